@@ -1,0 +1,111 @@
+"""The tree of errors, with the exit code each one ends the command with.
+
+ReplayKitError
+├── UsageError          the call, a file or a config is wrong          (exit 2)
+│   └── InvalidFile     a file is wrong, with the line                 (exit 2)
+├── NothingSelected     no case, no run matched                        (exit 5)
+├── StoreError          the store said no                              (exit 3)
+│   ├── RunNotFound
+│   └── CorruptStore    damaged bytes: never "empty, so record again"
+├── FormatTooNew        written by a newer version                     (exit 3)
+├── Unreplayable        the recording cannot answer this call          (exit 3)
+└── Divergence          the candidate left the recorded path           (exit 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What a command's exit code tells its caller."""
+
+    PASSED = 0
+    FAILED = 1  # the agent failed: reproduced, an assertion failed, a divergence
+    USAGE = 2  # the call or a config is wrong
+    CANNOT = 3  # could not do it: runner crashed, store unreadable, newer format
+    NOTHING = 5  # nothing selected
+    INTERRUPTED = 130
+
+
+class ReplayKitError(Exception):
+    """Everything this package raises on purpose. `hint` is what to type or do next."""
+
+    exit_code = ExitCode.CANNOT
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class UsageError(ReplayKitError):
+    """The call or a config is wrong."""
+
+    exit_code = ExitCode.USAGE
+
+
+class InvalidFile(UsageError):
+    """A file is wrong; `file` and `line` say where."""
+
+    def __init__(self, message: str, *, file: str, line: int | None = None, hint: str | None = None) -> None:
+        where = f"{file}:{line}" if line else file
+        super().__init__(f"{where}: {message}", hint=hint)
+        self.file = file
+        self.line = line
+        self.reason = message
+
+
+class NothingSelected(ReplayKitError):
+    """No case or run matched what was asked for."""
+
+    exit_code = ExitCode.NOTHING
+
+
+class StoreError(ReplayKitError):
+    """The store said no."""
+
+
+class RunNotFound(StoreError):
+    """No run has this id, or several start with it."""
+
+
+class CorruptStore(StoreError):
+    """Bytes in the store are damaged; `where` names the page, pack, event or blob."""
+
+    def __init__(self, message: str, *, where: str, hint: str | None = None) -> None:
+        super().__init__(f"{where}: {message}", hint=hint)
+        self.where = where
+
+
+class FormatTooNew(ReplayKitError):
+    """A file or store was written by a newer version than this one."""
+
+
+class Unreplayable(ReplayKitError):
+    """The recording holds this call, but not an answer that can be given again."""
+
+
+class Divergence(ReplayKitError):
+    """The candidate left the recorded path."""
+
+    exit_code = ExitCode.FAILED
+
+    def __init__(self, message: str, *, index: int, nearest: object = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.index = index
+        self.nearest = nearest
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """A half-sentence that names the closest valid spelling, or all of them."""
+    known = sorted(choices)
+    close = get_close_matches(word, known, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"valid: {', '.join(known)}" if known else "nothing is valid here"

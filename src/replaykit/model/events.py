@@ -1,0 +1,160 @@
+"""Events: the things that happen in a run, as frozen values.
+
+Payloads are kept as JSON text (`…_json`), so an event cannot change after it was made and is never encoded
+twice; the property of the same name without the suffix gives the Python value.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+import msgspec
+from msgspec import Struct, field
+
+from replaykit.model.values import ABSENT, NULL, Json, Raw, decode
+
+
+class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An exception as data: enough to show it, and to raise it again as its own class."""
+
+    type: str
+    message: str = ""
+    module: str = ""
+    args_json: Raw = field(default=ABSENT, name="args")
+    attributes_json: Raw = field(default=ABSENT, name="attributes")
+    bases: tuple[str, ...] = ()
+    traceback: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}" if self.message else self.type
+
+
+class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tokens and money one model call took, where the wire said so."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    """One thing that happened: where in the run, when, and (in the subclasses) what."""
+
+    seq: int
+    at: float = 0.0
+    """Seconds since the epoch, when it began."""
+    duration_s: float = 0.0
+    step: str | None = None
+    parent: int | None = None
+    """Sequence number of the call this one was made inside of."""
+    path: str = ""
+    """The causal path: which task, thread job and enclosing call it came from."""
+
+
+class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """An event with a request and an outcome: what is recorded, matched and served."""
+
+    name: str
+    arguments_json: Raw = field(default=NULL, name="arguments")
+    """Canonical JSON: equal arguments are equal bytes."""
+    result_json: Raw = field(default=ABSENT, name="result")
+    error: ErrorInfo | None = None
+    items_json: tuple[Raw, ...] | None = field(default=None, name="items")
+    """What a streamed answer yielded, one by one."""
+    complete: bool = True
+    """False when the stream was left before its end."""
+
+    @property
+    def kind(self) -> str:
+        """Which sort of call: `tool_call`, `llm_call` or `exchange`."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def arguments(self) -> Json:
+        return decode(self.arguments_json)
+
+    @property
+    def result(self) -> Json:
+        return decode(self.result_json) if self.result_json else None
+
+    @property
+    def items(self) -> list[Json] | None:
+        return None if self.items_json is None else [decode(item) for item in self.items_json]
+
+    @property
+    def answered(self) -> bool:
+        """True when the log holds an outcome for it."""
+        return bool(self.result_json) or self.error is not None or self.items_json is not None
+
+
+class ToolCall(Call, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"):
+    """The agent called a tool."""
+
+
+class LlmCall(Call, frozen=True, kw_only=True, omit_defaults=True, tag="llm_call"):
+    """The agent called a model: `name` is the model, the arguments hold messages, tools and parameters."""
+
+    finish_reason: str | None = None
+    usage: Usage | None = None
+
+
+class Exchange(Call, frozen=True, kw_only=True, omit_defaults=True, tag="exchange"):
+    """Raw traffic under a call: `items` are the chunks as they came."""
+
+
+class Message(Event, frozen=True, kw_only=True, omit_defaults=True, tag="message"):
+    """Something said: by the user, the system, the agent."""
+
+    role: str
+    content_json: Raw = field(default=NULL, name="content")
+
+    @property
+    def content(self) -> Json:
+        return decode(self.content_json)
+
+
+class State(Event, frozen=True, kw_only=True, omit_defaults=True, tag="state"):
+    """The agent's state after a step: a checkpoint."""
+
+    state_json: Raw = field(default=NULL, name="state")
+
+    @property
+    def state(self) -> Json:
+        return decode(self.state_json)
+
+
+class Decision(Event, frozen=True, kw_only=True, omit_defaults=True, tag="decision"):
+    """What the agent chose to do next."""
+
+    content_json: Raw = field(default=NULL, name="content")
+
+    @property
+    def content(self) -> Json:
+        return decode(self.content_json)
+
+
+class ErrorEvent(Event, frozen=True, kw_only=True, omit_defaults=True, tag="error"):
+    """Something went wrong outside of a call."""
+
+    error: ErrorInfo
+
+
+class Note(Event, frozen=True, kw_only=True, omit_defaults=True, tag="note"):
+    """Anything else worth keeping, such as a foreign event of a kind that has no word here."""
+
+    name: str = "note"
+    content_json: Raw = field(default=NULL, name="content")
+
+    @property
+    def content(self) -> Json:
+        return decode(self.content_json)
+
+
+AnyEvent = Union[ToolCall, LlmCall, Exchange, Message, State, Decision, ErrorEvent, Note]  # noqa: UP007 (msgspec reads it)
+
+encode_event = msgspec.json.Encoder().encode
+"""JSON text of one event."""
+decode_event = msgspec.json.Decoder(AnyEvent).decode
+"""One event from its JSON text; raises `msgspec.ValidationError` or `msgspec.DecodeError`."""
+decode_events = msgspec.json.Decoder(list[AnyEvent]).decode
+"""Events from the JSON text of a list."""

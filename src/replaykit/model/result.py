@@ -1,0 +1,80 @@
+"""ReplayResult: the outcome of running a candidate against a case, and what it is made of."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from replaykit.model.run import TraceRun
+
+
+class Side(StrEnum):
+    """Which question an assertion answers."""
+
+    OBSERVED = "observed"  # a failure signature: does it still go wrong this way?
+    DESIRED = "desired"  # what a fix must show
+
+
+class Verdict(StrEnum):
+    """What a replay says about the failure."""
+
+    REPRODUCED = "reproduced"  # every observed signature holds
+    FIXED = "fixed"  # not reproduced, and every desired assertion holds
+    CHANGED = "changed"  # not reproduced, yet a desired assertion fails or the candidate left the tape
+    ERROR = "error"  # cannot tell: the candidate gave no usable answer
+
+
+class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one assertion found in a run."""
+
+    kind: str
+    holds: bool
+    text: str
+    """What was seen, in words: "Tool 'lookup_billing' called 5 times"."""
+    expected: str = ""
+    actual: str = ""
+    seq: int | None = None
+    """The event it points at."""
+
+
+class SemanticCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A sentence that needs judgement; `needs_human` until somebody or something judged it."""
+
+    text: str
+    status: str = "needs_human"
+
+
+class Deviation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One place where the candidate did not follow the tape."""
+
+    kind: str
+    """missing, moved, arguments, unused, repeated, live, fault or blocked"""
+    text: str
+    index: int | None = None
+    name: str | None = None
+
+
+class ReplayResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of running a candidate against a case."""
+
+    case_id: str
+    verdict: Verdict
+    candidate: str = ""
+    reproduced: bool | None = None
+    """None when the case has no failure signature, or nothing could be told."""
+    observed: tuple[Finding, ...] = ()
+    desired: tuple[Finding, ...] = ()
+    semantic: tuple[SemanticCheck, ...] = ()
+    deviations: tuple[Deviation, ...] = ()
+    reason: str = ""
+    """Why the verdict is `error` or `changed`, in one sentence."""
+    run: TraceRun | None = None
+    duration_s: float = 0.0
+    evidence: str | None = None
+    """The directory with logs and files of this replay."""
+
+    @property
+    def passed(self) -> bool:
+        """True when the failure is gone and everything desired holds."""
+        return self.verdict is Verdict.FIXED

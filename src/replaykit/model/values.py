@@ -1,0 +1,293 @@
+"""Values: any Python value ⇄ JSON text that keeps its meaning.
+
+Plain JSON values stay as they are. What JSON cannot say is written as an object with one `$` key:
+
+    $tuple $set $frozenset   list of items          $int $float $decimal  text
+    $dict                    list of [key, value]   $datetime $date $time ISO text
+    $bytes $bytearray        base64                 $timedelta            [days, seconds, microseconds]
+    $str                     base64 of UTF-8 with   $uuid $path           text
+                             surrogates             $complex              [real, imaginary]
+    $obj                     [class name, content]: rebuilt only from the tool's own annotation
+    $opaque                  the name of a type that has no form here
+
+An object that would look like one of these by accident is written as `$dict`. Reading never imports, calls or
+unpickles anything that the text names; an unknown `$` key is plain data.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+import math
+import pathlib
+import uuid
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, TypeAlias
+
+import msgspec
+import orjson
+
+Json: TypeAlias = Any
+"""A user's payload: any JSON value, or a Python value that `freeze` turns into one."""
+
+Raw = msgspec.Raw
+"""JSON text that is already encoded."""
+
+MAX_DEPTH = 200  # orjson stops at 254; the tagged forms add levels
+
+_ATOMS = frozenset({str, int, bool, type(None)})
+NULL = Raw(b"null")
+ABSENT = Raw(b"")
+"""No value at all, as opposed to `null`."""
+
+
+class Opaque:
+    """Stands for a recorded value whose type has no JSON form."""
+
+    __slots__ = ("type_name",)
+
+    def __init__(self, type_name: str) -> None:
+        self.type_name = type_name
+
+    def __repr__(self) -> str:
+        return f"<opaque {self.type_name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opaque) and other.type_name == self.type_name
+
+    def __hash__(self) -> int:
+        return hash(self.type_name)
+
+
+def encode(value: Json) -> bytes:
+    """JSON text of any value, keys in their own order."""
+    return _dump(value, 0)
+
+
+def canonical(value: Json) -> bytes:
+    """JSON text of any value, keys sorted: equal values give equal bytes."""
+    return _dump(value, orjson.OPT_SORT_KEYS)
+
+
+def raw(value: Json) -> Raw:
+    """`encode`, as the field type that events carry."""
+    return Raw(_dump(value, 0))
+
+
+def decode(text: bytes | Raw) -> Json:
+    """The value that `encode` was given; classes come back as plain dicts."""
+    data = bytes(text) if isinstance(text, Raw) else text
+    value = orjson.loads(data)
+    if b'{"$' not in data:
+        return value
+    try:
+        return thaw(value)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _dump(value: Json, option: int) -> bytes:
+    try:
+        if is_plain(value):
+            return orjson.dumps(value, option=option)
+    except (TypeError, RecursionError):
+        pass  # a huge integer, a lone surrogate, a cycle or a very deep value: the long way says it
+    return orjson.dumps(freeze(value), option=option)
+
+
+def is_plain(value: Json) -> bool:
+    """True when orjson writes the value as it is and reads it back the same."""
+    kind = type(value)
+    if kind is dict:
+        if len(value) == 1 and str(next(iter(value))).startswith("$"):
+            return False
+        for key, item in value.items():
+            if type(key) is not str or (type(item) not in _ATOMS and not is_plain(item)):
+                return False
+        return True
+    if kind is list:
+        return all(type(item) in _ATOMS or is_plain(item) for item in value)
+    return kind in _ATOMS or (kind is float and math.isfinite(value))
+
+
+def freeze(value: Json, depth: int = 0) -> Json:
+    """A JSON value that says everything about `value`, in tagged forms where JSON has no words."""
+    if depth > MAX_DEPTH:
+        return {"$opaque": "nested too deeply"}
+    writer = _WRITERS.get(type(value))
+    if writer is not None:
+        return writer(value, depth)
+    return _freeze_instance(value, depth)
+
+
+def thaw(value: Json) -> Json:
+    """The Python value a frozen one stands for; `$obj` gives its content as plain data."""
+    if type(value) is list:
+        return [thaw(item) for item in value]
+    if type(value) is not dict:
+        return value
+    if len(value) == 1:
+        ((key, content),) = value.items()
+        reader = READERS.get(key)
+        if reader is not None:
+            try:
+                return reader(content)
+            except (TypeError, ValueError, ArithmeticError, KeyError):
+                return value  # not one of ours after all: plain data that happens to start with "$"
+    return {key: thaw(item) for key, item in value.items()}
+
+
+def _freeze_int(value: int, _depth: int) -> Json:
+    return value if -(2**63) <= value < 2**64 else {"$int": _int_text(value)}
+
+
+def _int_text(value: int) -> str:
+    return hex(value)  # hex has no length limit, decimal text has (sys.set_int_max_str_digits)
+
+
+def _freeze_float(value: float, _depth: int) -> Json:
+    return value if math.isfinite(value) else {"$float": repr(value)}
+
+
+def _freeze_str(value: str, _depth: int) -> Json:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return {"$str": _b64(value.encode("utf-8", "surrogatepass"))}
+    return value
+
+
+def _freeze_dict(value: dict[Json, Json], depth: int) -> Json:
+    if all(type(key) is str and type(_freeze_str(key, 0)) is str for key in value):
+        if not (len(value) == 1 and next(iter(value)).startswith("$")):
+            return {key: freeze(item, depth + 1) for key, item in value.items()}
+    return {"$dict": [[freeze(k, depth + 1), freeze(v, depth + 1)] for k, v in value.items()]}
+
+
+def _freeze_set(tag: str) -> Callable[[Any, int], Json]:
+    def write(value: set[Json], depth: int) -> Json:
+        items = [freeze(item, depth + 1) for item in value]
+        return {tag: sorted(items, key=lambda item: orjson.dumps(item, option=orjson.OPT_SORT_KEYS))}
+
+    return write
+
+
+def _freeze_instance(value: Json, depth: int) -> Json:
+    """Values recognised by what they are, not by their exact class."""
+    name = type(value).__name__
+    if isinstance(value, Enum):
+        return {"$obj": [name, freeze(value.value, depth + 1)]}
+    fields = object_fields(value)
+    if fields is not None:
+        return {"$obj": [name, {key: freeze(item, depth + 1) for key, item in fields.items()}]}
+    if isinstance(value, pathlib.PurePath):
+        return {"$path": str(value)}
+    for base in (dict, list, str, bool, int, float, bytes, tuple, set, frozenset, dt.datetime):
+        if isinstance(value, base):
+            plain: Any = base(value) if base is not dt.datetime else _plain_datetime(value)
+            return freeze(plain, depth + 1)
+    return {"$opaque": f"{type(value).__module__}.{type(value).__qualname__}"}
+
+
+def _plain_datetime(value: dt.datetime) -> dt.datetime:
+    return dt.datetime.fromisoformat(value.isoformat())
+
+
+def object_fields(value: Json) -> dict[str, Json] | None:
+    """Field names and values of a record-like object, or None when it is not one."""
+    kind = type(value)
+    if hasattr(kind, "__dataclass_fields__"):
+        names = [n for n, f in kind.__dataclass_fields__.items() if f._field_type.name == "_FIELD"]
+    elif hasattr(kind, "__struct_fields__"):
+        names = list(kind.__struct_fields__)
+    elif hasattr(kind, "model_fields") and hasattr(kind, "model_construct"):  # pydantic, if it is there
+        names = [*kind.model_fields, *(value.model_extra or ())]
+    elif hasattr(kind, "__attrs_attrs__"):
+        names = [a.name for a in kind.__attrs_attrs__]
+    elif isinstance(value, tuple) and hasattr(kind, "_fields"):
+        names = list(kind._fields)
+    else:
+        return None
+    return {name: getattr(value, name) for name in names if hasattr(value, name)}
+
+
+def _b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _unb64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _items(freezer: str) -> Callable[[Any, int], Json]:
+    return lambda value, depth: {freezer: [freeze(item, depth + 1) for item in value]}
+
+
+_WRITERS: dict[type, Callable[[Any, int], Json]] = {
+    type(None): lambda v, _: v,
+    bool: lambda v, _: v,
+    int: _freeze_int,
+    float: _freeze_float,
+    str: _freeze_str,
+    list: lambda v, depth: [freeze(item, depth + 1) for item in v],
+    dict: _freeze_dict,
+    tuple: _items("$tuple"),
+    set: _freeze_set("$set"),
+    frozenset: _freeze_set("$frozenset"),
+    bytes: lambda v, _: {"$bytes": _b64(v)},
+    bytearray: lambda v, _: {"$bytearray": _b64(bytes(v))},
+    memoryview: lambda v, _: {"$bytes": _b64(bytes(v))},
+    complex: lambda v, depth: {"$complex": [freeze(v.real, depth + 1), freeze(v.imag, depth + 1)]},
+    dt.datetime: lambda v, _: {"$datetime": v.isoformat()},
+    dt.date: lambda v, _: {"$date": v.isoformat()},
+    dt.time: lambda v, _: {"$time": v.isoformat()},
+    dt.timedelta: lambda v, _: {"$timedelta": [v.days, v.seconds, v.microseconds]},
+    decimal.Decimal: lambda v, _: {"$decimal": str(v)},
+    uuid.UUID: lambda v, _: {"$uuid": str(v)},
+    Raw: lambda v, _: orjson.loads(bytes(v)),
+    Opaque: lambda v, _: {"$opaque": v.type_name},
+}
+
+
+def _read_obj(content: Json) -> Json:
+    name, fields = content
+    if type(name) is not str:
+        raise TypeError(name)
+    return thaw(fields)
+
+
+def _read_list(content: Json) -> list[Json]:
+    if type(content) is not list:
+        raise TypeError(content)
+    return [thaw(item) for item in content]
+
+
+def _read_text(content: Json) -> str:
+    if type(content) is not str:
+        raise TypeError(content)
+    return content
+
+
+READERS: dict[str, Callable[[Json], Json]] = {
+    "$tuple": lambda v: tuple(_read_list(v)),
+    "$set": lambda v: set(_read_list(v)),
+    "$frozenset": lambda v: frozenset(_read_list(v)),
+    "$dict": lambda v: {thaw(key): thaw(item) for key, item in v},
+    "$int": lambda v: int(_read_text(v), 16),
+    "$float": lambda v: float(_read_text(v)),
+    "$str": lambda v: _unb64(_read_text(v)).decode("utf-8", "surrogatepass"),
+    "$bytes": lambda v: _unb64(_read_text(v)),
+    "$bytearray": lambda v: bytearray(_unb64(_read_text(v))),
+    "$complex": lambda v: complex(*map(thaw, v)),
+    "$datetime": lambda v: dt.datetime.fromisoformat(_read_text(v)),
+    "$date": lambda v: dt.date.fromisoformat(_read_text(v)),
+    "$time": lambda v: dt.time.fromisoformat(_read_text(v)),
+    "$timedelta": lambda v: dt.timedelta(*v),
+    "$decimal": lambda v: decimal.Decimal(_read_text(v)),
+    "$uuid": lambda v: uuid.UUID(_read_text(v)),
+    "$path": lambda v: pathlib.PurePath(_read_text(v)),
+    "$obj": _read_obj,
+    "$opaque": lambda v: Opaque(_read_text(v)),
+}

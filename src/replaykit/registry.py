@@ -1,0 +1,69 @@
+"""One small registry, used for assertions, signature detectors, importers and exporters.
+
+Other packages add entries through entry points of the registry's group; those are looked up on the first use,
+and a package that fails to load is an error that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from replaykit.errors import UsageError, nearest
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Names → things of one sort."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.group = f"replaykit.{what.replace(' ', '_')}s"
+        self._entries: dict[str, T] = {}
+        self._discovered = False
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Decorator: enter the thing under this name."""
+
+        def enter(thing: T) -> T:
+            self._entries[name] = thing
+            return thing
+
+        return enter
+
+    def get(self, name: str) -> T:
+        """The entry of that name; a `UsageError` names the nearest one."""
+        self._discover()
+        if name not in self._entries:
+            raise UsageError(f"unknown {self.what} {name!r}; {nearest(name, self._entries)}")
+        return self._entries[name]
+
+    def __contains__(self, name: str) -> bool:
+        self._discover()
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        self._discover()
+        return iter(sorted(self._entries))
+
+    def values(self) -> list[T]:
+        """All entries, in the order they were entered."""
+        self._discover()
+        return list(self._entries.values())
+
+    def _discover(self) -> None:
+        if self._discovered:
+            return
+        self._discovered = True
+        from importlib.metadata import entry_points  # noqa: PLC0415 (slow to import, needed once)
+
+        for point in entry_points(group=self.group):
+            try:
+                self._entries.setdefault(point.name, point.load())
+            except Exception as error:  # noqa: BLE001 (another package's code)
+                self._discovered = False
+                raise UsageError(
+                    f"the {self.what} {point.name!r} of {point.dist} could not be loaded: {error!r}",
+                    hint="Uninstall or repair that package.",
+                ) from error
