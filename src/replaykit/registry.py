@@ -61,7 +61,7 @@ class Registry(Generic[T]):
         for point in entry_points(group=self.group):
             try:
                 self._entries.setdefault(point.name, point.load())
-            except Exception as error:  # noqa: BLE001 (another package's code)
+            except Exception as error:
                 self._discovered = False
                 raise UsageError(
                     f"the {self.what} {point.name!r} of {point.dist} could not be loaded: {error!r}",

@@ -114,13 +114,10 @@ class Message(Event, frozen=True, kw_only=True, omit_defaults=True, tag="message
 
 
 class State(Event, frozen=True, kw_only=True, omit_defaults=True, tag="state"):
-    """The agent's state after a step: a checkpoint."""
+    """The agent's state after a step: a checkpoint, whole or as a change (`model.changes`) from the one before."""
 
-    state_json: Raw = field(default=NULL, name="state")
-
-    @property
-    def state(self) -> Json:
-        return decode(self.state_json)
+    state_json: Raw = field(default=ABSENT, name="state")
+    change_json: Raw = field(default=ABSENT, name="change")
 
 
 class Decision(Event, frozen=True, kw_only=True, omit_defaults=True, tag="decision"):

@@ -38,6 +38,7 @@ Raw = msgspec.Raw
 MAX_DEPTH = 200  # orjson stops at 254; the tagged forms add levels
 
 _ATOMS = frozenset({str, int, bool, type(None)})
+_NAMES = frozenset({str})
 NULL = Raw(b"null")
 ABSENT = Raw(b"")
 """No value at all, as opposed to `null`."""
@@ -101,15 +102,19 @@ def is_plain(value: Json) -> bool:
     """True when orjson writes the value as it is and reads it back the same."""
     kind = type(value)
     if kind is dict:
-        if len(value) == 1 and str(next(iter(value))).startswith("$"):
+        if not _NAMES.issuperset(map(type, value)) or (len(value) == 1 and next(iter(value))[:1] == "$"):
             return False
-        for key, item in value.items():
-            if type(key) is not str or (type(item) not in _ATOMS and not is_plain(item)):
-                return False
+        items = value.values()
+    elif kind is list:
+        items = value
+    else:
+        return kind in _ATOMS or (kind is float and math.isfinite(value))
+    if _ATOMS.issuperset(map(type, items)):
         return True
-    if kind is list:
-        return all(type(item) in _ATOMS or is_plain(item) for item in value)
-    return kind in _ATOMS or (kind is float and math.isfinite(value))
+    for item in items:  # a loop, not all(): this runs for every call, and a generator doubles its cost
+        if type(item) not in _ATOMS and not is_plain(item):
+            return False
+    return True
 
 
 def freeze(value: Json, depth: int = 0) -> Json:
@@ -160,9 +165,9 @@ def _freeze_str(value: str, _depth: int) -> Json:
 
 
 def _freeze_dict(value: dict[Json, Json], depth: int) -> Json:
-    if all(type(key) is str and type(_freeze_str(key, 0)) is str for key in value):
-        if not (len(value) == 1 and next(iter(value)).startswith("$")):
-            return {key: freeze(item, depth + 1) for key, item in value.items()}
+    named = all(type(key) is str and type(_freeze_str(key, 0)) is str for key in value)
+    if named and not (len(value) == 1 and next(iter(value)).startswith("$")):
+        return {key: freeze(item, depth + 1) for key, item in value.items()}
     return {"$dict": [[freeze(k, depth + 1), freeze(v, depth + 1)] for k, v in value.items()]}
 
 
@@ -184,15 +189,10 @@ def _freeze_instance(value: Json, depth: int) -> Json:
         return {"$obj": [name, {key: freeze(item, depth + 1) for key, item in fields.items()}]}
     if isinstance(value, pathlib.PurePath):
         return {"$path": str(value)}
-    for base in (dict, list, str, bool, int, float, bytes, tuple, set, frozenset, dt.datetime):
+    for base, plain in _PLAIN_BASES.items():
         if isinstance(value, base):
-            plain: Any = base(value) if base is not dt.datetime else _plain_datetime(value)
-            return freeze(plain, depth + 1)
+            return freeze(plain(value), depth + 1)
     return {"$opaque": f"{type(value).__module__}.{type(value).__qualname__}"}
-
-
-def _plain_datetime(value: dt.datetime) -> dt.datetime:
-    return dt.datetime.fromisoformat(value.isoformat())
 
 
 def object_fields(value: Json) -> dict[str, Json] | None:
@@ -224,6 +224,20 @@ def _unb64(text: str) -> bytes:
 def _items(freezer: str) -> Callable[[Any, int], Json]:
     return lambda value, depth: {freezer: [freeze(item, depth + 1) for item in value]}
 
+
+# Subclasses of these are written as what they are a kind of.
+_PLAIN_BASES: dict[type, Callable[[Any], Any]] = {
+    dict: dict,
+    list: list,
+    str: lambda v: str.__str__(v),
+    int: lambda v: int.__int__(v),
+    float: lambda v: float.__float__(v),
+    bytes: bytes,
+    tuple: tuple,
+    set: set,
+    frozenset: frozenset,
+    dt.datetime: lambda v: dt.datetime.fromisoformat(v.isoformat()),
+}
 
 _WRITERS: dict[type, Callable[[Any, int], Json]] = {
     type(None): lambda v, _: v,

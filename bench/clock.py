@@ -1,0 +1,53 @@
+"""Clocks and scales: what a stretch of code, a process or a directory costs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+
+class Stopwatch:
+    """CPU and wall seconds of a `with` block; CPU is user and system time of the whole process."""
+
+    cpu_s = 0.0
+    wall_s = 0.0
+
+    def __enter__(self) -> Stopwatch:
+        self._wall = time.perf_counter()
+        self._cpu = time.process_time()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cpu_s += time.process_time() - self._cpu
+        self.wall_s += time.perf_counter() - self._wall
+
+
+def process_cost(arguments: list[str], *, cwd: Path, env: dict[str, str] | None = None, expect: str = "") -> Stopwatch:
+    """What running this interpreter with these arguments costs, its own children included.
+
+    Another exit code than 0, or an output without the expected text, is an error: a crash is fast.
+    """
+    cost = Stopwatch()
+    with (cwd / "process.log").open("w+b") as log:
+        started = time.perf_counter()
+        process = subprocess.Popen([sys.executable, *arguments], cwd=cwd, env=env, stdout=log, stderr=log)
+        _, status, usage = os.wait4(process.pid, 0)
+        cost.wall_s = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        log.seek(0)
+        said = log.read().decode(errors="replace")
+    if process.returncode != 0 or expect not in said:
+        raise RuntimeError(f"{arguments} ended with {process.returncode}: {said[-800:]}")
+    cost.cpu_s = usage.ru_utime + usage.ru_stime
+    return cost
+
+
+def disk_bytes(path: Path) -> int:
+    """Bytes of all files below a directory."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

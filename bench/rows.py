@@ -1,0 +1,197 @@
+"""The rows of the table: what is measured, in which systems, and the aim each row is held to.
+
+The aims are those of the design's table of numbers; a row without one shows a trend or a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+OURS = "ours"
+LANGGRAPH = "langgraph_sqlite"
+CALL_PEERS = ("agent_rewind", "llm_cassette", "agentcassette")
+IMPORT_PEERS = (*CALL_PEERS, "vcrpy", LANGGRAPH, "flakestorm")
+HELP_PEERS = ("agent_rewind", "llm_cassette", "flakestorm")  # the others have no command line
+
+
+@dataclass(frozen=True)
+class Job:
+    """One measurement of one system, taken in a process of its own."""
+
+    system: str
+    measurement: str
+    parameters: tuple[tuple[str, Any], ...] = ()
+    slow: bool = False
+    """Taken once, and left out of a quick run."""
+
+    def __str__(self) -> str:
+        return " ".join([self.system, self.measurement, *(f"{name}={value}" for name, value in self.parameters)])
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a job; `over` divides it by the same number of another job."""
+
+    job: Job
+    metric: str
+    note: str = ""
+    over: Job | None = None
+
+
+@dataclass(frozen=True)
+class Aim:
+    """An upper limit for our number: fixed, or a share of the row's first peer's."""
+
+    text: str
+    limit: float | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    group: str
+    title: str
+    unit: str
+    """bytes, us, ms, s or times"""
+    ours: Cell
+    peers: tuple[Cell, ...] = ()
+    aim: Aim | None = None
+
+    @property
+    def jobs(self) -> list[Job]:
+        cells = (self.ours, *self.peers)
+        return [job for cell in cells for job in (cell.job, cell.over) if job is not None]
+
+
+_FASTER = Aim("≥ 20 × faster than LangGraph", share=1 / 20)
+_REPLAY = Aim("≤ 10 µs", limit=10)
+_START = Aim("≤ 60 ms", limit=60)
+
+
+def _job(system: str, measurement: str, *, slow: bool = False, **parameters: Any) -> Job:
+    return Job(system, measurement, tuple(sorted(parameters.items())), slow)
+
+
+def _saved(system: str, steps: int, durability: str = "process", text: str = "prose") -> Job:
+    return _job(system, "checkpoints", steps=steps, durability=durability, text=text)
+
+
+def _delta(steps: int) -> Job:
+    return _job(LANGGRAPH, "delta_channel", steps=steps)
+
+
+def _called(system: str, count: int) -> Job:
+    return _job(system, "calls", count=count)
+
+
+def _side_by_side(metric: str, systems: tuple[str, ...], job: Callable[[str], Job]) -> tuple[Cell, tuple[Cell, ...]]:
+    """The same number of ours and of each peer."""
+    return Cell(job(OURS), metric), tuple(Cell(job(system), metric) for system in systems)
+
+
+def _bytes(steps: int, aim: Aim | None = None) -> Row:
+    ours, peers = _side_by_side("bytes", (LANGGRAPH,), lambda system: _saved(system, steps))
+    peers = (*peers, Cell(_delta(steps), "bytes", "DeltaChannel, beta"))
+    return Row("bytes", f"bytes on disk, {steps:,} steps, state grows 1 KB a step", "bytes", ours, peers, aim)
+
+
+def _checkpoint(title: str, metric: str, durability: str = "process", aim: Aim | None = None) -> Row:
+    cells = _side_by_side(metric, (LANGGRAPH,), lambda system: _saved(system, 1000, durability))
+    return Row(metric.split("_")[0], title, "us", *cells, aim)
+
+
+def _calls(title: str, metric: str, count: int, aim: Aim | None = None, *, vcrpy: int = 0) -> Row:
+    ours, peers = _side_by_side(metric, CALL_PEERS, lambda system: _called(system, count))
+    if vcrpy:
+        requests = _job("vcrpy", "replay_requests", count=vcrpy, slow=vcrpy >= 1000)
+        peers = (*peers, Cell(requests, metric, f"{vcrpy:,} requests, urllib's work included"))
+    return Row(metric.split("_")[0], title, "us", ours, peers, aim)
+
+
+def _start(title: str, measurement: str, systems: tuple[str, ...], aim: Aim | None = _START) -> Row:
+    cells = _side_by_side("over_bare_ms", systems, lambda system: _job(system, measurement))
+    return Row("start-up", title, "ms", *cells, aim)
+
+
+def _cases(group: str, title: str, metric: str, job: Callable[[str], Job], aim: Aim) -> Row:
+    theirs = Cell(job("flakestorm"), metric, "serves no tool results")
+    return Row(group, title, "s", Cell(job(OURS), metric), (theirs,), aim)
+
+
+ROWS = [
+    _bytes(100),
+    _bytes(300),
+    _bytes(1000, Aim("≤ 1 MB", limit=1e6)),
+    Row(
+        "bytes",
+        "the same, growth from 100 to 1,000 steps",
+        "times",
+        Cell(_saved(OURS, 1000), "bytes", over=_saved(OURS, 100)),
+        (
+            Cell(_saved(LANGGRAPH, 1000), "bytes", over=_saved(LANGGRAPH, 100)),
+            Cell(_delta(1000), "bytes", "DeltaChannel, beta", over=_delta(100)),
+        ),
+        Aim("≤ 12 (10 is linear, 100 quadratic)", limit=12),
+    ),
+    Row(
+        "bytes",
+        "bytes on disk, 1,000 steps of random letters, the worst case for compression",
+        "bytes",
+        Cell(_saved(OURS, 1000, text="noise"), "bytes"),
+        aim=Aim("≤ 1 MB", limit=1e6),
+    ),
+    Row(
+        "bytes",
+        "bytes on disk, 300 model calls, their messages grow 1 KB a call",
+        "bytes",
+        *_side_by_side("bytes", CALL_PEERS, lambda system: _job(system, "growing_calls", count=300)),
+    ),
+    _checkpoint("checkpoint write, both synchronous=NORMAL, 1,000 steps", "write_us", aim=_FASTER),
+    _checkpoint("the same, wall", "write_wall_us"),
+    _checkpoint("checkpoint write, both synchronous=FULL, 1,000 steps", "write_us", "power", _FASTER),
+    _checkpoint("the same, wall", "write_wall_us", "power"),
+    _checkpoint("loading a checkpoint mid-run, 1,000 steps", "load_us", aim=Aim("≤ 1.5 × LangGraph", share=1.5)),
+    _calls("recording one tool call, 1 KB result", "record_us", 1000, Aim("≤ 60 µs", limit=60)),
+    _calls("the same, in a session of 1,000 with opening and saving", "record_session_us", 1000),
+    _calls("replaying one tool call, tape of 100", "replay_us", 100, _REPLAY, vcrpy=250),
+    _calls("replaying one tool call, tape of 1,000", "replay_us", 1000, _REPLAY, vcrpy=1000),
+    _calls("replaying one tool call, tape of 10,000", "replay_us", 10_000, _REPLAY),
+    Row(
+        "replay",
+        "the same, growth from a tape of 100 to one of 10,000",
+        "times",
+        Cell(_called(OURS, 10_000), "replay_us", over=_called(OURS, 100)),
+        tuple(Cell(_called(peer, 10_000), "replay_us", over=_called(peer, 100)) for peer in CALL_PEERS),
+        Aim("≤ 1.5 (1 is flat)", limit=1.5),
+    ),
+    _calls("the same, in a session of 1,000 with loading the tape", "replay_session_us", 1000),
+    _start("`import replaykit`, over bare Python", "import_time", IMPORT_PEERS),
+    _start("import and first recorded call, over bare Python", "first_call", CALL_PEERS, aim=None),
+    _start("`replaykit --help`, over bare Python", "help_time", HELP_PEERS),
+    _cases(
+        "cli",
+        "one replay through the CLI, Python candidate",
+        "total_s",
+        lambda system: _job(system, "cli_replay"),
+        Aim("≤ 0.3 s", limit=0.3),
+    ),
+    _cases(
+        "cli",
+        "the same, wall",
+        "total_wall_s",
+        lambda system: _job(system, "cli_replay"),
+        Aim("≤ 0.3 s", limit=0.3),
+    ),
+    _cases(
+        "cases",
+        "1,000 in-process cases, loading them included",
+        "total_s",
+        lambda system: _job(system, "cases", count=1000),
+        Aim("≤ 2 s", limit=2),
+    ),
+]
+GROUPS = list(dict.fromkeys(row.group for row in ROWS))

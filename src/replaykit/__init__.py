@@ -1,0 +1,73 @@
+"""ReplayKit: turn failed agent runs into replayable regression cases.
+
+    import replaykit as rk
+
+    @rk.tool
+    def search_docs(query: str) -> dict: ...
+
+    with rk.record("billing", input=question) as run:
+        run.output = agent(question)
+
+The names below are imported on first use, so that `import replaykit` costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from replaykit.errors import CorruptStore as CorruptStore
+    from replaykit.errors import Divergence as Divergence
+    from replaykit.errors import ReplayKitError as ReplayKitError
+    from replaykit.model.matching import MatchRules as MatchRules
+    from replaykit.model.result import ReplayResult as ReplayResult
+    from replaykit.model.result import Verdict as Verdict
+    from replaykit.model.run import TraceRun as TraceRun
+    from replaykit.record.recording import Recording as Recording
+    from replaykit.record.recording import record as record
+    from replaykit.replay.replayer import replaying as replaying
+    from replaykit.replay.tape import Tape as Tape
+    from replaykit.replay.tool_replayer import ToolReplayer as ToolReplayer
+    from replaykit.seam.tool import record_tool as record_tool
+    from replaykit.seam.tool import tool as tool
+    from replaykit.store.sqlite import SQLiteStore
+
+    Store = SQLiteStore
+
+_HOMES = {  # name → module, or module:name where it has another name at home
+    "CorruptStore": "errors",
+    "Divergence": "errors",
+    "MatchRules": "model.matching",
+    "Recording": "record.recording",
+    "ReplayKitError": "errors",
+    "ReplayResult": "model.result",
+    "Store": "store.sqlite:SQLiteStore",
+    "Tape": "replay.tape",
+    "ToolReplayer": "replay.tool_replayer",
+    "TraceRun": "model.run",
+    "Verdict": "model.result",
+    "record": "record.recording",
+    "record_tool": "seam.tool",
+    "replaying": "replay.replayer",
+    "tool": "seam.tool",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'replaykit' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 (only names of the table above are ever imported)
+
+    module, _, attribute = home.partition(":")
+    value = getattr(import_module(f"replaykit.{module}"), attribute or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,110 @@
+"""Documents: YAML and JSON from files that others wrote, as plain values with the lines they came from.
+
+Whatever a file holds, reading it ends, stays within limits, and gives a value or an `InvalidFile`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from replaykit.cases.places import find_line
+from replaykit.cases.yaml_values import MAX_DEPTH, build_value
+from replaykit.errors import InvalidFile
+from replaykit.model.lines import line_of
+from replaykit.model.values import Json
+
+MAX_BYTES = 64 * 1024 * 1024
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Document:
+    """A file's value, and the line each part of it stands on."""
+
+    __slots__ = ("_text", "file", "value")
+
+    def __init__(self, value: Json, *, file: str, text: bytes) -> None:
+        self.value = value
+        self.file = file
+        self._text = text
+
+    def line(self, path: tuple[str | int, ...] = ()) -> int | None:
+        """The line of the part at `path`, or of the nearest part around it; None when nothing is known."""
+        # Looked up when it is asked for: only an error does, so a good file never pays for lines.
+        return line_of(self._text, path) if _is_json(self.file) else find_line(self._text, path)
+
+    def error(self, message: str, path: tuple[str | int, ...] = (), *, hint: str | None = None) -> InvalidFile:
+        """The error that says what is wrong with the part at `path`, and where that is."""
+        return InvalidFile(message, file=self.file, line=self.line(path), hint=hint)
+
+
+def load_document(path: str | os.PathLike[str], *, limit_bytes: int = MAX_BYTES) -> Document:
+    """The document in a file; `InvalidFile` when it cannot be read or is not one."""
+    return parse_document(read_bytes(path, limit_bytes=limit_bytes), os.fspath(path))
+
+
+def parse_document(text: bytes | str, file: str) -> Document:
+    """The document in a text: JSON when the file's name says so, else YAML."""
+    data = _utf8(text, file).removeprefix(_BOM)
+    value = _json(data, file) if _is_json(file) else build_value(data, file)
+    return Document(value, file=file, text=data)
+
+
+def read_bytes(path: str | os.PathLike[str], *, limit_bytes: int = MAX_BYTES) -> bytes:
+    """What a regular file holds; `InvalidFile` for anything else, and for one that is too large."""
+    name = os.fspath(path)
+    try:
+        # A pipe or a device would block, or never end.
+        if not stat.S_ISREG(os.stat(name).st_mode):
+            raise InvalidFile("not a regular file", file=name)
+        with Path(name).open("rb") as stream:
+            data = stream.read(limit_bytes + 1)
+    except FileNotFoundError:
+        raise InvalidFile("no such file", file=name) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise InvalidFile(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=name) from None
+    if len(data) > limit_bytes:
+        raise InvalidFile(f"larger than {limit_bytes:,} bytes", file=name)
+    return data
+
+
+def _is_json(file: str) -> bool:
+    return file.lower().endswith(".json")
+
+
+def _utf8(text: bytes | str, file: str) -> bytes:
+    try:
+        if isinstance(text, str):
+            return text.encode()
+        text.decode()
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InvalidFile(f"not UTF-8 text: {error.reason}", file=file, line=line) from None
+    except UnicodeEncodeError as error:
+        line = error.object.count("\n", 0, error.start) + 1
+        raise InvalidFile(f"not UTF-8 text: {error.reason}", file=file, line=line) from None
+    return text
+
+
+def _json(data: bytes, file: str) -> Json:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise InvalidFile(f"not JSON: {error.msg}", file=file, line=error.lineno) from None
+    level = [value] if isinstance(value, dict | list) else []
+    for _depth in range(MAX_DEPTH):
+        level = [item for outer in level for item in _containers(outer)]
+        if not level:
+            return value
+    raise InvalidFile(f"nested deeper than {MAX_DEPTH} levels", file=file)
+
+
+def _containers(outer: Json) -> Iterator[Json]:
+    for item in outer.values() if isinstance(outer, dict) else outer:
+        if item and isinstance(item, dict | list):
+            yield item

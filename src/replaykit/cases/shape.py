@@ -1,0 +1,298 @@
+"""Shapes: what a file may say, said once for the loader, the linter and the JSON Schema.
+
+A shape finds every flaw of a value in one go, each with the path to it. What fits a shape can be taken apart
+without looking twice.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import chain
+from typing import Protocol
+
+from msgspec import Struct
+
+from replaykit.errors import nearest
+from replaykit.model.values import Json
+
+Path = tuple[str | int, ...]
+"""Where in a document: keys and indexes."""
+
+_SHOWN_CHARS = 40
+
+
+class Flaw(Struct, frozen=True):
+    """One thing that is wrong with a value, and where in it."""
+
+    path: Path
+    code: str
+    message: str
+    hint: str = ""
+
+
+class Shape(Protocol):
+    """What a value may be."""
+
+    @property
+    def expected(self) -> str:
+        """What the value may be, in words."""
+
+    def fits(self, value: Json) -> bool:
+        """True when the value is of the right type; its parts may still be wrong."""
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        """Everything that is wrong with a value that fits."""
+
+    def schema(self) -> dict[str, Json]:
+        """The same as JSON Schema."""
+
+
+def find_flaws(shape: Shape, value: Json, path: Path = ()) -> Iterator[Flaw]:
+    """Everything that is wrong with a value; its own type first, and then nothing inside it."""
+    if shape.fits(value):
+        yield from shape.flaws(value, path)
+    else:
+        name = f"{_shown_path(path)}: " if path else ""
+        yield Flaw(path, "wrong-type", f"{name}expected {shape.expected}, got {describe(value)}", _advice(shape, value))
+
+
+def describe(value: Json) -> str:
+    """A value in a few words, for a message."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    if isinstance(value, str):
+        return repr(value if len(value) <= _SHOWN_CHARS else f"{value[:_SHOWN_CHARS]}…")
+    return "a huge number" if abs(value) > 1e30 else repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """Any JSON value."""
+
+    expected: str = "anything"
+
+    def fits(self, value: Json) -> bool:
+        return True
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        return iter(())
+
+    def schema(self) -> dict[str, Json]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text; `pattern` limits it, `check` raises a `ValueError` that says what is wrong with it."""
+
+    expected: str = "text"
+    pattern: str | None = None
+    max_length: int | None = None
+    check: Callable[[str], object] | None = None
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, str)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        too_long = self.max_length is not None and len(value) > self.max_length
+        if too_long or (self.pattern and not re.search(self.pattern, value)):
+            yield Flaw(path, "bad-value", f"{_shown_path(path)}: expected {self.expected}, got {describe(value)}")
+        elif self.check is not None:
+            try:
+                self.check(value)
+            except ValueError as error:
+                yield Flaw(path, "bad-value", f"{_shown_path(path)}: {error}")
+
+    def schema(self) -> dict[str, Json]:
+        limits = {"pattern": self.pattern, "maxLength": self.max_length}
+        return {"type": "string", **{key: limit for key, limit in limits.items() if limit is not None}}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A finite number above a bound."""
+
+    above: float
+    at_most: float
+
+    @property
+    def expected(self) -> str:
+        return f"a number above {self.above:g} and at most {self.at_most:g}"
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        if math.isnan(value) or not self.above < value <= self.at_most:
+            yield Flaw(path, "bad-value", f"{_shown_path(path)}: expected {self.expected}, got {describe(value)}")
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "number", "exclusiveMinimum": self.above, "maximum": self.at_most}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words."""
+
+    words: type[StrEnum]
+
+    @property
+    def expected(self) -> str:
+        return " | ".join(self.words)
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, str)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        if value not in list(self.words):
+            message = f"{_shown_path(path)}: expected {self.expected}, got {describe(value)}"
+            yield Flaw(path, "bad-value", message, nearest(value[:_SHOWN_CHARS], self.words).capitalize())
+
+    def schema(self) -> dict[str, Json]:
+        return {"enum": list(map(str, self.words))}
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list whose items all have one shape."""
+
+    item: Shape
+
+    @property
+    def expected(self) -> str:
+        return "a list"
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, list)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        for index, item in enumerate(value):
+            yield from find_flaws(self.item, item, (*path, index))
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "array", "items": self.item.schema()}
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """A mapping from any name to one shape."""
+
+    member: Shape
+
+    @property
+    def expected(self) -> str:
+        return "a mapping"
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, dict)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        for name, member in value.items():
+            yield from find_flaws(self.member, member, (*path, name))
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "object", "additionalProperties": self.member.schema()}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A mapping with known keys. `cross` looks at a record whose own members have no flaw."""
+
+    members: Mapping[str, Shape]
+    required: tuple[str, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+    cross: Callable[[dict[str, Json]], Iterator[Flaw]] | None = None
+
+    @property
+    def expected(self) -> str:
+        return "a mapping"
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, dict)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        clean = True
+        for flaw in chain(self._key_flaws(value, path), self._member_flaws(value, path)):
+            clean = False
+            yield flaw
+        if self.cross is not None and clean:
+            for flaw in self.cross(value):
+                yield Flaw((*path, *flaw.path), flaw.code, flaw.message, flaw.hint)
+
+    def _key_flaws(self, value: dict[str, Json], path: Path) -> Iterator[Flaw]:
+        where = f" in {_shown_path(path)}" if path else ""
+        for key in value:
+            if key not in self.members:
+                advice = nearest(key[:_SHOWN_CHARS], self.members)
+                message = f"unknown key {describe(key)}{where}; {advice}"
+                yield Flaw((*path, key), "unknown-key", message, "Correct the key, or take it away.")
+        for key in self.required:
+            if key not in value:
+                yield Flaw(path, "missing-key", f"the key {key!r} is missing{where}", f"Add {key}.")
+
+    def _member_flaws(self, value: dict[str, Json], path: Path) -> Iterator[Flaw]:
+        for key, shape in self.members.items():
+            if key in value:
+                yield from find_flaws(shape, value[key], (*path, key))
+
+    def schema(self) -> dict[str, Json]:
+        members = {}
+        for key, shape in self.members.items():
+            note = self.notes.get(key)
+            members[key] = {**({"description": note} if note else {}), **shape.schema()}
+        required = {"required": list(self.required)} if self.required else {}
+        return {"type": "object", "properties": members, "additionalProperties": False, **required}
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """The first of several shapes that fits the value's type."""
+
+    shapes: tuple[Shape, ...]
+
+    @property
+    def expected(self) -> str:
+        return ", or ".join(shape.expected for shape in self.shapes)
+
+    def fits(self, value: Json) -> bool:
+        return any(shape.fits(value) for shape in self.shapes)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        return next(shape for shape in self.shapes if shape.fits(value)).flaws(value, path)
+
+    def schema(self) -> dict[str, Json]:
+        return {"anyOf": [shape.schema() for shape in self.shapes]}
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Null: the key is there, and says that there is no value."""
+
+    expected: str = "null"
+
+    def fits(self, value: Json) -> bool:
+        return value is None
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        return iter(())
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "null"}
+
+
+def _advice(shape: Shape, value: Json) -> str:
+    if isinstance(shape, Text) and value is not None and not isinstance(value, dict | list):
+        return f'Quote it: "{describe(value)}"'
+    return f"Write {shape.expected} here."
+
+
+def _shown_path(path: Path) -> str:
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p[:_SHOWN_CHARS]}" for p in path).lstrip(".")

@@ -1,0 +1,119 @@
+"""Reading: what a run says about itself, as the rules and the signature detectors ask for it."""
+
+from __future__ import annotations
+
+import re
+
+from replaykit.model.events import ErrorEvent, ErrorInfo
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, canonical
+
+_SHOWN_CHARS = 160
+_LIMIT = r"(max(imum)?\b|max_|limit|budget|too many|exceed|exhaust|ran out of)"
+_STEPS = r"(steps?\b|turns?\b|iterations?\b|tool[ _-]?calls?\b|recursion\b|rounds?\b)"
+_BUDGET = re.compile(rf"{_LIMIT}[^.\n]{{0,60}}{_STEPS}|{_STEPS}[^.\n]{{0,60}}{_LIMIT}", re.IGNORECASE)
+_RATE = re.compile(r"rate.?limit|too many requests", re.IGNORECASE)
+_STOPPED = re.compile(r"\s*agent stopped due to (iteration|max|time|step)", re.IGNORECASE)
+
+
+def is_budget_text(text: str) -> bool:
+    """True when an error's text says that steps, turns, iterations or tool calls were used up."""
+    return bool(_BUDGET.search(text)) and not _RATE.search(text)
+
+
+def budget_reason(run: TraceRun) -> str | None:
+    """Why the run's step budget counts as exhausted; None when it does not."""
+    for _seq, error in run_errors(run):
+        if is_budget_text(str(error)):
+            return repr(short(str(error)))
+    if isinstance(run.output, str) and _STOPPED.match(run.output):
+        return f"the output {short(run.output)!r}"
+    limit = run.metadata.get("max_steps") if isinstance(run.metadata, dict) else None
+    if type(limit) is int and step_count(run) >= limit > 0 and run.status is not RunStatus.SUCCESS:
+        return f"{step_count(run)} steps of {limit}"
+    return None
+
+
+def step_count(run: TraceRun) -> int:
+    """How many steps the run took: those it marked, else its model calls, else its tool calls."""
+    marked = {event.step for event in run.events if event.step is not None}
+    return len(marked) or len(run.llm_calls) or len(run.tool_calls)
+
+
+def run_errors(run: TraceRun) -> list[tuple[int | None, ErrorInfo]]:
+    """The run's errors outside of calls, each with the event it came with; the run's own comes last."""
+    found: list[tuple[int | None, ErrorInfo]] = [
+        (event.seq, event.error) for event in run.events if isinstance(event, ErrorEvent)
+    ]
+    if run.error is not None and not any(error == run.error for _seq, error in found):
+        found.append((last_seq(run), run.error))
+    return found
+
+
+def matches(pattern: str, text: str) -> bool:
+    """True when the text is the pattern, with `*` for any stretch of text; in linear time, blanks alike."""
+    first, *rest = [" ".join(piece.split()) for piece in pattern.strip().split("*")]
+    text = " ".join(text.split())
+    if not rest:
+        return text == first
+    if not text.startswith(first):
+        return False
+    position = len(first)
+    *middle, last = rest
+    for piece in middle:
+        found = text.find(piece, position)
+        if found < 0:
+            return False
+        position = found + len(piece)
+    return len(text) - len(last) >= position and text.endswith(last)
+
+
+def has_output(run: TraceRun) -> bool:
+    """True when the run gave an output other than null."""
+    return run.output is not None
+
+
+def says_something(run: TraceRun) -> bool:
+    """True when the run gave an output that is not blank."""
+    return not is_blank(run.output)
+
+
+def is_blank(value: Json) -> bool:
+    """True for null, white space, and containers that hold nothing."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, dict | list | tuple | set | frozenset) and not value)
+
+
+def output_text(run: TraceRun) -> str:
+    """The output as text: itself when it is one, its JSON otherwise, and nothing when there is none."""
+    if run.output is None:
+        return ""
+    return run.output if isinstance(run.output, str) else canonical(run.output).decode()
+
+
+def shown(value: Json) -> str:
+    """A value in one short line, for a message."""
+    return short(repr(value) if isinstance(value, str) else canonical(value).decode())
+
+
+def shown_output(run: TraceRun) -> str:
+    """The run's output in one short line, for a message."""
+    return f"output {shown(run.output)}" if has_output(run) else "no output"
+
+
+def short(text: str) -> str:
+    """A text in one line of bounded length."""
+    line = " ".join(text[: 4 * _SHOWN_CHARS].split())
+    return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
+
+
+def ending_seq(run: TraceRun) -> int | None:
+    """The event the run ended with: its last error, else its last event."""
+    errors = [event.seq for event in run.events if isinstance(event, ErrorEvent)]
+    return errors[-1] if errors else last_seq(run)
+
+
+def last_seq(run: TraceRun) -> int | None:
+    """The sequence number of the run's last event."""
+    return run.events[-1].seq if run.events else None

@@ -1,0 +1,130 @@
+"""Assertions about tools that failed, and what the agent made of it."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from replaykit.checks.failures import call_failed
+from replaykit.checks.reading import output_text, says_something, shown_output
+from replaykit.checks.rule import ASSERTIONS, Rule, Seen
+from replaykit.model.events import ToolCall
+from replaykit.model.result import Side
+from replaykit.model.run import RunStatus, TraceRun
+
+ACKNOWLEDGING = (
+    "error",
+    "fail",
+    "unable",
+    "not able",
+    "could not",
+    "couldn't",
+    "cannot",
+    "can't",
+    "unavailable",
+    "not available",
+    "unreachable",
+    "timed out",
+    "timeout",
+    "no response",
+    "not respond",
+    "declined",
+    "rejected",
+    "outage",
+    "unsuccessful",
+    "went wrong",
+    "did not work",
+    "didn't work",
+    "did not go through",
+    "didn't go through",
+    "try again",
+)
+"""Beginnings of words by which an answer admits that something failed, unless an assertion names its own.
+
+Left out on purpose, because answers that hide a failure use them too: sorry, problem, issue, however.
+"""
+
+
+@ASSERTIONS.register("unretried_tool_error")
+class UnretriedToolError(Rule, frozen=True, kw_only=True):
+    """The tool failed, and the agent never called it again."""
+
+    plain: ClassVar[str] = "tool"
+    tool: str
+
+    def check(self, run: TraceRun, side: Side) -> Seen:
+        calls = calls_of(run, self.tool)
+        failed = next((call for call in calls if call_failed(call)), None)
+        holds = failed is not None and failed is calls[-1]
+        if holds:
+            text = f"Tool {self.tool!r} failed and was not retried"
+        else:
+            text = f"Tool {self.tool!r} {'was retried' if failed else 'did not fail' if calls else 'was not called'}"
+        return Seen(
+            holds=holds,
+            text=text,
+            expected=f"tool {self.tool!r} failing without a retry",
+            actual=_outcomes(calls),
+            seq=failed.seq if failed else calls[-1].seq if calls else None,
+        )
+
+
+@ASSERTIONS.register("ignored_tool_error")
+class IgnoredToolError(Rule, frozen=True, kw_only=True):
+    """The tool's last call failed, yet the run succeeded with an answer that admits no failure.
+
+    An answer admits one when it has a word that begins like one of `acknowledged_by`, upper and lower case
+    alike; by default one of `ACKNOWLEDGING`.
+    """
+
+    plain: ClassVar[str] = "tool"
+    tool: str
+    acknowledged_by: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.acknowledged_by is not None and not all(word.strip() for word in self.acknowledged_by):
+            raise ValueError("expected words in `acknowledged_by`: an empty one is in every answer")
+
+    def check(self, run: TraceRun, side: Side) -> Seen:
+        calls = calls_of(run, self.tool)
+        failed = call_failed(calls[-1]) if calls else None
+        answered = run.status is RunStatus.SUCCESS and says_something(run)
+        word = acknowledging_word(output_text(run), self.acknowledged_by)
+        return Seen(
+            holds=failed is not None and answered and word is None,
+            text=self._text(failed, answered, word),
+            expected=f"a failure of tool {self.tool!r} that the answer does not admit",
+            actual=f"{_outcomes(calls)}; {shown_output(run)}",
+            seq=calls[-1].seq if calls else None,
+        )
+
+    def _text(self, failed: str | None, answered: bool, word: str | None) -> str:
+        if failed is None:
+            return f"Tool {self.tool!r} did not fail in the end"
+        if not answered:
+            return f"Tool {self.tool!r} failed and the run gave no answer"
+        if word is not None:
+            return f"Tool {self.tool!r} failed and the answer says {word!r}"
+        return f"Tool {self.tool!r} failed and the answer does not say so"
+
+
+def calls_of(run: TraceRun, tool: str) -> list[ToolCall]:
+    """The agent's calls of one tool."""
+    return [call for call in run.tool_calls if call.name == tool]
+
+
+def acknowledging_word(text: str, words: list[str] | None = None) -> str | None:
+    """The first of the words that some word of the text begins with; None when there is none."""
+    plain = text.replace("\u2019", "'")
+    for word in ACKNOWLEDGING if words is None else words:
+        if re.search(rf"(?<!\w){re.escape(word.strip())}", plain, re.IGNORECASE):
+            return word
+    return None
+
+
+def _outcomes(calls: list[ToolCall]) -> str:
+    if not calls:
+        return "no call"
+    reason = call_failed(calls[-1])
+    ending = f"failed with {reason!r}" if reason else "did not fail"
+    return f"{len(calls)} calls, the last {ending}" if len(calls) > 1 else f"one call, it {ending}"

@@ -1,0 +1,102 @@
+"""Verdict: what a candidate's run says about a case's failure, in one word and one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from replaykit.checks.assertions import Assertion
+from replaykit.model.result import Deviation, Finding, ReplayResult, SemanticCheck, Side, Verdict
+from replaykit.model.run import RunStatus, TraceRun
+
+LEFT_THE_TAPE = frozenset({"missing", "blocked"})
+"""Deviations after which nobody knows what the candidate would have done with an answer."""
+
+
+def judge_run(
+    *,
+    case_id: str,
+    observed: Sequence[Assertion],
+    desired: Sequence[Assertion],
+    semantic: Iterable[str],
+    run: TraceRun | None,
+    deviations: Sequence[Deviation] = (),
+    candidate: str = "",
+) -> ReplayResult:
+    """Check both sides of a case against the run, and say what that adds up to."""
+    impossible = _cannot_tell(observed, desired, run)
+    if run is None or impossible:
+        return failed_to_run(case_id, impossible, candidate, run=run, deviations=deviations)
+    seen = tuple(assertion.check(run, Side.OBSERVED) for assertion in observed)
+    wanted = tuple(assertion.check(run, Side.DESIRED) for assertion in desired)
+    left = next((deviation for deviation in deviations if deviation.kind in LEFT_THE_TAPE), None)
+    # Off the tape the candidate was in another world than the failure: that is never the failure again.
+    reproduced = left is None and all(finding.holds for finding in seen) if seen else None
+    verdict, reason = _decide(reproduced, seen, wanted, left, run)
+    return ReplayResult(
+        case_id=case_id,
+        verdict=verdict,
+        candidate=candidate,
+        reproduced=reproduced,
+        observed=seen,
+        desired=wanted,
+        semantic=tuple(SemanticCheck(text=text) for text in semantic),
+        deviations=tuple(deviations),
+        reason=reason,
+        run=run,
+    )
+
+
+def failed_to_run(
+    case_id: str,
+    reason: str,
+    candidate: str = "",
+    *,
+    run: TraceRun | None = None,
+    deviations: Sequence[Deviation] = (),
+) -> ReplayResult:
+    """The result when nothing can be told: the candidate gave no usable answer, or nothing was asked."""
+    return ReplayResult(
+        case_id=case_id,
+        verdict=Verdict.ERROR,
+        candidate=candidate,
+        reason=reason,
+        run=run,
+        deviations=tuple(deviations),
+    )
+
+
+def _cannot_tell(observed: Sequence[Assertion], desired: Sequence[Assertion], run: TraceRun | None) -> str:
+    if not observed and not desired:
+        return "the case has no assertions: fill `observed` or `desired`"
+    if run is None:
+        return "the candidate left no run"
+    if run.status is RunStatus.RUNNING:
+        return f"the run {run.id!r} has not ended"
+    return ""
+
+
+def _decide(
+    reproduced: bool | None,
+    seen: Sequence[Finding],
+    wanted: Sequence[Finding],
+    left: Deviation | None,
+    run: TraceRun,
+) -> tuple[Verdict, str]:
+    if left is not None:
+        return Verdict.CHANGED, f"the candidate left the tape: {left.text}"
+    if reproduced:
+        return Verdict.REPRODUCED, ""
+    failed = [finding for finding in wanted if not finding.holds]
+    if failed:
+        return Verdict.CHANGED, _failed_in_words(failed, seen)
+    if not wanted and run.status is not RunStatus.SUCCESS:
+        # A candidate that breaks in another way has not fixed anything.
+        return Verdict.CHANGED, f"the case desires nothing, and the run ended with {run.status.value}"
+    return Verdict.FIXED, ""
+
+
+def _failed_in_words(failed: Sequence[Finding], seen: Sequence[Finding]) -> str:
+    first = failed[0]
+    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+    gone = "the failure did not reproduce, but " if seen else ""
+    return f"{gone}a desired assertion failed: expected {first.expected}, got {first.actual}{more}"

@@ -1,0 +1,61 @@
+"""What foreign traces write for an error or a status, in the model's words."""
+
+from __future__ import annotations
+
+import re
+
+from replaykit.model.events import ErrorInfo
+from replaykit.model.run import RunStatus
+from replaykit.model.values import ABSENT, Json, Raw, encode
+
+_TYPED = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Interrupt|Exceeded|Warning)):\s*(.*)", re.DOTALL)
+
+STATUSES: dict[str, RunStatus] = {
+    **dict.fromkeys(
+        ("success", "succeeded", "successful", "ok", "complete", "completed", "done", "finished", "passed"),
+        RunStatus.SUCCESS,
+    ),
+    **dict.fromkeys(
+        ("error", "errored", "fail", "failed", "failure", "exception", "crashed", "incomplete"), RunStatus.ERROR
+    ),
+    **dict.fromkeys(("timeout", "timed_out", "timedout", "deadline_exceeded", "expired"), RunStatus.TIMEOUT),
+    **dict.fromkeys(("cancelled", "canceled", "aborted", "interrupted", "stopped", "killed"), RunStatus.CANCELLED),
+    **dict.fromkeys(("running", "in_progress", "pending", "started", "queued"), RunStatus.RUNNING),
+}
+"""What traces call the ways a run can end."""
+
+
+def status_of(word: str) -> RunStatus | None:
+    """The status a trace's word means; None when it is not known."""
+    return STATUSES.get(re.sub(r"[\s-]+", "_", word.strip().lower()))
+
+
+def error_of(value: Json, fallback_type: str = "Error") -> ErrorInfo:
+    """The error a trace's text or object tells of; anything it says beyond type and message is kept."""
+    if isinstance(value, str):
+        typed = _TYPED.fullmatch(value.strip())
+        if typed:
+            name, message = typed[1], typed[2]
+            return ErrorInfo(type=name.rpartition(".")[2], module=name.rpartition(".")[0], message=message)
+        return ErrorInfo(type=fallback_type, message=value)
+    if isinstance(value, dict):
+        return _error_of_object(value, fallback_type)
+    return ErrorInfo(type=fallback_type, message="" if value is None else encode(value).decode())
+
+
+def _error_of_object(value: dict[str, Json], fallback_type: str) -> ErrorInfo:
+    fields = dict(value)
+    kind = _pop_text(fields, "type", "name", "error_type", "code")
+    message = _pop_text(fields, "message", "error", "msg", "detail")
+    traceback = _pop_text(fields, "traceback", "stack", "stacktrace")
+    return ErrorInfo(
+        type=kind or fallback_type,
+        message=message or "",
+        traceback=traceback,
+        attributes_json=Raw(encode(fields)) if fields else ABSENT,
+    )
+
+
+def _pop_text(fields: dict[str, Json], *names: str) -> str | None:
+    name = next((name for name in names if isinstance(fields.get(name), str)), None)
+    return None if name is None else str(fields.pop(name))

@@ -1,0 +1,143 @@
+"""Fields: an object of a foreign trace, taken apart by name, so that every wrong shape is told and none is lost."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+
+from replaykit.errors import InvalidFile
+from replaykit.importers.source import JsonPath, Source
+from replaykit.model.values import Json, Raw
+
+_MILLISECONDS = 1e11  # an epoch above this would be the year 5138 in seconds
+
+
+class Fields:
+    """One JSON object and its path. What nobody takes is left in `rest()`."""
+
+    __slots__ = ("_taken", "path", "source", "value")
+
+    def __init__(self, source: Source, value: Json, path: JsonPath = (), what: str = "an object") -> None:
+        if not isinstance(value, dict):
+            raise source.error(f"expected {what}, got {json_type(value)}", path)
+        self.source = source
+        self.value: dict[str, Json] = value
+        self.path = path
+        self._taken: set[str] = set()
+
+    def key(self, *names: str) -> str | None:
+        """The first of the names that the object has, with a value other than null."""
+        return next((name for name in names if self.value.get(name) is not None), None)
+
+    def take(self, *names: str) -> Json:
+        """The value under the first of the names that is there; None when none is."""
+        name = self.key(*names)
+        if name is None:
+            self._taken.update(name for name in names if name in self.value)
+            return None
+        self._taken.add(name)
+        return self.value[name]
+
+    def text(self, *names: str) -> str | None:
+        """A text, or None when it is not there."""
+        found: str | None = self._typed(names, str, "a text")
+        return found
+
+    def required_text(self, *names: str) -> str:
+        """A text that has to be there."""
+        found = self.text(*names)
+        if found is None:
+            raise self.source.error(f"{names[0]!r} is missing", self.path)
+        return found
+
+    def number(self, *names: str) -> float | None:
+        """A finite number, or None when it is not there."""
+        found = self.take(*names)
+        if found is None:
+            return None
+        try:
+            return _finite(found)
+        except (ValueError, OverflowError, TypeError):
+            raise self.error(f"expected a number, got {json_type(found)}", *names) from None
+
+    def flag(self, *names: str) -> bool:
+        """True or false; false when it is not there."""
+        return bool(self._typed(names, bool, "true or false"))
+
+    def items(self, *names: str) -> list[Json]:
+        """A list; an empty one when it is not there."""
+        return self._typed(names, list, "a list") or []
+
+    def object(self, *names: str) -> dict[str, Json]:
+        """An object; an empty one when it is not there."""
+        return self._typed(names, dict, "an object") or {}
+
+    def time(self, *names: str) -> float | None:
+        """Seconds since the epoch, from ISO text, seconds or milliseconds; None when it is not there."""
+        found = self.take(*names)
+        if found is None:
+            return None
+        try:
+            return _epoch(found)
+        except (ValueError, OverflowError, TypeError):
+            told = repr(found[:60]) if isinstance(found, str) else json_type(found)
+            raise self.error(f"expected an ISO time or epoch seconds, got {told}", *names) from None
+
+    def raw(self, *names: str) -> Raw:
+        """Any value as JSON text; `null` when it is not there."""
+        return self.source.raw(self.take(*names), self._path_of(names))
+
+    def canonical(self, value: Json, *names: str) -> Raw:
+        """A value of this object as canonical JSON text."""
+        return self.source.canonical(value, self._path_of(names))
+
+    def take_all(self) -> dict[str, Json]:
+        """The whole object; nothing is left."""
+        self._taken.update(self.value)
+        return self.value
+
+    def rest(self) -> dict[str, Json]:
+        """Everything that was not taken."""
+        return {key: value for key, value in self.value.items() if key not in self._taken}
+
+    def error(self, message: str, *names: str) -> InvalidFile:
+        """The error about the value under one of the names."""
+        name = self.key(*names)
+        return self.source.error(f"{name}: {message}" if name else message, self._path_of(names))
+
+    def _path_of(self, names: tuple[str, ...]) -> JsonPath:
+        name = self.key(*names)
+        return (*self.path, name) if name else self.path
+
+    def _typed(self, names: tuple[str, ...], kind: type | tuple[type, ...], what: str) -> Json:
+        found = self.take(*names)
+        if found is not None and not isinstance(found, kind):
+            raise self.error(f"expected {what}, got {json_type(found)}", *names)
+        return found
+
+
+def json_type(value: Json) -> str:
+    """What JSON calls the value."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    names = {str: "a text", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _epoch(value: Json) -> float:
+    if not isinstance(value, str):
+        seconds = _finite(value)
+        return seconds / 1000 if abs(seconds) > _MILLISECONDS else seconds
+    moment = dt.datetime.fromisoformat(value)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()
+
+
+def _finite(value: Json) -> float:
+    if type(value) not in (int, float):
+        raise TypeError(value)
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(value)
+    return number

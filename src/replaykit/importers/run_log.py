@@ -1,0 +1,63 @@
+"""The run log export, `{"replaykit": 1, "run": …}`: what `model.run.encode_run` writes."""
+
+from __future__ import annotations
+
+import msgspec
+import orjson
+
+from replaykit.errors import FormatTooNew
+from replaykit.importers.registry import IMPORTERS, Imported
+from replaykit.importers.source import Source
+from replaykit.model.events import AnyEvent, Call
+from replaykit.model.lines import split_where
+from replaykit.model.run import RUN_FORMAT, decode_run
+from replaykit.model.values import Raw
+
+FORMAT = "run_log"
+
+
+class RunLogImporter:
+    """Reads a run that ReplayKit itself wrote."""
+
+    name = FORMAT
+
+    def recognises(self, source: Source) -> bool:
+        value = source.peek()
+        return isinstance(value, dict) and "replaykit" in value and "run" in value
+
+    def read(self, source: Source) -> Imported:
+        _check_version(source)
+        try:
+            # Without the blanks of a pretty-printed file: equal arguments have to be equal bytes again.
+            run = decode_run(msgspec.json.format(source.text, indent=-1))
+            run = msgspec.structs.replace(run, events=tuple(map(_canonical, run.events)))
+        except msgspec.ValidationError as error:
+            raise source.error(*split_where(str(error))) from None
+        except (msgspec.MsgspecError, orjson.JSONEncodeError, orjson.JSONDecodeError, RecursionError) as error:
+            raise source.error(f"not a run log: {error}") from None
+        return Imported(format=self.name, runs=(run,))
+
+
+IMPORTERS.register(FORMAT)(RunLogImporter())
+
+
+def _check_version(source: Source) -> None:
+    value = source.value
+    version = value.get("replaykit") if isinstance(value, dict) else None
+    if type(version) is not int or version < 1:
+        raise source.error("expected a version: `replaykit: 1`", ("replaykit",))
+    if version > RUN_FORMAT:
+        raise FormatTooNew(
+            f"{source.file}: a run log of version {version}; this ReplayKit reads up to {RUN_FORMAT}",
+            hint="pip install --upgrade agent-replaykit",
+        )
+
+
+def _canonical(event: AnyEvent) -> AnyEvent:
+    """The event with its arguments' keys sorted, for a log that was edited by hand."""
+    if not isinstance(event, Call):
+        return event
+    text = orjson.dumps(orjson.loads(bytes(event.arguments_json)), option=orjson.OPT_SORT_KEYS)
+    if text == bytes(event.arguments_json):
+        return event
+    return msgspec.structs.replace(event, arguments_json=Raw(text))

@@ -1,0 +1,196 @@
+"""Changes: a state as its difference from the state before.
+
+Agents hand over their whole state at every step, and mostly it has only grown. `StateFold` holds the state as
+JSON text, one part per top-level key, and turns each new state into a `Change`: which keys were set, which
+lists were extended, which texts were cut in the middle. Folding the changes again gives every state back, so
+a log of growing states stays linear. Lists that grew at the end are the common case and take one comparison.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import orjson
+from msgspec import Struct, field
+
+from replaykit.model.events import State
+from replaykit.model.values import ABSENT, Json, Raw, encode, is_plain
+
+_SMALL = 256  # a part below this is written whole: a cut would not be shorter
+_KEYFRAME_SLACK = 64 * 1024  # changes may add up to this, or twice the state, before the state is written whole
+
+
+class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What happened to a state's top-level keys between two steps."""
+
+    put: dict[str, Raw] = field(default_factory=dict, name="set")
+    add: dict[str, Raw] = field(default_factory=dict)
+    """Items that were appended to a list."""
+    cut: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+    """The text between `start` and the last `tail` bytes was replaced by this one."""
+    drop: tuple[str, ...] = field(default=(), name="del")
+
+
+_decode_change = msgspec.json.Decoder(Change).decode
+_encode_change = msgspec.json.Encoder().encode
+
+
+class _Part:
+    """The JSON text of one key, as pieces that are joined when somebody looks."""
+
+    __slots__ = ("grown_by", "items", "pieces")
+
+    def __init__(self, text: bytes, items: int = -1, grown_by: bytes = b"") -> None:
+        self.pieces = [text]
+        self.items = items  # length of the list, -1 when it is none or not plain
+        self.grown_by = grown_by  # the list of items it has more than the state before
+
+    @property
+    def text(self) -> bytes:
+        if len(self.pieces) > 1:
+            self.pieces = [b"".join(self.pieces)]
+        return self.pieces[0]
+
+    def extend(self, items: bytes) -> None:
+        """Append the members of a JSON list to this JSON list."""
+        inner = items[1:-1]
+        last = self.pieces[-1]
+        empty = len(self.pieces) == 1 and last == b"[]"
+        self.pieces[-1] = last[:-1]
+        self.pieces.append((inner if empty else b"," + inner) + b"]")
+
+
+class StateFold:
+    """A state that is taken forward, change by change."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, _Part] = {}
+        self._whole: bytes | None = b"null"  # a state that is not an object, or not plain
+        self._since_keyframe = 0
+
+    def advance(self, state: Json) -> tuple[Raw, Raw]:
+        """Take the fold to `state`; gives the whole text or the change that leads there, the other absent."""
+        parts = self._split(state)
+        if parts is None:
+            self._parts, self._whole = {}, encode(state)
+            return Raw(self._whole), ABSENT
+        change = self._change_to(parts)
+        self._parts, self._whole = parts, None
+        if change is not None:
+            text = _encode_change(change)
+            self._since_keyframe += len(text)
+            if self._since_keyframe <= max(_KEYFRAME_SLACK, 2 * sum(len(p.pieces[0]) for p in parts.values())):
+                return ABSENT, Raw(text)
+        self._since_keyframe = 0
+        return Raw(self.text), ABSENT
+
+    def apply(self, event: State) -> None:
+        """Take the fold over a recorded state event; raises ValueError when the change does not fit."""
+        if event.change_json:
+            self._apply(_decode_change(event.change_json))
+        else:
+            self._load(bytes(event.state_json))
+
+    @property
+    def text(self) -> bytes:
+        """The state, as JSON text."""
+        if self._whole is not None:
+            return self._whole
+        return b"{" + b",".join(orjson.dumps(k) + b":" + p.text for k, p in self._parts.items()) + b"}"
+
+    def _split(self, state: Json) -> dict[str, _Part] | None:
+        """The state's parts; None when it is not an object with plain names."""
+        if type(state) is not dict or not all(type(key) is str for key in state):
+            return None
+        if len(state) == 1 and next(iter(state)).startswith("$"):
+            return None
+        try:
+            return {key: self._part(key, value) for key, value in state.items()}
+        except (TypeError, RecursionError):
+            return None
+
+    def _part(self, key: str, value: Json) -> _Part:
+        """One key's text. Items that were there before, byte for byte, are not looked at again."""
+        if type(value) is not list:
+            return _Part(encode(value))
+        old = self._parts.get(key)
+        known = old.items if old is not None else -1
+        if old is not None and 0 < known <= len(value):
+            text, stem = orjson.dumps(value), old.text[:-1]
+            if text.startswith(stem) and all(is_plain(item) for item in value[known:]):
+                more = b"[" + text[len(stem) + 1 :] if len(value) > known else b""
+                return _Part(text, len(value), grown_by=more)
+        if is_plain(value):
+            return _Part(orjson.dumps(value), len(value))
+        return _Part(encode(value))
+
+    def _change_to(self, parts: dict[str, _Part]) -> Change | None:
+        """The change from here to `parts`; None when only the whole state says it."""
+        if self._whole is not None:
+            return None
+        old = self._parts
+        drop = tuple(key for key in old if key not in parts)
+        kept = [key for key in old if key in parts]
+        if list(parts)[: len(kept)] != kept:
+            return None  # the order of the keys changed
+        change = Change(drop=drop)
+        for key, part in parts.items():
+            before = old.get(key)
+            if before is None:
+                change.put[key] = Raw(part.text)
+            elif before.text != part.text:
+                _describe(change, key, before, part)
+        return change
+
+    def _apply(self, change: Change) -> None:
+        if self._whole is not None:
+            raise ValueError("a change of state without a state before it")
+        for key in change.drop:
+            del self._parts[key]
+        for key, value in change.put.items():
+            self._parts[key] = _Part(bytes(value))
+        for key, items in change.add.items():
+            self._parts[key].extend(bytes(items))
+        for key, (start, tail, text) in change.cut.items():
+            old = self._parts[key].text
+            if not 0 <= start <= len(old) - tail or tail < 0:
+                raise ValueError(f"a cut that does not fit the state's {key!r}")
+            self._parts[key] = _Part(old[:start] + text.encode() + old[len(old) - tail :])
+
+    def _load(self, text: bytes) -> None:
+        try:
+            members = msgspec.json.decode(text, type=dict[str, Raw])
+        except msgspec.ValidationError:
+            self._parts, self._whole = {}, text
+            return
+        self._parts, self._whole = {key: _Part(bytes(value)) for key, value in members.items()}, None
+
+
+def _describe(change: Change, key: str, before: _Part, after: _Part) -> None:
+    """Enter the shortest description of one key's change."""
+    old, new = before.text, after.text
+    if after.grown_by:
+        change.add[key] = Raw(after.grown_by)
+        return
+    start = _common_prefix(old, new)
+    tail = _common_prefix(old[start:][::-1], new[start:][::-1])
+    while tail and new[len(new) - tail] & 0xC0 == 0x80:
+        tail -= 1  # never inside a character: the text between must decode
+    while start and start < len(new) and new[start] & 0xC0 == 0x80:
+        start -= 1
+    middle = new[start : len(new) - tail]
+    if len(new) < _SMALL or len(middle) > len(new) // 2:
+        change.put[key] = Raw(new)
+    else:
+        change.cut[key] = (start, tail, middle.decode())
+
+
+def _common_prefix(a: bytes, b: bytes) -> int:
+    """Length of the common prefix, by bisection: comparing slices is what C does fast."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,69 @@
+"""Differences between two JSON values, by path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from msgspec import Struct
+
+from replaykit.model.values import Json
+
+
+class Difference(Struct, frozen=True):
+    """One place where two values differ: `added`, `removed` or `changed`."""
+
+    kind: str
+    path: str
+    old: Json = None
+    new: Json = None
+
+    def __str__(self) -> str:
+        if self.kind == "changed":
+            return f"changed   {self.path}: {brief(self.old)} → {brief(self.new)}"
+        shown = self.new if self.kind == "added" else self.old
+        return f"{self.kind:<9} {self.path}: {brief(shown)}"
+
+
+def differences(old: Json, new: Json, *, limit: int = 20) -> list[Difference]:
+    """Where `new` is not `old`, in document order, up to a limit."""
+    return list(islice(_walk(old, new, "$"), limit))
+
+
+def brief(value: Json, width: int = 60) -> str:
+    """A value on one line, cut where it gets long."""
+    text = repr(value)
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def call_text(name: str, arguments: Json) -> str:
+    """A call as one would write it: `refund(order=7, amount=19.9)`."""
+    if isinstance(arguments, dict):
+        return f"{name}({', '.join(f'{key}={brief(value)}' for key, value in arguments.items())})"
+    return f"{name}({brief(arguments)})"
+
+
+def _walk(old: Json, new: Json, path: str) -> Iterator[Difference]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in old:
+            if key not in new:
+                yield Difference("removed", _member(path, key), old=old[key])
+            else:
+                yield from _walk(old[key], new[key], _member(path, key))
+        for key in new:
+            if key not in old:
+                yield Difference("added", _member(path, key), new=new[key])
+    elif isinstance(old, list) and isinstance(new, list):
+        for index, (a, b) in enumerate(zip(old, new, strict=False)):
+            yield from _walk(a, b, f"{path}[{index}]")
+        for index in range(len(new), len(old)):
+            yield Difference("removed", f"{path}[{index}]", old=old[index])
+        for index in range(len(old), len(new)):
+            yield Difference("added", f"{path}[{index}]", new=new[index])
+    elif type(old) is not type(new) or old != new:
+        yield Difference("changed", path, old=old, new=new)
+
+
+def _member(path: str, key: Json) -> str:
+    plain = isinstance(key, str) and key.replace("_", "a").isalnum()
+    return f"{path}.{key}" if plain else f"{path}[{key!r}]"

@@ -1,0 +1,143 @@
+"""JSON paths: name the members of a value that matching leaves out.
+
+    $            the value itself              [n]          the n-th item, from 0
+    .name        a member                      [*]  .*      every member or item
+    ['name']     a member of any name          ..name       that member at any depth
+
+A prefix limits a path to one tool: `search:$.request_id`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import Enum, auto
+
+from msgspec import Struct
+
+from replaykit.model.values import Json
+
+
+class Pick(Enum):
+    """What one step of a path picks."""
+
+    MEMBER = auto()  # the member of that name
+    ITEM = auto()  # the item at that index
+    EVERY = auto()  # every member or item
+    DEEP = auto()  # the member of that name, here and anywhere below
+
+
+class Step(Struct, frozen=True):
+    """One step of a path, and the name or index it picks."""
+
+    pick: Pick
+    key: str | int | None = None
+
+    def takes(self, key: str | int) -> bool:
+        """True when this step picks the member or item with that key."""
+        return self.pick is Pick.EVERY or self.key == key
+
+
+class JsonPath(Struct, frozen=True):
+    """A parsed path; `tool` is the one tool it is limited to, if any."""
+
+    text: str
+    steps: tuple[Step, ...]
+    tool: str | None = None
+
+
+_Rest = tuple[Step, ...]
+"""The steps of a path that are still to be taken."""
+
+_STEP = re.compile(
+    r"""(?P<every>\[\*\]|\.\*)
+      | \.\.(?P<deep>[^.\[\]'"*\s]+)
+      | \.(?P<name>[^.\[\]'"*\s]+)
+      | \[(?P<index>[0-9]{1,9})\]
+      | \[(?P<quote>['"])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\])*)(?P=quote)\]
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+def parse_path(text: str) -> JsonPath:
+    """The path that the text spells; a `ValueError` says at which character it does not."""
+    tool, start = _split_tool(text)
+    steps = []
+    position = start + 1
+    while position < len(text):
+        found = _STEP.match(text, position)
+        if found is None:
+            raise ValueError(
+                f"bad JSON path {text!r} at character {position + 1}: expected .name, ['name'], [n], [*], .* or ..name"
+            )
+        steps.append(_step(found))
+        position = found.end()
+    return JsonPath(text, tuple(steps), tool)
+
+
+def remove_paths(value: Json, paths: Iterable[JsonPath], *, tool: str | None = None) -> Json:
+    """The value without the members the paths name; parts that no path reaches are shared, none is changed.
+
+    Paths limited to another tool than `tool` are passed over. `$` alone leaves nothing: None.
+    """
+    rests = [path.steps for path in paths if path.tool is None or path.tool == tool]
+    if () in rests:
+        return None
+    return _without(value, rests) if rests else value
+
+
+def _split_tool(text: str) -> tuple[str | None, int]:
+    """The tool's name, and where the path begins."""
+    if text.startswith("$"):
+        return None, 0
+    # A tool's name may hold colons itself; ":$" is where the path begins.
+    start = text.find(":$")
+    if start < 1:
+        raise ValueError(f"bad JSON path {text!r} at character 1: expected $ or tool:$")
+    return text[:start], start + 1
+
+
+def _step(found: re.Match[str]) -> Step:
+    if found["every"]:
+        return Step(Pick.EVERY)
+    if found["deep"]:
+        return Step(Pick.DEEP, found["deep"])
+    if found["index"]:
+        return Step(Pick.ITEM, int(found["index"]))
+    return Step(Pick.MEMBER, found["name"] or _ESCAPE.sub(r"\1", found["quoted"] or ""))
+
+
+def _without(value: Json, rests: list[_Rest]) -> Json:
+    """One pass over the original, so that removing one item never shifts the index of the next."""
+    if type(value) is dict:
+        members = {}
+        for key, item in value.items():
+            below = _advance(rests, key)
+            if below is not None:
+                members[key] = _without(item, below) if below else item
+        return members
+    if type(value) is list:
+        items = []
+        for index, item in enumerate(value):
+            below = _advance(rests, index)
+            if below is not None:
+                items.append(_without(item, below) if below else item)
+        return items
+    return value
+
+
+def _advance(rests: list[_Rest], key: str | int) -> list[_Rest] | None:
+    """What is left to do below this key; None when a path ends here."""
+    below: list[_Rest] = []
+    for rest in rests:
+        step = rest[0]
+        if step.takes(key):
+            if len(rest) == 1:
+                return None
+            if rest[1:] not in below:
+                below.append(rest[1:])
+        if step.pick is Pick.DEEP and rest not in below:
+            below.append(rest)
+    return below

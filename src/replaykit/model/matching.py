@@ -1,0 +1,45 @@
+"""Matching rules: how a replayed call finds its recorded answer, and what happens when there is none."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class MatchMode(StrEnum):
+    """What has to agree before a recorded outcome is served."""
+
+    STRICT = "strict"  # the exact recorded order, names and arguments
+    CAUSAL = "causal"  # path, arguments and occurrence; then arguments and occurrence anywhere
+    ARGS = "args"  # arguments and occurrence, wherever the call came from
+    SEQUENCE = "sequence"  # the n-th call of that name; other arguments are reported, not refused
+
+
+class OnMiss(StrEnum):
+    """What a call meets that the tape does not hold."""
+
+    ERROR = "error"  # stop and explain
+    LIVE = "live"  # do it for real; allow-listed names only
+    FAULT = "fault"  # raise the error the case names
+    REPEAT = "repeat"  # serve the last outcome recorded for this call
+
+
+class ErrorSpec(Struct, frozen=True, kw_only=True):
+    """An error to raise, as a case spells it."""
+
+    type: str
+    message: str = ""
+
+
+class MatchRules(Struct, frozen=True, kw_only=True):
+    """How one case matches its candidate's calls."""
+
+    mode: MatchMode = MatchMode.CAUSAL
+    ignore: tuple[str, ...] = ()
+    """JSON paths of members that are left out of the comparison; see `model.jsonpath`."""
+    on_miss: OnMiss = OnMiss.ERROR
+    live: tuple[str, ...] = ()
+    """The names that may be done for real when `on_miss` is `live`."""
+    fault: ErrorSpec | None = None
+    """What is raised when `on_miss` is `fault`."""

@@ -1,0 +1,239 @@
+"""`record`: a run from its first event to its last, as a context manager and as a decorator."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import secrets
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, TypeVar
+
+import msgspec
+
+from replaykit.errors import UsageError
+from replaykit.model.changes import StateFold
+from replaykit.model.events import AnyEvent, Decision, ErrorEvent, Message, Note, State
+from replaykit.model.run import RunHeader, RunStatus
+from replaykit.model.values import Json, raw
+from replaykit.record.recorder import Recorder
+from replaykit.seam.failures import describe
+from replaykit.seam.scope import Scope, Session, current, enter, leave
+from replaykit.store.opening import StoreLike, opened
+from replaykit.store.protocol import Durability, Store
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def new_run_id() -> str:
+    """An id that sorts by time: `20260215-143200-4f9cab12cd`."""
+    now = time.time()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+    return f"{stamp}-{int(now % 1 * 65536):04x}{secrets.token_hex(3)}"
+
+
+class Recording:
+    """A run that is being recorded."""
+
+    def __init__(self, header: RunHeader, store: Store) -> None:
+        self._header = header
+        self._writer = store.begin(header)
+        self.session = Session(Recorder(self._writer))
+        self._fold = StateFold()
+        self._steps = 0
+        self._output: Json = None
+        self._has_output = False
+
+    @property
+    def id(self) -> str:
+        """The run's id: what `replaykit show` takes."""
+        return self._header.id
+
+    @property
+    def output(self) -> Json:
+        """What the agent answered; set it before the run ends."""
+        return self._output
+
+    @output.setter
+    def output(self, value: Json) -> None:
+        self._output, self._has_output = value, True
+
+    def message(self, role: str, content: Json) -> None:
+        """Write down something said."""
+        self._append(Message, role=role, content_json=raw(content))
+
+    def decide(self, decision: Json) -> None:
+        """Write down what the agent chose to do next."""
+        self._append(Decision, content_json=raw(decision))
+
+    def note(self, name: str, content: Json = None) -> None:
+        """Write down anything else."""
+        self._append(Note, name=name, content_json=raw(content))
+
+    def error(self, error: BaseException) -> None:
+        """Write down an error that the agent caught itself."""
+        self._append(ErrorEvent, error=describe(error))
+
+    def checkpoint(self, state: Json) -> None:
+        """Keep the agent's state as it is now; only what changed since the last one is written."""
+        whole, change = self._fold.advance(state)
+        self._append(State, state_json=whole, change_json=change)
+
+    def step(self, name: str | None = None) -> Step:
+        """A stretch of the agent's own loop: `with run.step("plan"):`; unnamed steps count up."""
+        self._steps += 1
+        return Step(self, name or f"step_{self._steps}")
+
+    def finish(self, status: RunStatus = RunStatus.SUCCESS, error: BaseException | None = None) -> None:
+        """End the run; the context manager does this by itself."""
+        text = "".join(traceback.format_exception(error)) if error is not None else None
+        self._writer.finish(
+            msgspec.structs.replace(
+                self._header,
+                status=status,
+                ended_at=time.time(),
+                error=describe(error, traceback=text) if error is not None else None,
+                **({"output_json": raw(self._output)} if self._has_output else {}),
+            )
+        )
+
+    def _append(self, kind: Any, **fields: Any) -> None:
+        scope = current() or self.session.root
+        event: AnyEvent = kind(
+            seq=next(self.session.numbers),
+            at=time.time(),
+            step=scope.step,
+            parent=scope.parent,
+            path=scope.path,
+            **fields,
+        )
+        self._writer.append(event)
+
+
+class Step:
+    """One step of a run; calls made inside belong to it."""
+
+    def __init__(self, run: Recording, name: str) -> None:
+        self.run = run
+        self.id = name
+
+    def __enter__(self) -> Step:
+        here = current() or self.run.session.root
+        # The step is no part of the path: marking steps later must not make a tape look moved.
+        scope = Scope(here.session, path=here.path, step=self.id, parent=here.parent)
+        scope.share_numbering(here)
+        self._token = enter(scope)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        leave(self._token)
+
+    def decide(self, decision: Json) -> None:
+        """Write down what the agent chose in this step."""
+        self.run.decide(decision)
+
+    def done(self, state: Json) -> Json:
+        """Keep the state this step leads to, and hand it back."""
+        self.run.checkpoint(state)
+        return state
+
+
+def record(
+    name: str | Callable[..., Any] = "",
+    *,
+    input: Json = None,
+    agent: str = "",
+    agent_version: str = "",
+    tags: Iterable[str] = (),
+    metadata: dict[str, Json] | None = None,
+    store: StoreLike = None,
+    durability: str | Durability = Durability.PROCESS,
+) -> Any:
+    """Record a run: `with record("billing", input=question) as run:`, or `@record` on the agent function."""
+    fn = name if callable(name) else None
+    header = RunHeader(
+        id="",
+        name=name if isinstance(name, str) else "",
+        input_json=raw(input),
+        agent=agent,
+        agent_version=agent_version,
+        tags=tuple(tags),
+        metadata_json=raw(metadata or {}),
+    )
+    recorder = RunRecorder(header, store, Durability(durability))
+    return recorder if fn is None else recorder(fn)
+
+
+class RunRecorder:
+    """What `record(...)` gives: enter it for one run, or decorate an agent function with it."""
+
+    def __init__(self, header: RunHeader, store: StoreLike, durability: Durability) -> None:
+        self._header = header
+        self._store = store
+        self._durability = durability
+        self._stack: ExitStack | None = None
+
+    def __enter__(self) -> Recording:
+        if self._stack is not None:
+            raise UsageError("this recording is in use already; call `record(...)` once for each run")
+        with ExitStack() as stack:
+            store = stack.enter_context(opened(self._store, durability=self._durability))
+            self._run = Recording(msgspec.structs.replace(self._header, id=new_run_id(), started_at=time.time()), store)
+            stack.enter_context(self._run.session.active())
+            self._stack = stack.pop_all()
+        return self._run
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        stack, self._stack = self._stack, None
+        if stack is None:
+            raise UsageError("this recording was not entered")
+        with stack:
+            self._run.finish(_status(error), error)
+
+    def __call__(self, fn: F) -> F:
+        """Decorate an agent function: each call of it is a run."""
+        signature = inspect.signature(fn)
+
+        def one_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> RunRecorder:
+            header = msgspec.structs.replace(self._header, name=self._header.name or fn.__name__)
+            if bytes(header.input_json) == b"null":
+                header = msgspec.structs.replace(header, input_json=raw(_input_of(signature, args, kwargs)))
+            return RunRecorder(header, self._store, self._durability)
+
+        if inspect.iscoroutinefunction(fn):
+
+            @functools.wraps(fn)
+            async def acall(*args: Any, **kwargs: Any) -> Any:
+                with one_run(args, kwargs) as run:
+                    run.output = await fn(*args, **kwargs)
+                    return run.output
+
+            return acall  # type: ignore[return-value]
+
+        @functools.wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with one_run(args, kwargs) as run:
+                run.output = fn(*args, **kwargs)
+                return run.output
+
+        return call  # type: ignore[return-value]
+
+
+def _input_of(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Json:
+    """The agent's input: its only argument, or all of them by name."""
+    bound = signature.bind(*args, **kwargs)
+    named = {key: value for key, value in bound.arguments.items() if key not in ("self", "cls")}
+    return next(iter(named.values())) if len(named) == 1 else named
+
+
+def _status(error: BaseException | None) -> RunStatus:
+    if error is None:
+        return RunStatus.SUCCESS
+    if isinstance(error, TimeoutError):
+        return RunStatus.TIMEOUT
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "CancelledError":
+        return RunStatus.CANCELLED
+    return RunStatus.ERROR

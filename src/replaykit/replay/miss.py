@@ -1,0 +1,66 @@
+"""A miss, explained: which call, the nearest recorded one, and what differs."""
+
+from __future__ import annotations
+
+import orjson
+
+from replaykit.errors import Divergence
+from replaykit.model.diff import Difference, call_text, differences
+from replaykit.model.events import Call
+from replaykit.model.matching import MatchMode
+from replaykit.replay.tape import Matcher, Tape
+from replaykit.seam.scope import PendingCall
+
+_CANDIDATES = 50  # how many recorded calls are compared to find the nearest
+_WORDS = {"tool_call": "tool", "llm_call": "model", "exchange": "request"}
+
+
+def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Divergence:
+    """The error for a call that the tape does not answer; `index` counts the candidate's calls from 0."""
+    place = f"at call {index + 1} of {len(tape)}" if index < len(tape) else f"after its {len(tape)} recorded calls"
+    lines = [f"{_whose(tape)} left its recording {place}, {_WORDS[call.kind]} `{call.name}`"]
+    near = _nearest(matcher, call)
+    now = orjson.loads(call.arguments)
+    if near is not None:
+        recorded, changes = near
+        lines.append(f"  recorded  {call_text(recorded.name, recorded.arguments)}")
+        lines.append(f"  now       {call_text(call.name, now)}")
+        lines += [f"  {change}" for change in changes[:5]]
+        if not changes:
+            lines.append("  the same call was recorded, but every recording of it has been served")
+    else:
+        lines.append(f"  now       {call_text(call.name, now)}")
+        names = sorted({recorded.name for recorded in tape.calls if recorded.kind == call.kind})
+        lines.append(f"  recorded  {', '.join(names) if names else 'nothing of this kind'}")
+    hint = (
+        "Let it pass: set `match.on_miss` in the case to `repeat`, `fault` or `live`, or `match.mode` to another mode."
+    )
+    return Divergence("\n".join(lines), index=index, nearest=near[0] if near else None, hint=hint)
+
+
+def blocked(tape: Tape, call: PendingCall, index: int) -> Divergence:
+    """The error for a call that the scenario forbids."""
+    return Divergence(
+        f"{_whose(tape)}: the case blocks the {_WORDS[call.kind]} `{call.name}` (call {index + 1})\n"
+        f"  now       {call_text(call.name, orjson.loads(call.arguments))}",
+        index=index,
+        hint="Allow it in the case: `scenario.tools`.",
+    )
+
+
+def _whose(tape: Tape) -> str:
+    return f"run {tape.name!r}" if tape.name else "the candidate"
+
+
+def _nearest(matcher: Matcher, call: PendingCall) -> tuple[Call, list[Difference]] | None:
+    """The recorded call that is most like this one: unused before used, fewest differences first."""
+    if matcher.mode is MatchMode.STRICT:
+        index = matcher.expected()
+        candidates = [] if index is None else [index]
+    else:
+        known = matcher.of_name(call)
+        free = [i for i in known if not matcher.used[i]]
+        candidates = (free or known[::-1])[:_CANDIDATES]
+    now = orjson.loads(call.arguments)
+    compared = [(matcher.calls[i], differences(matcher.calls[i].arguments, now)) for i in candidates]
+    return min(compared, key=lambda pair: len(pair[1]), default=None)

@@ -1,0 +1,130 @@
+"""The replaying handler: serves a tape, keeps the rules on misses, and writes down what the candidate did."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+
+from replaykit.errors import Divergence
+from replaykit.model.events import AnyEvent, ErrorInfo
+from replaykit.model.matching import MatchRules, OnMiss
+from replaykit.model.result import Deviation
+from replaykit.model.values import raw
+from replaykit.record.recorder import event_of
+from replaykit.replay.miss import blocked, explain
+from replaykit.replay.tape import Matcher, Tape
+from replaykit.seam.scope import Answer, Outcome, PendingCall, Session
+
+
+class Source(StrEnum):
+    """Where the answers of a tool or model come from in a replay."""
+
+    RECORDED = "recorded"  # the tape
+    LIVE = "live"  # the world
+    BLOCKED = "blocked"  # nowhere: the call is refused
+
+
+class Replayer:
+    """Behind the seam: recorded outcomes are served; what happens instead is kept as events and deviations."""
+
+    def __init__(
+        self, tape: Tape, rules: MatchRules | None = None, *, sources: Mapping[str, Source] | None = None
+    ) -> None:
+        self.tape = tape
+        self.rules = rules or MatchRules()
+        self.matcher = Matcher(tape, self.rules.mode, self.rules.ignore)
+        self.deviations: list[Deviation] = []
+        self._sources = dict(sources or {})
+        self._default = self._sources.get("*", Source.RECORDED)
+        self._lock = threading.Lock()
+        self._count = 0
+        self._made: list[tuple[PendingCall, Answer, float]] = []
+
+    def serve(self, call: PendingCall) -> Answer | None:
+        """The recorded outcome; None where the rules let the call happen; Divergence where they stop it."""
+        with self._lock:
+            index, self._count = self._count, self._count + 1
+            source = self._sources.get(call.name, self._default)
+            if source is Source.LIVE:
+                self._note("live", call, index, f"`{call.name}` was done live, as the case says")
+                return None
+            if source is Source.BLOCKED:
+                raise self._stop("blocked", blocked(self.tape, call, index), call)
+            found = self.matcher.take(call)
+            if found is None:
+                return self._miss(call, index)
+            position, how = found
+            if how != "exact":
+                self._note(how, call, index, self._in_words(how, call, position))
+            recorded = self.matcher.calls[position]
+            return self._log(call, recorded, recorded.duration_s)
+
+    def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
+        """A call that was let through has ended."""
+        with self._lock:
+            self._log(call, outcome, duration_s)
+
+    def events(self) -> list[AnyEvent]:
+        """What the candidate did, as events in the order it began them."""
+        return sorted((event_of(*made) for made in self._made), key=lambda event: event.seq)
+
+    def all_deviations(self) -> list[Deviation]:
+        """What happened off the tape, and what of the tape did not happen."""
+        unused = [
+            Deviation(
+                kind="unused", name=self.matcher.calls[i].name, text=f"`{self.matcher.calls[i].name}` was not called"
+            )
+            for i in self.matcher.unused()
+        ]
+        return [*self.deviations, *unused]
+
+    def _miss(self, call: PendingCall, index: int) -> Answer | None:
+        policy = self.rules.on_miss
+        if policy is OnMiss.REPEAT:
+            last = self.matcher.last_outcome(call)
+            if last is not None:
+                self._note("repeated", call, index, f"`{call.name}` was called again: the last outcome was repeated")
+                return self._log(call, self.matcher.calls[last], 0.0)
+        elif policy is OnMiss.LIVE and call.name in self.rules.live:
+            self._note("live", call, index, f"`{call.name}` is not on the tape and was done live")
+            return None
+        elif policy is OnMiss.FAULT and self.rules.fault is not None:
+            fault = self.rules.fault
+            self._note("fault", call, index, f"`{call.name}` is not on the tape and was answered with {fault.type}")
+            return self._log(call, Outcome(error=_error_of(fault.type, fault.message)), 0.0)
+        raise self._stop("missing", explain(self.tape, self.matcher, call, index), call)
+
+    def _log(self, call: PendingCall, answer: Answer, duration_s: float) -> Answer:
+        self._made.append((call, answer, duration_s))
+        return answer
+
+    def _note(self, kind: str, call: PendingCall, index: int, text: str) -> None:
+        self.deviations.append(Deviation(kind=kind, text=text, index=index, name=call.name))
+
+    def _stop(self, kind: str, error: Divergence, call: PendingCall) -> Divergence:
+        self.deviations.append(Deviation(kind=kind, text=error.message, index=error.index, name=call.name))
+        info = ErrorInfo(type="Divergence", module=Divergence.__module__, message=error.message)
+        self._log(call, Outcome(error=info), 0.0)
+        return error
+
+    def _in_words(self, how: str, call: PendingCall, position: int) -> str:
+        if how == "moved":
+            recorded = self.matcher.calls[position]
+            return f"`{call.name}` moved: recorded at {recorded.path or '/'}, now at {call.path or '/'}"
+        return f"`{call.name}` was served by its position; its arguments are not the recorded ones"
+
+
+def _error_of(name: str, message: str) -> ErrorInfo:
+    return ErrorInfo(type=name, module="builtins", message=message, args_json=raw((message,)) if message else raw(()))
+
+
+@contextmanager
+def replaying(
+    tape: Tape, rules: MatchRules | None = None, *, sources: Mapping[str, Source] | None = None
+) -> Iterator[Replayer]:
+    """Calls made inside are served from the tape; the replayer tells afterwards what happened."""
+    replayer = Replayer(tape, rules, sources=sources)
+    with Session(replayer).active():
+        yield replayer

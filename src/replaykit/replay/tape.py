@@ -1,0 +1,137 @@
+"""Tape: the calls of a run, indexed so that a later execution is served by lookup, never by search."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import orjson
+
+from replaykit.model.events import Call, ToolCall
+from replaykit.model.jsonpath import JsonPath, parse_path, remove_paths
+from replaykit.model.matching import MatchMode
+from replaykit.model.run import TraceRun
+from replaykit.seam.scope import PendingCall
+
+Key = tuple[str, ...] | tuple[str, str, bytes] | tuple[str, str, str, bytes]
+
+
+class Tape:
+    """The recorded calls of a run, in the order they were made."""
+
+    def __init__(self, calls: Iterable[Call], *, name: str = "") -> None:
+        self.calls = sorted(calls, key=lambda call: call.seq)
+        self.name = name
+
+    @classmethod
+    def of(cls, run: TraceRun) -> Tape:
+        """The tape of a run."""
+        return cls(run.calls, name=run.name or run.id)
+
+    def __len__(self) -> int:
+        return len(self.calls)
+
+
+class Matcher:
+    """Finds the recorded call for each call of a candidate; each recorded call is taken once."""
+
+    def __init__(self, tape: Tape, mode: MatchMode = MatchMode.CAUSAL, ignore: Iterable[str] = ()) -> None:
+        self.calls = tape.calls
+        self.mode = mode
+        self.used = bytearray(len(self.calls))
+        self._ignore: tuple[JsonPath, ...] = tuple(map(parse_path, ignore))
+        tools = {call.seq for call in self.calls if isinstance(call, ToolCall)}
+        self.inner = bytearray(call.parent in tools for call in self.calls)
+        """Which calls were made inside a recorded tool: they do not happen when that tool is served."""
+        self._cursor = 0
+        self._by_path: dict[tuple[str, str, str, bytes], deque[int]] = {}
+        self._by_arguments: dict[tuple[str, str, bytes], deque[int]] = {}
+        self._by_name: dict[tuple[str, str], list[int]] = {}
+        self._next_of_name: dict[tuple[str, str], int] = {}
+        for index, call in enumerate(self.calls):
+            self._enter(index, call)
+
+    def _enter(self, index: int, call: Call) -> None:
+        kind, name = call.kind, call.name
+        arguments = self.key(name, bytes(call.arguments_json))
+        self._by_path.setdefault((call.path, kind, name, arguments), deque()).append(index)
+        self._by_arguments.setdefault((kind, name, arguments), deque()).append(index)
+        self._by_name.setdefault((kind, name), []).append(index)
+
+    def key(self, name: str, arguments: bytes) -> bytes:
+        """What of the arguments is compared: all of them but the ignored members."""
+        if not self._ignore:
+            return arguments
+        kept = remove_paths(orjson.loads(arguments), self._ignore, tool=name)
+        return orjson.dumps(kept, option=orjson.OPT_SORT_KEYS)
+
+    def take(self, call: PendingCall) -> tuple[int, str] | None:
+        """The recorded call that answers this one, and how it was found: exact, moved or arguments."""
+        arguments = self.key(call.name, call.arguments)
+        if self.mode is MatchMode.CAUSAL:
+            index = self._first_free(self._by_path.get((call.path, call.kind, call.name, arguments)))
+            if index is not None:
+                return self._use(index, "exact")
+        if self.mode in (MatchMode.CAUSAL, MatchMode.ARGS):
+            index = self._first_free(self._by_arguments.get((call.kind, call.name, arguments)))
+            if index is None:
+                return None
+            return self._use(index, "moved" if self.mode is MatchMode.CAUSAL else "exact")
+        if self.mode is MatchMode.STRICT:
+            return self._take_strictly(call, arguments)
+        return self._take_in_sequence(call, arguments)
+
+    def last_outcome(self, call: PendingCall) -> int | None:
+        """The last recorded call with these arguments: what a loop would have seen."""
+        recorded = self._by_name.get((call.kind, call.name), [])
+        arguments = self.key(call.name, call.arguments)
+        for index in reversed(recorded):
+            if self.key(call.name, bytes(self.calls[index].arguments_json)) == arguments:
+                return index
+        return None
+
+    def of_name(self, call: PendingCall) -> list[int]:
+        """All recorded calls of this kind and name."""
+        return self._by_name.get((call.kind, call.name), [])
+
+    def expected(self) -> int | None:
+        """In strict mode, the recorded call that has to come next."""
+        while self._cursor < len(self.calls) and (self.used[self._cursor] or self.inner[self._cursor]):
+            self._cursor += 1
+        return self._cursor if self._cursor < len(self.calls) else None
+
+    def unused(self) -> list[int]:
+        """The recorded calls that the candidate did not make."""
+        return [i for i in range(len(self.calls)) if not self.used[i] and not self.inner[i]]
+
+    def _take_strictly(self, call: PendingCall, arguments: bytes) -> tuple[int, str] | None:
+        index = self.expected()
+        if index is None:
+            return None
+        recorded = self.calls[index]
+        if (recorded.kind, recorded.name) != (call.kind, call.name):
+            return None
+        if self.key(call.name, bytes(recorded.arguments_json)) != arguments:
+            return None
+        return self._use(index, "exact")
+
+    def _take_in_sequence(self, call: PendingCall, arguments: bytes) -> tuple[int, str] | None:
+        name = (call.kind, call.name)
+        recorded, position = self._by_name.get(name, []), self._next_of_name.get(name, 0)
+        if position >= len(recorded):
+            return None
+        self._next_of_name[name] = position + 1
+        index = recorded[position]
+        same = self.key(call.name, bytes(self.calls[index].arguments_json)) == arguments
+        return self._use(index, "exact" if same else "arguments")
+
+    def _first_free(self, waiting: deque[int] | None) -> int | None:
+        while waiting:
+            if not self.used[waiting[0]]:
+                return waiting[0]
+            waiting.popleft()
+        return None
+
+    def _use(self, index: int, how: str) -> tuple[int, str]:
+        self.used[index] = 1
+        return index, how

@@ -1,0 +1,43 @@
+"""ToolReplayer: ask a run what one of its tools answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from replaykit.errors import Unreplayable
+from replaykit.model.matching import MatchRules
+from replaykit.model.values import Json, canonical, decode
+from replaykit.replay.replayer import Replayer
+from replaykit.replay.tape import Tape
+from replaykit.seam.failures import rebuild_error
+from replaykit.seam.scope import Answer, PendingCall, Session
+from replaykit.seam.through import through
+from replaykit.seam.tool import TOOL
+from replaykit.store.opening import StoreLike, opened
+
+
+class ToolReplayer:
+    """The recorded answers of one run's tools: `ToolReplayer(run_id).replay("search_docs", {"query": "…"})`."""
+
+    def __init__(self, run_id: str, *, store: StoreLike = None, rules: MatchRules | None = None) -> None:
+        with opened(store, read_only=True) as source:
+            run = source.load(run_id)
+        self._scope = Session(Replayer(Tape.of(run), rules)).root
+
+    def replay(self, tool: str, arguments: Mapping[str, Json] | None = None) -> Json:
+        """What the tool answered to these arguments; its exception is raised again, a miss is a Divergence."""
+        call = PendingCall(TOOL, tool, canonical(dict(arguments or {})), self._scope, time.time())
+        return through(self._scope, call, lambda: _not_live(tool), _give)
+
+
+def _give(outcome: Answer) -> Json:
+    if outcome.error is not None:
+        raise rebuild_error(outcome.error, {})
+    if outcome.items_json is not None:
+        return [decode(item) for item in outcome.items_json]
+    return decode(outcome.result_json)
+
+
+def _not_live(tool: str) -> Json:
+    raise Unreplayable(f"`{tool}` is not on the tape, and a ToolReplayer has no way to call it")

@@ -1,0 +1,97 @@
+"""Exceptions as data, and back as their own class.
+
+An exception is rebuilt only from classes that are there already: the builtins, what the tool's own module can
+name, and modules that are loaded. Nothing is imported, and no constructor of a user's class is run.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from replaykit.model.events import ErrorInfo
+from replaykit.model.values import ABSENT, Json, decode, raw
+
+
+class RecordedError(Exception):
+    """Stands in for a recorded exception whose class is not to be found here."""
+
+
+def describe(error: BaseException, *, traceback: str | None = None) -> ErrorInfo:
+    """The exception as data."""
+    kind = type(error)
+    return ErrorInfo(
+        type=kind.__qualname__,
+        module=kind.__module__,
+        message=_message(error),
+        args_json=raw(error.args) if error.args else ABSENT,
+        attributes_json=raw(error.__dict__) if error.__dict__ else ABSENT,
+        bases=tuple(f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__[1:-2]),
+        traceback=traceback,
+    )
+
+
+def rebuild_error(info: ErrorInfo, namespace: Mapping[str, Any]) -> BaseException:
+    """The exception, as its own class where `namespace` or a loaded module has it."""
+    kind = _find(info.module, info.type, namespace)
+    if kind is None:
+        kind = _stand_in(info, namespace)
+    arguments = _arguments(info)
+    if kind.__module__ == "builtins":
+        return _construct(kind, arguments, info)
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    if info.attributes_json:
+        error.__dict__.update(decode(info.attributes_json))
+    return error
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001 (a user's __str__)
+        return f"<str() failed: {type(broken).__name__}>"
+
+
+def _arguments(info: ErrorInfo) -> tuple[Json, ...]:
+    if not info.args_json:
+        return (info.message,) if info.message else ()
+    arguments = decode(info.args_json)
+    return arguments if isinstance(arguments, tuple) else (arguments,)
+
+
+def _construct(kind: type[BaseException], arguments: tuple[Json, ...], info: ErrorInfo) -> BaseException:
+    try:
+        return kind(*arguments)
+    except TypeError:  # a hand-written fixture whose arguments do not fit, such as a UnicodeDecodeError
+        return RecordedError(str(info))
+
+
+def _find(module: str, name: str, namespace: Mapping[str, Any]) -> type[BaseException] | None:
+    """The exception class of that name, among those that are there already."""
+    simple = name.rpartition(".")[2]
+    places: list[Mapping[str, Any]] = [namespace]
+    if module in ("", "builtins"):
+        places = [vars(builtins), namespace]
+    elif module in sys.modules:
+        places.append(vars(sys.modules[module]))
+    places += [vars(value) for value in namespace.values() if isinstance(value, ModuleType)]
+    for place in places:
+        found = place.get(simple)
+        known = isinstance(found, type) and issubclass(found, BaseException)
+        if known and (not module or found.__module__ == module):
+            return found
+    return None
+
+
+def _stand_in(info: ErrorInfo, namespace: Mapping[str, Any]) -> type[BaseException]:
+    """A class of that name below the nearest base that is known, so that `except` of the base still works."""
+    for base in info.bases:
+        module, _, name = base.rpartition(".")
+        known = _find(module, name, namespace)
+        if known is not None and known is not Exception and known is not BaseException:
+            return type(info.type, (RecordedError, known), {})
+    return type(info.type, (RecordedError,), {})

@@ -1,0 +1,120 @@
+"""Carry the active scope into everything a run starts: tasks, pool jobs, threads.
+
+Context variables follow `asyncio` tasks by themselves, but not jobs of a pool or new threads; and two tasks
+that share a scope could not be told apart on replay. While a session is active, each task, job and thread
+therefore starts in a child scope of its own, named after its function and numbered where it is *started*.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import thread as _pool
+from contextlib import contextmanager
+from contextvars import Context, copy_context
+from typing import Any
+
+from replaykit.seam.scope import current, enter
+
+_lock = threading.Lock()
+_users = 0
+_originals: list[tuple[type, str, Any]] = []
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """Hooks are in place inside; the last one out takes them away."""
+    global _users
+    with _lock:
+        _users += 1
+        if _users == 1:
+            _install()
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _uninstall()
+
+
+def _install() -> None:
+    for owner, name, make in (
+        (asyncio.BaseEventLoop, "create_task", _create_task),
+        (ThreadPoolExecutor, "submit", _submit),
+        (threading.Thread, "start", _start),
+    ):
+        original = owner.__dict__[name]
+        _originals.append((owner, name, original))
+        setattr(owner, name, functools.wraps(original)(make(original)))
+
+
+def _uninstall() -> None:
+    while _originals:
+        owner, name, original = _originals.pop()
+        setattr(owner, name, original)
+
+
+def _create_task(original: Callable[..., Any]) -> Callable[..., Any]:
+    def create_task(loop: Any, coro: Any, *, context: Context | None = None, **options: Any) -> Any:
+        scope = current() if context is None else context.run(current)
+        if scope is not None:
+            context = copy_context() if context is None else context.copy()
+            context.run(enter, scope.job(_name(coro)))
+        if context is not None:
+            options["context"] = context
+        return original(loop, coro, **options)
+
+    return create_task
+
+
+def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
+    def submit(pool: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        carried = _context_inside(fn)
+        if carried is not None:  # asyncio.to_thread has made a copy already: the job's scope goes into that
+            scope = carried.run(current)
+            if scope is not None:
+                carried.run(enter, scope.job(_name(fn)))
+            return original(pool, fn, *args, **kwargs)
+        scope = current()
+        if scope is None:
+            return original(pool, fn, *args, **kwargs)
+        context = copy_context()
+        context.run(enter, scope.job(_name(fn)))
+        return original(pool, context.run, fn, *args, **kwargs)
+
+    return submit
+
+
+def _start(original: Callable[..., Any]) -> Callable[..., Any]:
+    def start(thread: Any) -> Any:
+        scope = current()
+        # A pool's worker outlives the run; its jobs bring their own context.
+        if scope is not None and getattr(thread, "_target", None) is not _pool._worker:
+            context = copy_context()
+            context.run(enter, scope.job(_name(getattr(thread, "_target", None) or type(thread).run)))
+            thread.run = functools.partial(context.run, thread.run)
+        return original(thread)
+
+    return start
+
+
+def _context_inside(fn: Callable[..., Any]) -> Context | None:
+    """The context of `partial(context.run, …)`, the form in which asyncio hands over jobs."""
+    if isinstance(fn, functools.partial):
+        owner = getattr(fn.func, "__self__", None)
+        if isinstance(owner, Context):
+            return owner
+    return None
+
+
+def _name(what: Any) -> str:
+    """A name that is the same in every execution: the function's, without its place in memory."""
+    while isinstance(what, functools.partial):
+        inner = getattr(what.func, "__self__", None)
+        what = what.args[0] if isinstance(inner, Context) and what.args else what.func
+    name = getattr(what, "__qualname__", None) or type(what).__qualname__
+    return str(name).replace("<locals>.", "").replace("/", "|")

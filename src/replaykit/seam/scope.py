@@ -1,0 +1,132 @@
+"""Scope: where in a run a call is made.
+
+A scope is a place in the causal tree of a run: the run itself, an asyncio task, a thread job, the inside of a
+call. The path names it by who started it and in which order, never by time, so the same program gives the same
+paths however its parts are scheduled. The active scope is the one context variable of this package.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from replaykit.model.events import ErrorInfo
+from replaykit.model.values import ABSENT, Raw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Answer(Protocol):
+    """How a call ended: what a recorded call and an `Outcome` have in common."""
+
+    @property
+    def result_json(self) -> Raw: ...
+    @property
+    def error(self) -> ErrorInfo | None: ...
+    @property
+    def items_json(self) -> tuple[Raw, ...] | None: ...
+    @property
+    def complete(self) -> bool: ...
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """How a call ended: with a result, an error, a stream of items, or (all absent) not at all."""
+
+    result_json: Raw = ABSENT
+    error: ErrorInfo | None = None
+    items_json: tuple[Raw, ...] | None = None
+    complete: bool = True
+
+
+class PendingCall:
+    """A call that has been made and not answered yet."""
+
+    __slots__ = ("arguments", "at", "kind", "name", "parent", "path", "seq", "step")
+
+    def __init__(self, kind: str, name: str, arguments: bytes, scope: Scope, at: float) -> None:
+        self.kind = kind
+        self.name = name
+        self.arguments = arguments  # canonical JSON, frozen at the call
+        self.path = scope.path
+        self.step = scope.step
+        self.parent = scope.parent
+        self.seq = next(scope.session.numbers)
+        self.at = at
+
+
+class Handler(Protocol):
+    """What stands behind the seam: records, replays, forks, injects faults, or passes through."""
+
+    def serve(self, call: PendingCall) -> Answer | None:
+        """The outcome to give back, or None to let the call happen; may raise to stop it."""
+
+    def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
+        """A call that was let through has ended."""
+
+
+class Session:
+    """One run in progress: its handler and the numbering of its events."""
+
+    def __init__(self, handler: Handler) -> None:
+        self.handler = handler
+        self.numbers = itertools.count()
+        self.root = Scope(self, path="")
+
+    @contextmanager
+    def active(self) -> Iterator[Session]:
+        """Calls made inside belong to this session, in tasks and threads started inside as well."""
+        from replaykit.seam import propagate  # noqa: PLC0415 (brings in asyncio, which is slow to import)
+
+        with propagate.installed():
+            token = _active.set(self.root)
+            try:
+                yield self
+            finally:
+                _active.reset(token)
+
+
+class Scope:
+    """One place in the causal tree of a run."""
+
+    __slots__ = ("_children", "parent", "path", "session", "step")
+
+    def __init__(self, session: Session, *, path: str, step: str | None = None, parent: int | None = None) -> None:
+        self.session = session
+        self.path = path
+        self.step = step
+        self.parent = parent
+        self._children: dict[str, itertools.count[int]] = {}
+
+    def number(self, name: str) -> int:
+        """The next number for things of that name started here."""
+        counter = self._children.get(name)
+        if counter is None:
+            counter = self._children.setdefault(name, itertools.count())  # atomic, as is next() on it
+        return next(counter)
+
+    def inside(self, name: str, number: int, parent: int) -> Scope:
+        """The scope inside a call made here."""
+        return Scope(self.session, path=f"{self.path}/{name}#{number}", step=self.step, parent=parent)
+
+    def job(self, name: str) -> Scope:
+        """The scope of a task, pool job or thread started here."""
+        name = f"~{name}"  # no call has such a name: calls and jobs are numbered apart
+        return Scope(self.session, path=f"{self.path}/{name}#{self.number(name)}", step=self.step, parent=self.parent)
+
+    def share_numbering(self, other: Scope) -> None:
+        """Number children together with another scope of the same path."""
+        self._children = other._children
+
+
+_active: ContextVar[Scope | None] = ContextVar("replaykit_scope", default=None)
+
+current = _active.get
+"""The active scope, or None outside of any run."""
+enter = _active.set
+"""Make a scope the active one; gives the token for `leave`."""
+leave = _active.reset

@@ -1,0 +1,210 @@
+"""Through the seam: one function, in the four shapes that Python has for a call.
+
+Each asks the handler first; what is not served is done live inside a scope of its own, and the handler is told
+how it ended. `give` turns a served outcome into what the caller expects.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from functools import partial
+from typing import Any, TypeVar
+
+from replaykit.errors import Unreplayable
+from replaykit.model.values import Json, Raw, raw
+from replaykit.seam.failures import describe
+from replaykit.seam.scope import Answer, Outcome, PendingCall, Scope, enter, leave
+
+T = TypeVar("T")
+
+ABANDONED = Outcome(complete=False)
+
+
+def through(scope: Scope, call: PendingCall, live: Callable[[], T], give: Callable[[Answer], T]) -> T:
+    """The outcome of a plain call."""
+    handler, number = scope.session.handler, scope.number(call.name)
+    served = handler.serve(call)
+    if served is not None:
+        _must_be_answered(served, call)
+        return give(served)
+    token = enter(scope.inside(call.name, number, call.seq))
+    began = time.perf_counter()
+    try:
+        result = live()
+    except BaseException as error:
+        leave(token)
+        handler.settle(call, failed(error), time.perf_counter() - began)
+        raise
+    leave(token)
+    handler.settle(call, Outcome(result_json=raw(result)), time.perf_counter() - began)
+    return result
+
+
+async def athrough(scope: Scope, call: PendingCall, live: Callable[[], Awaitable[T]], give: Callable[[Answer], T]) -> T:
+    """The outcome of a call that is awaited."""
+    handler, number = scope.session.handler, scope.number(call.name)
+    served = handler.serve(call)
+    if served is not None:
+        if not _answered(served):
+            await _never()
+        return give(served)
+    token = enter(scope.inside(call.name, number, call.seq))
+    began = time.perf_counter()
+    try:
+        result = await live()
+    except BaseException as error:
+        leave(token)
+        handler.settle(call, failed(error), time.perf_counter() - began)
+        raise
+    leave(token)
+    handler.settle(call, Outcome(result_json=raw(result)), time.perf_counter() - began)
+    return result
+
+
+def stream(
+    scope: Scope,
+    call: PendingCall,
+    live: Callable[[], Generator[T, Any, Any]],
+    give: Callable[[Answer], tuple[list[T], Json]],
+) -> Generator[T, Any, Any]:
+    """The items of a call that yields, its return value at the end."""
+    handler, number = scope.session.handler, scope.number(call.name)
+    served = handler.serve(call)
+    if served is not None:
+        items, result = _items_of(served, call, give)
+        yield from items
+        _end_of(served, call)
+        return result
+    inner = scope.inside(call.name, number, call.seq)
+    recorder, began = _Items(), time.perf_counter()
+    try:
+        generator = live()
+        resume = partial(generator.send, None)
+        while True:
+            item, result, ended = _advance(inner, resume)
+            if ended:
+                break
+            recorder.add(item)
+            try:
+                resume = partial(generator.send, (yield item))
+            except GeneratorExit:
+                generator.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 (thrown in by the caller, for the tool to handle)
+                resume = partial(generator.throw, error)
+    except BaseException as error:
+        handler.settle(call, recorder.failed(error), time.perf_counter() - began)
+        raise
+    handler.settle(call, recorder.ended(result), time.perf_counter() - began)
+    return result
+
+
+async def astream(
+    scope: Scope,
+    call: PendingCall,
+    live: Callable[[], AsyncIterator[T]],
+    give: Callable[[Answer], tuple[list[T], Json]],
+) -> AsyncGenerator[T, None]:
+    """The items of a call that yields asynchronously."""
+    handler, number = scope.session.handler, scope.number(call.name)
+    served = handler.serve(call)
+    if served is not None:
+        items, _ = _items_of(served, call, give)
+        for item in items:
+            yield item
+        _end_of(served, call)
+        return
+    inner = scope.inside(call.name, number, call.seq)
+    recorder, began = _Items(), time.perf_counter()
+    iterator = live().__aiter__()
+    try:
+        while True:
+            token = enter(inner)
+            try:
+                item = await anext(iterator)
+            except StopAsyncIteration:
+                break
+            finally:
+                leave(token)
+            recorder.add(item)
+            yield item
+    except BaseException as error:
+        handler.settle(call, recorder.failed(error), time.perf_counter() - began)
+        close = getattr(iterator, "aclose", None)
+        if close is not None:
+            await close()
+        raise
+    handler.settle(call, recorder.ended(None), time.perf_counter() - began)
+
+
+def failed(error: BaseException) -> Outcome:
+    """The outcome of a call that raised; one that was cancelled or interrupted has none."""
+    return ABANDONED if _is_interruption(error) else Outcome(error=describe(error))
+
+
+class _Items:
+    """What a stream yielded, frozen item by item."""
+
+    __slots__ = ("items",)
+
+    def __init__(self) -> None:
+        self.items: list[Raw] = []
+
+    def add(self, item: Json) -> None:
+        self.items.append(raw(item))
+
+    def ended(self, result: Json) -> Outcome:
+        return Outcome(items_json=tuple(self.items), result_json=raw(result))
+
+    def failed(self, error: BaseException) -> Outcome:
+        cut = _is_interruption(error)
+        return Outcome(items_json=tuple(self.items), error=None if cut else describe(error), complete=not cut)
+
+
+def _advance(inner: Scope, resume: Callable[[], Any]) -> tuple[Any, Any, bool]:
+    """The generator's next item, or its return value and that it has ended."""
+    token = enter(inner)
+    try:
+        return resume(), None, False
+    except StopIteration as stop:
+        return None, stop.value, True
+    finally:
+        leave(token)
+
+
+def _is_interruption(error: BaseException) -> bool:
+    """Somebody else ended the call: it has no outcome of its own."""
+    return isinstance(error, GeneratorExit | KeyboardInterrupt) or type(error).__name__ == "CancelledError"
+
+
+def _answered(outcome: Answer) -> bool:
+    return bool(outcome.result_json) or outcome.error is not None or outcome.items_json is not None
+
+
+def _must_be_answered(outcome: Answer, call: PendingCall) -> None:
+    if not _answered(outcome):
+        raise Unreplayable(f"`{call.name}` was interrupted when it was recorded; there is no answer to give")
+
+
+async def _never() -> None:
+    """Wait as the recorded call did: until the caller's own timeout or cancellation ends it."""
+    import asyncio  # noqa: PLC0415 (slow to import, and here already when this runs)
+
+    await asyncio.get_running_loop().create_future()
+
+
+def _items_of(
+    served: Answer, call: PendingCall, give: Callable[[Answer], tuple[list[T], Json]]
+) -> tuple[list[T], Json]:
+    if served.items_json is None and served.error is None:
+        raise Unreplayable(f"`{call.name}` streams now, and did not when it was recorded")
+    return give(served)
+
+
+def _end_of(served: Answer, call: PendingCall) -> None:
+    if not served.complete:
+        count = len(served.items_json or ())
+        raise Unreplayable(
+            f"`{call.name}` was left after {count} items when it was recorded; there is no item {count + 1}"
+        )

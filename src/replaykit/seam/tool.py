@@ -1,0 +1,219 @@
+"""`@tool`: a function of the agent whose calls pass through the seam.
+
+Outside of a run the function is called as it is. Arguments are bound to their names and frozen when the call
+begins; `self` and `cls` are not part of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+import orjson
+
+from replaykit.errors import Unreplayable
+from replaykit.model.events import ToolCall
+from replaykit.model.values import Json, Opaque, Raw, canonical
+from replaykit.seam.failures import rebuild_error
+from replaykit.seam.rebuild import item_hint, rebuild, return_hint
+from replaykit.seam.scope import Answer, PendingCall, Scope, current
+from replaykit.seam.through import astream, athrough, stream, through
+
+F = TypeVar("F", bound=Callable[..., Any])
+TOOL = str(ToolCall.__struct_config__.tag)
+
+
+@overload
+def tool(fn: F, /) -> F: ...
+@overload
+def tool(*, name: str | None = None) -> Callable[[F], F]: ...
+def tool(fn: Any = None, /, *, name: str | None = None) -> Any:
+    """Record and replay the calls of a function: plain, async, generator or async generator, or a method."""
+    if fn is None:
+        return functools.partial(tool, name=name)
+    if isinstance(fn, classmethod | staticmethod):
+        return type(fn)(_wrap(_Tool(fn.__func__, name or fn.__name__)))
+    return _wrap(_Tool(fn, name or fn.__name__))
+
+
+record_tool = tool
+
+
+class _Tool:
+    """One decorated function: how its arguments get names, and how its answers come back."""
+
+    def __init__(self, fn: Callable[..., Any], name: str) -> None:
+        self.fn = fn
+        self.name = name
+        self.bind = _binder(inspect.signature(fn))
+
+    def call(self, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PendingCall | None:
+        """The call, frozen; None when Python itself will refuse these arguments."""
+        named = self.bind(args, kwargs)
+        if named is None:
+            return None
+        return PendingCall(TOOL, self.name, canonical(named), scope, time.time())
+
+    @functools.cached_property
+    def hint(self) -> Any:
+        return return_hint(self.fn)
+
+    def give(self, outcome: Answer) -> Any:
+        """The recorded result, or the recorded exception raised."""
+        if outcome.error is not None:
+            raise rebuild_error(outcome.error, self.namespace)
+        return self._value(outcome.result_json, self.hint)
+
+    def give_items(self, outcome: Answer) -> tuple[list[Any], Any]:
+        """The items of a stream, which may end in an exception, and its return value."""
+        hint = item_hint(self.hint)
+        items: Any = [self._value(item, hint) for item in outcome.items_json or ()]
+        if outcome.error is not None:
+            items = _then_raise(items, rebuild_error(outcome.error, self.namespace))
+        return items, self._value(outcome.result_json, None) if outcome.result_json else None
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        return getattr(inspect.unwrap(self.fn), "__globals__", {})
+
+    def _value(self, text: Raw, hint: Any) -> Json:
+        data = bytes(text)
+        value = orjson.loads(data)
+        if b'{"$' not in data:
+            return value
+        value = rebuild(value, hint)
+        if isinstance(value, Opaque):
+            raise Unreplayable(
+                f"`{self.name}` returned a {value.type_name} when it was recorded, which cannot be kept as data",
+                hint="Return plain data, a dataclass or a pydantic model from the tool.",
+            )
+        return value
+
+
+def _then_raise(items: list[Any], error: BaseException) -> Any:
+    yield from items
+    raise error
+
+
+def _wrap(spec: _Tool) -> Callable[..., Any]:
+    """The wrapper that has the same shape as the function, so that frameworks see what it is."""
+    fn = spec.fn
+    if inspect.isasyncgenfunction(fn):
+        return _wrap_asyncgen(spec)
+    if inspect.isgeneratorfunction(fn):
+        return _wrap_generator(spec)
+    if inspect.iscoroutinefunction(fn):
+        return _wrap_async(spec)
+    return _wrap_plain(spec)
+
+
+def _wrap_plain(spec: _Tool) -> Callable[..., Any]:
+    fn = spec.fn
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        scope = current()
+        pending = spec.call(scope, args, kwargs) if scope is not None else None
+        if scope is None or pending is None:
+            return fn(*args, **kwargs)
+        return through(scope, pending, lambda: fn(*args, **kwargs), spec.give)
+
+    return call
+
+
+def _wrap_async(spec: _Tool) -> Callable[..., Any]:
+    fn = spec.fn
+
+    @functools.wraps(fn)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        scope = current()
+        pending = spec.call(scope, args, kwargs) if scope is not None else None
+        if scope is None or pending is None:
+            return await fn(*args, **kwargs)
+        return await athrough(scope, pending, lambda: fn(*args, **kwargs), spec.give)
+
+    return call
+
+
+def _wrap_generator(spec: _Tool) -> Callable[..., Any]:
+    fn = spec.fn
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        scope = current()
+        pending = spec.call(scope, args, kwargs) if scope is not None else None
+        if scope is None or pending is None:
+            return (yield from fn(*args, **kwargs))
+        return (yield from stream(scope, pending, lambda: fn(*args, **kwargs), spec.give_items))
+
+    return call
+
+
+def _wrap_asyncgen(spec: _Tool) -> Callable[..., Any]:
+    fn = spec.fn
+
+    @functools.wraps(fn)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        scope = current()
+        pending = spec.call(scope, args, kwargs) if scope is not None else None
+        items = (
+            fn(*args, **kwargs)
+            if scope is None or pending is None
+            else astream(scope, pending, lambda: fn(*args, **kwargs), spec.give_items)
+        )
+        try:
+            async for item in items:
+                yield item
+        finally:
+            await items.aclose()
+
+    return call
+
+
+Binder = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any] | None]
+
+
+def _binder(signature: inspect.Signature) -> Binder:
+    """What turns (args, kwargs) into named arguments; gives None where Python will refuse them."""
+    parameters = list(signature.parameters.values())
+    receiver = parameters[0].name if parameters and parameters[0].name in ("self", "cls") else None
+    if all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters):
+        return _simple_binder(parameters, receiver)
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            return None
+        bound.apply_defaults()
+        return {key: value for key, value in bound.arguments.items() if key != receiver}
+
+    return bind
+
+
+def _simple_binder(parameters: list[inspect.Parameter], receiver: str | None) -> Binder:
+    """`Signature.bind` takes longer than the rest of a call; nearly all tools do not need it."""
+    names = tuple(p.name for p in parameters)
+    known, total = frozenset(names), len(names)
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+        if len(args) > total:
+            return None
+        named = dict(zip(names, args, strict=False))
+        if kwargs:
+            if not known.issuperset(kwargs) or not named.keys().isdisjoint(kwargs):
+                return None
+            named.update(kwargs)
+        if len(named) != total:
+            named = {**defaults, **named}
+            if len(named) != total:
+                return None
+        if receiver is not None:
+            del named[receiver]
+        return named
+
+    return bind

@@ -1,0 +1,154 @@
+"""The tables, their version, and how a database file is opened.
+
+runs    n, id, name, status, started_at, header      header: sealed JSON of RunHeader
+events  key = run << 32 | n, data                    the tail of a run: sealed JSON of one event
+packs   key = run << 32 | first n, count, data       folded events: sealed frame of a JSON list
+blobs   hash, size, data                             large values: sealed frame, addressed by content
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+from replaykit.errors import CorruptStore, FormatTooNew, StoreError
+from replaykit.store.protocol import Durability
+
+STORE_FORMAT = 1
+APPLICATION_ID = 0x52504B54  # "RPKT"
+BUSY_TIMEOUT_S = 60
+
+_TABLES = """
+CREATE TABLE runs (
+    n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, status TEXT NOT NULL,
+    started_at REAL NOT NULL, header BLOB NOT NULL);
+CREATE INDEX runs_by_start ON runs (started_at);
+CREATE TABLE events (key INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE packs (key INTEGER PRIMARY KEY, count INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE blobs (n INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, size INTEGER NOT NULL, data BLOB NOT NULL);
+"""
+
+
+def connect(path: Path, durability: Durability, *, read_only: bool) -> sqlite3.Connection:
+    """An open connection to a store of this format; makes the file when it may write."""
+    if not read_only:
+        _make_directory(path.parent)
+    elif not path.exists():
+        raise StoreError(
+            f"there is no store at {path}",
+            hint="Record a run first (see `replaykit demo`), or name the store with --store.",
+        )
+    mode = "ro" if read_only else "rwc"
+    try:
+        db = sqlite3.connect(
+            f"file:{quote(str(path))}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=BUSY_TIMEOUT_S,
+        )
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} cannot be opened: {error}") from None
+    try:
+        _prepare(db, durability, read_only=read_only)
+    except sqlite3.Error as error:
+        db.close()
+        raise translate(error, str(path)) from None
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _make_directory(directory: Path) -> None:
+    if directory.is_dir():
+        return
+    try:
+        directory.mkdir(parents=True, mode=0o700, exist_ok=True)
+        if directory.name == ".replaykit":
+            (directory / ".gitignore").write_text("*\n")  # runs hold real data; cases are what goes to git
+    except OSError as error:
+        raise StoreError(f"{directory} cannot be made: {error.strerror}") from None
+
+
+def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool) -> None:
+    db.execute("PRAGMA trusted_schema = OFF")  # views and triggers of a foreign file may not call functions
+    db.execute("PRAGMA cell_size_check = ON")
+    version = _version(db)
+    if version == 0 and not read_only:
+        _retry_busy(lambda: db.execute("PRAGMA journal_mode = WAL"))
+        _create(db)
+        version = _version(db)
+    if version == 0:
+        raise StoreError(f"{_file(db)} holds no ReplayKit store")
+    if version > STORE_FORMAT:
+        raise FormatTooNew(
+            f"{_file(db)} was written by a newer ReplayKit (store format {version}, this one reads {STORE_FORMAT})",
+            hint="Upgrade: pip install -U agent-replaykit",
+        )
+    if not read_only:
+        level = "FULL" if durability is Durability.POWER else "NORMAL"
+        db.execute(f"PRAGMA synchronous = {level}")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    """The store's format; 0 for an empty file, StoreError for a database that is something else."""
+    application, version, tables = (
+        db.execute(sql).fetchone()[0]
+        for sql in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+    )
+    if application == APPLICATION_ID and version > 0:
+        return int(version)
+    if tables:
+        raise StoreError(f"{_file(db)} is a database, but not a ReplayKit store")
+    return 0
+
+
+def _create(db: sqlite3.Connection) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        if _version(db) == 0:  # another process may have been first
+            for statement in _TABLES.split(";"):
+                db.execute(statement)
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {STORE_FORMAT}")
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+
+
+def _retry_busy(action: object) -> None:
+    """Switching to WAL does not wait for other connections by itself."""
+    assert callable(action)
+    give_up = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            action()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.005)
+        else:
+            return
+
+
+def _file(db: sqlite3.Connection) -> str:
+    return str(db.execute("PRAGMA database_list").fetchone()[2])
+
+
+def translate(error: sqlite3.Error, where: str) -> StoreError:
+    """What SQLite said, as one of our errors."""
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = code & 0xFF if isinstance(code, int) else None
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return CorruptStore(
+            f"the database file is damaged ({error})", where=where, hint="See what is left: replaykit verify"
+        )
+    if primary == sqlite3.SQLITE_FULL:
+        return StoreError(f"{where}: the disk is full; the last event was not written")
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreError(f"{where}: another process held the store for {BUSY_TIMEOUT_S} s")
+    return StoreError(f"{where}: {error}")

@@ -1,0 +1,314 @@
+"""The SQLite store: one file, many readers and writers, nothing to start."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import zstandard
+
+from replaykit.errors import CorruptStore, RunNotFound, StoreError
+from replaykit.model.changes import StateFold
+from replaykit.model.events import AnyEvent, State, decode_event, decode_events, encode_event
+from replaykit.model.run import RunHeader, TraceRun
+from replaykit.model.values import Json, decode
+from replaykit.store import blobs
+from replaykit.store.frames import decompress, seal, unseal
+from replaykit.store.protocol import Damage, Durability
+from replaykit.store.rows import insert_run, missing_events, read_header, write_header, write_pack
+from replaykit.store.schema import connect, translate
+from replaykit.store.verify import verify_sqlite
+
+PACK_EVENTS = 64
+PACK_BYTES = 256 * 1024  # a pack is folded at this size even when it holds fewer events
+
+_INDEX = 0xFFFFFFFF
+Batch = tuple[int, list[AnyEvent]]
+
+
+class SQLiteStore:
+    """Runs in one SQLite file (WAL). Opened once, used from any thread; other processes may write as well."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        durability: str | Durability = Durability.PROCESS,
+        read_only: bool = False,
+    ) -> None:
+        self.path = Path(path)
+        self.durability = Durability(durability)
+        self.lock = threading.RLock()
+        self.db = connect(self.path, self.durability, read_only=read_only)
+        self.owner_pid = os.getpid()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], **options: Any) -> SQLiteStore:
+        """The store at this path; made when it is not there, unless `read_only`."""
+        return cls(path, **options)
+
+    def __enter__(self) -> SQLiteStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the file."""
+        with self.lock:
+            self.db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """One write transaction: all of it, or nothing. Waits for other writers."""
+        with self.lock:
+            try:
+                self.db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self.db
+                    self.db.execute("COMMIT")
+                except BaseException:
+                    if self.db.in_transaction:
+                        self.db.execute("ROLLBACK")
+                    raise
+            except sqlite3.Error as error:
+                raise translate(error, str(self.path)) from None
+
+    def query(self, sql: str, *parameters: object) -> list[Any]:
+        """All rows of a reading statement."""
+        with self.lock:
+            try:
+                return self.db.execute(sql, parameters).fetchall()
+            except sqlite3.Error as error:
+                raise translate(error, str(self.path)) from None
+
+    def begin(self, header: RunHeader) -> SQLiteWriter:
+        """Start a new run."""
+        with self.transaction() as db:
+            number = insert_run(db, header)
+        return SQLiteWriter(self, number, header)
+
+    def add(self, run: TraceRun) -> None:
+        """Keep a whole run, all or nothing."""
+        compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
+        with self.transaction() as db:
+            number = insert_run(db, msgspec.structs.replace(run.header, event_count=len(run.events)))
+            for start in range(0, len(run.events), PACK_EVENTS):
+                chunk = run.events[start : start + PACK_EVENTS]
+                bodies = [blobs.externalise(db, event, encode_event(event), compressor) for event in chunk]
+                write_pack(db, number << 32 | start, bodies, compressor)
+
+    def header(self, run_id: str) -> RunHeader:
+        """A run's header, by id, the beginning of an id, or a name."""
+        return self._find(run_id)[1]
+
+    def headers(self, *, limit: int | None = None) -> list[RunHeader]:
+        """The newest runs first."""
+        rows = self.query(
+            "SELECT n, id, header FROM runs ORDER BY started_at DESC, n DESC LIMIT ?",
+            -1 if limit is None else limit,
+        )
+        return [read_header(number, run_id, data) for number, run_id, data in rows]
+
+    def _find(self, run_id: str) -> tuple[int, RunHeader]:
+        rows = self.query("SELECT n, id, header FROM runs WHERE id = ?", run_id)
+        if not rows and run_id:
+            high = run_id + "\U0010ffff"
+            rows = self.query("SELECT n, id, header FROM runs WHERE id >= ? AND id < ? LIMIT 4", run_id, high)
+        if not rows:
+            rows = self.query(
+                "SELECT n, id, header FROM runs WHERE name = ? ORDER BY started_at DESC, n DESC LIMIT 1",
+                run_id,
+            )
+        if len(rows) == 1:
+            number, full_id, data = rows[0]
+            return number, read_header(number, full_id, data)
+        if rows:
+            starts = ", ".join(row[1] for row in rows[:3])
+            raise RunNotFound(f"several runs begin with {run_id!r}: {starts} …", hint="Give more of the id.")
+        raise RunNotFound(f"no run {run_id!r} in {self.path}", hint="See what is there: replaykit runs")
+
+    def events(self, run_id: str) -> Iterator[AnyEvent]:
+        """A run's events in the order they were written."""
+        number, header = self._find(run_id)
+        expected = 0
+        for first, batch in self._batches(number):
+            if first != expected:
+                raise missing_events(header.id, expected, first)
+            yield from batch
+            expected += len(batch)
+        if header.event_count is not None and expected != header.event_count:
+            raise missing_events(header.id, expected, header.event_count)
+
+    def load(self, run_id: str) -> TraceRun:
+        """A whole run, its events in the order they began."""
+        _, header = self._find(run_id)
+        return TraceRun.of(header, tuple(sorted(self.events(header.id), key=lambda event: event.seq)))
+
+    def state_at(self, run_id: str, seq: int | None = None) -> Json:
+        """The state after the last checkpoint at or before event `seq`; the latest when None."""
+        number, header = self._find(run_id)
+        limit = float("inf") if seq is None else seq
+        chain: list[State] = []
+        for _, batch in self._batches(number, newest_first=True):
+            states = [event for event in batch if isinstance(event, State) and event.seq <= limit]
+            for event in reversed(states):
+                chain.append(event)
+                if not event.change_json:
+                    return self._fold(header.id, chain)
+        raise StoreError(f"run {header.id} holds no checkpoint" + ("" if seq is None else f" at or before event {seq}"))
+
+    def _fold(self, run_id: str, chain: list[State]) -> Json:
+        fold = StateFold()
+        try:
+            for event in reversed(chain):
+                fold.apply(event)
+            return decode(fold.text)
+        except (ValueError, KeyError, msgspec.MsgspecError) as error:
+            raise CorruptStore(
+                f"the state cannot be put together ({error})",
+                where=f"run {run_id}, checkpoint {chain[0].seq}",
+            ) from None
+
+    def _batches(self, number: int, *, newest_first: bool = False) -> Iterator[tuple[int, list[AnyEvent]]]:
+        for read in self.readers(number, newest_first=newest_first):
+            yield read()
+
+    def readers(self, number: int, *, newest_first: bool = False) -> Iterator[Callable[[], Batch]]:
+        """For each pack of a run and then for its tail, what reads it: (index of its first event, events)."""
+        low, high = number << 32, (number + 1) << 32
+        # The tail is read before the list of packs: a writer folds the tail into a pack, never back.
+        tail = self.query("SELECT key, data FROM events WHERE key >= ? AND key < ? ORDER BY key", low, high)
+        packs = self.query("SELECT key, count FROM packs WHERE key >= ? AND key < ? ORDER BY key", low, high)
+        folded = max(((key - low) + count for key, count in packs), default=0)
+        tail = [(key, data) for key, data in tail if key - low >= folded]
+        found = [partial(self._pack_at, key, count) for key, count in packs]
+        if tail:
+            found.append(partial(self._tail_at, tail))
+        return reversed(found) if newest_first else iter(found)
+
+    def _pack_at(self, key: int, count: int) -> Batch:
+        return key & _INDEX, self.read_pack(key, count)
+
+    def _tail_at(self, rows: list[tuple[int, bytes]]) -> Batch:
+        return rows[0][0] & _INDEX, self.read_tail(rows)
+
+    def read_pack(self, key: int, count: int) -> list[AnyEvent]:
+        """The events of one pack."""
+        where = f"run {key >> 32}, pack at event {key & _INDEX}"
+        rows = self.query("SELECT data FROM packs WHERE key = ?", key)
+        if not rows:
+            raise CorruptStore("the pack is gone", where=where)
+        body = decompress(unseal(key, rows[0][0], where), where)
+        found = self._decode(body, where)
+        if len(found) != count:
+            raise CorruptStore(f"{len(found)} events where {count} were folded", where=where)
+        return found
+
+    def read_tail(self, rows: list[tuple[int, bytes]]) -> list[AnyEvent]:
+        """The events of rows that are not folded yet."""
+        found: list[AnyEvent] = []
+        expected = rows[0][0]
+        for key, data in rows:
+            where = f"run {key >> 32}, event {key & _INDEX}"
+            if key != expected:
+                raise missing_events(str(key >> 32), expected & _INDEX, key & _INDEX)
+            body = unseal(key, data, where)
+            found += self._decode(body, where)
+            expected += 1
+        return found
+
+    def _decode(self, body: bytes, where: str) -> list[AnyEvent]:
+        try:
+            found = decode_events(body) if body[:1] == b"[" else [decode_event(body)]
+            return blobs.internalise(self, found, body) if blobs.MARK in body else found
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            raise CorruptStore(f"not an event ({error})", where=where) from None
+
+    def verify(self) -> Iterator[Damage]:
+        """Read everything; yield whatever is damaged."""
+        return verify_sqlite(self)
+
+
+class SQLiteWriter:
+    """Appends to one run, one transaction per event."""
+
+    def __init__(self, store: SQLiteStore, number: int, header: RunHeader) -> None:
+        self._store = store
+        self._number = number
+        self._header = header
+        self._base = number << 32
+        self._next = 0
+        self._tail: list[bytes] = []  # bodies of the events that are rows, not yet in a pack
+        self._tail_bytes = 0
+        self._finished = False
+        self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
+
+    @property
+    def run_id(self) -> str:
+        return self._header.id
+
+    def append(self, event: AnyEvent) -> None:
+        """Add one event; it is on disk when this returns."""
+        body = encode_event(event)
+        store = self._store
+        with store.lock:
+            self._check_writable()
+            size = self._tail_bytes + len(body)
+            if size > PACK_BYTES or len(self._tail) + 1 >= PACK_EVENTS or len(body) > blobs.LARGE:
+                self._append_folding(event, body)
+                return
+            key = self._base | self._next
+            try:  # the common case: one statement is one transaction
+                store.db.execute("INSERT INTO events VALUES (?, ?)", (key, seal(key, body)))
+            except sqlite3.Error as error:
+                raise translate(error, str(store.path)) from None
+            self._next += 1
+            self._tail.append(body)
+            self._tail_bytes = size
+
+    def finish(self, header: RunHeader) -> None:
+        """Write the final header, and fold what is left of the tail."""
+        with self._store.lock:
+            self._check_writable()
+            with self._store.transaction() as db:
+                if self._tail:
+                    self._fold(db, self._tail)
+                write_header(db, self._number, msgspec.structs.replace(header, event_count=self._next))
+            self._finished = True
+
+    def _append_folding(self, event: AnyEvent, body: bytes) -> None:
+        """Append an event that completes a pack or is large; what is remembered changes only after the commit."""
+        with self._store.transaction() as db:
+            bodies = [*self._tail, blobs.externalise(db, event, body, self._compressor)]
+            size = sum(map(len, bodies))
+            full = len(bodies) >= PACK_EVENTS or size > PACK_BYTES
+            if full:
+                self._fold(db, bodies)
+            else:
+                key = self._base | self._next
+                db.execute("INSERT INTO events VALUES (?, ?)", (key, seal(key, bodies[-1])))
+        self._next += 1
+        self._tail, self._tail_bytes = ([], 0) if full else (bodies, size)
+
+    def _fold(self, db: sqlite3.Connection, bodies: list[bytes]) -> None:
+        """Put the tail, and what may follow it, into one pack."""
+        first = self._base | (self._next - len(self._tail))
+        write_pack(db, first, bodies, self._compressor)
+        db.execute("DELETE FROM events WHERE key >= ? AND key < ?", (first, first + len(self._tail)))
+
+    def _check_writable(self) -> None:
+        if self._finished:
+            raise StoreError(f"run {self.run_id} has ended; nothing can be added to it")
+        if self._store.owner_pid != os.getpid():
+            raise StoreError(
+                f"run {self.run_id} belongs to process {self._store.owner_pid}, not to this forked child",
+                hint="Open a store and start a run of its own in the child process.",
+            )
