@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -21,12 +22,12 @@ from table import Results
 HERE = Path(__file__).parent
 TIMEOUT_S = 180
 
-METHOD = """\
-Each measurement runs in a process of its own, ReplayKit and its peers in turn, {repeat}. A value is the median
-of the repetitions, a ratio the peer's median divided by ours, so above 1 means the peer takes more. Times are
-CPU time of the process (user and system) unless the row says wall, over the bare function or bare Python where
-that applies. Every value read back is compared with what was written.
-"""
+METHOD = (
+    "Each measurement runs in a process of its own, ReplayKit and its peers in turn, {repeat}. A value is the"
+    " median of the repetitions; a ratio is the peer's median divided by ours, so above 1 the peer takes more."
+    " Times are CPU time of the process (user and system) unless the row says wall, over the bare function or"
+    " bare Python where that applies. Every value read back is compared with what was written."
+)
 
 
 def main() -> int:
@@ -39,7 +40,7 @@ def main() -> int:
         print(json.dumps({"about": about(results, options), "rows": table.as_json(lines)}, indent=2))
     else:
         print(table.text(lines))
-        print(f"\n{METHOD.format(repeat=repetitions(options))}")
+        print(f"\n{method(options)}")
     if options.only == GROUPS and not options.quick:
         (HERE / "results.md").write_text(document(lines, results, options), encoding="utf-8")
     say(f"{time.perf_counter() - started:.0f} s")
@@ -128,12 +129,14 @@ def document(lines: list[table.Line], results: Results, options: argparse.Namesp
     return (
         "# Results\n\nWritten by `python bench/run.py`. "
         f"{facts['date']}, Python {facts['python']}, {where}. {versions}.\n\n"
-        f"{METHOD.format(repeat=repetitions(options))}\n{table.markdown(lines)}\n"
+        f"{method(options)}\n\n{table.markdown(lines)}\n"
     )
 
 
-def repetitions(options: argparse.Namespace) -> str:
-    return "once" if options.repeat == 1 else f"{options.repeat} times (vcrpy at 1,000 once)"
+def method(options: argparse.Namespace) -> str:
+    """How the numbers came about, in a paragraph."""
+    repeat = "once" if options.repeat == 1 else f"{options.repeat} times (vcrpy at 1,000 requests once)"
+    return textwrap.fill(METHOD.format(repeat=repeat), width=110)
 
 
 def say(text: str) -> None:

@@ -57,7 +57,7 @@ def fill(row: Row, results: Results) -> Line:
     return Line(
         row,
         Entry(name_of(row.ours.job.system), ours, row.ours.note, None),
-        [Entry(name_of(cell.job.system), n, cell.note, _ratio(n, ours)) for cell, n in peers],
+        [Entry(name_of(cell.job.system), n, cell.note, _ratio(n, ours, row.unit)) for cell, n in peers],
         _judge(row, ours, [number for _, number in peers]),
     )
 
@@ -83,8 +83,8 @@ def name_of(system: str) -> str:
     return str(importlib.import_module(f"systems.{system}").NAME)
 
 
-def _ratio(peer: Number, ours: Number) -> float | None:
-    if peer.value is None or not ours.value:
+def _ratio(peer: Number, ours: Number, unit: str) -> float | None:
+    if peer.value is None or not ours.value or unit == "times":  # a ratio of growths says nothing
         return None
     return peer.value / ours.value
 
@@ -144,9 +144,8 @@ def text(lines: list[Line]) -> str:
 
 
 def _spread(number: Number, unit: str) -> str:
-    if number.low == number.high:
-        return ""
-    return f"({show(number.low, unit)} to {show(number.high, unit)})"
+    low, high = show(number.low, unit), show(number.high, unit)
+    return "" if low == high else f"({low} to {high})"
 
 
 def markdown(lines: list[Line]) -> str:

@@ -30,10 +30,9 @@ def growing_calls(work: Path, count: int) -> Numbers:
 
 
 def first_call(work: Path) -> Numbers:
-    return measurements.start_up(
-        measurements.first_call_statement("import rewind", session="rewind.record('first.rewind')", wrap="rewind.tool"),
-        work,
-    )
+    session = "rewind.record('first.rewind')"
+    statement = measurements.first_call_statement("import rewind", session=session, wrap="rewind.tool")
+    return measurements.start_up(statement, work)
 
 
 def import_time(work: Path) -> Numbers:

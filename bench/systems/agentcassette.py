@@ -31,12 +31,11 @@ def growing_calls(work: Path, count: int) -> Numbers:
 
 
 def first_call(work: Path) -> Numbers:
-    return measurements.start_up(
-        measurements.first_call_statement(
-            "import agentcassette", session="agentcassette.record('first.json')", wrap="agentcassette.intercept"
-        ),
-        work,
+    session = "agentcassette.record('first.json')"
+    statement = measurements.first_call_statement(
+        "import agentcassette", session=session, wrap="agentcassette.intercept"
     )
+    return measurements.start_up(statement, work)
 
 
 def import_time(work: Path) -> Numbers:

@@ -30,14 +30,9 @@ def growing_calls(work: Path, count: int) -> Numbers:
 
 
 def first_call(work: Path) -> Numbers:
-    return measurements.start_up(
-        measurements.first_call_statement(
-            "import llm_cassette",
-            session="llm_cassette.cassette('first.jsonl', mode='record')",
-            wrap="llm_cassette.tool",
-        ),
-        work,
-    )
+    session = "llm_cassette.cassette('first.jsonl', mode='record')"
+    statement = measurements.first_call_statement("import llm_cassette", session=session, wrap="llm_cassette.tool")
+    return measurements.start_up(statement, work)
 
 
 def import_time(work: Path) -> Numbers:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,6 +12,8 @@ from types import ModuleType
 from typing import Any
 
 import measurements
+import workloads
+from clock import Stopwatch
 from measurements import CallRecorder, Checkpoints, Numbers
 
 NAME = "ReplayKit"
@@ -17,6 +21,20 @@ DISTRIBUTION = ""  # measured from the checkout, whether it is installed or not
 
 _SOURCE = str(Path(__file__).parents[2] / "src")
 _ENVIRONMENT = {"PYTHONPATH": _SOURCE}
+_QUESTION = "Where is order 7?"
+_CASE = f"""\
+replaykit: 1
+id: {{name}}
+title: The agent fails on a late order
+scenario:
+  input: "{_QUESTION}"
+observed:
+  - status_is: error
+desired:
+  - status_is: success
+  - max_tool_calls: 3
+  - final_output_exists: true
+"""
 
 
 def _replaykit() -> ModuleType:
@@ -69,6 +87,41 @@ def checkpoints(work: Path, steps: int, durability: str = "process", text: str =
         return lambda step: again.state_at(run.id, seqs[step])
 
     return measurements.checkpoints(Checkpoints(write, stack.close, reopen), work, steps, text)
+
+
+def cases(work: Path, count: int) -> Numbers:
+    """Load and replay `count` cases one after the other in this process."""
+    rk = _replaykit()
+    from candidate import answer
+
+    directories = [_write_case(work, f"case-{index:04}") for index in range(count)]
+    with Stopwatch() as watch:
+        verdicts = [rk.replay(rk.load_case(directory), answer).verdict for directory in directories]
+    if set(verdicts) != {"fixed"}:
+        raise AssertionError(f"the cases ended with {sorted(set(verdicts))}")
+    return {"total_s": watch.cpu_s, "total_wall_s": watch.wall_s}
+
+
+def cli_replay(work: Path) -> Numbers:
+    """One replay of one case with a Python candidate: `replaykit replay CASE --agent candidate:answer`."""
+    case = _write_case(work, "case-0001")
+    arguments = ["-m", "replaykit", "replay", case.name, "--agent", "candidate:answer"]
+    environment = {"PYTHONPATH": f"{_SOURCE}{os.pathsep}{Path(__file__).parents[1]}"}
+    return measurements.process(arguments, work, env=environment, expect="fixed")
+
+
+def _write_case(work: Path, name: str) -> Path:
+    """A case with three tool calls of 1 KB, one signature and three assertions."""
+    directory = work / name
+    (directory / "fixtures").mkdir(parents=True)
+    (directory / "case.yaml").write_text(_CASE.format(name=name))
+    calls = [
+        {"call": index, "path": "", "arguments": {"index": index, "query": _QUESTION}, "result": result}
+        for index, result in enumerate(workloads.results(3))
+    ]
+    fixture = {"replaykit": 1, "kind": "tool_call", "name": "lookup", "calls": calls}
+    (directory / "fixtures" / "lookup.json").write_text(json.dumps(fixture))
+    return directory
 
 
 def first_call(work: Path) -> Numbers:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from replaykit.model.result import ReplayResult as ReplayResult
     from replaykit.model.result import Verdict as Verdict
     from replaykit.model.run import TraceRun as TraceRun
-    from replaykit.record.recording import Recording as Recording
-    from replaykit.record.recording import record as record
-    from replaykit.replay.replayer import replaying as replaying
-    from replaykit.replay.tape import Tape as Tape
-    from replaykit.replay.tool_replayer import ToolReplayer as ToolReplayer
+    from replaykit.recording.run import Run as Run
+    from replaykit.recording.run import record as record
+    from replaykit.replayer.handler import replaying as replaying
+    from replaykit.replayer.tape import Tape as Tape
+    from replaykit.replayer.tool_replayer import ToolReplayer as ToolReplayer
     from replaykit.seam.tool import record_tool as record_tool
     from replaykit.seam.tool import tool as tool
     from replaykit.store.sqlite import SQLiteStore
@@ -40,17 +40,17 @@ _HOMES = {  # name → module, or module:name where it has another name at home
     "CorruptStore": "errors",
     "Divergence": "errors",
     "MatchRules": "model.matching",
-    "Recording": "record.recording",
     "ReplayKitError": "errors",
     "ReplayResult": "model.result",
+    "Run": "recording.run",
     "Store": "store.sqlite:SQLiteStore",
-    "Tape": "replay.tape",
-    "ToolReplayer": "replay.tool_replayer",
+    "Tape": "replayer.tape",
+    "ToolReplayer": "replayer.tool_replayer",
     "TraceRun": "model.run",
     "Verdict": "model.result",
-    "record": "record.recording",
+    "record": "recording.run",
     "record_tool": "seam.tool",
-    "replaying": "replay.replayer",
+    "replaying": "replayer.handler",
     "tool": "seam.tool",
 }
 

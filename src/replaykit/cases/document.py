@@ -6,19 +6,23 @@ Whatever a file holds, reading it ends, stays within limits, and gives a value o
 from __future__ import annotations
 
 import os
+import pathlib
 import stat
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import orjson
 
-from replaykit.cases.places import find_line
+from replaykit.cases.places import find_lines
 from replaykit.cases.yaml_values import MAX_DEPTH, build_value
 from replaykit.errors import InvalidFile
 from replaykit.model.lines import line_of
 from replaykit.model.values import Json
 
+Path = tuple[str | int, ...]
+"""Where in a document: keys and indexes."""
+
 MAX_BYTES = 64 * 1024 * 1024
+MAX_LINES_BYTES = 8 * 1024 * 1024  # in a larger file, a message without a line beats one that comes late
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -33,12 +37,19 @@ class Document:
         self.file = file
         self._text = text
 
-    def line(self, path: tuple[str | int, ...] = ()) -> int | None:
+    def line(self, path: Path = ()) -> int | None:
         """The line of the part at `path`, or of the nearest part around it; None when nothing is known."""
-        # Looked up when it is asked for: only an error does, so a good file never pays for lines.
-        return line_of(self._text, path) if _is_json(self.file) else find_line(self._text, path)
+        return self.lines([path])[0]
 
-    def error(self, message: str, path: tuple[str | int, ...] = (), *, hint: str | None = None) -> InvalidFile:
+    def lines(self, paths: Sequence[Path]) -> list[int | None]:
+        """The line of each path. Looked up when asked for: only errors do, so a good file never pays."""
+        if len(self._text) > MAX_LINES_BYTES:
+            return [None] * len(paths)
+        if _is_json(self.file):
+            return [line_of(self._text, path) for path in paths]
+        return find_lines(self._text, paths)
+
+    def error(self, message: str, path: Path = (), *, hint: str | None = None) -> InvalidFile:
         """The error that says what is wrong with the part at `path`, and where that is."""
         return InvalidFile(message, file=self.file, line=self.line(path), hint=hint)
 
@@ -62,7 +73,7 @@ def read_bytes(path: str | os.PathLike[str], *, limit_bytes: int = MAX_BYTES) ->
         # A pipe or a device would block, or never end.
         if not stat.S_ISREG(os.stat(name).st_mode):
             raise InvalidFile("not a regular file", file=name)
-        with Path(name).open("rb") as stream:
+        with pathlib.Path(name).open("rb") as stream:
             data = stream.read(limit_bytes + 1)
     except FileNotFoundError:
         raise InvalidFile("no such file", file=name) from None

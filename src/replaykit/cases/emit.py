@@ -18,7 +18,7 @@ from replaykit.model.values import Json
 _COMMENT_COLUMN = 28
 _FLOW_CHARS = 90
 _KEY_CHARS = 1000  # libyaml reads keys of up to 1,024 characters without a `?`
-_PLAIN = re.compile(r"[^\W\d][\w ./@%+=$()'\"?!;<>-]*(?<! )")
+_PLAIN = re.compile(r"[^\W\d][\w ./@%+=$()'\"!;<>-]*(?<! )")
 _RESERVED = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 

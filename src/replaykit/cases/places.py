@@ -1,84 +1,96 @@
-"""Places: the line that a part of a YAML document stands on, for messages that point at it."""
+"""Places: the lines that parts of a YAML document stand on, for messages that point at them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
 
 from replaykit.cases.yaml_values import LOADER
 
-MAX_BYTES = 8 * 1024 * 1024  # a message without a line beats one that comes after minutes
+Path = tuple[str | int, ...]
 
 
-def find_line(data: bytes, path: tuple[str | int, ...]) -> int | None:
-    """The line of the part at `path` of a YAML text, or of the nearest part around it.
+def find_lines(data: bytes, paths: Iterable[Path]) -> list[int | None]:
+    """For each path the line of that part of a YAML text, or of the nearest part around it.
 
-    Walks the text up to that part and keeps nothing: only errors ask for lines, and they are few.
+    One pass that keeps only what was asked for: files may be large, and only errors ask for lines.
     """
-    line: int | None = None
-    if len(data) > MAX_BYTES:
-        return line
+    wanted = list(paths)
+    root = _Part()
+    for path in wanted:
+        root.add(path)
+    walk = _Walk(root)
     try:
-        events = (e for e in yaml.parse(data, Loader=LOADER) if isinstance(e, _NODES))
-        node = next(events, None)
-        line = _line(node) if node else None
-        for key in path:
-            found = _inside(node, key, events)
-            if found is None:
-                break
-            line, node = found
+        for event in yaml.parse(data, Loader=LOADER):
+            walk.take(event)
     except yaml.YAMLError:
         pass  # the text is damaged further on; what was found up to here is still true
-    return line
+    return [root.nearest(path) for path in wanted]
 
 
-_NODES = (yaml.NodeEvent, yaml.CollectionEndEvent)
-_Events = Iterator[Any]
+class _Part:
+    """A part that somebody asked for, or that lies around one."""
+
+    __slots__ = ("inner", "line")
+
+    def __init__(self) -> None:
+        self.line: int | None = None
+        self.inner: dict[str | int, _Part] = {}
+
+    def add(self, path: Path) -> None:
+        part = self
+        for key in path:
+            part = part.inner.setdefault(key, _Part())
+
+    def nearest(self, path: Path) -> int | None:
+        part, line = self, self.line
+        for key in path:
+            part = part.inner[key]
+            if part.line is None:
+                break
+            line = part.line
+        return line
 
 
-def _inside(node: Any, key: str | int, events: _Events) -> tuple[int, Any] | None:
-    """The line and the first event of one part of a list or mapping that has just begun."""
-    if isinstance(node, yaml.MappingStartEvent):
-        return _member(key, events)
-    if isinstance(node, yaml.SequenceStartEvent):
-        return _item(key, events)
-    return None
+class _Open:
+    """A list or mapping on the way; `part` is None when nobody asked for anything in it."""
+
+    __slots__ = ("count", "is_mapping", "member", "part")
+
+    def __init__(self, part: _Part | None, is_mapping: bool) -> None:
+        self.part = part
+        self.is_mapping = is_mapping
+        self.count = 0
+        self.member: _Part | None = None
+
+    def next_part(self, event: Any) -> _Part | None:
+        """The part that the next node inside is: an item, a key, or the value of the key before it."""
+        self.count += 1
+        if self.is_mapping and self.count % 2 == 0:
+            return self.member
+        key = getattr(event, "value", None) if self.is_mapping else self.count - 1
+        part = self.part.inner.get(key) if self.part is not None and key is not None else None
+        if part is not None and part.line is None:
+            part.line = event.start_mark.line + 1  # a member stands where its key does
+        self.member = part
+        return None if self.is_mapping else part
 
 
-def _member(name: str | int, events: _Events) -> tuple[int, Any] | None:
-    for key in events:
-        if isinstance(key, yaml.CollectionEndEvent):
-            break
-        _skip(key, events)
-        value = next(events)
-        if getattr(key, "value", None) == name:
-            return _line(key), value  # a member stands where its key does: there the reader looks for it
-        _skip(value, events)
-    return None
+class _Walk:
+    def __init__(self, root: _Part) -> None:
+        self._root = root
+        self._stack: list[_Open] = []
 
+    def take(self, event: Any) -> None:
+        if isinstance(event, yaml.CollectionEndEvent):
+            self._stack.pop()
+        elif isinstance(event, yaml.NodeEvent):
+            part = self._stack[-1].next_part(event) if self._stack else self._first(event)
+            if isinstance(event, yaml.CollectionStartEvent):
+                self._stack.append(_Open(part, isinstance(event, yaml.MappingStartEvent)))
 
-def _item(index: str | int, events: _Events) -> tuple[int, Any] | None:
-    for count, item in enumerate(events):
-        if isinstance(item, yaml.CollectionEndEvent):
-            break
-        if count == index:
-            return _line(item), item
-        _skip(item, events)
-    return None
-
-
-def _skip(node: Any, events: _Events) -> None:
-    """Go past the rest of a node whose first event was taken."""
-    depth = 1 if isinstance(node, yaml.CollectionStartEvent) else 0
-    while depth:
-        event = next(events)
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-
-
-def _line(event: Any) -> int:
-    return int(event.start_mark.line) + 1
+    def _first(self, event: Any) -> _Part:
+        self._root.line = event.start_mark.line + 1
+        return self._root

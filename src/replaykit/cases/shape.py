@@ -16,13 +16,18 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from replaykit.cases.document import Path
 from replaykit.errors import nearest
 from replaykit.model.values import Json
 
-Path = tuple[str | int, ...]
-"""Where in a document: keys and indexes."""
-
 _SHOWN_CHARS = 40
+
+
+class Severity(StrEnum):
+    """How bad a flaw is."""
+
+    ERROR = "error"  # the file cannot be used, or cannot mean what it says
+    WARNING = "warning"  # the file can be used; somebody should look at it
 
 
 class Flaw(Struct, frozen=True):
@@ -31,7 +36,8 @@ class Flaw(Struct, frozen=True):
     path: Path
     code: str
     message: str
-    hint: str = ""
+    hint: str = "Correct it."
+    severity: Severity = Severity.ERROR
 
 
 class Shape(Protocol):
@@ -154,7 +160,8 @@ class Choice:
     def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
         if value not in list(self.words):
             message = f"{_shown_path(path)}: expected {self.expected}, got {describe(value)}"
-            yield Flaw(path, "bad-value", message, nearest(value[:_SHOWN_CHARS], self.words).capitalize())
+            advice = nearest(value[:_SHOWN_CHARS], map(str, self.words))
+            yield Flaw(path, "bad-value", message, advice[:1].upper() + advice[1:])
 
     def schema(self) -> dict[str, Json]:
         return {"enum": list(map(str, self.words))}

@@ -74,7 +74,7 @@ class Not(Rule, frozen=True, kw_only=True):
         return Seen(
             holds=not found.holds,
             text=found.text,
-            expected=f"not {found.expected}",
+            expected=f"anything but {found.expected}",
             actual=found.actual,
             seq=found.seq,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import ClassVar, NoReturn
 
@@ -52,12 +53,24 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             _refuse_unknown(value, cls.__struct_fields__)
             return _convert(value, cls, drop=0)
         if cls.plain is None:
-            raise BadAssertion(f"expected parameters {_listed(cls.__struct_fields__)}, got {_type_name(value)}")
+            raise BadAssertion(f"expected a mapping with {_listed(cls.__struct_fields__)}")
         return _convert({cls.plain: value}, cls, drop=1)
 
     def check(self, run: TraceRun, side: Side) -> Seen:
         """What this rule sees in the run."""
         raise NotImplementedError
+
+
+_WORDS = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+    "null": "nothing",
+    "object": "a mapping",
+    "str": "a text",
+}
+_TYPE = re.compile(rf"`((?:{'|'.join(_WORDS)})(?: \| (?:{'|'.join(_WORDS)}))*)`")
 
 
 ASSERTIONS: Registry[type[Rule]] = Registry("assertion")
@@ -80,13 +93,14 @@ def _convert(parameters: dict[str, Json], rule: type[Rule], *, drop: int) -> Rul
 def _raise_readable(text: str, drop: int) -> NoReturn:
     """msgspec's sentence, with its `$.path` taken off and handed over as data."""
     message, path = split_where(text)
-    message = message.replace("`object`", "a mapping").replace("Object missing", "missing")
+    message = message.replace("Object missing required field", "missing parameter")
+    message = _TYPE.sub(lambda found: _in_words(found[1]), message)
     raise BadAssertion(message[:1].lower() + message[1:], path[drop:]) from None
+
+
+def _in_words(types: str) -> str:
+    return " or ".join(_WORDS[name] for name in types.split(" | "))
 
 
 def _listed(names: Collection[str]) -> str:
     return ", ".join(repr(name) for name in names)
-
-
-def _type_name(value: Json) -> str:
-    return "nothing" if value is None else type(value).__name__

@@ -30,7 +30,7 @@ class _ToolCount(Rule, frozen=True, kw_only=True):
         return f"{tool} with the same arguments" if self.same_arguments else tool
 
     def _text(self, calls: list[ToolCall]) -> str:
-        alike = " with the same arguments" if self.same_arguments and calls else ""
+        alike = " with the same arguments" if self.same_arguments and len(calls) > 1 else ""
         names = {call.name for call in calls}
         if self.tool is None and len(names) != 1:
             return f"{len(calls) or 'No'} tool calls{alike}"

@@ -181,8 +181,8 @@ _READERS: dict[str, Callable[[EventReader, Fields], None]] = {
 
 def _answered(call: C, fields: Fields, *names: str) -> C:
     """The call with the outcome the fields tell of, if they tell of one."""
-    error = fields.take("error")
-    if error or fields.flag("is_error"):
+    error, failed = fields.take("error"), fields.flag("is_error")
+    if error or failed:
         # An outcome is a result or an error; a text beside the error stays with the unmapped fields.
         return msgspec.structs.replace(call, error=error_of(error or fields.take(*names), "ToolError"))
     present = any(name in fields.value for name in names)

@@ -25,6 +25,14 @@ class OnMiss(StrEnum):
     REPEAT = "repeat"  # serve the last outcome recorded for this call
 
 
+class ToolMode(StrEnum):
+    """Where a tool's answers come from in a replay."""
+
+    RECORDED = "recorded"  # the tape
+    LIVE = "live"  # the tool itself is called
+    BLOCKED = "blocked"  # nowhere: a call is refused
+
+
 class ErrorSpec(Struct, frozen=True, kw_only=True):
     """An error to raise, as a case spells it."""
 

@@ -1,7 +1,7 @@
 """Results in their own type again, by the tool's own return annotation.
 
 A recorded class is only a name; it becomes an object again when the annotation, at that place, can mean a class
-of that name. No constructor or validator of the class is run, so nothing the recording says can execute.
+of that name, and is a record of fields. Fields are set, constructors and validators are not run.
 """
 
 from __future__ import annotations
@@ -79,10 +79,7 @@ def _make(kind: Any, content: Json) -> Json:
     if hasattr(kind, "model_fields") and hasattr(kind, "model_construct"):
         return _make_model(kind, fields)
     if issubclass(kind, msgspec.Struct):
-        made: Any = kind.__new__(kind)
-        for key, item in fields.items():
-            msgspec.structs.force_setattr(made, key, item)
-        return made
+        return kind(**fields)  # msgspec makes structs in no other way
     if hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__attrs_attrs__"):
         made = object.__new__(kind)
         for key, item in fields.items():

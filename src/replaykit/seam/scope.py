@@ -8,14 +8,17 @@ paths however its parts are scheduled. The active scope is the one context varia
 from __future__ import annotations
 
 import itertools
+import threading
+import time
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from replaykit.model.events import ErrorInfo
-from replaykit.model.values import ABSENT, Raw
+from replaykit.model.changes import StateFold
+from replaykit.model.events import AnyEvent, ErrorInfo, Event, State
+from replaykit.model.values import ABSENT, Json, Raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,14 +71,38 @@ class Handler(Protocol):
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
         """A call that was let through has ended."""
 
+    def keep(self, event: AnyEvent) -> None:
+        """Something happened that is not a call."""
+
 
 class Session:
-    """One run in progress: its handler and the numbering of its events."""
+    """One run in progress: its handler, the numbering of its events, and the state as it was last kept."""
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler
         self.numbers = itertools.count()
         self.root = Scope(self, path="")
+        self._fold = StateFold()
+        self._fold_lock = threading.Lock()
+
+    def keep(self, kind: type[Event], **fields: Any) -> None:
+        """Hand an event that is not a call to the handler, placed where it happened."""
+        scope = _active.get() or self.root
+        event = kind(
+            seq=next(self.numbers),
+            at=time.time(),
+            step=scope.step,
+            parent=scope.parent,
+            path=scope.path,
+            **fields,
+        )
+        self.handler.keep(event)  # type: ignore[arg-type]
+
+    def checkpoint(self, state: Json) -> None:
+        """Keep the agent's state as it is now; only what changed since the last one is written."""
+        with self._fold_lock:  # changes must be kept in the order they were made
+            whole, change = self._fold.advance(state)
+            self.keep(State, state_json=whole, change_json=change)
 
     @contextmanager
     def active(self) -> Iterator[Session]:

@@ -28,7 +28,7 @@ def seal(key: int, body: bytes) -> bytes:
 def unseal(key: int, data: object, where: str) -> bytes:
     """The body of a sealed row, or CorruptStore."""
     if not isinstance(data, bytes) or len(data) < _SEAL.size:
-        raise CorruptStore("the row is cut short", where=where)
+        raise CorruptStore("the row is not a sealed value", where=where)
     body = data[_SEAL.size :]
     if _SEAL.unpack_from(data)[0] != zlib.crc32(body, zlib.crc32(_KEY.pack(key))):
         raise CorruptStore("the checksum does not match", where=where)

@@ -55,8 +55,10 @@ class Store(Protocol):
     def header(self, run_id: str) -> RunHeader:
         """A run's header, by its id or an unambiguous beginning of it, or by the name of the newest such run."""
 
-    def headers(self, *, limit: int | None = None) -> list[RunHeader]:
-        """The newest runs first."""
+    def headers(
+        self, *, limit: int | None = None, status: str | None = None, name: str | None = None
+    ) -> list[RunHeader]:
+        """The newest runs first; only those of a status or name where one is given."""
 
     def events(self, run_id: str) -> Iterator[AnyEvent]:
         """A run's events in the order they were written, a pack at a time."""

@@ -74,6 +74,7 @@ def _make_directory(directory: Path) -> None:
 
 
 def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool) -> None:
+    db.text_factory = _text
     db.execute("PRAGMA trusted_schema = OFF")  # views and triggers of a foreign file may not call functions
     db.execute("PRAGMA cell_size_check = ON")
     version = _version(db)
@@ -91,6 +92,11 @@ def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool)
     if not read_only:
         level = "FULL" if durability is Durability.POWER else "NORMAL"
         db.execute(f"PRAGMA synchronous = {level}")
+
+
+def _text(data: bytes) -> str:
+    """Damaged text is found by the checks on it, not by a failure to decode."""
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _version(db: sqlite3.Connection) -> int:

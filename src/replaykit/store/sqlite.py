@@ -109,10 +109,15 @@ class SQLiteStore:
         """A run's header, by id, the beginning of an id, or a name."""
         return self._find(run_id)[1]
 
-    def headers(self, *, limit: int | None = None) -> list[RunHeader]:
-        """The newest runs first."""
+    def headers(
+        self, *, limit: int | None = None, status: str | None = None, name: str | None = None
+    ) -> list[RunHeader]:
+        """The newest runs first; only those of a status or name where one is given."""
         rows = self.query(
-            "SELECT n, id, header FROM runs ORDER BY started_at DESC, n DESC LIMIT ?",
+            "SELECT n, id, header FROM runs WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR name = ?2)"
+            " ORDER BY started_at DESC, n DESC LIMIT ?3",
+            status,
+            name,
             -1 if limit is None else limit,
         )
         return [read_header(number, run_id, data) for number, run_id, data in rows]

@@ -8,7 +8,7 @@ from replaykit.errors import Divergence
 from replaykit.model.diff import Difference, call_text, differences
 from replaykit.model.events import Call
 from replaykit.model.matching import MatchMode
-from replaykit.replay.tape import Matcher, Tape
+from replaykit.replayer.tape import Matcher, Tape
 from replaykit.seam.scope import PendingCall
 
 _CANDIDATES = 50  # how many recorded calls are compared to find the nearest

@@ -40,3 +40,7 @@ class Recorder:
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
         """Write the call down."""
         self._writer.append(event_of(call, outcome, duration_s))
+
+    def keep(self, event: AnyEvent) -> None:
+        """Write the event down."""
+        self._writer.append(event)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import secrets
 import time
 import traceback
@@ -15,15 +16,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from replaykit.errors import UsageError
-from replaykit.model.changes import StateFold
-from replaykit.model.events import AnyEvent, Decision, ErrorEvent, Message, Note, State
+from replaykit.model.events import Decision, ErrorEvent, Message, Note
 from replaykit.model.run import RunHeader, RunStatus
-from replaykit.model.values import Json, raw
-from replaykit.record.recorder import Recorder
+from replaykit.model.values import ABSENT, Json, raw
+from replaykit.recording.recorder import Recorder
 from replaykit.seam.failures import describe
 from replaykit.seam.scope import Scope, Session, current, enter, leave
 from replaykit.store.opening import StoreLike, opened
-from replaykit.store.protocol import Durability, Store
+from replaykit.store.protocol import Durability, RunWriter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,88 +35,46 @@ def new_run_id() -> str:
     return f"{stamp}-{int(now % 1 * 65536):04x}{secrets.token_hex(3)}"
 
 
-class Recording:
-    """A run that is being recorded."""
+class Run:
+    """The run in progress, as the agent sees it: where it writes down what only it knows."""
 
-    def __init__(self, header: RunHeader, store: Store) -> None:
-        self._header = header
-        self._writer = store.begin(header)
-        self.session = Session(Recorder(self._writer))
-        self._fold = StateFold()
-        self._steps = 0
-        self._output: Json = None
-        self._has_output = False
-
-    @property
-    def id(self) -> str:
+    def __init__(self, run_id: str, session: Session) -> None:
+        self.id = run_id
         """The run's id: what `replaykit show` takes."""
-        return self._header.id
-
-    @property
-    def output(self) -> Json:
+        self.session = session
+        self.output: Json = None
         """What the agent answered; set it before the run ends."""
-        return self._output
-
-    @output.setter
-    def output(self, value: Json) -> None:
-        self._output, self._has_output = value, True
+        self._steps = itertools.count(1)
 
     def message(self, role: str, content: Json) -> None:
         """Write down something said."""
-        self._append(Message, role=role, content_json=raw(content))
+        self.session.keep(Message, role=role, content_json=raw(content))
 
     def decide(self, decision: Json) -> None:
         """Write down what the agent chose to do next."""
-        self._append(Decision, content_json=raw(decision))
+        self.session.keep(Decision, content_json=raw(decision))
 
     def note(self, name: str, content: Json = None) -> None:
         """Write down anything else."""
-        self._append(Note, name=name, content_json=raw(content))
+        self.session.keep(Note, name=name, content_json=raw(content))
 
     def error(self, error: BaseException) -> None:
         """Write down an error that the agent caught itself."""
-        self._append(ErrorEvent, error=describe(error))
+        self.session.keep(ErrorEvent, error=describe(error))
 
     def checkpoint(self, state: Json) -> None:
         """Keep the agent's state as it is now; only what changed since the last one is written."""
-        whole, change = self._fold.advance(state)
-        self._append(State, state_json=whole, change_json=change)
+        self.session.checkpoint(state)
 
     def step(self, name: str | None = None) -> Step:
         """A stretch of the agent's own loop: `with run.step("plan"):`; unnamed steps count up."""
-        self._steps += 1
-        return Step(self, name or f"step_{self._steps}")
-
-    def finish(self, status: RunStatus = RunStatus.SUCCESS, error: BaseException | None = None) -> None:
-        """End the run; the context manager does this by itself."""
-        text = "".join(traceback.format_exception(error)) if error is not None else None
-        self._writer.finish(
-            msgspec.structs.replace(
-                self._header,
-                status=status,
-                ended_at=time.time(),
-                error=describe(error, traceback=text) if error is not None else None,
-                **({"output_json": raw(self._output)} if self._has_output else {}),
-            )
-        )
-
-    def _append(self, kind: Any, **fields: Any) -> None:
-        scope = current() or self.session.root
-        event: AnyEvent = kind(
-            seq=next(self.session.numbers),
-            at=time.time(),
-            step=scope.step,
-            parent=scope.parent,
-            path=scope.path,
-            **fields,
-        )
-        self._writer.append(event)
+        return Step(self, name or f"step_{next(self._steps)}")
 
 
 class Step:
     """One step of a run; calls made inside belong to it."""
 
-    def __init__(self, run: Recording, name: str) -> None:
+    def __init__(self, run: Run, name: str) -> None:
         self.run = run
         self.id = name
 
@@ -175,14 +133,17 @@ class RunRecorder:
         self._store = store
         self._durability = durability
         self._stack: ExitStack | None = None
+        self._writer: RunWriter | None = None
 
-    def __enter__(self) -> Recording:
+    def __enter__(self) -> Run:
         if self._stack is not None:
             raise UsageError("this recording is in use already; call `record(...)` once for each run")
+        scope = current()
         with ExitStack() as stack:
-            store = stack.enter_context(opened(self._store, durability=self._durability))
-            self._run = Recording(msgspec.structs.replace(self._header, id=new_run_id(), started_at=time.time()), store)
-            stack.enter_context(self._run.session.active())
+            if scope is None:
+                self._begin(stack)
+            else:  # inside a run that is recorded or replayed already: this is a part of that one
+                self._run = Run("", scope.session)
             self._stack = stack.pop_all()
         return self._run
 
@@ -191,7 +152,25 @@ class RunRecorder:
         if stack is None:
             raise UsageError("this recording was not entered")
         with stack:
-            self._run.finish(_status(error), error)
+            if self._writer is not None:
+                self._writer.finish(self._ended(error))
+
+    def _begin(self, stack: ExitStack) -> None:
+        store = stack.enter_context(opened(self._store, durability=self._durability))
+        self._header = msgspec.structs.replace(self._header, id=new_run_id(), started_at=time.time())
+        self._writer = store.begin(self._header)
+        self._run = Run(self._header.id, Session(Recorder(self._writer)))
+        stack.enter_context(self._run.session.active())
+
+    def _ended(self, error: BaseException | None) -> RunHeader:
+        text = "".join(traceback.format_exception(error)) if error is not None else None
+        return msgspec.structs.replace(
+            self._header,
+            status=status_of(error),
+            ended_at=time.time(),
+            error=describe(error, traceback=text) if error is not None else None,
+            output_json=ABSENT if self._run.output is None else raw(self._run.output),
+        )
 
     def __call__(self, fn: F) -> F:
         """Decorate an agent function: each call of it is a run."""
@@ -229,7 +208,8 @@ def _input_of(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[
     return next(iter(named.values())) if len(named) == 1 else named
 
 
-def _status(error: BaseException | None) -> RunStatus:
+def status_of(error: BaseException | None) -> RunStatus:
+    """How a run ended that ended with this error, or without one."""
     if error is None:
         return RunStatus.SUCCESS
     if isinstance(error, TimeoutError):

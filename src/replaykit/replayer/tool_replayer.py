@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from replaykit.errors import Unreplayable
 from replaykit.model.matching import MatchRules
 from replaykit.model.values import Json, canonical, decode
-from replaykit.replay.replayer import Replayer
-from replaykit.replay.tape import Tape
+from replaykit.replayer.handler import Replayer
+from replaykit.replayer.tape import Tape
 from replaykit.seam.failures import rebuild_error
 from replaykit.seam.scope import Answer, PendingCall, Session
 from replaykit.seam.through import through

@@ -5,41 +5,33 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from enum import StrEnum
 
 from replaykit.errors import Divergence
 from replaykit.model.events import AnyEvent, ErrorInfo
-from replaykit.model.matching import MatchRules, OnMiss
+from replaykit.model.matching import MatchRules, OnMiss, ToolMode
 from replaykit.model.result import Deviation
 from replaykit.model.values import raw
-from replaykit.record.recorder import event_of
-from replaykit.replay.miss import blocked, explain
-from replaykit.replay.tape import Matcher, Tape
+from replaykit.recording.recorder import event_of
+from replaykit.replayer.miss import blocked, explain
+from replaykit.replayer.tape import Matcher, Tape
 from replaykit.seam.scope import Answer, Outcome, PendingCall, Session
-
-
-class Source(StrEnum):
-    """Where the answers of a tool or model come from in a replay."""
-
-    RECORDED = "recorded"  # the tape
-    LIVE = "live"  # the world
-    BLOCKED = "blocked"  # nowhere: the call is refused
 
 
 class Replayer:
     """Behind the seam: recorded outcomes are served; what happens instead is kept as events and deviations."""
 
     def __init__(
-        self, tape: Tape, rules: MatchRules | None = None, *, sources: Mapping[str, Source] | None = None
+        self, tape: Tape, rules: MatchRules | None = None, *, sources: Mapping[str, ToolMode] | None = None
     ) -> None:
         self.tape = tape
         self.rules = rules or MatchRules()
         self.matcher = Matcher(tape, self.rules.mode, self.rules.ignore)
         self.deviations: list[Deviation] = []
         self._sources = dict(sources or {})
-        self._default = self._sources.get("*", Source.RECORDED)
+        self._default = self._sources.get("*", ToolMode.RECORDED)
         self._lock = threading.Lock()
         self._count = 0
+        self._kept: list[AnyEvent] = []
         self._made: list[tuple[PendingCall, Answer, float]] = []
 
     def serve(self, call: PendingCall) -> Answer | None:
@@ -47,10 +39,10 @@ class Replayer:
         with self._lock:
             index, self._count = self._count, self._count + 1
             source = self._sources.get(call.name, self._default)
-            if source is Source.LIVE:
+            if source is ToolMode.LIVE:
                 self._note("live", call, index, f"`{call.name}` was done live, as the case says")
                 return None
-            if source is Source.BLOCKED:
+            if source is ToolMode.BLOCKED:
                 raise self._stop("blocked", blocked(self.tape, call, index), call)
             found = self.matcher.take(call)
             if found is None:
@@ -66,9 +58,15 @@ class Replayer:
         with self._lock:
             self._log(call, outcome, duration_s)
 
+    def keep(self, event: AnyEvent) -> None:
+        """Something happened that is not a call."""
+        with self._lock:
+            self._kept.append(event)
+
     def events(self) -> list[AnyEvent]:
         """What the candidate did, as events in the order it began them."""
-        return sorted((event_of(*made) for made in self._made), key=lambda event: event.seq)
+        with self._lock:
+            return sorted([*(event_of(*made) for made in self._made), *self._kept], key=lambda event: event.seq)
 
     def all_deviations(self) -> list[Deviation]:
         """What happened off the tape, and what of the tape did not happen."""
@@ -122,7 +120,7 @@ def _error_of(name: str, message: str) -> ErrorInfo:
 
 @contextmanager
 def replaying(
-    tape: Tape, rules: MatchRules | None = None, *, sources: Mapping[str, Source] | None = None
+    tape: Tape, rules: MatchRules | None = None, *, sources: Mapping[str, ToolMode] | None = None
 ) -> Iterator[Replayer]:
     """Calls made inside are served from the tape; the replayer tells afterwards what happened."""
     replayer = Replayer(tape, rules, sources=sources)

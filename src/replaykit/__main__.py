@@ -1,0 +1,6 @@
+"""`python -m replaykit`."""
+
+from replaykit.cli import main
+
+if __name__ == "__main__":
+    main()

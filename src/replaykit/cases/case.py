@@ -1,0 +1,236 @@
+"""ReplayCase: a failure as a versioned file, read from a directory and written to one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import orjson
+from msgspec import Struct
+
+from replaykit.cases.case_shape import CASE, CASE_FORMAT, DEFAULT_TIMEOUT_S, ModelMode, ToolMode
+from replaykit.cases.confine import inside
+from replaykit.cases.document import Document, load_document
+from replaykit.cases.emit import emit_yaml
+from replaykit.cases.shape import Flaw, describe, find_flaws
+from replaykit.checks.assertions import Assertion, parse_assertion
+from replaykit.errors import FormatTooNew, InvalidFile
+from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, OnMiss
+from replaykit.model.values import NULL, Json, Raw, decode, freeze
+
+CASE_FILE = "case.yaml"
+MAX_CASE_BYTES = 8 * 1024 * 1024
+MAX_FLAWS = 100  # a file with more is not a case with mistakes in it
+
+EVERY_TOOL = "*"
+_COMMENTS = {
+    "observed": "failure signatures: does it still go wrong this way?",
+    "desired": "what a fix must show",
+    "semantic": "needs_human until a judge is configured",
+}
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """Where a case came from: the trace, the run in it, and the trace's format."""
+
+    trace: str | None = None
+    """A path relative to the case's directory."""
+    run: str | None = None
+    format: str | None = None
+
+
+class Scenario(Struct, frozen=True, kw_only=True):
+    """The world a candidate is put into."""
+
+    input_json: Raw = NULL
+    tools: tuple[tuple[str, ToolMode], ...] = ((EVERY_TOOL, ToolMode.RECORDED),)
+    """Tool names and where their answers come from; `*` stands for the others."""
+    models: ModelMode = ModelMode.RECORDED
+    match: MatchRules = MatchRules()
+    clock: str | None = None
+    timeout_s: float = DEFAULT_TIMEOUT_S
+
+    @property
+    def input(self) -> Json:
+        """What the agent is given."""
+        return decode(self.input_json)
+
+    def tool_mode(self, name: str) -> ToolMode:
+        """Where the answers of the tool of that name come from."""
+        modes = dict(self.tools)
+        return modes.get(name, modes.get(EVERY_TOOL, ToolMode.RECORDED))
+
+
+class ReplayCase(Struct, frozen=True, kw_only=True):
+    """A versioned failure: the scenario, how it went wrong, and what a fix must show."""
+
+    id: str
+    title: str = ""
+    source: Source = Source()
+    scenario: Scenario = Scenario()
+    observed: tuple[Assertion, ...] = ()
+    desired: tuple[Assertion, ...] = ()
+    semantic: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    notes: str = ""
+    directory: Path = Path()
+    file_name: str = CASE_FILE
+
+    @property
+    def file(self) -> Path:
+        """The case file."""
+        return self.directory / self.file_name
+
+    @property
+    def trace_path(self) -> Path | None:
+        """The source trace; `InvalidFile` when it would be read from outside the case's directory."""
+        if self.source.trace is None:
+            return None
+        try:
+            return inside(self.directory, self.source.trace)
+        except ValueError as error:
+            raise InvalidFile(f"source.trace: {error}", file=str(self.file)) from None
+
+
+def load_case(path: str | os.PathLike[str]) -> ReplayCase:
+    """The case in a file or directory; `InvalidFile` names the line of the first thing that is wrong."""
+    document, directory = open_case(path)
+    for flaw in find_case_flaws(document, directory):
+        raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+    return build_case(document, directory)
+
+
+def open_case(path: str | os.PathLike[str]) -> tuple[Document, Path]:
+    """The document of a case and its directory; `FormatTooNew` when a newer version wrote it."""
+    file = Path(path)
+    if file.is_dir():
+        file = file / CASE_FILE
+    try:
+        inside(file.parent, file.name)
+    except ValueError as error:
+        raise InvalidFile(str(error), file=str(file)) from None
+    document = load_document(file, limit_bytes=MAX_CASE_BYTES)
+    version = document.value.get("replaykit") if isinstance(document.value, dict) else None
+    if type(version) is int and version > CASE_FORMAT:
+        raise FormatTooNew(
+            f"{file}: case format {describe(version)}, this version reads up to {CASE_FORMAT}",
+            hint="Update ReplayKit: pip install --upgrade agent-replaykit",
+        )
+    return document, file.parent
+
+
+def find_case_flaws(document: Document, directory: Path) -> Iterator[Flaw]:
+    """Everything that keeps a document from being a case, up to `MAX_FLAWS`."""
+    value = document.value
+    yield from islice(find_flaws(CASE, value), MAX_FLAWS)
+    source = value.get("source") if isinstance(value, dict) else None
+    trace = source.get("trace") if isinstance(source, dict) else None
+    if isinstance(trace, str):
+        try:
+            inside(directory, trace)
+        except ValueError as error:
+            hint = "Copy the trace into the case's directory."
+            yield Flaw(("source", "trace"), "path-leaves-case", f"source.trace: {error}", hint)
+
+
+def build_case(document: Document, directory: Path) -> ReplayCase:
+    """The case that a document without flaws describes."""
+    value = document.value
+    return ReplayCase(
+        id=value["id"],
+        title=value.get("title", ""),
+        source=Source(**value.get("source", {})),
+        scenario=_build_scenario(value.get("scenario", {})),
+        observed=_build_assertions(value.get("observed", [])),
+        desired=_build_assertions(value.get("desired", [])),
+        semantic=tuple(value.get("semantic", [])),
+        tags=tuple(value.get("tags", [])),
+        notes=value.get("notes", ""),
+        directory=directory,
+        file_name=Path(document.file).name,
+    )
+
+
+def _build_scenario(value: dict[str, Json]) -> Scenario:
+    tools = value.get("tools", ToolMode.RECORDED)
+    by_name = tools if isinstance(tools, dict) else {EVERY_TOOL: tools}
+    return Scenario(
+        input_json=Raw(orjson.dumps(_sayable(value.get("input")))),
+        tools=tuple((name, ToolMode(mode)) for name, mode in by_name.items()),
+        models=ModelMode(value.get("models", ModelMode.RECORDED)),
+        match=_build_match(value.get("match", {})),
+        clock=value.get("clock"),
+        timeout_s=value.get("timeout_s", DEFAULT_TIMEOUT_S),
+    )
+
+
+def _build_match(value: dict[str, Json]) -> MatchRules:
+    fault = value.get("fault")
+    return MatchRules(
+        mode=MatchMode(value.get("mode", MatchMode.CAUSAL)),
+        ignore=tuple(value.get("ignore", [])),
+        on_miss=OnMiss(value.get("on_miss", OnMiss.ERROR)),
+        live=tuple(value.get("live", [])),
+        fault=ErrorSpec(**fault) if fault is not None else None,
+    )
+
+
+def _build_assertions(value: list[dict[str, Json]]) -> tuple[Assertion, ...]:
+    return tuple(parse_assertion(kind, inner) for item in value for kind, inner in item.items())
+
+
+def _sayable(value: Json) -> Json:
+    """JSON as it stands in the file, tagged forms included; only numbers that JSON lacks are put into one."""
+    if isinstance(value, dict):
+        return {key: _sayable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_sayable(item) for item in value]
+    return value if isinstance(value, str) else freeze(value)
+
+
+def dump_case(case: ReplayCase) -> str:
+    """The text of the case's file; reading it gives the same case."""
+    value = {
+        "replaykit": CASE_FORMAT,
+        "id": case.id,
+        "title": case.title,
+        "source": _set({name: getattr(case.source, name) for name in Source.__struct_fields__}),
+        "scenario": _dump_scenario(case.scenario),
+        "observed": [{assertion.kind: assertion.value} for assertion in case.observed],
+        "desired": [{assertion.kind: assertion.value} for assertion in case.desired],
+        "semantic": list(case.semantic),
+        "tags": list(case.tags),
+        "notes": case.notes,
+    }
+    return emit_yaml(_set(value), _COMMENTS)
+
+
+def _dump_scenario(scenario: Scenario) -> dict[str, Json]:
+    tools = dict(scenario.tools)
+    value = {
+        "input": orjson.loads(bytes(scenario.input_json)),
+        "tools": str(tools[EVERY_TOOL]) if tools.keys() == {EVERY_TOOL} else {n: str(m) for n, m in tools.items()},
+        "models": str(scenario.models),
+        "match": _dump_match(scenario.match),
+        "clock": scenario.clock,
+        "timeout_s": scenario.timeout_s,
+    }
+    return {key: item for key, item in value.items() if key == "input" or item is not None}
+
+
+def _dump_match(rules: MatchRules) -> dict[str, Json]:
+    value = {
+        "mode": str(rules.mode),
+        "ignore": list(rules.ignore),
+        "on_miss": str(rules.on_miss),
+        "live": list(rules.live),
+        "fault": {"type": rules.fault.type, "message": rules.fault.message} if rules.fault else None,
+    }
+    return _set(value)
+
+
+def _set(value: dict[str, Json]) -> dict[str, Json]:
+    """Only what says something: an absent key is an empty one."""
+    return {key: item for key, item in value.items() if item not in (None, "", [], {})}

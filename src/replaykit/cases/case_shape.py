@@ -1,0 +1,188 @@
+"""The shape of a case file: every key it may have, what each may hold, and what has to go together."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from enum import StrEnum
+
+from replaykit.cases.document import Path
+from replaykit.cases.shape import (
+    Anything,
+    Choice,
+    Either,
+    Flaw,
+    ListOf,
+    MapOf,
+    Nothing,
+    Number,
+    Record,
+    Text,
+)
+from replaykit.checks.assertions import BadAssertion, parse_assertion
+from replaykit.model.jsonpath import parse_path
+from replaykit.model.matching import MatchMode, OnMiss
+from replaykit.model.values import Json
+
+CASE_FORMAT = 1
+"""Version of the case file; readers accept every older one."""
+MAX_TIMEOUT_S = 86_400
+DEFAULT_TIMEOUT_S = 60
+
+
+class ToolMode(StrEnum):
+    """Where a tool's answers come from in a replay."""
+
+    RECORDED = "recorded"  # from the case's fixtures
+    LIVE = "live"  # the tool itself is called
+    BLOCKED = "blocked"  # a call is an error
+
+
+class ModelMode(StrEnum):
+    """Where a model's answers come from in a replay."""
+
+    RECORDED = "recorded"  # from the case's fixtures
+    LIVE = "live"  # the model itself is called
+
+
+class AssertionShape:
+    """A mapping with one key, the kind of the assertion, and its value."""
+
+    expected = "one assertion, as in `status_is: success`"
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, dict)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        if len(value) != 1:
+            message = f"expected {self.expected}, got {len(value)} keys"
+            yield Flaw(path, "wrong-type", message, "Begin each assertion with a dash of its own.")
+            return
+        ((kind, inner),) = value.items()
+        try:
+            parse_assertion(kind, inner)
+        except BadAssertion as error:
+            message = error.message if repr(kind) in error.message else f"{kind}: {error.message}"
+            yield Flaw((*path, kind, *error.path), "bad-assertion", message)
+
+    def schema(self) -> dict[str, Json]:
+        return {"$ref": "#/$defs/assertion"}
+
+
+class Version:
+    """The version of the case format; a newer one never gets here."""
+
+    expected = f"the format version {CASE_FORMAT}"
+
+    def fits(self, value: Json) -> bool:
+        return type(value) is int and 1 <= value <= CASE_FORMAT
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        return iter(())
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "integer", "minimum": 1, "maximum": CASE_FORMAT}
+
+
+def parse_clock(text: str) -> dt.datetime:
+    """The moment a case's clock stands at; a `ValueError` when it is not one, or has no time zone."""
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ValueError(f"expected a time with a zone, as in '2024-03-12T14:32:00Z', got {text[:40]!r}")
+    return moment
+
+
+def _match_flaws(match: dict[str, Json]) -> Iterator[Flaw]:
+    on_miss = match.get("on_miss")
+    if on_miss == OnMiss.LIVE and not match.get("live"):
+        yield Flaw(("on_miss",), "missing-key", "on_miss is live, but no name may be", "Add live: [names].")
+    if on_miss == OnMiss.FAULT and "fault" not in match:
+        message = "on_miss is fault, but the fault is missing"
+        yield Flaw(("on_miss",), "missing-key", message, "Add fault: {type: TimeoutError, message: ...}.")
+
+
+_SOME_TEXT = Text("some text", pattern=r"\S")
+
+_MATCH = Record(
+    {
+        "mode": Choice(MatchMode),
+        "ignore": ListOf(Text("a JSON path", check=parse_path)),
+        "on_miss": Choice(OnMiss),
+        "live": ListOf(_SOME_TEXT),
+        "fault": Record({"type": _SOME_TEXT, "message": Text()}, required=("type",)),
+    },
+    notes={
+        "mode": "What has to agree before a recorded outcome is served.",
+        "ignore": "JSON paths left out of the comparison; `tool:$.path` limits one to a tool.",
+        "on_miss": "What a call meets that was not recorded.",
+        "live": "The names that may be done for real when on_miss is live.",
+        "fault": "What is raised when on_miss is fault.",
+    },
+    cross=_match_flaws,
+)
+
+_SCENARIO = Record(
+    {
+        "input": Anything(),
+        "tools": Either((Choice(ToolMode), MapOf(Choice(ToolMode)))),
+        "models": Choice(ModelMode),
+        "match": _MATCH,
+        "clock": Either((Text(check=parse_clock), Nothing())),
+        "timeout_s": Number(above=0, at_most=MAX_TIMEOUT_S),
+    },
+    notes={
+        "input": "What the agent is given: any JSON value.",
+        "tools": "Where the tools' answers come from: for all, or by name with * for the rest.",
+        "models": "Where the models' answers come from.",
+        "match": "How a call finds its recorded answer.",
+        "clock": "The time the agent sees, in ISO 8601 with a zone.",
+        "timeout_s": f"Seconds until the candidate is stopped; {DEFAULT_TIMEOUT_S} unless said.",
+    },
+)
+
+_SOURCE = Record(
+    {"trace": _SOME_TEXT, "run": _SOME_TEXT, "format": _SOME_TEXT},
+    notes={
+        "trace": "The original trace, as a path inside the case's directory.",
+        "run": "The id of the run in the trace.",
+        "format": "The format of the trace.",
+    },
+)
+
+# The id names directories of evidence, so it is a file name on every system.
+CASE_ID = Text(
+    'an id of up to 80 characters, without blanks and / \\ : * ? " < > |, that does not begin with . or -',
+    pattern=r"""^[^\x00-\x20\x7f/\\:*?"<>|.-][^\x00-\x20\x7f/\\:*?"<>|]*$(?!\n)""",
+    max_length=80,
+)
+
+CASE = Record(
+    {
+        "replaykit": Version(),
+        "id": CASE_ID,
+        "title": Text(),
+        "source": _SOURCE,
+        "scenario": _SCENARIO,
+        "observed": ListOf(AssertionShape()),
+        "desired": ListOf(AssertionShape()),
+        "semantic": ListOf(_SOME_TEXT),
+        "tags": ListOf(_SOME_TEXT),
+        "notes": Text(),
+    },
+    required=("replaykit", "id"),
+    notes={
+        "replaykit": "The version of this format.",
+        "id": "The name of the case; the name of its directory as well.",
+        "title": "What went wrong, in one line.",
+        "source": "Where the case came from.",
+        "scenario": "The world the candidate is put into.",
+        "observed": "Failure signatures: does it still go wrong this way?",
+        "desired": "What a fix must show.",
+        "semantic": "Sentences that need judgement.",
+        "tags": "Words to select cases by.",
+        "notes": "Anything else worth knowing.",
+    },
+)

@@ -1,0 +1,149 @@
+"""Lint: everything that is wrong with a case, in one go, each with where it is and what to do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from replaykit.cases.case import MAX_FLAWS, ReplayCase, build_case, find_case_flaws, open_case
+from replaykit.cases.document import Document, read_bytes
+from replaykit.cases.fixtures import FIXTURES, fixture_files, read_fixture
+from replaykit.cases.lint_rules import CASE_RULES, FIXTURE_RULES, Fixture, Subject
+from replaykit.cases.shape import Flaw, Severity
+from replaykit.errors import FormatTooNew, InvalidFile, UsageError, nearest
+from replaykit.importers.files import import_trace
+from replaykit.model.run import TraceRun
+
+__all__ = ["Problem", "Severity", "lint_case", "lint_cases"]
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """One thing that is wrong with a case: where, what, and what to do."""
+
+    file: str
+    line: int | None
+    severity: Severity
+    code: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.severity}: {self.message} [{self.code}]"
+
+
+def lint_case(path: str | os.PathLike[str]) -> list[Problem]:
+    """Everything that is wrong with a case, in the order of its files and lines; a wrong case raises nothing."""
+    return _lint(path)[1]
+
+
+def lint_cases(paths: Iterable[str | os.PathLike[str]]) -> list[Problem]:
+    """Everything that is wrong with some cases, and the ids that several of them have."""
+    problems: list[Problem] = []
+    owners: dict[str, str] = {}
+    for path in paths:
+        document, found = _lint(path)
+        problems += found
+        case_id = document.value.get("id") if document and isinstance(document.value, dict) else None
+        if document is None or not isinstance(case_id, str):
+            continue
+        owner = owners.setdefault(case_id, document.file)
+        if os.path.realpath(owner) != os.path.realpath(document.file):
+            flaw = Flaw(("id",), "duplicate-id", f"the id {case_id!r} is also that of {owner}", "Rename one of them.")
+            problems += _located(document, [flaw])
+    return problems
+
+
+def _lint(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]:
+    try:
+        document, directory = open_case(path)
+    except (InvalidFile, FormatTooNew) as error:
+        return None, [_of_error(error, str(path))]
+    fixtures, problems = _read_fixtures(directory)
+    flaws = list(find_case_flaws(document, directory))
+    if not flaws:
+        case = build_case(document, directory)
+        run, flaws, unreadable = _read_run(case)
+        subject = Subject(case=case, fixtures=tuple(fixtures), run=run)
+        flaws += [flaw for rule in CASE_RULES for flaw in islice(rule(subject), MAX_FLAWS)]
+        problems += unreadable + _fixture_problems(subject)
+    problems += _located(document, flaws)
+    return document, sorted(problems, key=lambda problem: (problem.file, problem.line or 0))
+
+
+def _read_fixtures(directory: Path) -> tuple[list[Fixture], list[Problem]]:
+    fixtures: list[Fixture] = []
+    problems = []
+    try:
+        files = fixture_files(directory)
+    except InvalidFile as error:
+        return [], [_of_error(error, str(directory / FIXTURES))]
+    for file in files:
+        try:
+            fixtures += [Fixture(file, index, call) for index, call in enumerate(read_fixture(file))]
+        except (InvalidFile, FormatTooNew) as error:
+            problems.append(_of_error(error, str(file)))
+    return fixtures, problems
+
+
+def _read_run(case: ReplayCase) -> tuple[TraceRun | None, list[Flaw], list[Problem]]:
+    """The run the case was made from, or what is wrong: with the case, or with the trace itself."""
+    trace = case.trace_path
+    if trace is None:
+        return None, [], []
+    if not trace.exists():
+        message = f"the source trace {case.source.trace!r} does not exist"
+        return None, [Flaw(("source", "trace"), "missing-trace", message, "Restore it, or remove the key.")], []
+    try:
+        runs = {run.id: run for run in import_trace(trace, case.source.format).runs}
+    except (InvalidFile, FormatTooNew) as error:
+        return None, [], [_of_error(error, str(trace))]
+    except UsageError as error:
+        return None, [Flaw(("source", "format"), "bad-value", f"source.format: {error.message}")], []
+    wanted = case.source.run
+    if wanted is None:
+        return next(iter(runs.values()), None), [], []
+    if wanted not in runs:
+        message = f"the trace has no run {wanted!r}; {nearest(wanted[:80], runs)}"
+        return None, [Flaw(("source", "run"), "missing-run", message, "Name a run of the trace.")], []
+    return runs[wanted], [], []
+
+
+def _fixture_problems(subject: Subject) -> list[Problem]:
+    flaws: dict[Path, list[Flaw]] = {}
+    for rule in FIXTURE_RULES:
+        for fixture, flaw in islice(rule(subject), MAX_FLAWS):
+            flaws.setdefault(fixture.file, []).append(flaw)
+    return [
+        problem
+        for file, found in flaws.items()
+        for problem in _located(Document(None, file=str(file), text=read_bytes(file)), found)
+    ]
+
+
+def _located(document: Document, flaws: list[Flaw]) -> list[Problem]:
+    lines = document.lines([flaw.path for flaw in flaws]) if flaws else []
+    return [
+        Problem(
+            file=document.file,
+            line=line,
+            severity=flaw.severity,
+            code=flaw.code,
+            message=flaw.message,
+            hint=flaw.hint,
+        )
+        for flaw, line in zip(flaws, lines, strict=True)
+    ]
+
+
+def _of_error(error: InvalidFile | FormatTooNew, file: str) -> Problem:
+    if isinstance(error, FormatTooNew):
+        code, line, message = "format-too-new", None, error.message
+    else:
+        code, line, message, file = "invalid-file", error.line, error.reason, error.file
+    hint = error.hint or "Correct the file."
+    return Problem(file=file, line=line, severity=Severity.ERROR, code=code, message=message, hint=hint)

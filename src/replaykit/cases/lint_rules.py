@@ -1,0 +1,198 @@
+"""Lint rules: what a case that loads can still get wrong, one small function each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from replaykit.cases.case import EVERY_TOOL, ReplayCase
+from replaykit.cases.case_shape import ModelMode, ToolMode
+from replaykit.cases.contradictions import MAX_COMPARED, contradictions, means_the_same, tools_named
+from replaykit.cases.document import Path as PathInside
+from replaykit.cases.shape import Flaw, Severity
+from replaykit.checks.assertions import Assertion
+from replaykit.errors import nearest
+from replaykit.model.events import Call, LlmCall, ToolCall
+from replaykit.model.jsonpath import parse_path
+from replaykit.model.matching import OnMiss
+from replaykit.model.result import Side
+from replaykit.model.run import TraceRun
+
+
+class Fixture(Struct, frozen=True):
+    """One frozen call, the file it stands in, and where in its `calls`."""
+
+    file: Path
+    index: int
+    call: Call
+
+
+class Subject(Struct, frozen=True, kw_only=True):
+    """A case, with the files it refers to as far as they could be read."""
+
+    case: ReplayCase
+    fixtures: tuple[Fixture, ...] = ()
+    run: TraceRun | None = None
+
+    @property
+    def tools_seen(self) -> set[str]:
+        """The tools that the trace or the fixtures know."""
+        calls = [fixture.call for fixture in self.fixtures] + list(self.run.calls if self.run else ())
+        return {call.name for call in calls if isinstance(call, ToolCall)}
+
+    def is_recorded(self, kind: str, name: str) -> bool:
+        """True when the scenario answers such calls from fixtures."""
+        if kind == "tool_call":
+            return self.case.scenario.tool_mode(name) is ToolMode.RECORDED
+        return kind != "llm_call" or self.case.scenario.models is ModelMode.RECORDED
+
+
+def _no_assertions(subject: Subject) -> Iterator[Flaw]:
+    case = subject.case
+    if not case.observed and not case.desired:
+        hint = "Add assertions under observed and desired."
+        yield Flaw((), "no-assertions", "no assertion: such a case can never pass", hint)
+    elif not case.desired:
+        hint = "Add what a fix must show under desired."
+        yield _warning((), "no-desired", "nothing is desired: any other failure would count as a fix", hint)
+
+
+def _contradictions(subject: Subject) -> Iterator[Flaw]:
+    for side, assertions in _sides(subject.case):
+        for first, second, reason in contradictions(assertions, side):
+            message = f"{side}[{first}] and {side}[{second}] cannot both hold: {reason}"
+            yield Flaw((side, second), "contradiction", message, "Remove one of them.")
+
+
+def _repeated(subject: Subject) -> Iterator[Flaw]:
+    for side, assertions in _sides(subject.case):
+        for index, assertion in enumerate(assertions):
+            if assertion in assertions[:index]:
+                message = f"{side}[{index}] is there twice: {assertion.kind}"
+                yield _warning((side, index), "repeated-assertion", message, "Remove one of them.")
+
+
+def _same_on_both_sides(subject: Subject) -> Iterator[Flaw]:
+    (_, observed), (_, desired) = _sides(subject.case)
+    shared = [i for i, wish in enumerate(desired) if any(means_the_same(wish, seen) for seen in observed)]
+    differing = [seen for seen in observed if not any(means_the_same(seen, wish) for wish in desired)]
+    for index in shared:
+        start = f"desired[{index}] is also observed ({desired[index].kind})"
+        hint = "A fix must differ from the failure: change one of them."
+        if differing:
+            message = f"{start}: it says nothing about whether the failure is gone"
+            yield _warning(("desired", index), "same-on-both-sides", message, hint)
+        else:
+            message = f"{start}: a run that is as desired would reproduce the failure"
+            yield Flaw(("desired", index), "same-on-both-sides", message, hint)
+
+
+def _unknown_tools(subject: Subject) -> Iterator[Flaw]:
+    known = subject.tools_seen
+    for path, name in _tools_named(subject.case) if known else ():
+        if name not in known:
+            message = f"the tool {name!r} is neither in the trace nor in the fixtures; {nearest(name[:80], known)}"
+            yield _warning(path, "unknown-tool", message, "Check its name.")
+
+
+def _id_is_directory(subject: Subject) -> Iterator[Flaw]:
+    name = subject.case.directory.resolve().name
+    if subject.case.id != name:
+        message = f"the id is {subject.case.id!r}, the directory {name!r}"
+        yield _warning(("id",), "id-not-directory", message, "Rename one of them.")
+
+
+def _unused_match_keys(subject: Subject) -> Iterator[Flaw]:
+    match = subject.case.scenario.match
+    for key, used_by in (("live", OnMiss.LIVE), ("fault", OnMiss.FAULT)):
+        if getattr(match, key) and match.on_miss is not used_by:
+            message = f"{key} has no effect while on_miss is {match.on_miss}"
+            yield _warning(("scenario", "match", key), "unused-key", message, f"Set on_miss: {used_by}.")
+
+
+def _missing_fixtures(subject: Subject) -> Iterator[Flaw]:
+    """What the trace called, and would have to be answered from a fixture that is not there."""
+    frozen = {(fixture.call.kind, fixture.call.name) for fixture in subject.fixtures}
+    calls = subject.run.calls if subject.run else ()
+    made = [call for call in calls if isinstance(call, ToolCall | LlmCall) and call.parent is None]
+    for kind, name in dict.fromkeys((call.kind, call.name) for call in made):
+        if (kind, name) not in frozen and subject.is_recorded(kind, name):
+            message = f"{name!r} was called in the trace, but no fixture answers it"
+            yield _warning(("scenario",), "missing-fixture", message, "Scaffold the case again.")
+
+
+CASE_RULES: tuple[Callable[[Subject], Iterator[Flaw]], ...] = (
+    _no_assertions,
+    _contradictions,
+    _repeated,
+    _same_on_both_sides,
+    _unknown_tools,
+    _id_is_directory,
+    _unused_match_keys,
+    _missing_fixtures,
+)
+"""What is looked at in the case file; a flaw's path leads into it."""
+
+
+def _unreachable(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
+    seen = set()
+    for fixture in subject.fixtures:
+        kind, name = fixture.call.kind, fixture.call.name
+        if (kind, name) not in seen and not subject.is_recorded(kind, name):
+            seen.add((kind, name))
+            scenario = subject.case.scenario
+            mode = scenario.models if kind == "llm_call" else scenario.tool_mode(name)
+            message = f"never served: the scenario has {name!r} {mode}"
+            yield fixture, _warning((), "unreachable-fixture", message, "Remove the file, or set it to recorded.")
+
+
+def _unanswered(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
+    for fixture in subject.fixtures:
+        if not fixture.call.answered:
+            path = ("calls", fixture.index)
+            message = f"call {fixture.call.seq} has no outcome, so it can never be served"
+            yield fixture, _warning(path, "unanswered-fixture", message, "Add a result or an error.")
+
+
+def _repeated_calls(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
+    counts = Counter(fixture.call.seq for fixture in subject.fixtures)
+    for fixture in subject.fixtures:
+        times = counts[fixture.call.seq]
+        if times > 1:
+            path = ("calls", fixture.index, "call")
+            message = f"call {fixture.call.seq} is there {times} times"
+            yield fixture, Flaw(path, "duplicate-call", message, "Give every call of the case its own number.")
+
+
+FIXTURE_RULES: tuple[Callable[[Subject], Iterator[tuple[Fixture, Flaw]]], ...] = (
+    _unreachable,
+    _unanswered,
+    _repeated_calls,
+)
+"""What is looked at in the fixtures; a flaw's path leads into the fixture's file."""
+
+
+def _warning(path: PathInside, code: str, message: str, hint: str) -> Flaw:
+    return Flaw(path, code, message, hint, Severity.WARNING)
+
+
+def _sides(case: ReplayCase) -> tuple[tuple[Side, tuple[Assertion, ...]], tuple[Side, tuple[Assertion, ...]]]:
+    """Both sides, as far as they are compared with each other."""
+    return (Side.OBSERVED, case.observed[:MAX_COMPARED]), (Side.DESIRED, case.desired[:MAX_COMPARED])
+
+
+def _tools_named(case: ReplayCase) -> Iterator[tuple[PathInside, str]]:
+    for side, assertions in _sides(case):
+        for index, assertion in enumerate(assertions):
+            for name in dict.fromkeys(tools_named(assertion)):
+                yield (side, index), name
+    for name, _mode in case.scenario.tools:
+        if name != EVERY_TOOL:
+            yield ("scenario", "tools", name), name
+    for index, path in enumerate(case.scenario.match.ignore):
+        tool = parse_path(path).tool
+        if tool is not None:
+            yield ("scenario", "match", "ignore", index), tool

@@ -1,0 +1,164 @@
+"""Scaffold: a failed run becomes a case directory, all of it or none."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from replaykit.cases.case import CASE_FILE, ReplayCase, Scenario, Source, dump_case, load_case
+from replaykit.cases.fixtures import FIXTURES, write_fixtures
+from replaykit.cases.signatures import FailureSignature, detect, propose_desired, propose_semantic
+from replaykit.cases.timeline import render_notes
+from replaykit.checks.reading import short
+from replaykit.errors import InvalidFile, ReplayKitError, UsageError
+from replaykit.importers import run_log
+from replaykit.model.matching import MatchRules, OnMiss
+from replaykit.model.run import TraceRun, encode_run
+
+TRACE_FILE = "source-trace.json"
+NOTES_FILE = "notes.md"
+
+
+def scaffold(
+    run: TraceRun,
+    out: str | os.PathLike[str],
+    *,
+    source_text: bytes | None = None,
+    source_format: str | None = None,
+    case_id: str | None = None,
+    title: str | None = None,
+    remarks: Sequence[str] = (),
+    force: bool = False,
+) -> ReplayCase:
+    """The case made from a run, written to the directory `out`.
+
+    `source_text` is the trace the run was read from; without it the run log is kept in its place. `remarks` go
+    into the notes. When no detector knows the failure, the case's `observed` is empty and the notes say so.
+    """
+    signatures = detect(run)
+    with _new_directory(Path(out), force=force) as (draft, target):
+        if source_text is None:
+            source_text, source_format = _run_log(run), run_log.FORMAT
+        source = Source(trace=TRACE_FILE, run=run.id.strip() or None, format=source_format or run.origin.format)
+        case = _case(run, signatures, case_id=case_id or _case_id(target.name), title=title, source=source)
+        (draft / TRACE_FILE).write_bytes(source_text)
+        (draft / FIXTURES).mkdir()
+        write_fixtures(draft, (call for call in run.calls if call.answered))
+        notes = render_notes(case.title, run, signatures, remarks)
+        (draft / NOTES_FILE).write_text(notes, encoding="utf-8", newline="\n")
+        (draft / CASE_FILE).write_text(dump_case(case), encoding="utf-8", newline="\n")
+        _read_back(draft, out)
+    return load_case(out)
+
+
+def case_of(run: TraceRun, *, case_id: str | None = None, title: str | None = None) -> ReplayCase:
+    """The case a run makes, as a value: nothing is written, and the run itself is its tape."""
+    name = case_id or _case_id(run.name or run.id)
+    return _case(run, detect(run), case_id=name, title=title, source=Source(run=run.id.strip() or None))
+
+
+def _case(
+    run: TraceRun, signatures: Sequence[FailureSignature], *, case_id: str, title: str | None, source: Source
+) -> ReplayCase:
+    loops = any(signature.assertion.kind == "max_tool_calls" for signature in signatures)
+    # A candidate that still loops asks for more than was recorded, and has to be shown the same wall again.
+    match = MatchRules(on_miss=OnMiss.REPEAT if loops else OnMiss.ERROR)
+    return ReplayCase(
+        id=case_id,
+        title=title or _title(run, signatures),
+        source=source,
+        scenario=Scenario(input_json=run.input_json, match=match, clock=_clock(run)),
+        observed=tuple(signature.assertion for signature in signatures),
+        desired=tuple(propose_desired(run, signatures)),
+        semantic=tuple(propose_semantic(run, signatures)),
+        tags=tuple(tag for tag in run.tags if tag.strip()),
+    )
+
+
+def _read_back(draft: Path, out: str | os.PathLike[str]) -> None:
+    """What cannot be read must not become a case; the file it would name is gone by then."""
+    try:
+        load_case(draft)
+    except InvalidFile as error:
+        raise UsageError(f"no case {os.fspath(out)!r} can be made of this run: {error.reason}") from error
+
+
+def _title(run: TraceRun, signatures: Sequence[FailureSignature]) -> str:
+    found = "; ".join(signature.text for signature in signatures)
+    return short(found) or f"What went wrong in {short(run.name or run.agent or run.id)}"
+
+
+def _case_id(name: str) -> str:
+    """The directory's name as an id; the directory itself may be called anything."""
+    return re.sub(r"""[\x00-\x20\x7f/\\:*?"<>|]+""", "-", name).lstrip(".-")[:80] or "case"
+
+
+def _clock(run: TraceRun) -> str | None:
+    if not run.started_at:
+        return None
+    with suppress(ValueError, OverflowError, OSError):
+        moment = dt.datetime.fromtimestamp(run.started_at, dt.UTC)
+        return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
+    return None
+
+
+def _run_log(run: TraceRun) -> bytes:
+    return msgspec.json.format(encode_run(run), indent=2) + b"\n"
+
+
+@contextmanager
+def _new_directory(out: Path, *, force: bool) -> Iterator[tuple[Path, Path]]:
+    """A draft beside the target that takes its place when the block ends well, and goes away when it does not."""
+    target = Path(os.path.realpath(out))
+    _refuse_occupied(target, out, force=force)
+    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.mkdir()
+        yield draft, target
+        _put(draft, target)
+    except OSError as error:
+        raise ReplayKitError(f"the case {str(out)!r} could not be written: {error}") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _refuse_occupied(target: Path, out: Path, *, force: bool) -> None:
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise UsageError(f"{str(out)!r} is a file; a case is a directory", hint="Name another one with --out.")
+    if not any(target.iterdir()):
+        return
+    if not force:
+        raise UsageError(
+            f"{str(out)!r} exists and is not empty", hint="Replace it with --force, or name another --out."
+        )
+    if not (target / CASE_FILE).is_file():
+        # `--force --out .` must not cost anybody a home directory.
+        raise UsageError(
+            f"{str(out)!r} holds no {CASE_FILE}, so it is not replaced", hint="Name another one with --out."
+        )
+
+
+def _put(draft: Path, target: Path) -> None:
+    """Move the draft into place; whatever stood there stays whole until the draft does."""
+    if not target.exists():
+        draft.rename(target)
+        return
+    old = draft.with_name(f"{draft.name}.old")
+    target.rename(old)
+    try:
+        draft.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,67 @@
+"""The JSON Schema of the case file, for editors: made from the shapes and rules that the loader itself uses.
+
+The shipped file is written by `python -m replaykit.cases.schema > src/replaykit/cases/case.schema.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import msgspec
+
+from replaykit.cases.case_shape import CASE
+from replaykit.checks.assertions import ASSERTIONS, Not
+from replaykit.checks.rule import Rule
+from replaykit.model.values import Json
+
+SCHEMA_FILE = "case.schema.json"
+
+
+def case_schema() -> dict[str, Json]:
+    """The schema of a case file, with the assertions that are known here."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "ReplayKit case",
+        **CASE.schema(),
+        "$defs": {"assertion": _assertion_schema()},
+    }
+
+
+def schema_text() -> str:
+    """The schema as the text of its file."""
+    return json.dumps(case_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _assertion_schema() -> dict[str, Json]:
+    return {
+        "type": "object",
+        "description": "One assertion: its kind and its value.",
+        "properties": {kind: _kind_schema(ASSERTIONS.get(kind)) for kind in ASSERTIONS},
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
+    }
+
+
+def _kind_schema(rule: type[Rule]) -> dict[str, Json]:
+    note = (rule.__doc__ or "").partition("\n")[0]
+    return {"description": note, **_value_schema(rule)}
+
+
+def _value_schema(rule: type[Rule]) -> dict[str, Json]:
+    """The plain value, the parameters by name, or either, as `Rule.parse` takes them."""
+    if issubclass(rule, Not):
+        return {"$ref": "#/$defs/assertion"}
+    _, components = msgspec.json.schema_components([rule])
+    fields = components[rule.__name__]
+    forms = []
+    if rule.plain is not None:
+        forms.append(fields["properties"][rule.plain])
+    if rule.named:
+        forms.append({key: fields[key] for key in fields if key not in ("title", "description")})
+    return forms[0] if len(forms) == 1 else {"anyOf": forms}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema_text())

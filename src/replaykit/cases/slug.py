@@ -1,0 +1,27 @@
+"""Slugs: a file name for any tool or model, the same on every system and for every set of them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+_PREFIXES = {"tool_call": "", "llm_call": "model.", "exchange": "exchange."}
+_SAFE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,59}(?<![.])")
+_HASHED = re.compile(r".*-[0-9a-f]{8}")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # devices of Windows, with any suffix
+_UNSAFE = re.compile(r"[^a-z0-9_]+")
+
+
+def slug(kind: str, name: str) -> str:
+    """A file name without suffix. A name that is one already stays; any other gets a hash that keeps it apart."""
+    prefix = _PREFIXES[kind]
+    if _stays(name) and (prefix or not name.startswith(("model.", "exchange."))):
+        return prefix + name
+    readable = _UNSAFE.sub("-", name[:200].lower()).strip("-")[:40].rstrip("-")
+    digest = hashlib.sha256(f"{kind}:{name}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{prefix}{readable or 'name'}-{digest}"
+
+
+def _stays(name: str) -> bool:
+    # A name that looks hashed gets a hash itself, so that it cannot take the file of another.
+    return bool(_SAFE.fullmatch(name)) and not _RESERVED.fullmatch(name) and not _HASHED.fullmatch(name)

@@ -1,0 +1,89 @@
+"""The command line: one file per verb. Parse, call the API, hand the value to `report`.
+
+A verb's module is imported when the verb runs, and imports what it needs inside its function.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from replaykit import __version__
+from replaykit.errors import ExitCode, ReplayKitError, nearest
+
+VERBS = ("scaffold", "lint", "replay", "prove", "runs", "show", "verify", "init", "demo", "schema")
+
+
+class Verbs(click.Group):
+    """The verbs, each imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = import_module(f"replaykit.cli.{name}").command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            raise click.UsageError(f"no such verb {args[0]!r}; {nearest(args[0], VERBS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, envvar="REPLAYKIT_DEBUG", help="Show the traceback of an error.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """Turn failed agent runs into replayable regression cases.
+
+    \b
+    Failed trace → case:      replaykit scaffold TRACE --out cases/NAME
+    Does it still fail?       replaykit replay cases/NAME --agent module:function
+    See it work:              replaykit demo
+
+    Exit codes: 0 passed, 1 the agent failed, 2 wrong usage, 3 could not do it, 5 nothing selected.
+    """
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
+
+
+def main() -> None:
+    """The `replaykit` command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; gives its exit code."""
+    debug = "--debug" in arguments or bool(os.environ.get("REPLAYKIT_DEBUG"))
+    try:
+        code = cli.main(args=arguments, prog_name="replaykit", standalone_mode=False)
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.UsageError as error:
+        error.show()
+        return ExitCode.USAGE
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return ExitCode.INTERRUPTED
+    except ReplayKitError as error:
+        if debug:
+            raise
+        click.echo(f"{click.style('error', fg='red', bold=True)}: {error}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        sys.stdout = None  # whoever read us has gone; nothing is left to flush
+        return ExitCode.PASSED
+    except Exception as error:
+        if debug:
+            raise
+        click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
+        click.echo("This is a bug in ReplayKit. See where: replaykit --debug …", err=True)
+        return ExitCode.CANNOT
+    return int(code or 0)

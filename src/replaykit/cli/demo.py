@@ -1,0 +1,67 @@
+"""`replaykit demo`: the whole loop, offline, in a few seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command(name="demo")
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the store and the case there.  [default: a temporary directory]",
+)
+def command(directory: Path | None) -> None:
+    """Record a failing agent, make a case of it, and replay it against the bug and against the fix.
+
+    Needs no network and no key. Nothing is left behind unless --dir says where.
+    """
+    import tempfile
+
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        _show(directory)
+        return
+    with tempfile.TemporaryDirectory(prefix="replaykit-demo-") as scratch:
+        _show(Path(scratch))
+
+
+def _show(directory: Path) -> None:
+    from replaykit import demo
+    from replaykit.cases.promote import promote
+    from replaykit.recording.run import record
+    from replaykit.report.cases import case_text
+    from replaykit.report.replays import result_text
+    from replaykit.report.runs import run_text
+    from replaykit.runners.python import PythonCandidate
+    from replaykit.runners.replay import replay
+    from replaykit.store.opening import opened
+
+    store = directory / ".replaykit" / "store.db"
+    _title("1. An agent fails, and is recorded")
+    try:
+        with record("billing", input=demo.QUESTION, store=store) as run:
+            run.output = demo.looping_agent(demo.QUESTION)
+    except RuntimeError:
+        with opened(store, read_only=True) as source:
+            click.echo(run_text(source.load(run.id)))
+
+    _title(f"2. The failed run becomes a case: replaykit scaffold {run.id}")
+    case = promote(run.id, directory / "cases" / "billing-loop", force=True, store=store).case
+    click.echo(case_text(case))
+
+    _title("3. The same agent against the case, its tools answered from the recording")
+    click.echo(result_text(replay(case, PythonCandidate("replaykit.demo:looping_agent"))))
+
+    _title("4. The fixed agent against the same case")
+    click.echo(result_text(replay(case, PythonCandidate("replaykit.demo:patient_agent"))))
+    click.echo("\nThe case is a directory of readable files: commit it, and the failure cannot come back unseen.")
+
+
+def _title(text: str) -> None:
+    click.echo()
+    click.echo(click.style(text, bold=True))
+    click.echo()

@@ -1,0 +1,35 @@
+"""`replaykit init`: prepare a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_README = """# Cases
+
+Each directory here is a failure that once happened, kept so that it cannot come back unseen.
+
+    replaykit scaffold TRACE --out cases/NAME        make one from a failed trace
+    replaykit lint cases                             check them
+    replaykit replay cases --agent MODULE:FUNCTION   run an agent against them
+"""
+
+
+@click.command(name="init")
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False), default=Path())
+def command(directory: Path) -> None:
+    """Prepare a project: a place for cases, and a store that stays out of git.
+
+    What is there already is left as it is.
+    """
+    from replaykit.config import HOME
+
+    for file, text in ((directory / HOME / ".gitignore", "*\n"), (directory / "cases" / "README.md", _README)):
+        if file.exists():
+            click.echo(f"there     {file}")
+            continue
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        click.echo(f"created   {file}")
+    click.echo("\nNext: replaykit scaffold TRACE --out cases/NAME   (or `replaykit demo` to see it work)")

@@ -1,0 +1,34 @@
+"""`replaykit lint`: is a case sound?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="lint")
+@click.argument("cases", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CASE...")
+@click.option("--strict", is_flag=True, help="Warnings fail as well.")
+@options.as_json
+def command(cases: tuple[Path, ...], strict: bool, as_json: bool) -> None:
+    """Check cases: schema, references, fixtures, contradictions.
+
+    Every problem is shown with its file, its line and what to do. Exit 1 when there is an error.
+
+    \b
+    replaykit lint cases/search-loop/case.yaml
+    replaykit lint cases
+    """
+    from replaykit.cases.find import find_case_files
+    from replaykit.cases.lint import Severity, lint_cases
+    from replaykit.errors import ExitCode
+    from replaykit.report.cases import problems_json, problems_text
+
+    files = find_case_files(cases)
+    problems = lint_cases(files)
+    click.echo(problems_json(problems) if as_json else problems_text(problems, len(files)))
+    failed = any(strict or problem.severity is Severity.ERROR for problem in problems)
+    click.get_current_context().exit(ExitCode.FAILED if failed else ExitCode.PASSED)

@@ -1,0 +1,75 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+store = click.option(
+    "--store",
+    "store_path",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="The store.  [default: $REPLAYKIT_STORE, or .replaykit/store.db]",
+)
+
+
+def candidate(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The three ways to name a candidate, of which one is given."""
+    for option in (
+        click.option("--endpoint", metavar="URL", help="An HTTP agent: the case is posted to it as JSON."),
+        click.option("--agent", metavar="MODULE:FUNCTION", help="A Python function, called in a fresh process."),
+        click.option("--runner-cmd", metavar="CMD", help="A program that keeps the runner contract."),
+    ):
+        command = option(command)
+    return command
+
+
+def chosen_candidate(runner_cmd: str | None, agent: str | None, endpoint: str | None) -> Any:
+    """The candidate that the options name."""
+    from replaykit.errors import UsageError
+
+    given = [value for value in (runner_cmd, agent, endpoint) if value is not None]
+    if len(given) != 1:
+        raise UsageError(
+            "give exactly one candidate" if given else "no candidate to run",
+            hint="One of: --runner-cmd CMD, --agent MODULE:FUNCTION, --endpoint URL",
+        )
+    if runner_cmd is not None:
+        from replaykit.runners.command import CommandCandidate
+
+        return CommandCandidate(runner_cmd)
+    if agent is not None:
+        from replaykit.runners.python import PythonCandidate
+
+        return PythonCandidate(agent)
+    from replaykit.runners.http import HttpCandidate
+
+    return HttpCandidate(str(endpoint))
+
+
+@contextmanager
+def progress(total: int, label: str) -> Iterator[Callable[[], None]]:
+    """A progress bar on stderr, where a person looks at it and there is something to wait for."""
+    if total < 2 or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    with click.progressbar(length=total, label=label, file=sys.stderr) as bar:
+        yield lambda: bar.update(1)
+
+
+def candidate_of(text: str) -> Any:
+    """A candidate in one word: `module:function`, a URL, or a command."""
+    import re
+
+    if re.fullmatch(r"https?://\S+", text):
+        return chosen_candidate(None, None, text)
+    if re.fullmatch(r"[\w.]+:[\w.]+", text):
+        return chosen_candidate(None, text, None)
+    return chosen_candidate(text, None, None)

@@ -1,0 +1,41 @@
+"""`replaykit runs`: what is in the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="runs")
+@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="How many, newest first.")
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option(
+    "--status", metavar="STATUS", help="Only runs with this status, such as error."
+)
+@click.option("--name", help="Only runs of this name.")
+@options.store
+@options.as_json
+def command(
+    limit: int, everything: bool, status: str | None, name: str | None, store_path: Path | None, as_json: bool
+) -> None:
+    """List recorded runs, newest first."""
+    import msgspec
+
+    from replaykit.errors import UsageError, nearest
+    from replaykit.model.run import RunStatus
+    from replaykit.report.runs import runs_text
+    from replaykit.store.opening import opened
+
+    if status is not None and status not in list(RunStatus):
+        raise UsageError(f"no such status {status!r}; {nearest(status, list(RunStatus))}")
+    with opened(store_path, read_only=True) as store:
+        found = store.headers(limit=None if everything else limit, status=status, name=name)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode({"replaykit": 1, "runs": found}), indent=2).decode())
+    elif found:
+        click.echo(runs_text(found))
+    else:
+        click.echo("no runs", err=True)

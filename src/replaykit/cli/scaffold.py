@@ -1,0 +1,58 @@
+"""`replaykit scaffold`: a failed trace or run becomes a case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="scaffold")
+@click.argument("source", metavar="TRACE|RUN")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="The case's directory.  [default: cases/NAME]"
+)
+@click.option("--format", "format_", metavar="NAME", help="The trace's format, where it cannot be recognised.")
+@click.option("--run", "run_id", metavar="ID", help="Which run, where a trace holds several.")
+@click.option("--id", "case_id", metavar="ID", help="The case's id.  [default: the directory's name]")
+@click.option("--title", help="The case's title.")
+@click.option("--force", is_flag=True, help="Replace a case that is there already.")
+@options.store
+@options.as_json
+def command(
+    source: str,
+    out: Path | None,
+    format_: str | None,
+    run_id: str | None,
+    case_id: str | None,
+    title: str | None,
+    force: bool,
+    store_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Make a case from a failed trace file, or from a recorded run.
+
+    Detects how the run failed, freezes the recorded answers as fixtures, and proposes what a fix must show.
+
+    \b
+    replaykit scaffold examples/traces/search-loop.json --out cases/search-loop
+    replaykit scaffold 20260215-143200 --out cases/checkout
+    """
+    from replaykit.cases.promote import promote
+    from replaykit.report.cases import case_json, case_text
+
+    made = promote(
+        source,
+        out,
+        format=format_,
+        run_id=run_id,
+        case_id=case_id,
+        title=title,
+        force=force,
+        store=store_path,
+    )
+    for note in made.notes:
+        click.echo(f"note: {note}", err=True)
+    click.echo(case_json(made.case) if as_json else case_text(made.case))

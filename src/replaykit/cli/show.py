@@ -1,0 +1,34 @@
+"""`replaykit show`: one run, or one step of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="show")
+@click.argument("run_id", metavar="RUN")
+@click.option("--step", metavar="N", help="Only this event (by number) or this step (by name).")
+@options.store
+@options.as_json
+def command(run_id: str, step: str | None, store_path: Path | None, as_json: bool) -> None:
+    """Show a run: what was asked, what happened, how it ended.
+
+    RUN is an id, the beginning of one, or a name (its newest run). With --json the whole run log is printed.
+    """
+    from replaykit.model.run import encode_run
+    from replaykit.model.steps import events_of_step
+    from replaykit.report.runs import event_text, events_json, run_text
+    from replaykit.store.opening import opened
+
+    with opened(store_path, read_only=True) as store:
+        run = store.load(run_id)
+    if step is not None:
+        events = events_of_step(run, step)
+        shown = events_json(events) if as_json else "\n\n".join(event_text(e, run.started_at) for e in events)
+        click.echo(shown)
+        return
+    click.echo(encode_run(run).decode() if as_json else run_text(run))

@@ -1,0 +1,71 @@
+"""Cases and their problems as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from click import style
+
+from replaykit.cases.case import ReplayCase
+from replaykit.cases.lint import Problem, Severity
+from replaykit.checks.assertions import Assertion
+from replaykit.model.diff import brief
+
+
+def case_text(case: ReplayCase) -> str:
+    """A new case: its files, what it looks for, and what to do next."""
+    lines = [f"Created {style(str(case.directory), bold=True)}"]
+    lines += [f"  {name}" for name in sorted(_files(case))]
+    lines += ["", "Observed failure signatures:", *_assertions(case.observed, "none detected: fill in `observed`")]
+    lines += ["Desired assertions:", *_assertions(case.desired, "none")]
+    if case.semantic:
+        lines += ["Semantic checks:", *(f"  - {text}" for text in case.semantic)]
+    lines += ["", f"Next: replaykit replay {case.directory} --agent MODULE:FUNCTION"]
+    return "\n".join(lines)
+
+
+def case_json(case: ReplayCase) -> str:
+    """A new case for programs."""
+    return _json(
+        {
+            "id": case.id,
+            "directory": str(case.directory),
+            "files": sorted(_files(case)),
+            "observed": [{a.kind: a.value} for a in case.observed],
+            "desired": [{a.kind: a.value} for a in case.desired],
+            "semantic": list(case.semantic),
+        }
+    )
+
+
+def problems_text(problems: Sequence[Problem], count: int) -> str:
+    """What lint found, each with file, line and what to do."""
+    lines = []
+    for problem in problems:
+        where = f"{problem.file}:{problem.line}" if problem.line else problem.file
+        word = style(problem.severity.value, fg="red" if problem.severity is Severity.ERROR else "yellow")
+        lines.append(f"{where}: {word}: {problem.message} [{problem.code}]")
+        if problem.hint:
+            lines.append(f"    {problem.hint}")
+    errors = sum(problem.severity is Severity.ERROR for problem in problems)
+    cases = "1 case" if count == 1 else f"{count} cases"
+    found = f"{errors} errors, {len(problems) - errors} warnings" if problems else style("ok", fg="green")
+    return "\n".join([*lines, f"{cases}: {found}"])
+
+
+def problems_json(problems: Sequence[Problem]) -> str:
+    """What lint found, for programs."""
+    return _json({"replaykit": 1, "problems": problems})
+
+
+def _files(case: ReplayCase) -> list[str]:
+    return [str(file.relative_to(case.directory)) for file in case.directory.rglob("*") if file.is_file()]
+
+
+def _assertions(assertions: Sequence[Assertion], otherwise: str) -> list[str]:
+    return [f"  - {a.kind}: {brief(a.value)}" for a in assertions] or [f"  ({otherwise})"]
+
+
+def _json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

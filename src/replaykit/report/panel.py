@@ -1,0 +1,46 @@
+"""Plain building blocks: a box, a table, a short text."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+import unicodedata
+from collections.abc import Sequence
+
+MAX_WIDTH = 100
+
+
+def width_of(text: str) -> int:
+    """How many columns a text takes on a terminal."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def screen_width() -> int:
+    """The width to write for: the terminal's, within reason; 80 where there is none."""
+    return max(40, min(MAX_WIDTH, shutil.get_terminal_size((80, 24)).columns))
+
+
+def panel(title: str, lines: Sequence[str], *, width: int | None = None) -> str:
+    """Lines in a box with a title, wrapped to its width."""
+    inner = (width or min(screen_width(), 74)) - 4
+    wrapped = [part for line in lines for part in textwrap.wrap(line, inner) or [""]]
+    head = f" {title} ".center(inner + 2, "─")
+    body = [f"│ {line}{' ' * (inner - width_of(line))} │" for line in wrapped]
+    return "\n".join([f"┌{head}┐", *body, f"└{'─' * (inner + 2)}┘"])
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns under a head; the last one takes what is left of the line and is cut there."""
+    widths = [max(width_of(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    room = screen_width() - sum(widths[:-1]) - 2 * (len(head) - 1)
+    lines = []
+    for row in [head, *rows]:
+        cells = [cell + " " * (wide - width_of(cell)) for cell, wide in zip(row[:-1], widths, strict=False)]
+        lines.append("  ".join([*cells, short(row[-1], max(room, 20))]).rstrip())
+    return "\n".join(lines)
+
+
+def short(text: str, width: int) -> str:
+    """A text on one line, cut to a width."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"

@@ -1,0 +1,86 @@
+"""Replay results as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from click import style
+
+from replaykit.model.result import Finding, ReplayResult, Verdict
+from replaykit.report.panel import panel, short
+
+_TITLES = {
+    Verdict.REPRODUCED: ("FAILURE REPRODUCED", "red"),
+    Verdict.FIXED: ("FIXED", "green"),
+    Verdict.CHANGED: ("CHANGED", "yellow"),
+    Verdict.ERROR: ("CANNOT TELL", "magenta"),
+}
+
+
+def result_text(result: ReplayResult) -> str:
+    """One replay: the panel, the three counts, and what failed."""
+    title, colour = _TITLES[result.verdict]
+    seen = "; ".join(finding.text for finding in result.observed) or _first_line(result.reason)
+    box = panel("ReplayKit Result", [line for line in (seen, f"Result: {title}") if line])
+    box = box.replace(title, style(title, fg=colour, bold=True))
+    lines = [box, "", *_counts(result)]
+    if result.verdict in (Verdict.CHANGED, Verdict.ERROR) and result.reason:
+        lines += ["", *(f"  {line}" for line in result.reason.splitlines())]
+    if result.verdict is not Verdict.ERROR:
+        lines += _failures(result.desired)
+    return "\n".join(lines)
+
+
+def results_text(results: Sequence[ReplayResult]) -> str:
+    """Many replays: a line each, and the counts."""
+    wide = max(len(result.case_id) for result in results)
+    lines = []
+    for result in results:
+        word, colour = result.verdict.value, _TITLES[result.verdict][1]
+        why = _first_line(result.reason) or "; ".join(f.text for f in result.observed)
+        lines.append(f"{style(f'{word:<10}', fg=colour)} {result.case_id:<{wide}}  {short(why, 70)}")
+    counts = [(verdict, sum(r.verdict is verdict for r in results)) for verdict in Verdict]
+    total = ", ".join(f"{count} {verdict.value}" for verdict, count in counts if count)
+    return "\n".join([*lines, "", f"{len(results)} replays: {total}"])
+
+
+def results_json(results: Sequence[ReplayResult], *, passed: bool) -> str:
+    """Results for programs."""
+    document = {"replaykit": 1, "passed": passed, "results": results}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def _counts(result: ReplayResult) -> list[str]:
+    reproduced = {True: "Yes", False: "No", None: "Cannot tell"}[result.reproduced]
+    holding = sum(finding.holds for finding in result.desired)
+    waiting = sum(check.status == "needs_human" for check in result.semantic)
+    return [
+        f"  Observed failure reproduced: {reproduced}",
+        f"  Desired assertions: {holding}/{len(result.desired)} passed",
+        f"  Semantic checks needing review: {waiting}",
+    ]
+
+
+def _failures(findings: Sequence[Finding]) -> list[str]:
+    failed = [finding for finding in findings if not finding.holds]
+    if not failed:
+        return []
+    return ["", *(f"  {style('✗', fg='red')} {f.kind}: expected {f.expected}, got {f.actual}" for f in failed)]
+
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0] if text else ""
+
+
+def proof_text(bad: ReplayResult, good: ReplayResult, *, proven: bool) -> str:
+    """Red and green, and whether they are."""
+    lines = []
+    for name, result, wanted in (("bad", bad, Verdict.REPRODUCED), ("good", good, Verdict.FIXED)):
+        mark = style("✓", fg="green") if result.verdict is wanted else style("✗", fg="red")
+        lines.append(f"{mark} {name:<5} {result.verdict.value:<11} {short(result.candidate, 60)}")
+        if result.verdict is not wanted:
+            why = result.reason or "; ".join(finding.text for finding in result.observed)
+            lines += [f"    expected {wanted.value}: {line}" for line in why.splitlines()[:5]]
+    said = "proven: red → green" if proven else "not proven"
+    return "\n".join([*lines, "", f"{good.case_id}: {style(said, fg='green' if proven else 'red', bold=True)}"])

@@ -1,0 +1,137 @@
+"""Runs and their events as text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+from click import style
+
+from replaykit.model.diff import brief, call_text
+from replaykit.model.events import (
+    AnyEvent,
+    Call,
+    Decision,
+    ErrorEvent,
+    Message,
+    Note,
+    State,
+)
+from replaykit.model.run import RunHeader, RunStatus, TraceRun
+from replaykit.report.panel import short, table
+
+_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.RUNNING: "cyan", RunStatus.CANCELLED: "yellow"}
+
+
+def runs_text(headers: Sequence[RunHeader]) -> str:
+    """The runs of a store, newest first."""
+    rows = [
+        [
+            header.id,
+            header.status.value,
+            _when(header.started_at),
+            _seconds(header.duration_s),
+            "" if header.event_count is None else str(header.event_count),
+            header.name,
+            _one_line(header),
+        ]
+        for header in headers
+    ]
+    return table(["run", "status", "started (UTC)", "time", "events", "name", "input → output"], rows)
+
+
+def run_text(run: TraceRun) -> str:
+    """One run: its header and its events, a line each."""
+    colour = _COLOURS.get(run.status, "red")
+    lines = [f"{run.id}  {style(run.status.value, fg=colour, bold=True)}  {run.name}".rstrip()]
+    facts = [
+        ("agent", f"{run.agent} {run.agent_version}".strip()),
+        ("started", f"{_when(run.started_at)} UTC, {_seconds(run.duration_s)}" if run.started_at else ""),
+        ("tags", ", ".join(run.tags)),
+        ("origin", _origin(run)),
+        ("input", brief(run.input, 200)),
+        ("output", brief(run.output, 200) if run.output_json else ""),
+        ("error", short(str(run.error), 200) if run.error else ""),
+    ]
+    lines += [f"  {name:<8} {value}" for name, value in facts if value]
+    lines.append("")
+    lines += [event_line(event, run.started_at) for event in run.events] or ["  no events"]
+    return "\n".join(lines)
+
+
+def event_line(event: AnyEvent, started_at: float) -> str:
+    """One event on one line: number, time since the start, what happened."""
+    offset = f"{event.at - started_at:+8.3f}s" if event.at and started_at else " " * 9
+    step = f" [{event.step}]" if event.step else ""
+    return f"{event.seq:>5} {offset}{step} {_what(event)}"
+
+
+def event_text(event: AnyEvent, started_at: float) -> str:
+    """One event in full."""
+    lines = [event_line(event, started_at), ""]
+    facts: list[tuple[str, object]] = [("path", event.path or "/"), ("parent", event.parent)]
+    if isinstance(event, Call):
+        facts += [("name", event.name), ("arguments", event.arguments)]
+        if event.result_json:
+            facts.append(("result", event.result))
+        if event.items_json is not None:
+            facts.append(("items", event.items))
+        facts += [("error", event.error), ("time", f"{event.duration_s:.6f} s")]
+    elif isinstance(event, Message | Decision | Note):
+        facts.append(("content", event.content))
+    elif isinstance(event, ErrorEvent):
+        facts.append(("error", event.error))
+    lines += [
+        f"  {name:<10} {value!r}" if not isinstance(value, str) else f"  {name:<10} {value}"
+        for name, value in facts
+        if value is not None
+    ]
+    return "\n".join(lines)
+
+
+def _what(event: AnyEvent) -> str:
+    if isinstance(event, Call):
+        return f"{short(call_text(event.name, event.arguments), 70)} → {_answer(event)}"
+    if isinstance(event, Message):
+        return f"{event.role}: {short(str(event.content), 80)}"
+    if isinstance(event, ErrorEvent):
+        return style(short(str(event.error), 90), fg="red")
+    if isinstance(event, Decision):
+        return f"decided {short(str(event.content), 80)}"
+    if isinstance(event, State):
+        return "checkpoint" + (" (change)" if event.change_json else "")
+    return f"{event.name} {short(str(event.content), 70)}"
+
+
+def _answer(call: Call) -> str:
+    if call.error is not None:
+        return style(short(str(call.error), 70), fg="red")
+    if call.items_json is not None:
+        return f"{len(call.items_json)} items" + ("" if call.complete else ", left early")
+    return brief(call.result) if call.result_json else "no answer"
+
+
+def _one_line(header: RunHeader) -> str:
+    answer = str(header.error) if header.error else brief(header.output) if header.output_json else ""
+    return f"{brief(header.input)} → {answer}" if answer else brief(header.input)
+
+
+def _origin(run: RunHeader) -> str:
+    origin = run.origin
+    if origin.kind == "recorded":
+        return ""
+    return " ".join(part for part in (origin.kind, origin.format, origin.run, origin.step) if part)
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at)) if at else ""
+
+
+def _seconds(duration: float | None) -> str:
+    return "" if duration is None else f"{duration:.2f} s"
+
+
+def events_json(events: Sequence[AnyEvent]) -> str:
+    """Events for programs."""
+    return msgspec.json.format(msgspec.json.encode(events), indent=2).decode()

@@ -1,0 +1,31 @@
+"""What running a candidate once gives, before anything is judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from replaykit.cases.case import ReplayCase
+from replaykit.model.result import Deviation
+from replaykit.model.run import TraceRun
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """A candidate's run, or the reason why there is none."""
+
+    run: TraceRun | None = None
+    deviations: tuple[Deviation, ...] = ()
+    reason: str = ""
+
+
+class Candidate(Protocol):
+    """The agent under test."""
+
+    @property
+    def label(self) -> str:
+        """What to call it in a result."""
+
+    def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
+        """Run it once; logs and outputs go into the workspace. Does not raise for what the candidate does."""

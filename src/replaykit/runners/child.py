@@ -1,0 +1,65 @@
+"""Inside the fresh process: import the agent, call it with the tape behind the seam, leave the run log."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from replaykit.cases.case import load_case
+from replaykit.errors import ReplayKitError
+from replaykit.runners.calling import AgentCall
+from replaykit.runners.output import write_log_output
+
+CANNOT_LOAD = 70  # exit code of a child whose agent cannot be imported
+
+
+def main() -> None:
+    """Run the agent that the environment names. Ends the process, so that stray threads cannot hold it."""
+    output = Path(os.environ["REPLAYKIT_OUTPUT_PATH"])
+    spec, timeout_s = os.environ["REPLAYKIT_AGENT"], float(os.environ["REPLAYKIT_TIMEOUT_S"])
+    try:
+        call = AgentCall(load_case(os.environ["REPLAYKIT_CASE_PATH"]))
+    except ReplayKitError as error:
+        _leave(CANNOT_LOAD, str(error))
+    watchdog = threading.Timer(timeout_s, _out_of_time, (call, output, timeout_s))
+    watchdog.daemon = True
+    watchdog.start()
+    agent = _load(spec)
+    run = call.run(agent)
+    watchdog.cancel()
+    write_log_output(output, run, call.replayer.all_deviations())
+    _leave(0)
+
+
+def _load(spec: str) -> Callable[..., Any]:
+    module_name, _, attribute = spec.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = import_module(module_name)
+        for name in attribute.split("."):
+            found = getattr(found, name)
+    except BaseException as error:  # noqa: BLE001 (importing runs the user's code)
+        _leave(CANNOT_LOAD, f"the agent {spec!r} cannot be loaded: {type(error).__name__}: {error}")
+    if not callable(found):
+        _leave(CANNOT_LOAD, f"the agent {spec!r} is a {type(found).__name__}, not something to call")
+    return found  # type: ignore[no-any-return]
+
+
+def _out_of_time(call: AgentCall, output: Path, timeout_s: float) -> None:
+    """The agent hangs: what it did so far is its run, with the status `timeout`."""
+    failure = TimeoutError(f"no answer within {timeout_s:g} s")
+    write_log_output(output, call.so_far(failure=failure), call.replayer.all_deviations())
+    _leave(0)
+
+
+def _leave(code: int, message: str = "") -> Any:
+    if message:
+        print(message, file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,118 @@
+"""Runner output: the JSON file a candidate writes, read with suspicion.
+
+{"run_id": "run-001", "status": "success", "final_output": "…",
+ "tool_calls": [{"tool_name": "lookup", "tool_args": {}, "tool_output": "…"}], "errors": []}
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, ToolCall
+from replaykit.model.result import Deviation
+from replaykit.model.run import RUN_FORMAT, Origin, RunStatus, TraceRun
+from replaykit.model.values import ABSENT, Json, canonical, decode, encode
+from replaykit.runners.attempt import Attempt
+
+MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+CONTRACT = "docs/formats.md#runner-output"
+
+
+class _ToolCall(Struct):
+    tool_name: str
+    tool_args: Raw = Raw(b"{}")
+    tool_output: Raw = ABSENT
+    error: str | dict[str, Json] | None = None
+
+
+class _Output(Struct):
+    """The runner contract."""
+
+    status: str
+    run_id: str = ""
+    final_output: Json | UnsetType = UNSET
+    tool_calls: list[_ToolCall] = []
+    errors: list[str | dict[str, Json]] = []
+
+
+class _LogOutput(Struct, omit_defaults=True):
+    """What a candidate on our own seam leaves: its whole run log."""
+
+    replaykit: int
+    run: TraceRun
+    deviations: tuple[Deviation, ...] = ()
+
+
+def write_log_output(path: Path, run: TraceRun, deviations: list[Deviation]) -> None:
+    """Leave a run log as the runner's output: all of it, or nothing."""
+    partial = path.with_suffix(".partial")
+    log = _LogOutput(replaykit=RUN_FORMAT, run=run, deviations=tuple(deviations))
+    partial.write_bytes(msgspec.json.encode(log))
+    partial.replace(path)
+
+
+def read_output(path: Path) -> Attempt:
+    """The run a runner wrote down; what is wrong with the file becomes the reason."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_OUTPUT_BYTES:
+            return Attempt(reason=f"the runner output has {size:,} bytes; at most {MAX_OUTPUT_BYTES:,} are read")
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return Attempt(reason=f"the runner wrote no output; it must write JSON to $REPLAYKIT_OUTPUT_PATH ({CONTRACT})")
+    except OSError as error:
+        return Attempt(reason=f"the runner output cannot be read: {error.strerror}")
+    return parse_output(text)
+
+
+def parse_output(text: bytes) -> Attempt:
+    """The run that the text of a runner output describes."""
+    try:
+        if text.lstrip()[:12].startswith(b'{"replaykit"'):
+            log = msgspec.json.decode(text, type=_LogOutput)
+            return Attempt(run=log.run, deviations=log.deviations)
+        return Attempt(run=_run_of(msgspec.json.decode(text, type=_Output)))
+    except msgspec.ValidationError as error:
+        return Attempt(reason=f"the runner output has the wrong shape: {error} ({CONTRACT})")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return Attempt(reason=f"the runner output is not JSON: {error}")
+    except ValueError as error:
+        return Attempt(reason=f"the runner output has the wrong shape: {error} ({CONTRACT})")
+
+
+def _run_of(output: _Output) -> TraceRun:
+    if output.status not in (choices := [s.value for s in RunStatus if s is not RunStatus.RUNNING]):
+        raise ValueError(f"`status` is {output.status!r}; it must be one of {', '.join(choices)}")
+    calls: list[AnyEvent] = [_call(seq, call) for seq, call in enumerate(output.tool_calls)]
+    errors = [_error(error) for error in output.errors]
+    events = calls + [ErrorEvent(seq=len(calls) + i, error=error) for i, error in enumerate(errors)]
+    answered = output.final_output is not UNSET and output.final_output is not None
+    return TraceRun(
+        id=output.run_id or "runner",
+        status=RunStatus(output.status),
+        output_json=Raw(encode(output.final_output)) if answered else ABSENT,
+        error=errors[-1] if errors and output.status != RunStatus.SUCCESS else None,
+        origin=Origin(kind="replayed"),
+        events=tuple(events),
+        event_count=len(events),
+    )
+
+
+def _call(seq: int, call: _ToolCall) -> ToolCall:
+    return ToolCall(
+        seq=seq,
+        name=call.tool_name,
+        arguments_json=Raw(canonical(decode(call.tool_args))),
+        result_json=call.tool_output if call.error is None else ABSENT,
+        error=None if call.error is None else _error(call.error),
+    )
+
+
+def _error(error: str | dict[str, Json]) -> ErrorInfo:
+    if isinstance(error, str):
+        return ErrorInfo(type="Error", message=error)
+    kind, message = error.get("type", "Error"), error.get("message", error.get("error", ""))
+    return ErrorInfo(type=str(kind), message=str(message))

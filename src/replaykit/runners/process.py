@@ -1,0 +1,67 @@
+"""Run a program with a time limit, its output in files, and nothing of it left afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """How a program ended."""
+
+    exit_code: int | None = None
+    timed_out: bool = False
+    failed_to_start: str = ""
+    duration_s: float = 0.0
+
+
+def run_process(command: Sequence[str], *, env: Mapping[str, str], workspace: Path, timeout_s: float) -> Ended:
+    """Run the command; at the time limit its whole process group is killed."""
+    began = time.monotonic()
+    with (workspace / "stdout.log").open("wb") as out, (workspace / "stderr.log").open("wb") as err:
+        try:
+            process = subprocess.Popen(
+                command,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=os.name == "posix",
+            )
+        except OSError as error:
+            return Ended(failed_to_start=f"{command[0]!r} cannot be started: {error.strerror or error}")
+        try:
+            code = process.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            return Ended(timed_out=True, duration_s=time.monotonic() - began)
+        finally:
+            _kill_group(process)
+    return Ended(exit_code=code, duration_s=time.monotonic() - began)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End the process and whatever it has started and left behind."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()
+
+
+def last_lines(file: Path, count: int = 5, limit_bytes: int = 4096) -> str:
+    """The end of a log, for an error message."""
+    try:
+        with file.open("rb") as log:
+            log.seek(max(0, file.stat().st_size - limit_bytes))
+            text = log.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(line for line in text.splitlines()[-count:] if line.strip())

@@ -1,0 +1,40 @@
+"""`module:function` as a candidate, in a fresh process with the tape behind the seam."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from replaykit.cases.case import ReplayCase
+from replaykit.errors import UsageError
+from replaykit.runners.attempt import Attempt
+from replaykit.runners.command import attempt_of, runner_environment
+from replaykit.runners.process import run_process
+
+_GRACE_S = 5.0  # the child stops by itself at the time limit; this is for one that cannot
+_SPEC = re.compile(r"[\w.]+:[\w.]+")
+
+
+class PythonCandidate:
+    """An agent function by name; nothing of it is imported in this process."""
+
+    def __init__(self, spec: str) -> None:
+        if not _SPEC.fullmatch(spec):
+            raise UsageError(
+                f"{spec!r} does not name an agent", hint="Write module:function, such as my_agent.main:answer"
+            )
+        self.label = spec
+
+    def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
+        """Import and call the function in a new interpreter."""
+        env = {
+            **os.environ,
+            **runner_environment(case, workspace),
+            "REPLAYKIT_AGENT": self.label,
+            "REPLAYKIT_TIMEOUT_S": str(timeout_s),
+        }
+        command = [sys.executable, "-c", "from replaykit.runners.child import main; main()"]
+        ended = run_process(command, env=env, workspace=workspace, timeout_s=timeout_s + _GRACE_S)
+        return attempt_of(ended, workspace, timeout_s)

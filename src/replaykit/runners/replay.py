@@ -1,0 +1,92 @@
+"""`replay`: run a candidate inside a case's frozen world, and say what that means."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from replaykit.cases.case import ReplayCase, load_case
+from replaykit.cases.scaffold import case_of
+from replaykit.checks.verdict import failed_to_run, judge_run
+from replaykit.errors import UsageError
+from replaykit.model.result import ReplayResult
+from replaykit.model.run import TraceRun
+from replaykit.replayer.tape import Tape
+from replaykit.runners.attempt import Attempt, Candidate
+from replaykit.runners.command import CommandCandidate
+from replaykit.runners.evidence import new_workspace, write_evidence
+from replaykit.runners.inprocess import CallableCandidate
+
+CandidateLike: TypeAlias = Candidate | Callable[..., Any] | str
+
+
+def replay(
+    case: ReplayCase | TraceRun | str | os.PathLike[str],
+    candidate: CandidateLike,
+    *,
+    timeout_s: float | None = None,
+    evidence: str | os.PathLike[str] | None = None,
+) -> ReplayResult:
+    """Run a candidate (a callable, a command, or a `Candidate`) against a case or a recorded run.
+
+    `evidence` names the directory under which the replay leaves its files; without it none are kept.
+    """
+    subject, tape = _subject(case)
+    runner = _candidate(candidate, tape)
+    if evidence is not None:
+        workspace = new_workspace(Path(evidence), subject.id)
+        result = msgspec.structs.replace(_once(subject, runner, workspace, timeout_s), evidence=str(workspace))
+        write_evidence(workspace, result)
+        return result
+    if isinstance(runner, CallableCandidate):  # it writes nothing
+        return _once(subject, runner, Path(), timeout_s)
+    with tempfile.TemporaryDirectory(prefix="replaykit-") as directory:
+        return _once(subject, runner, Path(directory), timeout_s)
+
+
+def _subject(case: ReplayCase | TraceRun | str | os.PathLike[str]) -> tuple[ReplayCase, Tape | None]:
+    """The case to replay; a run is its own tape."""
+    if isinstance(case, TraceRun):
+        return case_of(case), Tape.of(case)
+    return (case if isinstance(case, ReplayCase) else load_case(case)), None
+
+
+def _candidate(candidate: CandidateLike, tape: Tape | None) -> Candidate:
+    if isinstance(candidate, str):
+        runner: Candidate = CommandCandidate(candidate)
+    elif hasattr(candidate, "run") and hasattr(candidate, "label"):
+        runner = candidate
+    elif callable(candidate):
+        return CallableCandidate(candidate, tape=tape)
+    else:
+        raise UsageError(f"a {type(candidate).__name__} is not a candidate: give a callable, a command or a Candidate")
+    if tape is not None:
+        raise UsageError("a run is replayed against a callable; scaffold a case for other candidates")
+    return runner
+
+
+def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: float | None) -> ReplayResult:
+    began = time.perf_counter()
+    attempt = candidate.run(case, workspace, timeout_s or case.scenario.timeout_s)
+    result = _judge(case, candidate, attempt)
+    return msgspec.structs.replace(result, duration_s=round(time.perf_counter() - began, 6))
+
+
+def _judge(case: ReplayCase, candidate: Candidate, attempt: Attempt) -> ReplayResult:
+    if attempt.run is None:
+        return failed_to_run(case.id, attempt.reason, candidate.label, deviations=attempt.deviations)
+    return judge_run(
+        case_id=case.id,
+        observed=case.observed,
+        desired=case.desired,
+        semantic=case.semantic,
+        run=attempt.run,
+        deviations=attempt.deviations,
+        candidate=candidate.label,
+    )

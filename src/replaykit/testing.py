@@ -1,0 +1,197 @@
+"""For those who write a store: the conformance suite that every backend passes.
+
+    class TestMyStore(StoreConformance):
+        @pytest.fixture
+        def store(self, tmp_path):
+            with MyStore(tmp_path) as store:
+                yield store
+
+        def reopen(self, store):
+            return MyStore(store.path)
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from replaykit.errors import RunNotFound, StoreError
+from replaykit.model.changes import StateFold
+from replaykit.model.events import AnyEvent, Message, State, ToolCall
+from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
+from replaykit.model.values import Json, Raw, canonical, raw
+from replaykit.store.protocol import Store
+
+
+def sample_call(seq: int, result: Json = None, **arguments: Json) -> ToolCall:
+    """A tool call to store."""
+    return ToolCall(
+        seq=seq,
+        at=1.7e9 + seq,
+        name="lookup",
+        arguments_json=Raw(canonical(arguments)),
+        result_json=raw(result),
+        path=f"/~job#{seq % 3}",
+    )
+
+
+def sample_run(run_id: str, events: int, *, started_at: float = 1.7e9) -> TraceRun:
+    """A finished run with that many calls."""
+    return TraceRun(
+        id=run_id,
+        name="sample",
+        input_json=raw({"question": "why?"}),
+        output_json=raw("because"),
+        status=RunStatus.SUCCESS,
+        started_at=started_at,
+        ended_at=started_at + 1,
+        origin=Origin(kind="imported", format="test"),
+        events=tuple(sample_call(i, {"n": i, "text": "x" * 200}, i=i) for i in range(events)),
+        event_count=events,
+    )
+
+
+class StoreConformance:
+    """What a store has to do. Subclass it in a test module and give it a `store` fixture and `reopen`."""
+
+    def reopen(self, store: Any) -> Any:
+        """Another store object on the same data, as a second process would have it."""
+        raise NotImplementedError
+
+    def write(self, store: Store, run: TraceRun, *, finish: bool = True) -> None:
+        """Append a run event by event."""
+        started = RunHeader(id=run.id, name=run.name, started_at=run.started_at, input_json=run.input_json)
+        writer = store.begin(started)
+        for event in run.events:
+            writer.append(event)
+        if finish:
+            writer.finish(run.header)
+
+    def test_a_run_comes_back_as_it_was_written(self, store: Any) -> None:
+        for count in (0, 1, 63, 64, 65, 200):
+            run = sample_run(f"run-{count}", count)
+            self.write(store, run)
+            assert store.load(run.id) == run
+
+    def test_a_whole_run_can_be_added_at_once(self, store: Any) -> None:
+        run = sample_run("whole", 150)
+        store.add(run)
+        assert store.load("whole") == run
+
+    def test_events_written_so_far_are_seen_by_others_before_the_run_ends(self, store: Any) -> None:
+        run = sample_run("open", 70)
+        self.write(store, run, finish=False)
+        other = self.reopen(store)
+        try:
+            found = other.load("open")
+            assert found.events == run.events
+            assert found.status is RunStatus.RUNNING
+        finally:
+            other.close()
+
+    def test_events_are_ordered_by_when_they_began_not_by_when_they_ended(self, store: Any) -> None:
+        writer = store.begin(RunHeader(id="parallel"))
+        for seq in (2, 0, 1):
+            writer.append(sample_call(seq))
+        assert [event.seq for event in store.events("parallel")] == [2, 0, 1]
+        assert [event.seq for event in store.load("parallel").events] == [0, 1, 2]
+
+    def test_large_values_come_back_and_are_kept_once(self, store: Any) -> None:
+        large = {"body": "0123456789abcdef" * 20_000}
+        for name in ("a", "b"):
+            self.write(store, TraceRun(id=name, events=(sample_call(0, large), sample_call(1, large))))
+        assert [call.result for call in store.load("b").calls] == [large, large]
+
+    def test_streams_keep_their_items(self, store: Any) -> None:
+        items = tuple(raw(i) for i in range(30_000))
+        event = ToolCall(seq=0, name="stream", items_json=items, result_json=raw(None), complete=False)
+        self.write(store, TraceRun(id="stream", events=(event,)))
+        assert store.load("stream").events == (event,)
+
+    def test_every_checkpoint_can_be_loaded(self, store: Any) -> None:
+        fold, states = StateFold(), [{"messages": [f"m{j}" * 50 for j in range(i)], "i": i} for i in range(150)]
+        writer = store.begin(RunHeader(id="states"))
+        for seq, state in enumerate(states):
+            whole, change = fold.advance(state)
+            writer.append(State(seq=seq, state_json=whole, change_json=change))
+        for seq in (0, 1, 63, 64, 100, 149):
+            assert store.state_at("states", seq) == states[seq]
+        assert store.state_at("states") == states[-1]
+
+    def test_a_run_without_checkpoints_has_no_state(self, store: Any) -> None:
+        self.write(store, sample_run("stateless", 3))
+        _raises(StoreError, lambda: store.state_at("stateless"))
+
+    def test_runs_are_found_by_id_by_its_beginning_and_by_name(self, store: Any) -> None:
+        store.add(sample_run("20240312-aaa", 1))
+        store.add(sample_run("20240313-bbb", 2, started_at=1.8e9))
+        assert store.header("20240312-aaa").id == "20240312-aaa"
+        assert store.header("20240313").id == "20240313-bbb"
+        assert store.header("sample").id == "20240313-bbb"
+        _raises(RunNotFound, lambda: store.header("2024"))
+        _raises(RunNotFound, lambda: store.header("nothing"))
+        _raises(RunNotFound, lambda: store.header(""))
+
+    def test_runs_are_listed_newest_first_and_by_status_and_name(self, store: Any) -> None:
+        for number in range(5):
+            store.add(sample_run(f"r{number}", 0, started_at=1.7e9 + number))
+        store.begin(RunHeader(id="unfinished", name="other", started_at=1.0))
+        assert [header.id for header in store.headers(limit=2)] == ["r4", "r3"]
+        assert [header.id for header in store.headers(status="running")] == ["unfinished"]
+        assert [header.id for header in store.headers(name="other")] == ["unfinished"]
+
+    def test_an_id_is_taken_once(self, store: Any) -> None:
+        store.add(sample_run("same", 1))
+        _raises(StoreError, lambda: store.add(sample_run("same", 2)))
+        _raises(StoreError, lambda: store.begin(RunHeader(id="same")))
+        assert len(store.load("same").events) == 1
+
+    def test_a_finished_run_takes_no_more_events(self, store: Any) -> None:
+        writer = store.begin(RunHeader(id="done"))
+        writer.finish(RunHeader(id="done", status=RunStatus.SUCCESS))
+        _raises(StoreError, lambda: writer.append(sample_call(0)))
+
+    def test_many_threads_write_their_runs_at_once(self, store: Any) -> None:
+        runs = [sample_run(f"t{number}", 100) for number in range(6)]
+        threads = [threading.Thread(target=self.write, args=(store, run)) for run in runs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [store.load(run.id) for run in runs] == runs
+
+    def test_many_threads_write_into_one_run(self, store: Any) -> None:
+        writer = store.begin(RunHeader(id="shared"))
+
+        def write(start: int) -> None:
+            for seq in range(start, start + 100):
+                writer.append(sample_call(seq))
+
+        threads = [threading.Thread(target=write, args=(start,)) for start in range(0, 400, 100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [event.seq for event in store.load("shared").events] == list(range(400))
+
+    def test_a_whole_store_verifies(self, store: Any) -> None:
+        self.write(store, sample_run("one", 130))
+        self.write(store, sample_run("two", 10), finish=False)
+        store.add(TraceRun(id="big", events=(sample_call(0, "y" * 300_000),)))
+        assert list(store.verify()) == []
+
+    def test_odd_text_is_kept(self, store: Any) -> None:
+        texts = ["", "\0", "\ud800", "日本語", "🦜" * 100, '"$blobs":{"result":"00"}', "\u2028"]
+        events: tuple[AnyEvent, ...] = tuple(
+            Message(seq=i, role="user", content_json=raw(text)) for i, text in enumerate(texts)
+        )
+        self.write(store, TraceRun(id="odd", name="名前", events=events))
+        assert [event.content for event in store.load("odd").events] == texts
+
+
+def _raises(kind: type[Exception], action: Any) -> None:
+    try:
+        action()
+    except kind:
+        return
+    raise AssertionError(f"{kind.__name__} was not raised")

@@ -1,0 +1,31 @@
+"""Shared by all tests: a store per test, and no leftovers of the machine it runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import replaykit as rk
+
+settings.register_profile(
+    "default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True)
+def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test works in a directory of its own."""
+    for name in ("REPLAYKIT_STORE", "REPLAYKIT_DEBUG", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[rk.Store]:
+    with rk.Store.open(tmp_path / "store.db") as opened:
+        yield opened

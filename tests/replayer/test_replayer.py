@@ -1,0 +1,157 @@
+"""The replaying handler: modes, misses and what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import replaykit as rk
+from replaykit.model.events import ToolCall
+from replaykit.model.matching import ErrorSpec, MatchMode, OnMiss, ToolMode
+from replaykit.model.values import Raw, canonical, raw
+
+
+def call(seq: int, name: str, /, result: Any = None, **arguments: Any) -> ToolCall:
+    return ToolCall(seq=seq, name=name, arguments_json=Raw(canonical(arguments)), result_json=raw(result))
+
+
+@rk.tool
+def search(query: str, **more: Any) -> Any:
+    return f"live {query}"
+
+
+@rk.tool
+def refund(order: int, amount: float, currency: str | None = None) -> str:
+    return "live refund"
+
+
+TAPE = rk.Tape(
+    [
+        call(0, "search", "first", query="a", more={}),
+        call(1, "search", "second", query="a", more={}),
+        call(2, "refund", "refunded", order=7, amount=19.9, currency=None),
+    ],
+    name="checkout",
+)
+
+
+def test_each_recorded_call_is_served_once_in_its_order() -> None:
+    with rk.replaying(TAPE) as replayer:
+        assert [search("a"), search("a")] == ["first", "second"]
+
+    assert [(d.kind, d.name) for d in replayer.all_deviations()] == [("unused", "refund")]
+
+
+def test_a_miss_names_the_nearest_recorded_call_and_what_differs() -> None:
+    with rk.replaying(TAPE), pytest.raises(rk.Divergence) as caught:
+        search("a")
+        refund(7, 19.9, "EUR")
+
+    assert caught.value.index == 1
+    assert caught.value.nearest is not None
+    assert caught.value.nearest.name == "refund"
+    text = str(caught.value)
+    assert "run 'checkout' left its recording at call 2 of 3, tool `refund`" in text
+    assert "changed   $.currency: None → 'EUR'" in text
+
+
+def test_a_tool_that_was_never_recorded_is_named_with_those_that_were() -> None:
+    @rk.tool
+    def cancel() -> None: ...
+
+    with rk.replaying(TAPE), pytest.raises(rk.Divergence, match="recorded  refund, search"):
+        cancel()
+
+
+def test_one_call_too_many_says_that_all_recordings_are_used() -> None:
+    with rk.replaying(TAPE), pytest.raises(rk.Divergence, match="every recording of it has been served"):
+        for _ in range(3):
+            search("a")
+
+
+def test_repeat_gives_the_last_outcome_of_that_call_again() -> None:
+    with rk.replaying(TAPE, rk.MatchRules(on_miss=OnMiss.REPEAT)) as replayer:
+        assert [search("a") for _ in range(4)] == ["first", "second", "second", "second"]
+        with pytest.raises(rk.Divergence):
+            search("never asked before")
+
+    assert [d.kind for d in replayer.deviations] == ["repeated", "repeated", "missing"]
+
+
+def test_live_is_for_names_on_the_list_only() -> None:
+    with rk.replaying(TAPE, rk.MatchRules(on_miss=OnMiss.LIVE, live=("search",))) as replayer:
+        assert search("new") == "live new"
+        with pytest.raises(rk.Divergence):
+            refund(1, 1.0)
+
+    assert [d.kind for d in replayer.deviations] == ["live", "missing"]
+
+
+def test_fault_raises_what_the_case_says() -> None:
+    rules = rk.MatchRules(on_miss=OnMiss.FAULT, fault=ErrorSpec(type="ConnectionError", message="down"))
+    with rk.replaying(TAPE, rules), pytest.raises(ConnectionError, match="down"):
+        search("new")
+
+
+def test_strict_mode_wants_the_recorded_order() -> None:
+    with rk.replaying(TAPE, rk.MatchRules(mode=MatchMode.STRICT)), pytest.raises(rk.Divergence, match="recorded  search"):
+        refund(7, 19.9)
+
+
+def test_volatile_members_can_be_ignored_for_all_tools_or_for_one() -> None:
+    tape = rk.Tape([call(0, "search", "found", query="a", more={"request_id": "r-1"})])
+
+    for ignore in ("$.more.request_id", "$..request_id", "search:$.more"):
+        with rk.replaying(tape, rk.MatchRules(ignore=(ignore,))):
+            assert search("a", request_id="r-2") == "found"
+    with rk.replaying(tape, rk.MatchRules(ignore=("refund:$.more",))), pytest.raises(rk.Divergence):
+        search("a", request_id="r-2")
+
+
+def test_a_tool_can_be_live_or_blocked_by_the_scenario() -> None:
+    modes = {"search": ToolMode.LIVE, "refund": ToolMode.BLOCKED}
+    with rk.replaying(TAPE, sources=modes) as replayer:
+        assert search("a") == "live a"
+        with pytest.raises(rk.Divergence, match="blocks the tool `refund`"):
+            refund(7, 19.9)
+
+    assert [d.kind for d in replayer.deviations] == ["live", "blocked"]
+
+
+def test_a_divergence_that_the_agent_swallows_is_still_reported() -> None:
+    with rk.replaying(TAPE) as replayer:
+        try:
+            search("other")
+        except Exception:
+            pass
+
+    assert replayer.deviations[0].kind == "missing"
+
+
+def test_what_the_candidate_did_is_a_log_of_its_own() -> None:
+    with rk.replaying(TAPE) as replayer:
+        search("a")
+        refund(7, 19.9)
+
+    assert [(e.seq, e.name, e.result) for e in replayer.events()] == [(0, "search", "first"), (1, "refund", "refunded")]
+
+
+def test_tool_replayer_answers_from_a_run(store: rk.Store) -> None:
+    @rk.tool
+    def search_docs(query: str) -> dict[str, list[str]]:
+        if query == "boom":
+            raise LookupError("no such doc")
+        return {"docs": [query]}
+
+    with rk.record("docs", store=store) as run:
+        search_docs("a")
+        with pytest.raises(LookupError):
+            search_docs("boom")
+
+    replayer = rk.ToolReplayer(run.id, store=store)
+    assert replayer.replay("search_docs", {"query": "a"}) == {"docs": ["a"]}
+    with pytest.raises(LookupError, match="no such doc"):
+        replayer.replay("search_docs", {"query": "boom"})
+    with pytest.raises(rk.Divergence):
+        replayer.replay("search_docs", {"query": "b"})
