@@ -24,7 +24,8 @@ TIMEOUT_S = 180
 
 METHOD = (
     "Each measurement runs in a process of its own, ReplayKit and its peers in turn, {repeat}. A value is the"
-    " median of the repetitions; a ratio is the peer's median divided by ours, so above 1 the peer takes more."
+    " least of the repetitions, with their median beside it; a ratio is the peer's value divided by ours, so above"
+    " 1 the peer takes more."
     " Times are CPU time of the process (user and system) unless the row says wall, over the bare function or"
     " bare Python where that applies. Every value read back is compared with what was written."
 )

@@ -1,6 +1,7 @@
 """From the results of all repetitions to lines of a table, and those to text, Markdown and JSON.
 
-Every value is the median of its repetitions; every ratio is the peer's median divided by ours.
+Every value is the least of its repetitions, with their median beside it: what disturbs a CPU time only ever
+adds to it. Every ratio is the peer's value divided by ours.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ Results = dict[Job, list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Number:
-    """The median of a cell's repetitions and their range, or why there is none."""
+    """The least of a cell's repetitions and their median, or why there is none."""
 
     value: float | None = None
-    low: float = 0.0
-    high: float = 0.0
+    median: float = 0.0
     missing: str = ""
 
 
@@ -74,9 +74,9 @@ def read(cell: Cell, results: Results) -> Number:
             return Number(missing=reasons[0])
         values.append([outcome["numbers"][cell.metric] for outcome in outcomes])
     if cell.over is None:
-        return Number(statistics.median(values[0]), min(values[0]), max(values[0]))
-    quotient = statistics.median(values[0]) / statistics.median(values[1])
-    return Number(quotient, min(values[0]) / max(values[1]), max(values[0]) / min(values[1]))
+        return Number(min(values[0]), statistics.median(values[0]))
+    above, below = values
+    return Number(min(above) / min(below), statistics.median(above) / statistics.median(below))
 
 
 def name_of(system: str) -> str:
@@ -131,21 +131,22 @@ def text(lines: list[Line]) -> str:
     """The table for a terminal: a block a row, a line a system."""
     blocks = []
     for line in lines:
-        unit, entries = line.row.unit, [line.ours, *line.peers]
         block = [line.row.title]
-        for entry in entries:
+        for entry in (line.ours, *line.peers):
             ratio = "" if entry.ratio is None else f"{figures(entry.ratio)} × ours"
-            spread = "" if entry.number.value is None else _spread(entry.number, unit)
-            block.append(f"  {entry!s:<50}{_cell(entry, unit):>14}{ratio:>18}  {spread}".rstrip())
+            median = _median(entry.number, line.row.unit)
+            block.append(f"  {entry!s:<50}{_cell(entry, line.row.unit):>14}{ratio:>18}   {median}".rstrip())
         if line.row.aim:
             block.append(f"  {'aim ' + line.row.aim.text:<50}{line.met:>14}")
         blocks.append("\n".join(block))
     return "\n\n".join(blocks)
 
 
-def _spread(number: Number, unit: str) -> str:
-    low, high = show(number.low, unit), show(number.high, unit)
-    return "" if low == high else f"({low} to {high})"
+def _median(number: Number, unit: str) -> str:
+    """The median, where it looks different from the value."""
+    if number.value is None or show(number.value, unit) == show(number.median, unit):
+        return ""
+    return f"(median {show(number.median, unit)})"
 
 
 def markdown(lines: list[Line]) -> str:
@@ -156,7 +157,7 @@ def markdown(lines: list[Line]) -> str:
     ]
     for line in lines:
         unit = line.row.unit
-        ours = _cell(line.ours, unit) + (f" ({line.ours.note})" if line.ours.note else "")
+        ours = f"{_cell(line.ours, unit)} {_median(line.ours.number, unit)}".rstrip()
         aim = line.row.aim.text if line.row.aim else "—"
         peers = "<br>".join(_markdown_peer(entry, unit) for entry in line.peers)
         out.append(f"| {line.row.title} | {ours} | {peers or '—'} | {aim} | {line.met or '—'} |")
@@ -165,7 +166,7 @@ def markdown(lines: list[Line]) -> str:
 
 def _markdown_peer(entry: Entry, unit: str) -> str:
     ratio = "" if entry.ratio is None else f" · **{figures(entry.ratio)} ×**"
-    return f"{entry}: {_cell(entry, unit)}{ratio}"
+    return f"{entry}: {_cell(entry, unit)} {_median(entry.number, unit)}".rstrip() + ratio
 
 
 def as_json(lines: list[Line]) -> list[dict[str, Any]]:
@@ -175,8 +176,7 @@ def as_json(lines: list[Line]) -> list[dict[str, Any]]:
         number = e.number
         if number.value is None:
             return {"system": e.name, "note": e.note, "missing": number.missing}
-        values = {"value": number.value, "low": number.low, "high": number.high, "ratio": e.ratio}
-        return {"system": e.name, "note": e.note, **values}
+        return {"system": e.name, "note": e.note, "value": number.value, "median": number.median, "ratio": e.ratio}
 
     return [
         {

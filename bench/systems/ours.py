@@ -107,7 +107,7 @@ def cli_replay(work: Path) -> Numbers:
     case = _write_case(work, "case-0001")
     arguments = ["-m", "replaykit", "replay", case.name, "--agent", "candidate:answer"]
     environment = {"PYTHONPATH": f"{_SOURCE}{os.pathsep}{Path(__file__).parents[1]}"}
-    return measurements.process(arguments, work, env=environment, expect="fixed")
+    return measurements.process(arguments, work, env=environment, expect="FIXED")
 
 
 def _write_case(work: Path, name: str) -> Path:

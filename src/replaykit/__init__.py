@@ -13,11 +13,15 @@ The names below are imported on first use, so that `import replaykit` costs noth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # type checkers read it as True; `typing` alone would double the cost of this import
 if TYPE_CHECKING:
+    from replaykit.cases.case import ReplayCase as ReplayCase
+    from replaykit.cases.case import load_case as load_case
+    from replaykit.cases.scaffold import scaffold as scaffold
+    from replaykit.cases.signatures import FailureSignature as FailureSignature
+    from replaykit.cases.signatures import detect as detect
     from replaykit.errors import CorruptStore as CorruptStore
     from replaykit.errors import Divergence as Divergence
     from replaykit.errors import ReplayKitError as ReplayKitError
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from replaykit.replayer.handler import replaying as replaying
     from replaykit.replayer.tape import Tape as Tape
     from replaykit.replayer.tool_replayer import ToolReplayer as ToolReplayer
+    from replaykit.runners.replay import replay as replay
     from replaykit.seam.tool import record_tool as record_tool
     from replaykit.seam.tool import tool as tool
     from replaykit.store.sqlite import SQLiteStore
@@ -39,7 +44,9 @@ if TYPE_CHECKING:
 _HOMES = {  # name → module, or module:name where it has another name at home
     "CorruptStore": "errors",
     "Divergence": "errors",
+    "FailureSignature": "cases.signatures",
     "MatchRules": "model.matching",
+    "ReplayCase": "cases.case",
     "ReplayKitError": "errors",
     "ReplayResult": "model.result",
     "Run": "recording.run",
@@ -48,16 +55,20 @@ _HOMES = {  # name → module, or module:name where it has another name at home
     "ToolReplayer": "replayer.tool_replayer",
     "TraceRun": "model.run",
     "Verdict": "model.result",
+    "detect": "cases.signatures",
+    "load_case": "cases.case",
     "record": "recording.run",
     "record_tool": "seam.tool",
+    "replay": "runners.replay",
     "replaying": "replayer.handler",
+    "scaffold": "cases.scaffold",
     "tool": "seam.tool",
 }
 
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'replaykit' has no attribute {name!r}")

@@ -14,9 +14,11 @@ ReplayKitError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
 from enum import IntEnum
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class ExitCode(IntEnum):
@@ -104,6 +106,8 @@ class Divergence(ReplayKitError):
 
 def nearest(word: str, choices: Iterable[str]) -> str:
     """A half-sentence that names the closest valid spelling, or all of them."""
+    from difflib import get_close_matches  # noqa: PLC0415 (slow to import, needed only for mistakes)
+
     known = sorted(choices)
     close = get_close_matches(word, known, n=1, cutoff=0.6)
     if close:

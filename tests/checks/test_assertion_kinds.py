@@ -161,6 +161,16 @@ def test_calls_inside_another_tool_are_not_the_agents():
     assert parse_assertion("tool_sequence", ["plan"]).check(nested, Side.DESIRED).holds
 
 
+@pytest.mark.parametrize(
+    "error", ["quota used up", "QuotaError: quota used up", {"type": "QuotaError", "message": "quota used up"}]
+)
+def test_an_error_is_recognised_with_and_without_its_class(error):
+    run = run_of(status="error", error=error)
+
+    assert parse_assertion("error_like", "quota used up").check(run, Side.OBSERVED).holds
+    assert not parse_assertion("error_like", "quota").check(run, Side.OBSERVED).holds
+
+
 @pytest.mark.parametrize("text", ["It FAILED.", "I couldn’t do it", "Service unavailable", "please try again"])
 def test_an_answer_admits_a_failure_in_many_words(text):
     run = run_of(("pay", {}, FAILED), output=text)
@@ -249,6 +259,11 @@ def test_matching_agrees_with_a_regular_expression(pattern, text):
     expected = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text) is not None
 
     assert matches(pattern, text) is expected
+
+
+def test_one_letter_is_not_both_the_beginning_and_the_end():
+    assert not matches("ab*ba", "aba")
+    assert matches("ab*ba", "abba")
 
 
 def test_matching_takes_linear_time():

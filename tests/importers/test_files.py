@@ -83,7 +83,7 @@ def test_a_run_log_comes_back_as_the_run_it_was():
 
 
 def test_a_run_log_that_was_reformatted_by_hand_is_the_same_run():
-    run = import_trace(SEARCH_LOOP).runs[0]
+    run = import_trace(SEARCH_LOOP.with_name("wrong-tool-argument.json")).runs[0]
 
     pretty = msgspec.json.format(encode_run(run), indent=4)
 

@@ -235,6 +235,20 @@ def test_the_last_word_of_the_assistant_is_the_output_of_a_chat():
     assert run_of(*chat, status="error").output is None
 
 
+def test_an_output_message_counts_when_the_final_output_is_left_empty():
+    said = {"type": "output_message", "content": "Hello"}
+
+    assert run_of(said, final_output=None).output == "Hello"
+    assert run_of(said, final_output="Bye").output == "Bye"
+    assert run_of(said, final_output="").output == ""
+
+
+def test_steps_and_ids_may_be_numbers():
+    run = run_of(call("a", tool_call_id=1, step=3), call("b", tool_call_id=2, step="plan"), result("x", tool_call_id=1))
+
+    assert [(c.step, c.answered) for c in run.tool_calls] == [("step_3", True), ("plan", False)]
+
+
 def test_a_file_may_hold_several_traces():
     traces = [{"run_id": f"r{n}", "status": "ok", "events": []} for n in range(3)]
 

@@ -11,14 +11,18 @@ from replaykit.model.events import Message, ToolCall
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 
+# Narrow on purpose: logs, manuals and greetings say "you are now", "[system]" and "ignore all" as well.
 _INSTRUCTION = re.compile(
     r"""
-      \b(?:ignore|disregard|forget|override|bypass)\b.{0,30}?\b(?:previous|prior|above|earlier|preceding|your|all|any)\b
-        .{0,30}?\b(?:instructions?|prompts?|rules|directions|guidelines|context)\b
+      \b(?:ignore|disregard|forget|override|bypass)\b.{0,30}?\b(?:
+          (?:previous|prior|above|earlier|preceding)\b.{0,30}?\b
+            (?:instructions?|prompts?|rules|directions|guidelines|context|messages)
+        | (?:your|all|any)\b.{0,30}?\b(?:instructions?|prompts?)
+      )\b
     | \bnew\s+(?:system\s+)?instructions?\s*:
-    | \byou\s+(?:must|are\s+required\s+to|are)\s+now\b
+    | \byou\s+are\s+now\s+(?:in\s+\w+\s+mode|acting\s+as|no\s+longer\s+bound)\b
     | \bdo\s+not\s+(?:tell|mention|inform|reveal|show)\b.{0,30}?\buser\b
-    | <\s*/?\s*system\s*> | \[\s*system\s*\] | ^\s*system\s*(?:prompt|message|override)\s*:
+    | <\s*/?\s*system\s*> | ^\s*system\s*(?:prompt|message|override)\s*:
     | \b(?:note|message|attention|instructions?)\s+(?:to|for)\s+(?:the\s+)?
         (?:ai|llm|assistants?|agents?|language\s+models?)\b
     """,

@@ -29,6 +29,9 @@ IN_A_ROW_REPEATS = 4
 MAX_CALLS_WISHED = 3
 """What `desired` allows a looping tool, unless the loop itself was shorter."""
 
+TELLING_CHARS = 12
+"""An error's message shorter than this is told together with its class."""
+
 
 class FailureSignature(Struct, frozen=True, kw_only=True):
     """A deterministic pattern that says: this is how it went wrong."""
@@ -87,7 +90,9 @@ def _error_text(run: TraceRun) -> list[FailureSignature]:
         code = "budget_text"
     else:
         code = "timeout_text" if run.status is RunStatus.TIMEOUT else "error_text"
-    return _signature(run, code, "error_like", mask(error.message or error.type))
+    # A message such as "'id'" says nothing without its class.
+    telling = error.message if len(error.message) >= TELLING_CHARS else str(error)
+    return _signature(run, code, "error_like", mask(telling))
 
 
 @DETECTORS.register("step_budget")

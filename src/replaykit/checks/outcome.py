@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from replaykit.checks.compare import same
@@ -27,6 +28,7 @@ from replaykit.model.result import Side
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json
 
+_CLASS = re.compile(r"\s*[A-Za-z_][\w.]*(?:Error|Exception): ")
 _STATUSES = [status.value for status in RunStatus]
 _ENDINGS = {
     RunStatus.RUNNING: "Run has not ended",
@@ -181,7 +183,9 @@ class ErrorLike(Rule, frozen=True, kw_only=True):
         )
 
     def _reads(self, error: ErrorInfo) -> bool:
-        return matches(self.text, error.message) or matches(self.text, str(error))
+        # Some candidates say "KeyError: x", some only "x", and some put the class beside the message.
+        bare = _CLASS.sub("", error.message)
+        return any(matches(self.text, text) for text in (error.message, str(error), bare))
 
 
 @ASSERTIONS.register("step_budget_exhausted")

@@ -15,7 +15,9 @@ import click
     help="Keep the store and the case there.  [default: a temporary directory]",
 )
 def command(directory: Path | None) -> None:
-    """Record a failing agent, make a case of it, and replay it against the bug and against the fix.
+    """See the whole loop, offline, in seconds.
+
+    Records a failing agent, makes a case of it, and replays it against the bug and against the fix.
 
     Needs no network and no key. Nothing is left behind unless --dir says where.
     """

@@ -19,7 +19,9 @@ Each directory here is a failure that once happened, kept so that it cannot come
 @click.command(name="init")
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False), default=Path())
 def command(directory: Path) -> None:
-    """Prepare a project: a place for cases, and a store that stays out of git.
+    """Prepare a project for cases and recordings.
+
+    Makes a place for cases, and one for the store that stays out of git.
 
     What is there already is left as it is.
     """

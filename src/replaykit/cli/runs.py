@@ -12,9 +12,7 @@ from replaykit.cli import options
 @click.command(name="runs")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="How many, newest first.")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
-@click.option(
-    "--status", metavar="STATUS", help="Only runs with this status, such as error."
-)
+@click.option("--status", metavar="STATUS", help="Only runs with this status, such as error.")
 @click.option("--name", help="Only runs of this name.")
 @options.store
 @options.as_json

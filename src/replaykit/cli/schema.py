@@ -7,7 +7,10 @@ import click
 
 @click.command(name="schema")
 def command() -> None:
-    """Print the JSON Schema of case.yaml, for editors that complete and check while one types."""
+    """Print the JSON Schema of case.yaml.
+
+    For editors that complete and check while one types.
+    """
     from importlib.resources import files
 
     click.echo(files("replaykit.cases").joinpath("case.schema.json").read_text(encoding="utf-8").rstrip())

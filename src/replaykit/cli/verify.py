@@ -13,7 +13,10 @@ from replaykit.cli import options
 @options.store
 @options.as_json
 def command(store_path: Path | None, as_json: bool) -> None:
-    """Read the whole store and name every damaged page, pack, event or blob. Exit 3 when there is one."""
+    """Check the whole store, and name what is damaged.
+
+    Reads every page, pack, event and blob. Exit 3 when one of them is damaged.
+    """
     import msgspec
 
     from replaykit.errors import CorruptStore, ExitCode

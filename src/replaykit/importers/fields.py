@@ -50,6 +50,11 @@ class Fields:
             raise self.source.error(f"{names[0]!r} is missing", self.path)
         return found
 
+    def label(self, *names: str) -> str | None:
+        """A text or a whole number, as text; None when it is not there."""
+        found = self.take(*names)
+        return str(found) if type(found) is int else self.text(*names)
+
     def number(self, *names: str) -> float | None:
         """A finite number, or None when it is not there."""
         found = self.take(*names)

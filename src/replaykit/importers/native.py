@@ -100,8 +100,9 @@ def _input(fields: Fields, events: tuple[AnyEvent, ...]) -> Raw:
 
 
 def _output(fields: Fields, reader: EventReader, status: RunStatus) -> Raw:
-    if "final_output" in fields.value or "output" in fields.value:
-        return fields.raw("final_output", "output") if fields.key("final_output", "output") else ABSENT
+    given = fields.raw("final_output", "output")
+    if given != NULL:
+        return given
     if reader.output_json is not None:
         return reader.output_json
     last = reader.events[-1] if reader.events else None

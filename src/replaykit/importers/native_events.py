@@ -72,7 +72,7 @@ class EventReader:
             "seq": len(self.events),
             "at": self._last_time,
             "duration_s": (fields.number("duration_ms") or 0.0) / 1000,
-            "step": fields.text("step", "step_id"),
+            "step": _step(fields),
         }
 
     def _message(self, fields: Fields) -> None:
@@ -92,7 +92,7 @@ class EventReader:
             name=fields.required_text("tool_name", "tool", "name"),
             arguments_json=fields.canonical({} if arguments is None else arguments, *names),
         )
-        call_id = fields.text("tool_call_id", "call_id", "id")
+        call_id = fields.label("tool_call_id", "call_id", "id")
         if fields.key("output", "result", "error"):
             call = _answered(call, fields, "output", "result")
         else:
@@ -100,7 +100,7 @@ class EventReader:
         self.events.append(call)
 
     def _tool_result(self, fields: Fields) -> None:
-        waiting = self._waiting(fields.text("tool_call_id", "call_id", "id"), fields.text("tool_name", "tool", "name"))
+        waiting = self._waiting(fields.label("tool_call_id", "call_id", "id"), fields.text("tool_name", "tool", "name"))
         if waiting is None:
             self._keep(fields, "tool_result", "a tool_result that answers no call")
             return
@@ -187,6 +187,11 @@ def _answered(call: C, fields: Fields, *names: str) -> C:
         return msgspec.structs.replace(call, error=error_of(error or fields.take(*names), "ToolError"))
     present = any(name in fields.value for name in names)
     return msgspec.structs.replace(call, result_json=fields.raw(*names) if present else ABSENT)
+
+
+def _step(fields: Fields) -> str | None:
+    step = fields.label("step", "step_id")
+    return f"step_{step}" if step is not None and step.isdecimal() else step
 
 
 def _parsed(arguments: Json) -> Json:

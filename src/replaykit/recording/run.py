@@ -17,10 +17,10 @@ import msgspec
 
 from replaykit.errors import UsageError
 from replaykit.model.events import Decision, ErrorEvent, Message, Note
-from replaykit.model.run import RunHeader, RunStatus
+from replaykit.model.run import RunHeader
 from replaykit.model.values import ABSENT, Json, raw
 from replaykit.recording.recorder import Recorder
-from replaykit.seam.failures import describe
+from replaykit.seam.failures import describe, status_of
 from replaykit.seam.scope import Scope, Session, current, enter, leave
 from replaykit.store.opening import StoreLike, opened
 from replaykit.store.protocol import Durability, RunWriter
@@ -206,14 +206,3 @@ def _input_of(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[
     bound = signature.bind(*args, **kwargs)
     named = {key: value for key, value in bound.arguments.items() if key not in ("self", "cls")}
     return next(iter(named.values())) if len(named) == 1 else named
-
-
-def status_of(error: BaseException | None) -> RunStatus:
-    """How a run ended that ended with this error, or without one."""
-    if error is None:
-        return RunStatus.SUCCESS
-    if isinstance(error, TimeoutError):
-        return RunStatus.TIMEOUT
-    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "CancelledError":
-        return RunStatus.CANCELLED
-    return RunStatus.ERROR

@@ -11,9 +11,9 @@ from replaykit.model.events import AnyEvent, ErrorInfo
 from replaykit.model.matching import MatchRules, OnMiss, ToolMode
 from replaykit.model.result import Deviation
 from replaykit.model.values import raw
-from replaykit.recording.recorder import event_of
 from replaykit.replayer.miss import blocked, explain
 from replaykit.replayer.tape import Matcher, Tape
+from replaykit.seam.logged import event_of
 from replaykit.seam.scope import Answer, Outcome, PendingCall, Session
 
 

@@ -21,15 +21,15 @@ _TITLES = {
 def result_text(result: ReplayResult) -> str:
     """One replay: the panel, the three counts, and what failed."""
     title, colour = _TITLES[result.verdict]
-    seen = "; ".join(finding.text for finding in result.observed) or _first_line(result.reason)
+    seen = "; ".join(finding.text for finding in result.observed)
     box = panel("ReplayKit Result", [line for line in (seen, f"Result: {title}") if line])
-    box = box.replace(title, style(title, fg=colour, bold=True))
-    lines = [box, "", *_counts(result)]
-    if result.verdict in (Verdict.CHANGED, Verdict.ERROR) and result.reason:
-        lines += ["", *(f"  {line}" for line in result.reason.splitlines())]
+    lines = [box.replace(title, style(title, fg=colour, bold=True)), ""]
+    if result.verdict is not Verdict.ERROR:
+        lines += [*_counts(result), ""]
+    lines += [f"  {line}" for line in result.reason.splitlines()]
     if result.verdict is not Verdict.ERROR:
         lines += _failures(result.desired)
-    return "\n".join(lines)
+    return "\n".join(lines).rstrip()
 
 
 def results_text(results: Sequence[ReplayResult]) -> str:
@@ -64,9 +64,7 @@ def _counts(result: ReplayResult) -> list[str]:
 
 def _failures(findings: Sequence[Finding]) -> list[str]:
     failed = [finding for finding in findings if not finding.holds]
-    if not failed:
-        return []
-    return ["", *(f"  {style('✗', fg='red')} {f.kind}: expected {f.expected}, got {f.actual}" for f in failed)]
+    return [f"  {style('✗', fg='red')} {f.kind}: expected {f.expected}, got {f.actual}" for f in failed]
 
 
 def _first_line(text: str) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from replaykit.cases.case import ReplayCase
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
+
+if TYPE_CHECKING:
+    from replaykit.cases.case import ReplayCase  # a candidate's own process does without
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,7 @@
-"""Call an agent function inside a replay, and make a run of what it did."""
+"""Call an agent function with a tape behind the seam, and make a run of what it did.
+
+Runs in the candidate's process as well, so it needs no more than the model, the seam and the replayer.
+"""
 
 from __future__ import annotations
 
@@ -8,36 +11,46 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from replaykit.cases.case import ReplayCase
-from replaykit.cases.fixtures import read_fixtures
-from replaykit.model.matching import ToolMode
+from msgspec import Struct
+
+from replaykit.model.events import AnyEvent, Call
+from replaykit.model.matching import MatchRules, ToolMode
 from replaykit.model.run import Origin, TraceRun
-from replaykit.model.values import ABSENT, Json, raw
-from replaykit.recording.run import status_of
+from replaykit.model.values import ABSENT, NULL, Json, Raw, decode, raw
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.tape import Tape
-from replaykit.seam.failures import describe
+from replaykit.seam.failures import describe, status_of
 from replaykit.seam.scope import Session
 
 
-class AgentCall:
-    """One call of an agent function with a case's tape behind the seam."""
+class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an agent meets in a replay: the input, the recorded calls, and the rules."""
 
-    def __init__(self, case: ReplayCase, tape: Tape | None = None) -> None:
-        self.case = case
-        sources = {name: ToolMode(mode) for name, mode in case.scenario.tools}
-        tape = tape if tape is not None else Tape(read_fixtures(case.directory), name=case.id)
-        self.replayer = Replayer(tape, case.scenario.match, sources=sources)
-        self._session = Session(self.replayer)
+    case_id: str
+    input_json: Raw = NULL
+    calls: tuple[AnyEvent, ...] = ()
+    rules: MatchRules = MatchRules()
+    tools: dict[str, ToolMode] = {}
+    run_id: str | None = None
+    """The recorded run it is made of."""
+
+
+class AgentCall:
+    """One call of an agent function inside a world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        tape = Tape((call for call in world.calls if isinstance(call, Call)), name=world.case_id)
+        self.replayer = Replayer(tape, world.rules, sources=world.tools)
         self._began = time.time()
 
     def run(self, agent: Callable[..., Any]) -> TraceRun:
         """Call the agent; an exception of its own is the run's error, `sys.exit` included."""
         output: Json = None
         failure: BaseException | None = None
-        with self._session.active():
+        with Session(self.replayer).active():
             try:
-                output = _finished(call_with(agent, self.case.scenario.input))
+                output = _finished(call_with(agent, decode(self._world.input_json)))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001 (the candidate's own failure is what is looked for)
@@ -49,15 +62,15 @@ class AgentCall:
         events = tuple(self.replayer.events())
         text = "".join(traceback.format_exception(failure)) if failure is not None else None
         return TraceRun(
-            id=f"replay-{self.case.id}",
-            name=self.case.id,
-            input_json=self.case.scenario.input_json,
+            id=f"replay-{self._world.case_id}",
+            name=self._world.case_id,
+            input_json=self._world.input_json,
             output_json=ABSENT if output is None else raw(output),
             status=status_of(failure),
             error=describe(failure, traceback=text) if failure is not None else None,
             started_at=self._began,
             ended_at=time.time(),
-            origin=Origin(kind="replayed", run=self.case.source.run),
+            origin=Origin(kind="replayed", run=self._world.run_id),
             events=events,
             event_count=len(events),
         )

@@ -10,22 +10,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from replaykit.cases.case import load_case
-from replaykit.errors import ReplayKitError
-from replaykit.runners.calling import AgentCall
-from replaykit.runners.output import write_log_output
+import msgspec
 
-CANNOT_LOAD = 70  # exit code of a child whose agent cannot be imported
+from replaykit.runners.calling import AgentCall, World
+from replaykit.runners.output import CANNOT_LOAD, WORLD_NAME, write_log_output
 
 
 def main() -> None:
     """Run the agent that the environment names. Ends the process, so that stray threads cannot hold it."""
     output = Path(os.environ["REPLAYKIT_OUTPUT_PATH"])
     spec, timeout_s = os.environ["REPLAYKIT_AGENT"], float(os.environ["REPLAYKIT_TIMEOUT_S"])
-    try:
-        call = AgentCall(load_case(os.environ["REPLAYKIT_CASE_PATH"]))
-    except ReplayKitError as error:
-        _leave(CANNOT_LOAD, str(error))
+    call = AgentCall(msgspec.json.decode(output.with_name(WORLD_NAME).read_bytes(), type=World))
     watchdog = threading.Timer(timeout_s, _out_of_time, (call, output, timeout_s))
     watchdog.daemon = True
     watchdog.start()

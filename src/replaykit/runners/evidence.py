@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from replaykit.config import make_home
 from replaykit.errors import StoreError
 from replaykit.model.result import Finding, ReplayResult
 
@@ -23,7 +24,8 @@ def new_workspace(root: Path, case_id: str) -> Path:
     for number in itertools.count(1):
         directory = root / (f"{stamp}-{safe}" if number == 1 else f"{stamp}-{safe}-{number}")
         try:
-            directory.mkdir(parents=True)
+            make_home(root)
+            directory.mkdir()
         except FileExistsError:
             continue
         except OSError as error:

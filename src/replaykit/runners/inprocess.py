@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from replaykit.cases.case import ReplayCase
-from replaykit.replayer.tape import Tape
+from replaykit.model.events import Call
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.calling import AgentCall
+from replaykit.runners.worlds import world_of
 
 
 class CallableCandidate:
     """An agent function that is called here and now."""
 
-    def __init__(self, agent: Callable[..., Any], *, tape: Tape | None = None) -> None:
+    def __init__(self, agent: Callable[..., Any], *, calls: Iterable[Call] | None = None) -> None:
         self._agent = agent
-        self._tape = tape
+        self._calls = None if calls is None else tuple(calls)
         self.label = getattr(agent, "__qualname__", type(agent).__qualname__)
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Call the function once."""
-        call = AgentCall(case, self._tape)
+        call = AgentCall(world_of(case, self._calls))
         run = call.run(self._agent)
         return Attempt(run=run, deviations=tuple(call.replayer.all_deviations()))

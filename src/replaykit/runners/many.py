@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from replaykit.cases.case import ReplayCase
@@ -31,6 +30,8 @@ def replay_many(
 
     if jobs == 1:
         return [one(case) for case in cases]
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (slow to import)
+
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         return list(pool.map(one, cases))
 

@@ -18,6 +18,10 @@ from replaykit.model.values import ABSENT, Json, canonical, decode, encode
 from replaykit.runners.attempt import Attempt
 
 MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+WORLD_NAME = "world.json"
+"""What a Python candidate's process is handed, beside its output."""
+CANNOT_LOAD = 70
+"""Exit code of a Python candidate's process whose agent cannot be imported."""
 CONTRACT = "docs/formats.md#runner-output"
 
 

@@ -7,11 +7,15 @@ import re
 import sys
 from pathlib import Path
 
+import msgspec
+
 from replaykit.cases.case import ReplayCase
 from replaykit.errors import UsageError
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.command import attempt_of, runner_environment
-from replaykit.runners.process import run_process
+from replaykit.runners.output import CANNOT_LOAD, WORLD_NAME
+from replaykit.runners.process import last_lines, run_process
+from replaykit.runners.worlds import world_of
 
 _GRACE_S = 5.0  # the child stops by itself at the time limit; this is for one that cannot
 _SPEC = re.compile(r"[\w.]+:[\w.]+")
@@ -29,6 +33,7 @@ class PythonCandidate:
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Import and call the function in a new interpreter."""
+        (workspace / WORLD_NAME).write_bytes(msgspec.json.encode(world_of(case)))
         env = {
             **os.environ,
             **runner_environment(case, workspace),
@@ -37,4 +42,7 @@ class PythonCandidate:
         }
         command = [sys.executable, "-c", "from replaykit.runners.child import main; main()"]
         ended = run_process(command, env=env, workspace=workspace, timeout_s=timeout_s + _GRACE_S)
+        (workspace / WORLD_NAME).unlink()  # the case holds all of it
+        if ended.exit_code == CANNOT_LOAD:
+            return Attempt(reason=last_lines(workspace / "stderr.log"))
         return attempt_of(ended, workspace, timeout_s)

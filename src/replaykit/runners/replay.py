@@ -12,16 +12,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from replaykit.cases.case import ReplayCase, load_case
-from replaykit.cases.scaffold import case_of
 from replaykit.checks.verdict import failed_to_run, judge_run
 from replaykit.errors import UsageError
 from replaykit.model.result import ReplayResult
 from replaykit.model.run import TraceRun
-from replaykit.replayer.tape import Tape
 from replaykit.runners.attempt import Attempt, Candidate
 from replaykit.runners.command import CommandCandidate
 from replaykit.runners.evidence import new_workspace, write_evidence
-from replaykit.runners.inprocess import CallableCandidate
 
 CandidateLike: TypeAlias = Candidate | Callable[..., Any] | str
 
@@ -37,36 +34,38 @@ def replay(
 
     `evidence` names the directory under which the replay leaves its files; without it none are kept.
     """
-    subject, tape = _subject(case)
-    runner = _candidate(candidate, tape)
+    subject = case if isinstance(case, ReplayCase) else _subject(case)
+    runner = _candidate(candidate, case if isinstance(case, TraceRun) else None)
     if evidence is not None:
         workspace = new_workspace(Path(evidence), subject.id)
         result = msgspec.structs.replace(_once(subject, runner, workspace, timeout_s), evidence=str(workspace))
         write_evidence(workspace, result)
         return result
-    if isinstance(runner, CallableCandidate):  # it writes nothing
-        return _once(subject, runner, Path(), timeout_s)
     with tempfile.TemporaryDirectory(prefix="replaykit-") as directory:
         return _once(subject, runner, Path(directory), timeout_s)
 
 
-def _subject(case: ReplayCase | TraceRun | str | os.PathLike[str]) -> tuple[ReplayCase, Tape | None]:
-    """The case to replay; a run is its own tape."""
+def _subject(case: TraceRun | str | os.PathLike[str]) -> ReplayCase:
     if isinstance(case, TraceRun):
-        return case_of(case), Tape.of(case)
-    return (case if isinstance(case, ReplayCase) else load_case(case)), None
+        from replaykit.cases.scaffold import case_of  # noqa: PLC0415 (brings in all detectors; few replays need them)
+
+        return case_of(case)
+    return load_case(case)
 
 
-def _candidate(candidate: CandidateLike, tape: Tape | None) -> Candidate:
+def _candidate(candidate: CandidateLike, run: TraceRun | None) -> Candidate:
+    """What runs: a callable in this process, a command, or a candidate as it is."""
     if isinstance(candidate, str):
         runner: Candidate = CommandCandidate(candidate)
     elif hasattr(candidate, "run") and hasattr(candidate, "label"):
         runner = candidate
     elif callable(candidate):
-        return CallableCandidate(candidate, tape=tape)
+        from replaykit.runners.inprocess import CallableCandidate  # noqa: PLC0415 (brings in the seam)
+
+        return CallableCandidate(candidate, calls=None if run is None else run.calls)
     else:
         raise UsageError(f"a {type(candidate).__name__} is not a candidate: give a callable, a command or a Candidate")
-    if tape is not None:
+    if run is not None:
         raise UsageError("a run is replayed against a callable; scaffold a case for other candidates")
     return runner
 

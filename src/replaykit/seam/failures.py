@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from replaykit.model.events import ErrorInfo
+from replaykit.model.run import RunStatus
 from replaykit.model.values import ABSENT, Json, decode, raw
 
 
@@ -47,6 +48,17 @@ def rebuild_error(info: ErrorInfo, namespace: Mapping[str, Any]) -> BaseExceptio
     if info.attributes_json:
         error.__dict__.update(decode(info.attributes_json))
     return error
+
+
+def status_of(error: BaseException | None) -> RunStatus:
+    """How a run ended that ended with this error, or without one."""
+    if error is None:
+        return RunStatus.SUCCESS
+    if isinstance(error, TimeoutError):
+        return RunStatus.TIMEOUT
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "CancelledError":
+        return RunStatus.CANCELLED
+    return RunStatus.ERROR
 
 
 def _message(error: BaseException) -> str:

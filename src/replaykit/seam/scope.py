@@ -107,7 +107,7 @@ class Session:
     @contextmanager
     def active(self) -> Iterator[Session]:
         """Calls made inside belong to this session, in tasks and threads started inside as well."""
-        from replaykit.seam import propagate  # noqa: PLC0415 (brings in asyncio, which is slow to import)
+        from replaykit.seam import propagate  # noqa: PLC0415 (it needs this module)
 
         with propagate.installed():
             token = _active.set(self.root)

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
+from replaykit.config import make_home
 from replaykit.errors import CorruptStore, FormatTooNew, StoreError
 from replaykit.store.protocol import Durability
 
@@ -63,12 +64,8 @@ def connect(path: Path, durability: Durability, *, read_only: bool) -> sqlite3.C
 
 
 def _make_directory(directory: Path) -> None:
-    if directory.is_dir():
-        return
     try:
-        directory.mkdir(parents=True, mode=0o700, exist_ok=True)
-        if directory.name == ".replaykit":
-            (directory / ".gitignore").write_text("*\n")  # runs hold real data; cases are what goes to git
+        make_home(directory)
     except OSError as error:
         raise StoreError(f"{directory} cannot be made: {error.strerror}") from None
 

@@ -1,0 +1,27 @@
+"""A finished call as an event of the log."""
+
+from __future__ import annotations
+
+from replaykit.model.events import AnyEvent, Call, Exchange, LlmCall, ToolCall
+from replaykit.model.values import Raw
+from replaykit.seam.scope import Answer, PendingCall
+
+CALL_TYPES: dict[str, type[Call]] = {str(kind.__struct_config__.tag): kind for kind in (ToolCall, LlmCall, Exchange)}
+
+
+def event_of(call: PendingCall, answer: Answer, duration_s: float) -> AnyEvent:
+    """The event that says what was asked and what was answered."""
+    return CALL_TYPES[call.kind](  # type: ignore[return-value]
+        seq=call.seq,
+        at=call.at,
+        duration_s=round(duration_s, 6),
+        step=call.step,
+        parent=call.parent,
+        path=call.path,
+        name=call.name,
+        arguments_json=Raw(call.arguments),
+        result_json=answer.result_json,
+        error=answer.error,
+        items_json=answer.items_json,
+        complete=answer.complete,
+    )

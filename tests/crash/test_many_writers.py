@@ -1,0 +1,48 @@
+"""Eight processes record into one store at once: nothing is lost, and nobody is turned away."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import replaykit as rk
+
+PROCESSES, RUNS, STEPS = 8, 50, 100
+
+PROGRAM = """
+import sys
+import replaykit as rk
+
+@rk.tool
+def work(who: str, run: int, n: int) -> dict:
+    return {"who": who, "run": run, "n": n, "text": "x" * 200}
+
+who = sys.argv[2]
+with rk.Store.open(sys.argv[1]) as store:
+    for run in range(int(sys.argv[3])):
+        with rk.record(f"{who}-{run}", store=store):
+            for n in range(int(sys.argv[4])):
+                work(who, run, n)
+"""
+
+
+def test_eight_processes_write_fifty_runs_of_a_hundred_steps_each(tmp_path: Path) -> None:
+    path = tmp_path / "shared.db"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(path), str(who), str(RUNS), str(STEPS)], stderr=subprocess.PIPE
+        )
+        for who in range(PROCESSES)
+    ]
+    errors = [process.communicate(timeout=240)[1].decode() for process in processes]
+
+    assert errors == [""] * PROCESSES
+    with rk.Store.open(path, read_only=True) as store:
+        names = {header.name: header.id for header in store.headers()}
+        assert len(names) == PROCESSES * RUNS
+        for name, run_id in names.items():
+            who, run = name.split("-")
+            found = [call.arguments for call in store.load(run_id).calls]
+            assert found == [{"who": who, "run": int(run), "n": n} for n in range(STEPS)]
+        assert list(store.verify()) == []

@@ -1,0 +1,100 @@
+"""Changes: folding them again gives every state back."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replaykit.model.changes import StateFold
+from replaykit.model.events import State
+from replaykit.model.values import Raw, decode, encode
+
+LEAF = st.none() | st.integers() | st.text(max_size=8) | st.floats(allow_nan=False) | st.tuples(st.integers())
+VALUE = st.recursive(
+    LEAF, lambda v: st.lists(v, max_size=4) | st.dictionaries(st.text(max_size=3), v, max_size=3), max_leaves=8
+)
+STATE = st.dictionaries(st.sampled_from(["messages", "n", "memory", "$x", "é"]), VALUE, max_size=4) | VALUE
+
+
+def folded(states: list[Any]) -> list[Any]:
+    """The states, through changes and back."""
+    writer, reader, back = StateFold(), StateFold(), []
+    for seq, state in enumerate(states):
+        whole, change = writer.advance(state)
+        reader.apply(State(seq=seq, state_json=whole, change_json=change))
+        back.append(decode(reader.text))
+    return back
+
+
+@given(st.lists(STATE, max_size=8))
+def test_any_sequence_of_states_comes_back(states: list[Any]) -> None:
+    assert [encode(state) for state in folded(states)] == [encode(state) for state in states]
+
+
+@given(st.lists(VALUE, max_size=6), st.lists(st.lists(VALUE, max_size=3), max_size=6))
+def test_a_growing_list_comes_back(start: list[Any], more: list[list[Any]]) -> None:
+    states, messages = [{"messages": list(start), "n": 0}], list(start)
+    for n, items in enumerate(more):
+        messages = messages + items
+        states.append({"messages": messages, "n": n})
+
+    assert [encode(state) for state in folded(states)] == [encode(state) for state in states]
+
+
+@given(st.lists(st.text(), min_size=2, max_size=6))
+def test_texts_that_change_in_the_middle_come_back(texts: list[str]) -> None:
+    states = [{"text": "é" * 300 + text + "ü" * 300} for text in texts]
+
+    assert folded(states) == states
+
+
+def test_growth_is_written_as_growth() -> None:
+    fold = StateFold()
+    fold.advance({"messages": ["m" * 1000] * 50, "n": 1})
+    whole, change = fold.advance({"messages": ["m" * 1000] * 50 + ["new"], "n": 2})
+
+    assert not whole
+    assert len(change) < 100
+
+
+def test_mutation_in_place_is_noticed() -> None:
+    state = {"messages": [{"text": "a"}, {"text": "b"}]}
+    fold, states = StateFold(), []
+    reader = StateFold()
+    for edit in ("x", "y"):
+        state["messages"][0]["text"] = edit
+        states.append(copy.deepcopy(state))
+        whole, change = fold.advance(state)
+        reader.apply(State(seq=0, state_json=whole, change_json=change))
+        assert decode(reader.text) == states[-1]
+
+
+def test_the_whole_state_is_written_again_when_changes_have_piled_up() -> None:
+    fold = StateFold()
+    wholes = 0
+    for n in range(2000):
+        whole, _ = fold.advance({"text": f"{n:05d}" * 40})
+        wholes += bool(whole)
+
+    assert 2 <= wholes <= 20
+
+
+@pytest.mark.parametrize(
+    "change",
+    [b'{"add":{"nothing":[1]}}', b'{"del":["nothing"]}', b'{"cut":{"a":[9,9,"x"]}}', b'{"cut":{"a":[0,-5,"x"]}}'],
+)
+def test_a_change_that_does_not_fit_is_an_error(change: bytes) -> None:
+    fold = StateFold()
+    fold.apply(State(seq=0, state_json=Raw(b'{"a":[1]}')))
+
+    with pytest.raises((ValueError, KeyError)):
+        fold.apply(State(seq=1, change_json=Raw(change)))
+
+
+def test_a_change_without_a_state_before_it_is_an_error() -> None:
+    with pytest.raises(ValueError, match="without a state"):
+        StateFold().apply(State(seq=1, change_json=Raw(b"{}")))
