@@ -25,9 +25,8 @@ TIMEOUT_S = 180
 METHOD = (
     "Each measurement runs in a process of its own, ReplayKit and its peers in turn, {repeat}. A value is the"
     " least of the repetitions, with their median beside it; a ratio is the peer's value divided by ours, so above"
-    " 1 the peer takes more."
-    " Times are CPU time of the process (user and system) unless the row says wall, over the bare function or"
-    " bare Python where that applies. Every value read back is compared with what was written."
+    " 1 the peer takes more. Times are CPU time of the process (user and system) unless the row says wall, over the"
+    " bare function or bare Python where that applies. Every value read back is compared with what was written."
 )
 
 
@@ -50,7 +49,9 @@ def main() -> int:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure ReplayKit and its peers side by side.")
-    parser.add_argument("--quick", action="store_true", help="one repetition, without the slowest measurements")
+    parser.add_argument(
+        "--quick", action="store_true", help="one repetition, without the slowest measurements; writes no file"
+    )
     parser.add_argument("--only", action="append", choices=GROUPS, metavar="ROW", help=", ".join(GROUPS))
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="repetitions (3)")
     parser.add_argument("--json", action="store_true", help="JSON on stdout instead of the table")
@@ -86,7 +87,7 @@ def schedule(jobs: list[Job], repeat: int, *, quick: bool) -> Iterator[Job]:
     """The jobs in turn; every second repetition backwards, so that nobody always comes after the same one."""
     for turn in range(repeat):
         for job in jobs if turn % 2 == 0 else reversed(jobs):
-            if not job.slow or (turn == 0 and not quick):
+            if not job.once or (turn == 0 and not quick):
                 yield job
 
 
@@ -136,7 +137,7 @@ def document(lines: list[table.Line], results: Results, options: argparse.Namesp
 
 def method(options: argparse.Namespace) -> str:
     """How the numbers came about, in a paragraph."""
-    repeat = "once" if options.repeat == 1 else f"{options.repeat} times (vcrpy at 1,000 requests once)"
+    repeat = "once" if options.repeat == 1 else f"{options.repeat} times (the slowest and what does not move, once)"
     return textwrap.fill(METHOD.format(repeat=repeat), width=110)
 
 

@@ -10,12 +10,11 @@ HOME = ".replaykit"
 
 def make_home(directory: Path) -> None:
     """Make a directory; a new `.replaykit` on the way stays out of git: runs hold real data, cases are for git."""
-    for part in (*reversed(directory.parents), directory):
-        if part.name == HOME and not part.exists():
-            part.mkdir(mode=0o700, exist_ok=True)
-            (part / ".gitignore").write_text("*\n")
-        elif not part.exists():
-            part.mkdir(exist_ok=True)
+    home = next((part for part in (directory, *directory.parents) if part.name == HOME), None)
+    is_new = home is not None and not home.exists()
+    directory.mkdir(parents=True, exist_ok=True)
+    if home is not None and is_new:
+        (home / ".gitignore").write_text("*\n")
 
 
 def default_store_path() -> Path:

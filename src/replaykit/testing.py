@@ -1,13 +1,13 @@
 """For those who write a store: the conformance suite that every backend passes.
 
-    class TestMyStore(StoreConformance):
-        @pytest.fixture
-        def store(self, tmp_path):
-            with MyStore(tmp_path) as store:
-                yield store
+class TestMyStore(StoreConformance):
+    @pytest.fixture
+    def store(self, tmp_path):
+        with MyStore(tmp_path) as store:
+            yield store
 
-        def reopen(self, store):
-            return MyStore(store.path)
+    def reopen(self, store):
+        return MyStore(store.path)
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class StoreConformance:
         writer = store.begin(RunHeader(id="states"))
         for seq, state in enumerate(states):
             whole, change = fold.advance(state)
-            writer.append(State(seq=seq, state_json=whole, change_json=change))
+            writer.append(State(seq=seq, state_json=whole, change=change))
         for seq in (0, 1, 63, 64, 100, 149):
             assert store.state_at("states", seq) == states[seq]
         assert store.state_at("states") == states[-1]

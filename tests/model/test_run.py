@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.model.events import Decision, ErrorEvent, ErrorInfo, Exchange, LlmCall, Message, Note, State, ToolCall, Usage
+from replaykit.model.events import (
+    Decision,
+    ErrorEvent,
+    ErrorInfo,
+    Exchange,
+    LlmCall,
+    Message,
+    Note,
+    State,
+    ToolCall,
+    Usage,
+)
 from replaykit.model.run import Origin, RunStatus, TraceRun, decode_run, encode_run
 from replaykit.model.values import ABSENT, Raw, canonical, raw
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.model.values import Opaque, canonical, decode, encode, freeze, is_plain, thaw
+from replaykit.model.values import Opaque, canonical, decode, encode, freeze, thaw
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 HASHABLE = st.one_of(
@@ -48,7 +48,11 @@ VALUES = st.recursive(
     max_leaves=12,
 )
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=15,
 )
@@ -173,5 +177,5 @@ def test_paths_and_ids_survive() -> None:
 
 def test_very_deep_json_is_a_clear_error() -> None:
     text = b'[{"$tuple":' * 500 + b"1" + b"}]" * 500
-    with pytest.raises(ValueError, match="deep|recursion"):
+    with pytest.raises(ValueError, match=r"deep|recursion"):
         decode(text)

@@ -19,7 +19,9 @@ def double(x: int) -> int:
 
 
 def test_a_run_keeps_input_output_calls_and_times(store: rk.Store) -> None:
-    with rk.record("math", input={"x": 1}, agent="calc", agent_version="2", tags=["t"], metadata={"k": 1}, store=store) as run:
+    with rk.record(
+        "math", input={"x": 1}, agent="calc", agent_version="2", tags=["t"], metadata={"k": 1}, store=store
+    ) as run:
         run.output = double(1)
 
     found = store.load(run.id)

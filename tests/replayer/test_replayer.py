@@ -95,7 +95,10 @@ def test_fault_raises_what_the_case_says() -> None:
 
 
 def test_strict_mode_wants_the_recorded_order() -> None:
-    with rk.replaying(TAPE, rk.MatchRules(mode=MatchMode.STRICT)), pytest.raises(rk.Divergence, match="recorded  search"):
+    with (
+        rk.replaying(TAPE, rk.MatchRules(mode=MatchMode.STRICT)),
+        pytest.raises(rk.Divergence, match="recorded  search"),
+    ):
         refund(7, 19.9)
 
 

@@ -38,7 +38,7 @@ def filled(path: Path) -> None:
         fold = StateFold()
         for seq in range(5):
             whole, change = fold.advance({"messages": ["m" * 300] * seq})
-            writer.append(State(seq=seq, state_json=whole, change_json=change))
+            writer.append(State(seq=seq, state_json=whole, change=change))
         store.add(TraceRun(id="large", events=(sample_call(0, os.urandom(80_000).hex()),)))
 
 

@@ -10,32 +10,16 @@ from __future__ import annotations
 
 import msgspec
 import orjson
-from msgspec import Struct, field
 
-from replaykit.model.events import State
+from replaykit.model.events import Change, State
 from replaykit.model.values import ABSENT, Json, Raw, encode, is_plain
 
 _SMALL = 256  # a part below this is written whole: a cut would not be shorter
 _KEYFRAME_SLACK = 64 * 1024  # changes may add up to this, or twice the state, before the state is written whole
 
 
-class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happened to a state's top-level keys between two steps."""
-
-    put: dict[str, Raw] = field(default_factory=dict, name="set")
-    add: dict[str, Raw] = field(default_factory=dict)
-    """Items that were appended to a list."""
-    cut: dict[str, tuple[int, int, str]] = field(default_factory=dict)
-    """The text between `start` and the last `tail` bytes was replaced by this one."""
-    drop: tuple[str, ...] = field(default=(), name="del")
-
-
-_decode_change = msgspec.json.Decoder(Change).decode
-_encode_change = msgspec.json.Encoder().encode
-
-
 class _Part:
-    """The JSON text of one key, as pieces that are joined when somebody looks."""
+    """The JSON text of one key; a list that is extended is kept as pieces until somebody looks."""
 
     __slots__ = ("grown_by", "items", "pieces")
 
@@ -47,16 +31,14 @@ class _Part:
     @property
     def text(self) -> bytes:
         if len(self.pieces) > 1:
-            self.pieces = [b"".join(self.pieces)]
+            first, *more = self.pieces
+            stem = first[:-1] + b"," if first != b"[]" else b"["
+            self.pieces = [stem + b",".join(more) + b"]"]
         return self.pieces[0]
 
     def extend(self, items: bytes) -> None:
         """Append the members of a JSON list to this JSON list."""
-        inner = items[1:-1]
-        last = self.pieces[-1]
-        empty = len(self.pieces) == 1 and last == b"[]"
-        self.pieces[-1] = last[:-1]
-        self.pieces.append((inner if empty else b"," + inner) + b"]")
+        self.pieces.append(items[1:-1])
 
 
 class StateFold:
@@ -67,26 +49,26 @@ class StateFold:
         self._whole: bytes | None = b"null"  # a state that is not an object, or not plain
         self._since_keyframe = 0
 
-    def advance(self, state: Json) -> tuple[Raw, Raw]:
-        """Take the fold to `state`; gives the whole text or the change that leads there, the other absent."""
+    def advance(self, state: Json) -> tuple[Raw, Change | None]:
+        """Take the fold to `state`; gives the change that leads there, or else the whole text."""
         parts = self._split(state)
         if parts is None:
             self._parts, self._whole = {}, encode(state)
-            return Raw(self._whole), ABSENT
+            return Raw(self._whole), None
         change = self._change_to(parts)
         self._parts, self._whole = parts, None
         if change is not None:
-            text = _encode_change(change)
-            self._since_keyframe += len(text)
-            if self._since_keyframe <= max(_KEYFRAME_SLACK, 2 * sum(len(p.pieces[0]) for p in parts.values())):
-                return ABSENT, Raw(text)
+            self._since_keyframe += _size(change)
+            whole_size = sum(len(part.pieces[0]) for part in parts.values())
+            if self._since_keyframe <= max(_KEYFRAME_SLACK, 2 * whole_size):
+                return ABSENT, change
         self._since_keyframe = 0
-        return Raw(self.text), ABSENT
+        return Raw(self.text), None
 
     def apply(self, event: State) -> None:
-        """Take the fold over a recorded state event; raises ValueError when the change does not fit."""
-        if event.change_json:
-            self._apply(_decode_change(event.change_json))
+        """Take the fold over a recorded state event; raises ValueError or KeyError when it does not fit."""
+        if event.change is not None:
+            self._apply(event.change)
         else:
             self._load(bytes(event.state_json))
 
@@ -144,12 +126,12 @@ class StateFold:
     def _apply(self, change: Change) -> None:
         if self._whole is not None:
             raise ValueError("a change of state without a state before it")
+        for key, items in change.add.items():
+            self._parts[key].extend(bytes(items))
         for key in change.drop:
             del self._parts[key]
         for key, value in change.put.items():
             self._parts[key] = _Part(bytes(value))
-        for key, items in change.add.items():
-            self._parts[key].extend(bytes(items))
         for key, (start, tail, text) in change.cut.items():
             old = self._parts[key].text
             if not 0 <= start <= len(old) - tail or tail < 0:
@@ -163,6 +145,12 @@ class StateFold:
             self._parts, self._whole = {}, text
             return
         self._parts, self._whole = {key: _Part(bytes(value)) for key, value in members.items()}, None
+
+
+def _size(change: Change) -> int:
+    """About how many bytes a change takes in the log."""
+    texts = [*change.put.values(), *change.add.values(), *(text for _, _, text in change.cut.values())]
+    return 64 + sum(map(len, texts))
 
 
 def _describe(change: Change, key: str, before: _Part, after: _Part) -> None:

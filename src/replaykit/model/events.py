@@ -113,11 +113,22 @@ class Message(Event, frozen=True, kw_only=True, omit_defaults=True, tag="message
         return decode(self.content_json)
 
 
+class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What happened to a state's top-level keys between two steps (`model.changes` makes and folds them)."""
+
+    put: dict[str, Raw] = field(default_factory=dict, name="set")
+    add: dict[str, Raw] = field(default_factory=dict)
+    """Items that were appended to a list."""
+    cut: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+    """The text between `start` and the last `tail` bytes was replaced by this one."""
+    drop: tuple[str, ...] = field(default=(), name="del")
+
+
 class State(Event, frozen=True, kw_only=True, omit_defaults=True, tag="state"):
-    """The agent's state after a step: a checkpoint, whole or as a change (`model.changes`) from the one before."""
+    """The agent's state after a step: a checkpoint, whole or as the change from the one before."""
 
     state_json: Raw = field(default=ABSENT, name="state")
-    change_json: Raw = field(default=ABSENT, name="change")
+    change: Change | None = None
 
 
 class Decision(Event, frozen=True, kw_only=True, omit_defaults=True, tag="decision"):

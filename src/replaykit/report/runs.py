@@ -100,7 +100,7 @@ def _what(event: AnyEvent) -> str:
     if isinstance(event, Decision):
         return f"decided {short(str(event.content), 80)}"
     if isinstance(event, State):
-        return "checkpoint" + (" (change)" if event.change_json else "")
+        return "checkpoint" + (" (change)" if event.change else "")
     return f"{event.name} {short(str(event.content), 70)}"
 
 

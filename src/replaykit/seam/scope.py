@@ -102,7 +102,7 @@ class Session:
         """Keep the agent's state as it is now; only what changed since the last one is written."""
         with self._fold_lock:  # changes must be kept in the order they were made
             whole, change = self._fold.advance(state)
-            self.keep(State, state_json=whole, change_json=change)
+            self.keep(State, state_json=whole, change=change)
 
     @contextmanager
     def active(self) -> Iterator[Session]:

@@ -163,14 +163,17 @@ class SQLiteStore:
         limit = float("inf") if seq is None else seq
         chain: list[State] = []
         for _, batch in self._batches(number, newest_first=True):
-            states = [event for event in batch if isinstance(event, State) and event.seq <= limit]
-            for event in reversed(states):
-                chain.append(event)
-                if not event.change_json:
-                    return self._fold(header.id, chain)
-        raise StoreError(f"run {header.id} holds no checkpoint" + ("" if seq is None else f" at or before event {seq}"))
+            for event in reversed(batch):
+                if isinstance(event, State) and event.seq <= limit:
+                    chain.append(event)
+                    if event.change is None:
+                        return self._fold(header.id, chain)
+        raise StoreError(
+            f"run {header.id} holds no checkpoint" + ("" if seq is None else f" at or before event {seq}")
+        )
 
     def _fold(self, run_id: str, chain: list[State]) -> Json:
+        """The state that a whole one and the changes after it lead to; the chain has the newest first."""
         fold = StateFold()
         try:
             for event in reversed(chain):
@@ -178,8 +181,7 @@ class SQLiteStore:
             return decode(fold.text)
         except (ValueError, KeyError, msgspec.MsgspecError) as error:
             raise CorruptStore(
-                f"the state cannot be put together ({error})",
-                where=f"run {run_id}, checkpoint {chain[0].seq}",
+                f"the state cannot be put together ({error})", where=f"run {run_id}, checkpoint {chain[0].seq}"
             ) from None
 
     def _batches(self, number: int, *, newest_first: bool = False) -> Iterator[tuple[int, list[AnyEvent]]]:

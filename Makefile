@@ -1,0 +1,44 @@
+# make demo    set up, and see the main job
+# make test    set up, then lint, types and tests
+# make bench   measure, side by side with peers (installs them)
+# make crash   kill -9 a recording process 200 times
+# make clean   remove everything that was made here
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint unit bench crash clean
+
+demo: $(READY)
+	@$(BIN)/replaykit demo
+
+test: lint unit
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mypy tests/typing/api.py
+	$(BIN)/lint-imports
+
+unit: $(READY)
+	$(BIN)/python -m pytest -q -n 2
+
+bench: $(READY)
+	$(BIN)/pip install --quiet -e ".[bench]"
+	$(BIN)/python bench/run.py
+
+crash: $(READY)
+	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -s tests/crash/test_kill.py
+
+clean:
+	rm -rf $(VENV) .replaykit .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist bench/.work
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet -e ".[dev]"
+	@touch $(READY)

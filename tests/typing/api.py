@@ -1,0 +1,48 @@
+"""The public API as a user writes it; type-checked in the lint step, never run."""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+import replaykit as rk
+
+
+@rk.tool
+def search_docs(query: str) -> dict[str, Any]:
+    return {"docs": [query]}
+
+
+@rk.record_tool(name="billing.lookup")
+async def lookup(user_id: str) -> list[int]:
+    return [len(user_id)]
+
+
+def agent(question: str) -> str:
+    return str(search_docs(question)["docs"])
+
+
+def record_and_replay() -> None:
+    with rk.record("billing", input="why?", tags=["demo"]) as run:
+        run.output = agent("why?")
+        with run.step("plan") as step:
+            step.decide("search_docs")
+            step.done({"messages": []})
+    with rk.Store.open("store.db", read_only=True) as store:
+        trace = store.load(run.id)
+    assert_type(trace, rk.TraceRun)
+    assert_type(rk.replay(trace, agent), rk.ReplayResult)
+    assert_type(rk.replay("cases/search-loop", "python runner.py", timeout_s=5).verdict, rk.Verdict)
+    case = rk.load_case("cases/search-loop")
+    assert_type(case, rk.ReplayCase)
+    assert_type(rk.detect(trace), list[rk.FailureSignature])
+    with rk.replaying(rk.Tape.of(trace), rk.MatchRules()) as replayer:
+        agent("why?")
+    assert replayer.deviations == []
+    rk.ToolReplayer(run.id).replay("search_docs", {"query": "why?"})
+    try:
+        agent("how?")
+    except rk.Divergence as divergence:
+        assert_type(divergence.index, int)
+
+
+assert_type(search_docs("x"), dict[str, Any])
