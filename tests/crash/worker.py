@@ -21,7 +21,7 @@ def main(path: str, seed: int) -> None:
         with rk.record("crash", store=store) as run:
             messages: list[str] = []
             for n in range(rng.randrange(40, 200)):
-                work(n, rng.choice([10, 200, 2_000, 60_000]))
+                work(n, rng.choice([10, 10, 200, 200, 2_000, 40_000]))
                 messages.append(f"step {n}")
                 run.checkpoint({"messages": messages})
                 os.write(1, f"{run.id} {n}\n".encode())

@@ -15,7 +15,7 @@ import click
 from replaykit import __version__
 from replaykit.errors import ExitCode, ReplayKitError, nearest
 
-VERBS = ("scaffold", "lint", "replay", "prove", "runs", "show", "verify", "init", "demo", "schema")
+VERBS = ("scaffold", "lint", "replay", "prove", "runs", "show", "export", "verify", "init", "demo", "schema")
 
 
 class Verbs(click.Group):

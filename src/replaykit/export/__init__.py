@@ -1,0 +1,4 @@
+"""Exports: a run in other forms, one file per form.
+
+Writes values, never files; knows the model only.
+"""
