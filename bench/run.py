@@ -49,9 +49,7 @@ def main() -> int:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure ReplayKit and its peers side by side.")
-    parser.add_argument(
-        "--quick", action="store_true", help="one repetition, without the slowest measurements; writes no file"
-    )
+    parser.add_argument("--quick", action="store_true", help="one repetition, without the slowest; writes no file")
     parser.add_argument("--only", action="append", choices=GROUPS, metavar="ROW", help=", ".join(GROUPS))
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="repetitions (3)")
     parser.add_argument("--json", action="store_true", help="JSON on stdout instead of the table")

@@ -15,6 +15,9 @@ from rows import Cell, Job, Row
 
 Results = dict[Job, list[dict[str, Any]]]
 
+_RESOLUTION = {"ms": 5.0, "times": float("inf")}
+"""Up to here no ratio is given: start-up is a difference of two processes, and growths are ratios already."""
+
 
 @dataclass(frozen=True)
 class Number:
@@ -84,7 +87,7 @@ def name_of(system: str) -> str:
 
 
 def _ratio(peer: Number, ours: Number, unit: str) -> float | None:
-    if peer.value is None or not ours.value or unit == "times":  # a ratio of growths says nothing
+    if peer.value is None or ours.value is None or ours.value <= _RESOLUTION.get(unit, 0):
         return None
     return peer.value / ours.value
 

@@ -203,7 +203,7 @@ names = st.text(max_size=30) | st.sampled_from(
 def test_any_name_gives_a_safe_file_name(name, kind):
     found = slug(kind, name)
 
-    assert re.fullmatch(r"[a-z0-9][a-z0-9_.-]{0,79}", found)
+    assert re.fullmatch(r"[a-z0-9_][a-z0-9_.-]{0,79}", found)
     assert not found.endswith(".")
     assert found.partition(".")[0] not in {"con", "prn", "aux", "nul", "com1", "lpt1"}
 
@@ -211,6 +211,19 @@ def test_any_name_gives_a_safe_file_name(name, kind):
 @given(st.lists(st.tuples(st.sampled_from(["tool_call", "llm_call", "exchange"]), names), unique=True, max_size=20))
 def test_different_names_get_different_files(pairs):
     assert len({slug(kind, name) for kind, name in pairs}) == len(pairs)
+
+
+@pytest.mark.parametrize("name", ["con", "nul.txt", "com1", "lpt9.log"])
+def test_a_device_of_windows_is_no_file_name(name):
+    assert slug("tool_call", name).partition(".")[0] != name.partition(".")[0]
+
+
+def test_a_name_cannot_take_the_file_of_another():
+    hashed = slug("tool_call", "Search")
+
+    assert slug("tool_call", hashed) != hashed
+    assert slug("tool_call", slug("llm_call", "gpt")) != slug("llm_call", "gpt")
+    assert slug("tool_call", "search") != slug("tool_call", "SEARCH")
 
 
 def test_a_name_that_is_a_file_name_stays_readable():

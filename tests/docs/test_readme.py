@@ -15,6 +15,9 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+PROGRAM = "python my_agent.py"
+
+
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
@@ -31,13 +34,13 @@ def test_the_first_example_records_a_failure_and_replays_it(own_directory: Path)
     commands = [
         line.strip() for line in README.splitlines() if line.startswith("    replaykit ") and "demo" not in line
     ]
-    (shown,) = [text for text in blocks("") if "ReplayKit Result" in text]
+    (shown,) = [text for text in blocks("text") if "ReplayKit Result" in text]
 
-    recorded = run("python my_agent.py", cwd=own_directory)
+    recorded = run(PROGRAM, cwd=own_directory)
     scaffolded = run(commands[0], cwd=own_directory)
     replayed = run(commands[1], cwd=own_directory)
 
-    assert "recorded 2" in recorded.stdout, recorded.stderr
+    assert "Max tool call limit exceeded" in recorded.stderr
     assert scaffolded.returncode == 0, scaffolded.stderr
     assert replayed.stdout.strip() == shown.strip()
     assert replayed.returncode == 1

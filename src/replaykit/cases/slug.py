@@ -6,7 +6,7 @@ import hashlib
 import re
 
 _PREFIXES = {"tool_call": "", "llm_call": "model.", "exchange": "exchange."}
-_SAFE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,59}(?<![.])")
+_SAFE = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,59}(?<![.])")
 _HASHED = re.compile(r".*-[0-9a-f]{8}")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # devices of Windows, with any suffix
 _UNSAFE = re.compile(r"[^a-z0-9_]+")

@@ -38,9 +38,11 @@ def new_run_id() -> str:
 class Run:
     """The run in progress, as the agent sees it: where it writes down what only it knows."""
 
-    def __init__(self, run_id: str, session: Session) -> None:
+    def __init__(self, run_id: str, session: Session, given: Json = None) -> None:
         self.id = run_id
         """The run's id: what `replaykit show` takes."""
+        self.input = given
+        """What the agent was asked."""
         self.session = session
         self.output: Json = None
         """What the agent answered; set it before the run ends."""
@@ -143,7 +145,7 @@ class RunRecorder:
             if scope is None:
                 self._begin(stack)
             else:  # inside a run that is recorded or replayed already: this is a part of that one
-                self._run = Run("", scope.session)
+                self._run = Run("", scope.session, self._header.input)
             self._stack = stack.pop_all()
         return self._run
 
@@ -159,7 +161,7 @@ class RunRecorder:
         store = stack.enter_context(opened(self._store, durability=self._durability))
         self._header = msgspec.structs.replace(self._header, id=new_run_id(), started_at=time.time())
         self._writer = store.begin(self._header)
-        self._run = Run(self._header.id, Session(Recorder(self._writer)))
+        self._run = Run(self._header.id, Session(Recorder(self._writer)), self._header.input)
         stack.enter_context(self._run.session.active())
 
     def _ended(self, error: BaseException | None) -> RunHeader:

@@ -12,8 +12,11 @@ from typing import Any
 
 import msgspec
 
+from replaykit.errors import UsageError
+from replaykit.model.events import AnyEvent
 from replaykit.runners.calling import AgentCall, World
 from replaykit.runners.output import CANNOT_LOAD, WORLD_NAME, write_log_output
+from replaykit.seam.scope import Answer, Outcome, PendingCall, Session
 
 
 def main() -> None:
@@ -35,7 +38,8 @@ def _load(spec: str) -> Callable[..., Any]:
     module_name, _, attribute = spec.partition(":")
     sys.path.insert(0, os.getcwd())
     try:
-        found: Any = import_module(module_name)
+        with Session(_Importing(module_name)).active():
+            found: Any = import_module(module_name)
         for name in attribute.split("."):
             found = getattr(found, name)
     except BaseException as error:  # noqa: BLE001 (importing runs the user's code)
@@ -43,6 +47,25 @@ def _load(spec: str) -> Callable[..., Any]:
     if not callable(found):
         _leave(CANNOT_LOAD, f"the agent {spec!r} is a {type(found).__name__}, not something to call")
     return found  # type: ignore[no-any-return]
+
+
+class _Importing:
+    """Behind the seam while the agent's module is imported: no tool may run then."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def serve(self, call: PendingCall) -> Answer | None:
+        raise UsageError(
+            f"the tool `{call.name}` was called while {self._module} was imported",
+            hint='Put what runs the agent under `if __name__ == "__main__":`',
+        )
+
+    def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
+        """Never reached: nothing is let through."""
+
+    def keep(self, event: AnyEvent) -> None:
+        """What is no call is of no interest here."""
 
 
 def _out_of_time(call: AgentCall, output: Path, timeout_s: float) -> None:

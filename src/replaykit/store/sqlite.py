@@ -168,9 +168,7 @@ class SQLiteStore:
                     chain.append(event)
                     if event.change is None:
                         return self._fold(header.id, chain)
-        raise StoreError(
-            f"run {header.id} holds no checkpoint" + ("" if seq is None else f" at or before event {seq}")
-        )
+        raise StoreError(f"run {header.id} holds no checkpoint" + ("" if seq is None else f" at or before event {seq}"))
 
     def _fold(self, run_id: str, chain: list[State]) -> Json:
         """The state that a whole one and the changes after it lead to; the chain has the newest first."""
