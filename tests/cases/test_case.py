@@ -164,7 +164,9 @@ def test_an_id_must_be_a_file_name(case_id, tmp_path):
     assert "id: expected an id" in str(refused(tmp_path, f'replaykit: 1\nid: "{case_id}"\n'))
 
 
-@pytest.mark.parametrize("text", ["", "- a\n", "just text\n", "id: x\n", "replaykit: 0\nid: x\n", "replaykit: true\nid: x\n"])
+@pytest.mark.parametrize(
+    "text", ["", "- a\n", "just text\n", "id: x\n", "replaykit: 0\nid: x\n", "replaykit: true\nid: x\n"]
+)
 def test_what_is_no_case_of_a_known_version_is_refused(text, tmp_path):
     refused(tmp_path, text)
 
@@ -280,7 +282,9 @@ cases = st.builds(
     ReplayCase,
     id=st.from_regex(r"[A-Za-z0-9é][A-Za-z0-9._é-]{0,20}", fullmatch=True),
     title=texts,
-    source=st.builds(Source, trace=st.none() | st.just("a/trace.json"), run=st.none() | words, format=st.none() | words),
+    source=st.builds(
+        Source, trace=st.none() | st.just("a/trace.json"), run=st.none() | words, format=st.none() | words
+    ),
     scenario=scenarios,
     observed=st.lists(assertions, max_size=3).map(tuple),
     desired=st.lists(assertions, max_size=3).map(tuple),

@@ -309,5 +309,7 @@ def test_whatever_the_bytes_there_is_a_value_or_an_invalid_file(text):
         try:
             document = parse_document(text, file)
         except InvalidFile:
-            document = Document(None, file=file, text=text.encode("utf-8", "replace") if isinstance(text, str) else text)
+            document = Document(
+                None, file=file, text=text.encode("utf-8", "replace") if isinstance(text, str) else text
+            )
         assert document.line(("a", 0, "b")) is None or document.line(("a", 0, "b")) >= 1

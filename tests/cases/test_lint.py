@@ -27,7 +27,9 @@ desired:
 """
 
 
-def case_in(parent: Path, text: str = GOOD, *, name: str = "good", calls=(SEARCH, ASKED), run: TraceRun | None = RUN) -> Path:
+def case_in(
+    parent: Path, text: str = GOOD, *, name: str = "good", calls=(SEARCH, ASKED), run: TraceRun | None = RUN
+) -> Path:
     case = parent / name
     case.mkdir()
     (case / "case.yaml").write_text(text.format(id=name) if text is GOOD else text)
@@ -313,7 +315,7 @@ def test_an_id_that_two_cases_have_is_an_error(tmp_path):
 def test_the_same_case_named_twice_is_not_a_duplicate(tmp_path):
     case = case_in(tmp_path)
 
-    assert lint_cases([case, case / "case.yaml"]) == []
+    assert lint_cases([case, case / "case.yaml", case / ".." / "good"]) == []
 
 
 def test_a_file_full_of_mistakes_is_told_in_good_time(tmp_path):

@@ -15,7 +15,20 @@ import click
 from replaykit import __version__
 from replaykit.errors import ExitCode, ReplayKitError, nearest
 
-VERBS = ("scaffold", "lint", "replay", "prove", "runs", "show", "export", "verify", "init", "demo", "schema")
+VERBS = {
+    "scaffold": "Make a case from a failed trace file, or from a recorded run.",
+    "lint": "Check cases: schema, references, fixtures, contradictions.",
+    "replay": "Run a candidate against cases: does the failure still happen?",
+    "prove": "Prove that a case can tell a broken agent from a fixed one.",
+    "runs": "List recorded runs, newest first.",
+    "show": "Show a run: what was asked, what happened, how it ended.",
+    "export": "Write a run to a file that others can read.",
+    "verify": "Check the whole store, and name what is damaged.",
+    "init": "Prepare a project for cases and recordings.",
+    "demo": "See the whole loop, offline, in seconds.",
+    "schema": "Print the JSON Schema of case.yaml.",
+}
+"""Each verb and the first line of its help, so that `--help` imports none of them."""
 
 
 class Verbs(click.Group):
@@ -29,6 +42,10 @@ class Verbs(click.Group):
             return None
         command: click.Command = import_module(f"replaykit.cli.{name}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in VERBS and not args[0].startswith("-"):

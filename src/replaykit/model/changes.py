@@ -14,6 +14,7 @@ import orjson
 from replaykit.model.events import Change, State
 from replaykit.model.values import ABSENT, Json, Raw, encode, is_plain
 
+_msgpack = msgspec.msgpack.Encoder().encode
 _SMALL = 256  # a part below this is written whole: a cut would not be shorter
 _KEYFRAME_SLACK = 64 * 1024  # changes may add up to this, or twice the state, before the state is written whole
 
@@ -21,12 +22,21 @@ _KEYFRAME_SLACK = 64 * 1024  # changes may add up to this, or twice the state, b
 class _Part:
     """The JSON text of one key; a list that is extended is kept as pieces until somebody looks."""
 
-    __slots__ = ("grown_by", "items", "pieces")
+    __slots__ = ("grown_by", "items", "pieces", "print", "size")
 
-    def __init__(self, text: bytes, items: int = -1, grown_by: bytes = b"") -> None:
+    def __init__(self, text: bytes) -> None:
         self.pieces = [text]
-        self.items = items  # length of the list, -1 when it is none or not plain
-        self.grown_by = grown_by  # the list of items it has more than the state before
+        self.size = len(text)
+        self.items = 0  # length of the list, 0 when it is none or not plain
+        self.print = _Fingerprint()
+        self.grown_by = b""  # the JSON list of the items it has more than the state before
+
+    @classmethod
+    def of_list(cls, value: list[Json]) -> _Part:
+        """A plain list, ready to be compared with what it becomes."""
+        part = cls(orjson.dumps(value))
+        part.items, part.print = len(value), _Fingerprint(_items_in_msgpack(value))
+        return part
 
     @property
     def text(self) -> bytes:
@@ -39,6 +49,59 @@ class _Part:
     def extend(self, items: bytes) -> None:
         """Append the members of a JSON list to this JSON list."""
         self.pieces.append(items[1:-1])
+        self.size += len(items)
+
+    def grown(self, value: list[Json]) -> _Part | None:
+        """The part for this list plus more items; None when it is anything else."""
+        if not 0 < self.items <= len(value) or not self.print.matches(value[: self.items]):
+            return None
+        more = value[self.items :]
+        if not more:
+            return self
+        if not is_plain(more):
+            return None
+        part = _Part(b"")
+        part.grown_by = orjson.dumps(more)
+        part.pieces, part.size = [*self.pieces, part.grown_by[1:-1]], self.size + len(part.grown_by)
+        part.items, part.print = len(value), self.print.extended(_items_in_msgpack(more))
+        return part
+
+
+class _Fingerprint:
+    """A list's items in msgpack, the cheapest way to see that they are unchanged.
+
+    In two parts, so that a long list that grows by a little is not copied each time.
+    """
+
+    __slots__ = ("base", "recent")
+
+    def __init__(self, base: bytes = b"", recent: bytes = b"") -> None:
+        self.base = base
+        self.recent = recent
+
+    def matches(self, items: list[Json]) -> bool:
+        encoded, start = _msgpack(items), _head_size(len(items))
+        middle = start + len(self.base)
+        return (
+            len(encoded) == middle + len(self.recent)
+            and encoded.startswith(self.recent, middle)
+            and encoded.startswith(self.base, start)
+        )
+
+    def extended(self, more: bytes) -> _Fingerprint:
+        recent = self.recent + more
+        if 4 * len(recent) > len(self.base):
+            return _Fingerprint(self.base + recent)
+        return _Fingerprint(self.base, recent)
+
+
+def _items_in_msgpack(items: list[Json]) -> bytes:
+    return _msgpack(items)[_head_size(len(items)) :]
+
+
+def _head_size(count: int) -> int:
+    """How many bytes msgpack puts before the items of a list of that length."""
+    return 1 if count < 16 else 3 if count < 65536 else 5
 
 
 class StateFold:
@@ -59,7 +122,7 @@ class StateFold:
         self._parts, self._whole = parts, None
         if change is not None:
             self._since_keyframe += _size(change)
-            whole_size = sum(len(part.pieces[0]) for part in parts.values())
+            whole_size = sum(part.size for part in parts.values())
             if self._since_keyframe <= max(_KEYFRAME_SLACK, 2 * whole_size):
                 return ABSENT, change
         self._since_keyframe = 0
@@ -86,8 +149,9 @@ class StateFold:
         if len(state) == 1 and next(iter(state)).startswith("$"):
             return None
         try:
+            orjson.dumps(list(state))  # the names themselves may not be sayable
             return {key: self._part(key, value) for key, value in state.items()}
-        except (TypeError, RecursionError):
+        except (TypeError, RecursionError, OverflowError):
             return None
 
     def _part(self, key: str, value: Json) -> _Part:
@@ -95,15 +159,10 @@ class StateFold:
         if type(value) is not list:
             return _Part(encode(value))
         old = self._parts.get(key)
-        known = old.items if old is not None else -1
-        if old is not None and 0 < known <= len(value):
-            text, stem = orjson.dumps(value), old.text[:-1]
-            if text.startswith(stem) and all(is_plain(item) for item in value[known:]):
-                more = b"[" + text[len(stem) + 1 :] if len(value) > known else b""
-                return _Part(text, len(value), grown_by=more)
-        if is_plain(value):
-            return _Part(orjson.dumps(value), len(value))
-        return _Part(encode(value))
+        grown = old.grown(value) if old is not None else None
+        if grown is not None:
+            return grown
+        return _Part.of_list(value) if is_plain(value) else _Part(encode(value))
 
     def _change_to(self, parts: dict[str, _Part]) -> Change | None:
         """The change from here to `parts`; None when only the whole state says it."""
@@ -119,8 +178,12 @@ class StateFold:
             before = old.get(key)
             if before is None:
                 change.put[key] = Raw(part.text)
+            elif part is before:
+                continue
+            elif part.grown_by:
+                change.add[key] = Raw(part.grown_by)
             elif before.text != part.text:
-                _describe(change, key, before, part)
+                _describe(change, key, before.text, part.text)
         return change
 
     def _apply(self, change: Change) -> None:
@@ -153,12 +216,8 @@ def _size(change: Change) -> int:
     return 64 + sum(map(len, texts))
 
 
-def _describe(change: Change, key: str, before: _Part, after: _Part) -> None:
-    """Enter the shortest description of one key's change."""
-    old, new = before.text, after.text
-    if after.grown_by:
-        change.add[key] = Raw(after.grown_by)
-        return
+def _describe(change: Change, key: str, old: bytes, new: bytes) -> None:
+    """Enter the shorter description of one key's change: a cut, or the new text."""
     start = _common_prefix(old, new)
     tail = _common_prefix(old[start:][::-1], new[start:][::-1])
     while tail and new[len(new) - tail] & 0xC0 == 0x80:
