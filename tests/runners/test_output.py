@@ -46,10 +46,9 @@ def read_everything(attempt: Attempt) -> None:
     """Look at all that the checks and the evidence look at later."""
     if attempt.run is None:
         return
-    assert attempt.run.output is None or attempt.run.output_json
+    _ = attempt.run.output
     for call in attempt.run.tool_calls:
-        call_failed(call)
-        assert call.arguments is not NotImplemented
+        _ = call.arguments, call_failed(call)
     msgspec.json.format(msgspec.json.encode(attempt.run))
 
 
@@ -182,7 +181,11 @@ def test_an_output_just_within_the_limit_is_read(tmp_path: Path, monkeypatch: py
     assert run_of(read_output(file)).status == "success"
 
 
-@pytest.mark.xfail(strict=True, reason="output.py:64 reads a pipe as if it were a file, and waits for ever")
+@pytest.mark.xfail(
+    strict=True,
+    raises=subprocess.TimeoutExpired,
+    reason="output.py:64 reads a pipe as if it were a file, and waits for ever",
+)
 def test_an_output_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     program = "import sys, pathlib; from replaykit.runners.output import read_output as r; r(pathlib.Path(sys.argv[1]))"
@@ -213,12 +216,12 @@ def test_what_is_not_json_says_so(text: bytes) -> None:
         ('{"status": "success", "run_id": 7}', "$.run_id"),
         ('{"status": "success", "tool_calls": null}', "$.tool_calls"),
         ('{"status": "success", "tool_calls": {}}', "$.tool_calls"),
-        ('{"status": "success", "tool_calls": ["lookup"]}', "$.tool_calls[...]"),
+        ('{"status": "success", "tool_calls": ["lookup"]}', "$.tool_calls[0]"),
         ('{"status": "success", "tool_calls": [{}]}', "tool_name"),
-        ('{"status": "success", "tool_calls": [{"tool_name": null}]}', "$.tool_calls[...].tool_name"),
-        ('{"status": "success", "tool_calls": [{"tool_name": "a", "error": 5}]}', "$.tool_calls[...].error"),
+        ('{"status": "success", "tool_calls": [{"tool_name": null}]}', "$.tool_calls[0].tool_name"),
+        ('{"status": "success", "tool_calls": [{"tool_name": "a", "error": 5}]}', "$.tool_calls[0].error"),
         ('{"status": "success", "errors": "it broke"}', "$.errors"),
-        ('{"status": "success", "errors": [1]}', "$.errors[...]"),
+        ('{"status": "success", "errors": [1]}', "$.errors[0]"),
         ('{"status": "success", "final_output": 1e999}', "$.final_output"),
     ],
 )

@@ -28,10 +28,12 @@ def insert_run(db: sqlite3.Connection, header: RunHeader) -> int:
     return number
 
 
-def write_pack(db: sqlite3.Connection, key: int, bodies: list[bytes], compressor: zstandard.ZstdCompressor) -> None:
+def write_pack(
+    db: sqlite3.Connection, key: int, bodies: list[bytes], first_seq: int, compressor: zstandard.ZstdCompressor
+) -> None:
     """Write events as one pack, inside a transaction."""
     frame = compress(b"[" + b",".join(bodies) + b"]", compressor)
-    db.execute("INSERT INTO packs VALUES (?, ?, ?)", (key, len(bodies), seal(key, frame)))
+    db.execute("INSERT INTO packs VALUES (?, ?, ?, ?)", (key, len(bodies), first_seq, seal(key, frame)))
 
 
 def write_header(db: sqlite3.Connection, number: int, header: RunHeader) -> None:

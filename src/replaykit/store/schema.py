@@ -2,7 +2,8 @@
 
 runs    n, id, name, status, started_at, header      header: sealed JSON of RunHeader
 events  key = run << 32 | n, data                    the tail of a run: sealed JSON of one event
-packs   key = run << 32 | first n, count, data       folded events: sealed frame of a JSON list
+packs   key = run << 32 | first n, count,            folded events: sealed frame of a JSON list;
+        first_seq, data                              first_seq: the lowest sequence number in it
 blobs   hash, size, data                             large values: sealed frame, addressed by content
 """
 
@@ -27,7 +28,8 @@ CREATE TABLE runs (
     started_at REAL NOT NULL, header BLOB NOT NULL);
 CREATE INDEX runs_by_start ON runs (started_at);
 CREATE TABLE events (key INTEGER PRIMARY KEY, data BLOB NOT NULL);
-CREATE TABLE packs (key INTEGER PRIMARY KEY, count INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE packs (
+    key INTEGER PRIMARY KEY, count INTEGER NOT NULL, first_seq INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE TABLE blobs (n INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, size INTEGER NOT NULL, data BLOB NOT NULL);
 """
 

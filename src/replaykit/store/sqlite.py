@@ -12,22 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import zstandard
 
 from replaykit.errors import CorruptStore, RunNotFound, StoreError
 from replaykit.model.changes import StateFold
-from replaykit.model.events import AnyEvent, State, decode_event, decode_events, encode_event
+from replaykit.model.events import AnyEvent, State, decode_event, decode_events
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json, decode
 from replaykit.store import blobs
-from replaykit.store.frames import decompress, seal, unseal
+from replaykit.store.frames import decompress, unseal
 from replaykit.store.protocol import Damage, Durability
-from replaykit.store.rows import insert_run, missing_events, read_header, write_header, write_pack
+from replaykit.store.rows import insert_run, missing_events, read_header
 from replaykit.store.schema import connect, translate
 from replaykit.store.verify import verify_sqlite
-
-PACK_EVENTS = 64
-PACK_BYTES = 256 * 1024  # a pack is folded at this size even when it holds fewer events
+from replaykit.store.writer import SQLiteWriter, add_run
 
 _INDEX = 0xFFFFFFFF
 Batch = tuple[int, list[AnyEvent]]
@@ -97,13 +94,8 @@ class SQLiteStore:
 
     def add(self, run: TraceRun) -> None:
         """Keep a whole run, all or nothing."""
-        compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
         with self.transaction() as db:
-            number = insert_run(db, msgspec.structs.replace(run.header, event_count=len(run.events)))
-            for start in range(0, len(run.events), PACK_EVENTS):
-                chunk = run.events[start : start + PACK_EVENTS]
-                bodies = [blobs.externalise(db, event, encode_event(event), compressor) for event in chunk]
-                write_pack(db, number << 32 | start, bodies, compressor)
+            add_run(db, run)
 
     def header(self, run_id: str) -> RunHeader:
         """A run's header, by id, the beginning of an id, or a name."""
@@ -162,7 +154,7 @@ class SQLiteStore:
         number, header = self._find(run_id)
         limit = float("inf") if seq is None else seq
         chain: list[State] = []
-        for _, batch in self._batches(number, newest_first=True):
+        for _, batch in self._batches(number, newest_first=True, until=seq):
             for event in reversed(batch):
                 if isinstance(event, State) and event.seq <= limit:
                     chain.append(event)
@@ -182,30 +174,35 @@ class SQLiteStore:
                 f"the state cannot be put together ({error})", where=f"run {run_id}, checkpoint {chain[0].seq}"
             ) from None
 
-    def _batches(self, number: int, *, newest_first: bool = False) -> Iterator[tuple[int, list[AnyEvent]]]:
-        for read in self.readers(number, newest_first=newest_first):
+    def _batches(self, number: int, *, newest_first: bool = False, until: int | None = None) -> Iterator[Batch]:
+        for read in self.readers(number, newest_first=newest_first, until=until):
             yield read()
 
-    def readers(self, number: int, *, newest_first: bool = False) -> Iterator[Callable[[], Batch]]:
-        """For each pack of a run and then for its tail, what reads it: (index of its first event, events)."""
+    def readers(
+        self, number: int, *, newest_first: bool = False, until: int | None = None
+    ) -> Iterator[Callable[[], Batch]]:
+        """For each pack of a run and then for its tail, what reads it: (index of its first event, events).
+
+        Packs that hold nothing at or before the sequence number `until` are left out.
+        """
         low, high = number << 32, (number + 1) << 32
         # The tail is read before the list of packs: a writer folds the tail into a pack, never back.
         tail = self.query("SELECT key, data FROM events WHERE key >= ? AND key < ? ORDER BY key", low, high)
-        packs = self.query("SELECT key, count FROM packs WHERE key >= ? AND key < ? ORDER BY key", low, high)
-        folded = max(((key - low) + count for key, count in packs), default=0)
+        packs = self.query("SELECT key, count, first_seq FROM packs WHERE key >= ? AND key < ? ORDER BY key", low, high)
+        folded = max(((key - low) + count for key, count, _ in packs), default=0)
         tail = [(key, data) for key, data in tail if key - low >= folded]
-        found = [partial(self._pack_at, key, count) for key, count in packs]
+        found = [partial(self._pack_at, *pack) for pack in packs if until is None or pack[2] <= until]
         if tail:
             found.append(partial(self._tail_at, tail))
         return reversed(found) if newest_first else iter(found)
 
-    def _pack_at(self, key: int, count: int) -> Batch:
-        return key & _INDEX, self.read_pack(key, count)
+    def _pack_at(self, key: int, count: int, first_seq: int) -> Batch:
+        return key & _INDEX, self._read_pack(key, count, first_seq)
 
     def _tail_at(self, rows: list[tuple[int, bytes]]) -> Batch:
-        return rows[0][0] & _INDEX, self.read_tail(rows)
+        return rows[0][0] & _INDEX, self._read_tail(rows)
 
-    def read_pack(self, key: int, count: int) -> list[AnyEvent]:
+    def _read_pack(self, key: int, count: int, first_seq: int) -> list[AnyEvent]:
         """The events of one pack."""
         where = f"run {key >> 32}, pack at event {key & _INDEX}"
         rows = self.query("SELECT data FROM packs WHERE key = ?", key)
@@ -215,9 +212,11 @@ class SQLiteStore:
         found = self._decode(body, where)
         if len(found) != count:
             raise CorruptStore(f"{len(found)} events where {count} were folded", where=where)
+        if min(event.seq for event in found) != first_seq:
+            raise CorruptStore(f"the lowest sequence number is not {first_seq}", where=where)
         return found
 
-    def read_tail(self, rows: list[tuple[int, bytes]]) -> list[AnyEvent]:
+    def _read_tail(self, rows: list[tuple[int, bytes]]) -> list[AnyEvent]:
         """The events of rows that are not folded yet."""
         found: list[AnyEvent] = []
         expected = rows[0][0]
@@ -240,80 +239,3 @@ class SQLiteStore:
     def verify(self) -> Iterator[Damage]:
         """Read everything; yield whatever is damaged."""
         return verify_sqlite(self)
-
-
-class SQLiteWriter:
-    """Appends to one run, one transaction per event."""
-
-    def __init__(self, store: SQLiteStore, number: int, header: RunHeader) -> None:
-        self._store = store
-        self._number = number
-        self._header = header
-        self._base = number << 32
-        self._next = 0
-        self._tail: list[bytes] = []  # bodies of the events that are rows, not yet in a pack
-        self._tail_bytes = 0
-        self._finished = False
-        self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
-
-    @property
-    def run_id(self) -> str:
-        return self._header.id
-
-    def append(self, event: AnyEvent) -> None:
-        """Add one event; it is on disk when this returns."""
-        body = encode_event(event)
-        store = self._store
-        with store.lock:
-            self._check_writable()
-            size = self._tail_bytes + len(body)
-            if size > PACK_BYTES or len(self._tail) + 1 >= PACK_EVENTS or len(body) > blobs.LARGE:
-                self._append_folding(event, body)
-                return
-            key = self._base | self._next
-            try:  # the common case: one statement is one transaction
-                store.db.execute("INSERT INTO events VALUES (?, ?)", (key, seal(key, body)))
-            except sqlite3.Error as error:
-                raise translate(error, str(store.path)) from None
-            self._next += 1
-            self._tail.append(body)
-            self._tail_bytes = size
-
-    def finish(self, header: RunHeader) -> None:
-        """Write the final header, and fold what is left of the tail."""
-        with self._store.lock:
-            self._check_writable()
-            with self._store.transaction() as db:
-                if self._tail:
-                    self._fold(db, self._tail)
-                write_header(db, self._number, msgspec.structs.replace(header, event_count=self._next))
-            self._finished = True
-
-    def _append_folding(self, event: AnyEvent, body: bytes) -> None:
-        """Append an event that completes a pack or is large; what is remembered changes only after the commit."""
-        with self._store.transaction() as db:
-            bodies = [*self._tail, blobs.externalise(db, event, body, self._compressor)]
-            size = sum(map(len, bodies))
-            full = len(bodies) >= PACK_EVENTS or size > PACK_BYTES
-            if full:
-                self._fold(db, bodies)
-            else:
-                key = self._base | self._next
-                db.execute("INSERT INTO events VALUES (?, ?)", (key, seal(key, bodies[-1])))
-        self._next += 1
-        self._tail, self._tail_bytes = ([], 0) if full else (bodies, size)
-
-    def _fold(self, db: sqlite3.Connection, bodies: list[bytes]) -> None:
-        """Put the tail, and what may follow it, into one pack."""
-        first = self._base | (self._next - len(self._tail))
-        write_pack(db, first, bodies, self._compressor)
-        db.execute("DELETE FROM events WHERE key >= ? AND key < ?", (first, first + len(self._tail)))
-
-    def _check_writable(self) -> None:
-        if self._finished:
-            raise StoreError(f"run {self.run_id} has ended; nothing can be added to it")
-        if self._store.owner_pid != os.getpid():
-            raise StoreError(
-                f"run {self.run_id} belongs to process {self._store.owner_pid}, not to this forked child",
-                hint="Open a store and start a run of its own in the child process.",
-            )

@@ -1,0 +1,116 @@
+"""Writing one run: an event is a row and a transaction; a full tail becomes a pack."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from typing import TYPE_CHECKING
+
+import msgspec
+import zstandard
+
+from replaykit.errors import StoreError
+from replaykit.model.events import AnyEvent, encode_event
+from replaykit.model.run import RunHeader
+from replaykit.store import blobs
+from replaykit.store.frames import seal
+from replaykit.store.rows import insert_run, write_header, write_pack
+from replaykit.store.schema import translate
+
+if TYPE_CHECKING:
+    from replaykit.model.run import TraceRun
+    from replaykit.store.sqlite import SQLiteStore
+
+_NONE = 1 << 62
+PACK_EVENTS = 64
+PACK_BYTES = 256 * 1024  # a pack is folded at this size even when it holds fewer events
+
+
+def add_run(db: sqlite3.Connection, run: TraceRun) -> None:
+    """Write a whole run as packs, inside a transaction."""
+    compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
+    number = insert_run(db, msgspec.structs.replace(run.header, event_count=len(run.events)))
+    for start in range(0, len(run.events), PACK_EVENTS):
+        chunk = run.events[start : start + PACK_EVENTS]
+        bodies = [blobs.externalise(db, event, encode_event(event), compressor) for event in chunk]
+        write_pack(db, number << 32 | start, bodies, min(event.seq for event in chunk), compressor)
+
+
+class SQLiteWriter:
+    """Appends to one run, one transaction per event."""
+
+    def __init__(self, store: SQLiteStore, number: int, header: RunHeader) -> None:
+        self._store = store
+        self._number = number
+        self._header = header
+        self._base = number << 32
+        self._next = 0
+        self._tail: list[bytes] = []  # bodies of the events that are rows, not yet in a pack
+        self._tail_bytes = 0
+        self._lowest = _NONE  # the lowest sequence number in the tail
+        self._finished = False
+        self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
+
+    @property
+    def run_id(self) -> str:
+        return self._header.id
+
+    def append(self, event: AnyEvent) -> None:
+        """Add one event; it is on disk when this returns."""
+        body = encode_event(event)
+        store = self._store
+        with store.lock:
+            self._check_writable()
+            size = self._tail_bytes + len(body)
+            if size > PACK_BYTES or len(self._tail) + 1 >= PACK_EVENTS or len(body) > blobs.LARGE:
+                self._append_folding(event, body)
+                return
+            key = self._base | self._next
+            try:  # the common case: one statement is one transaction
+                store.db.execute("INSERT INTO events VALUES (?, ?)", (key, seal(key, body)))
+            except sqlite3.Error as error:
+                raise translate(error, str(store.path)) from None
+            self._next += 1
+            self._tail.append(body)
+            self._tail_bytes = size
+            self._lowest = min(self._lowest, event.seq)
+
+    def finish(self, header: RunHeader) -> None:
+        """Write the final header, and fold what is left of the tail."""
+        with self._store.lock:
+            self._check_writable()
+            with self._store.transaction() as db:
+                if self._tail:
+                    self._fold(db, self._tail, self._lowest)
+                write_header(db, self._number, msgspec.structs.replace(header, event_count=self._next))
+            self._finished = True
+
+    def _append_folding(self, event: AnyEvent, body: bytes) -> None:
+        """Append an event that completes a pack or is large; what is remembered changes only after the commit."""
+        with self._store.transaction() as db:
+            bodies = [*self._tail, blobs.externalise(db, event, body, self._compressor)]
+            size = sum(map(len, bodies))
+            lowest = min(self._lowest, event.seq)
+            full = len(bodies) >= PACK_EVENTS or size > PACK_BYTES
+            if full:
+                self._fold(db, bodies, lowest)
+            else:
+                key = self._base | self._next
+                db.execute("INSERT INTO events VALUES (?, ?)", (key, seal(key, bodies[-1])))
+        self._next += 1
+        self._tail, self._tail_bytes, self._lowest = ([], 0, _NONE) if full else (bodies, size, lowest)
+
+    def _fold(self, db: sqlite3.Connection, bodies: list[bytes], lowest: int) -> None:
+        """Put the tail, and what may follow it, into one pack."""
+        first = self._base | (self._next - len(self._tail))
+        write_pack(db, first, bodies, lowest, self._compressor)
+        db.execute("DELETE FROM events WHERE key >= ? AND key < ?", (first, first + len(self._tail)))
+
+    def _check_writable(self) -> None:
+        if self._finished:
+            raise StoreError(f"run {self.run_id} has ended; nothing can be added to it")
+        if self._store.owner_pid != os.getpid():
+            raise StoreError(
+                f"run {self.run_id} belongs to process {self._store.owner_pid}, not to this forked child",
+                hint="Open a store and start a run of its own in the child process.",
+            )
