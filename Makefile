@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCH := .venv-bench
 
 .PHONY: demo test lint unit bench crash clean
 
@@ -26,15 +27,15 @@ lint: $(READY)
 unit: $(READY)
 	$(BIN)/python -m pytest -q -n 2
 
-bench: $(READY)
-	$(BIN)/pip install --quiet -e ".[bench]"
-	$(BIN)/python bench/run.py
+# The peers bring pytest plugins of their own, so they live apart from what `make test` uses.
+bench: $(BENCH)/.ready
+	$(BENCH)/bin/python bench/run.py
 
 crash: $(READY)
 	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -s tests/crash/test_kill.py
 
 clean:
-	rm -rf $(VENV) .replaykit .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist bench/.work
+	rm -rf $(VENV) $(BENCH) .replaykit .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist bench/.work
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml
@@ -42,3 +43,9 @@ $(READY): pyproject.toml
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet -e ".[dev]"
 	@touch $(READY)
+
+$(BENCH)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/pip install --quiet --upgrade pip
+	$(BENCH)/bin/pip install --quiet -e ".[bench]"
+	@touch $(BENCH)/.ready

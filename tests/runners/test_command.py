@@ -227,7 +227,7 @@ def test_a_hang_is_a_run_with_the_status_timeout(make_case: MakeCase, runner: Ru
 
 
 def test_an_output_written_before_a_hang_is_not_believed(make_case: MakeCase, runner: Runner) -> None:
-    result = rk.replay(make_case(), runner("import time; tell(final_output='fine'); time.sleep(600)"), timeout_s=0.5)
+    result = rk.replay(make_case(), runner("import time; tell(final_output='fine'); time.sleep(600)"), timeout_s=1)
 
     assert result.verdict is rk.Verdict.CHANGED
     assert result.run is not None
@@ -265,7 +265,7 @@ def test_a_program_that_ignores_polite_signals_is_ended_all_the_same(make_case: 
         while True: time.sleep(1)
     """)
 
-    result = rk.replay(make_case(), command, timeout_s=0.5)
+    result = rk.replay(make_case(), command, timeout_s=1)
 
     assert result.run is not None
     assert result.run.status == "timeout"
@@ -287,7 +287,7 @@ def test_what_it_prints_goes_into_the_logs_and_nowhere_else(
 def test_the_logs_of_a_hang_are_kept(make_case: MakeCase, runner: Runner) -> None:
     command = runner("import time; print('still here', flush=True); time.sleep(600)")
 
-    result = rk.replay(make_case(), command, timeout_s=0.5, evidence="evidence")
+    result = rk.replay(make_case(), command, timeout_s=1, evidence="evidence")
 
     assert evidence_of(result, "stdout.log") == "still here\n"
 

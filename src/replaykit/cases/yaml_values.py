@@ -202,7 +202,7 @@ class _Builder:
 def _syntax_error(error: yaml.YAMLError, data: bytes, file: str) -> InvalidFile:
     if isinstance(error, yaml.reader.ReaderError):
         line = data.count(b"\n", 0, error.position) + 1
-        return InvalidFile(f"not YAML: {error.reason} (U+{_code(error):04X})", file=file, line=line)
+        return InvalidFile(f"not YAML: the character U+{_code(error):04X} is not allowed", file=file, line=line)
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return InvalidFile(f"not YAML: {error}", file=file)

@@ -67,9 +67,10 @@ class Matcher:
 
     def take(self, call: PendingCall) -> tuple[int, str] | None:
         """The recorded call that answers this one, and how it was found: exact, moved or arguments."""
-        arguments = self.key(call.name, call.arguments)
+        arguments = self.key(call.name, call.arguments) if self._ignore else call.arguments
         if self.mode is MatchMode.CAUSAL:
-            index = self._first_free(self._by_path.get((call.path, call.kind, call.name, arguments)))
+            waiting = self._by_path.get((call.path, call.kind, call.name, arguments))
+            index = self._first_free(waiting) if waiting else None
             if index is not None:
                 return self._use(index, "exact")
         if self.mode in (MatchMode.CAUSAL, MatchMode.ARGS):

@@ -26,7 +26,8 @@ def through(scope: Scope, call: PendingCall, live: Callable[[], T], give: Callab
     handler, number = scope.session.handler, scope.number(call.name)
     served = handler.serve(call)
     if served is not None:
-        _must_be_answered(served, call)
+        if not served.complete and not _answered(served):
+            raise Unreplayable(f"`{call.name}` was interrupted when it was recorded; there is no answer to give")
         return give(served)
     token = enter(scope.inside(call.name, number, call.seq))
     began = time.perf_counter()
@@ -46,7 +47,7 @@ async def athrough(scope: Scope, call: PendingCall, live: Callable[[], Awaitable
     handler, number = scope.session.handler, scope.number(call.name)
     served = handler.serve(call)
     if served is not None:
-        if not _answered(served):
+        if not served.complete and not _answered(served):
             await _never()
         return give(served)
     token = enter(scope.inside(call.name, number, call.seq))
@@ -180,11 +181,6 @@ def _is_interruption(error: BaseException) -> bool:
 
 def _answered(outcome: Answer) -> bool:
     return bool(outcome.result_json) or outcome.error is not None or outcome.items_json is not None
-
-
-def _must_be_answered(outcome: Answer, call: PendingCall) -> None:
-    if not _answered(outcome):
-        raise Unreplayable(f"`{call.name}` was interrupted when it was recorded; there is no answer to give")
 
 
 async def _never() -> None:
