@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.cases.case import ReplayCase, Scenario, Source, dump_case, load_case
-from replaykit.cases.case_shape import ModelMode, ToolMode
+from replaykit.cases.case_shape import ModelMode
 from replaykit.checks.assertions import parse_assertion
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError
-from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, OnMiss
+from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, OnMiss, ToolMode
 from replaykit.model.values import Raw, encode
 
 SEARCH_LOOP = """\

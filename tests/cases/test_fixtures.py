@@ -154,8 +154,8 @@ def test_what_is_no_fixture_is_refused(text, tmp_path):
     refused(tmp_path, text)
 
 
-def test_a_fixture_nested_as_deep_as_json_can_be_read_is_refused(tmp_path):
-    refused(tmp_path, LOOKUP.replace('"Error: billing service timeout"', "[" * 1010 + "]" * 1010))
+def test_a_fixture_nested_deeper_than_json_can_be_read_is_refused(tmp_path):
+    refused(tmp_path, LOOKUP.replace('"Error: billing service timeout"', "[" * 1100 + "]" * 1100))
 
 
 def test_a_fixture_of_a_newer_version_says_so(tmp_path):

@@ -435,8 +435,8 @@ def test_a_call_that_was_not_recorded_stops_the_agent_and_is_explained(
     assert result.verdict is rk.Verdict.CHANGED
     assert deviations(result)[0] == "missing"
     assert "left its recording at call 1 of 2, tool `lookup`" in result.reason
-    assert 'recorded  lookup(user="u1")' in result.reason
-    assert 'now       lookup(user="u2")' in result.reason
+    assert "recorded  lookup(user='u1')" in result.reason
+    assert "now       lookup(user='u2')" in result.reason
     assert "$.user" in result.reason
     assert result.run is not None
     assert result.run.error is not None

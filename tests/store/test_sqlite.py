@@ -48,6 +48,11 @@ def everything(path: Path) -> list[object]:
         return [headers, *(store.load(header.id) for header in headers), store.state_at("open")]
 
 
+def verified(path: Path) -> list[object]:
+    with rk.Store.open(path, read_only=True) as store:
+        return list(store.verify())
+
+
 def test_bytes_on_disk_grow_linearly_with_the_steps(tmp_path: Path) -> None:
     sizes = {}
     text = random.Random(1)
@@ -175,7 +180,7 @@ def test_random_bytes_in_the_file_give_clear_errors_only(tmp_path: Path) -> None
         start = rng.randrange(len(broken))
         broken[start : start + 600] = rng.randbytes(600)
         path.write_bytes(broken[: rng.choice([len(broken), start + 300])])
-        for action in (everything, lambda p: list(rk.Store.open(p, read_only=True).verify())):
+        for action in (everything, verified):
             try:
                 action(path)
             except ReplayKitError:
@@ -186,7 +191,8 @@ def test_a_zstd_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     filled(path)
     bomb = b"z" + zstandard.ZstdCompressor().compress(b"\0" * 500_000_000)
-    key = rk.Store.open(path, read_only=True).query("SELECT min(key) FROM packs")[0][0]
+    with rk.Store.open(path, read_only=True) as store:
+        key = store.query("SELECT min(key) FROM packs")[0][0]
     damaged(path, "UPDATE packs SET data = ? WHERE key = ?", seal(key, bomb), key)
     damaged(path, "UPDATE blobs SET data = ?", bomb)
 

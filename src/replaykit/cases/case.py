@@ -10,14 +10,14 @@ from pathlib import Path
 import orjson
 from msgspec import Struct
 
-from replaykit.cases.case_shape import CASE, CASE_FORMAT, DEFAULT_TIMEOUT_S, ModelMode, ToolMode
+from replaykit.cases.case_shape import CASE, CASE_FORMAT, DEFAULT_TIMEOUT_S, ModelMode
 from replaykit.cases.confine import inside
 from replaykit.cases.document import Document, load_document
 from replaykit.cases.emit import emit_yaml
 from replaykit.cases.shape import Flaw, describe, find_flaws
 from replaykit.checks.assertions import Assertion, parse_assertion
 from replaykit.errors import FormatTooNew, InvalidFile
-from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, OnMiss
+from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, OnMiss, ToolMode
 from replaykit.model.values import NULL, Json, Raw, decode, freeze
 
 CASE_FILE = "case.yaml"

@@ -21,21 +21,13 @@ from replaykit.cases.shape import (
 )
 from replaykit.checks.assertions import BadAssertion, parse_assertion
 from replaykit.model.jsonpath import parse_path
-from replaykit.model.matching import MatchMode, OnMiss
+from replaykit.model.matching import MatchMode, OnMiss, ToolMode
 from replaykit.model.values import Json
 
 CASE_FORMAT = 1
 """Version of the case file; readers accept every older one."""
 MAX_TIMEOUT_S = 86_400
 DEFAULT_TIMEOUT_S = 60
-
-
-class ToolMode(StrEnum):
-    """Where a tool's answers come from in a replay."""
-
-    RECORDED = "recorded"  # from the case's fixtures
-    LIVE = "live"  # the tool itself is called
-    BLOCKED = "blocked"  # a call is an error
 
 
 class ModelMode(StrEnum):

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from replaykit.cases.case import EVERY_TOOL, ReplayCase
-from replaykit.cases.case_shape import ModelMode, ToolMode
+from replaykit.cases.case_shape import ModelMode
 from replaykit.cases.contradictions import MAX_COMPARED, contradictions, means_the_same, tools_named
 from replaykit.cases.document import Path as PathInside
 from replaykit.cases.shape import Flaw, Severity
@@ -17,7 +17,7 @@ from replaykit.checks.assertions import Assertion
 from replaykit.errors import nearest
 from replaykit.model.events import Call, LlmCall, ToolCall
 from replaykit.model.jsonpath import parse_path
-from replaykit.model.matching import OnMiss
+from replaykit.model.matching import OnMiss, ToolMode
 from replaykit.model.result import Side
 from replaykit.model.run import TraceRun
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.fixtures import read_fixtures
 from replaykit.model.events import Call
-from replaykit.model.matching import ToolMode
 from replaykit.runners.calling import World
 
 
@@ -18,6 +17,6 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
         input_json=case.scenario.input_json,
         calls=tuple(read_fixtures(case.directory) if calls is None else calls),  # type: ignore[arg-type]
         rules=case.scenario.match,
-        tools={name: ToolMode(mode) for name, mode in case.scenario.tools},
+        tools=dict(case.scenario.tools),
         run_id=case.source.run,
     )

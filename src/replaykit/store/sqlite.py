@@ -106,8 +106,8 @@ class SQLiteStore:
     ) -> list[RunHeader]:
         """The newest runs first; only those of a status or name where one is given."""
         rows = self.query(
-            "SELECT n, id, header FROM runs WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR name = ?2)"
-            " ORDER BY started_at DESC, n DESC LIMIT ?3",
+            "SELECT n, id, header FROM runs WHERE status = ifnull(?, status) AND name = ifnull(?, name)"
+            " ORDER BY started_at DESC, n DESC LIMIT ?",
             status,
             name,
             -1 if limit is None else limit,
