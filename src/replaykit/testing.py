@@ -102,6 +102,14 @@ class StoreConformance:
             self.write(store, TraceRun(id=name, events=(sample_call(0, large), sample_call(1, large))))
         assert [call.result for call in store.load("b").calls] == [large, large]
 
+    def test_growing_arguments_come_back(self, store: Any) -> None:
+        conversation = [f"message {i} " * 20 for i in range(120)]
+        calls = [sample_call(i, "ok", messages=conversation[: i + 1], model="m") for i in range(120)]
+        self.write(store, TraceRun(id="appended", events=tuple(calls)))
+        store.add(TraceRun(id="added", events=tuple(calls)))
+        assert [*store.load("appended").events] == calls
+        assert [*store.load("added").events] == calls
+
     def test_streams_keep_their_items(self, store: Any) -> None:
         items = tuple(raw(i) for i in range(30_000))
         event = ToolCall(seq=0, name="stream", items_json=items, result_json=raw(None), complete=False)

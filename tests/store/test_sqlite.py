@@ -68,6 +68,25 @@ def test_bytes_on_disk_grow_linearly_with_the_steps(tmp_path: Path) -> None:
     assert sizes[400] < 400 * 1024
 
 
+def test_bytes_on_disk_grow_linearly_with_a_conversation(tmp_path: Path) -> None:
+    @rk.tool
+    def complete(model: str, messages: list[str], temperature: float) -> str:
+        return "ok"
+
+    text = random.Random(1)
+    messages = ["".join(text.choices("abcdefghij klmnop", k=1000)) for _ in range(400)]
+    sizes = {}
+    for calls in (100, 400):
+        path = tmp_path / f"{calls}.db"
+        with rk.Store.open(path) as store, rk.record("grow", store=store):
+            for call in range(calls):
+                complete("m", messages[: call + 1], 0.5)
+        sizes[calls] = path.stat().st_size
+
+    assert sizes[400] < 5 * sizes[100]
+    assert sizes[400] < 600 * 1024
+
+
 def test_a_large_value_is_stored_once_for_all_runs(tmp_path: Path) -> None:
     large = os.urandom(100_000).hex()
     with rk.Store.open(tmp_path / "s.db") as store:

@@ -54,10 +54,10 @@ def _check_version(source: Source) -> None:
 
 
 def _canonical(event: AnyEvent) -> AnyEvent:
-    """The event with its arguments' keys sorted, for a log that was edited by hand."""
+    """The event with its arguments' keys sorted, for a log that was edited by hand; `like` is for stores only."""
     if not isinstance(event, Call):
         return event
     text = orjson.dumps(orjson.loads(bytes(event.arguments_json)), option=orjson.OPT_SORT_KEYS)
-    if text == bytes(event.arguments_json):
+    if text == bytes(event.arguments_json) and event.like is None:
         return event
-    return msgspec.structs.replace(event, arguments_json=Raw(text))
+    return msgspec.structs.replace(event, arguments_json=Raw(text), like=None)

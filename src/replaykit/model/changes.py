@@ -11,11 +11,11 @@ from __future__ import annotations
 import msgspec
 import orjson
 
+from replaykit.model.cuts import cut, paste
 from replaykit.model.events import Change, State
 from replaykit.model.values import ABSENT, Json, Raw, encode, is_plain
 
 _msgpack = msgspec.msgpack.Encoder().encode
-_SMALL = 256  # a part below this is written whole: a cut would not be shorter
 _KEYFRAME_SLACK = 64 * 1024  # changes may add up to this, or twice the state, before the state is written whole
 
 
@@ -195,11 +195,8 @@ class StateFold:
             del self._parts[key]
         for key, value in change.put.items():
             self._parts[key] = _Part(bytes(value))
-        for key, (start, tail, text) in change.cut.items():
-            old = self._parts[key].text
-            if not 0 <= start <= len(old) - tail or tail < 0:
-                raise ValueError(f"a cut that does not fit the state's {key!r}")
-            self._parts[key] = _Part(old[:start] + text.encode() + old[len(old) - tail :])
+        for key, piece in change.cut.items():
+            self._parts[key] = _Part(paste(self._parts[key].text, piece))
 
     def _load(self, text: bytes) -> None:
         try:
@@ -218,26 +215,8 @@ def _size(change: Change) -> int:
 
 def _describe(change: Change, key: str, old: bytes, new: bytes) -> None:
     """Enter the shorter description of one key's change: a cut, or the new text."""
-    start = _common_prefix(old, new)
-    tail = _common_prefix(old[start:][::-1], new[start:][::-1])
-    while tail and new[len(new) - tail] & 0xC0 == 0x80:
-        tail -= 1  # never inside a character: the text between must decode
-    while start and start < len(new) and new[start] & 0xC0 == 0x80:
-        start -= 1
-    middle = new[start : len(new) - tail]
-    if len(new) < _SMALL or len(middle) > len(new) // 2:
+    found = cut(old, new)
+    if found is None:
         change.put[key] = Raw(new)
     else:
-        change.cut[key] = (start, tail, middle.decode())
-
-
-def _common_prefix(a: bytes, b: bytes) -> int:
-    """Length of the common prefix, by bisection: comparing slices is what C does fast."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+        change.cut[key] = found

@@ -6,12 +6,15 @@ twice; the property of the same name without the suffix gives the Python value.
 
 from __future__ import annotations
 
-from typing import Union
+from typing import TypeAlias, Union
 
 import msgspec
 from msgspec import Struct, field
 
 from replaykit.model.values import ABSENT, NULL, Json, Raw, decode
+
+Cut: TypeAlias = tuple[int, int, str]
+"""(start, tail, text): the text between byte `start` and the last `tail` bytes was replaced by this one."""
 
 
 class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,6 +66,8 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
     """What a streamed answer yielded, one by one."""
     complete: bool = True
     """False when the stream was left before its end."""
+    like: Cut | None = None
+    """At rest only: the arguments are those of the call before, of this kind and name, but for this cut."""
 
     @property
     def kind(self) -> str:
@@ -119,8 +124,8 @@ class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
     put: dict[str, Raw] = field(default_factory=dict, name="set")
     add: dict[str, Raw] = field(default_factory=dict)
     """Items that were appended to a list."""
-    cut: dict[str, tuple[int, int, str]] = field(default_factory=dict)
-    """The text between `start` and the last `tail` bytes was replaced by this one."""
+    cut: dict[str, Cut] = field(default_factory=dict)
+    """Keys whose text was replaced in the middle."""
     drop: tuple[str, ...] = field(default=(), name="del")
 
 

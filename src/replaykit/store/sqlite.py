@@ -15,6 +15,7 @@ import msgspec
 
 from replaykit.errors import CorruptStore, RunNotFound, StoreError
 from replaykit.model.changes import StateFold
+from replaykit.model.cuts import ArgumentsFold
 from replaykit.model.events import AnyEvent, State, decode_event, decode_events
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json, decode
@@ -135,11 +136,16 @@ class SQLiteStore:
     def events(self, run_id: str) -> Iterator[AnyEvent]:
         """A run's events in the order they were written."""
         number, header = self._find(run_id)
-        expected = 0
+        expected, arguments = 0, ArgumentsFold()
         for first, batch in self._batches(number):
             if first != expected:
                 raise missing_events(header.id, expected, first)
-            yield from batch
+            for event in batch:
+                try:
+                    whole = arguments.restore(event)
+                except ValueError as error:
+                    raise CorruptStore(str(error), where=f"run {header.id}, event {event.seq}") from None
+                yield whole
             expected += len(batch)
         if header.event_count is not None and expected != header.event_count:
             raise missing_events(header.id, expected, header.event_count)

@@ -10,6 +10,7 @@ import msgspec
 
 from replaykit.errors import CorruptStore, StoreError
 from replaykit.model.changes import StateFold
+from replaykit.model.cuts import ArgumentsFold
 from replaykit.model.events import State
 from replaykit.model.run import RunHeader
 from replaykit.store import blobs
@@ -76,8 +77,8 @@ def _run(store: SQLiteStore, number: int, row: tuple[Any, ...]) -> Iterator[Dama
 
 
 def _events(store: SQLiteStore, number: int, header: RunHeader) -> Iterator[Damage]:
-    """Every pack and event of a run, and whether its states can be folded."""
-    fold, expected = StateFold(), 0
+    """Every pack and event of a run, and whether its states and arguments can be put together."""
+    fold, arguments, expected = StateFold(), ArgumentsFold(), 0
     reading = store.readers(number)
     while True:
         try:
@@ -91,11 +92,12 @@ def _events(store: SQLiteStore, number: int, header: RunHeader) -> Iterator[Dama
             yield Damage(where=f"run {header.id}", what=f"events {expected} to {first - 1} are missing")
         expected = first + len(batch)
         for event in batch:
-            if isinstance(event, State):
-                try:
+            try:
+                arguments.restore(event)
+                if isinstance(event, State):
                     fold.apply(event)
-                except (ValueError, KeyError, msgspec.MsgspecError) as error:
-                    yield Damage(where=f"run {header.id}, checkpoint {event.seq}", what=f"does not fold ({error})")
+            except (ValueError, KeyError, msgspec.MsgspecError) as error:
+                yield Damage(where=f"run {header.id}, event {event.seq}", what=f"does not fold ({error})")
     if header.event_count is not None and expected != header.event_count:
         yield Damage(where=f"run {header.id}", what=f"{expected} events where it ended with {header.event_count}")
 

@@ -10,6 +10,7 @@ import msgspec
 import zstandard
 
 from replaykit.errors import StoreError
+from replaykit.model.cuts import ArgumentsFold
 from replaykit.model.events import AnyEvent, encode_event
 from replaykit.model.run import RunHeader
 from replaykit.store import blobs
@@ -28,11 +29,15 @@ PACK_BYTES = 256 * 1024  # a pack is folded at this size even when it holds fewe
 
 def add_run(db: sqlite3.Connection, run: TraceRun) -> None:
     """Write a whole run as packs, inside a transaction."""
-    compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
+    compressor, arguments = zstandard.ZstdCompressor(level=3, write_checksum=True), ArgumentsFold()
     number = insert_run(db, msgspec.structs.replace(run.header, event_count=len(run.events)))
     for start in range(0, len(run.events), PACK_EVENTS):
         chunk = run.events[start : start + PACK_EVENTS]
-        bodies = [blobs.externalise(db, event, encode_event(event), compressor) for event in chunk]
+        bodies = []
+        for event in chunk:
+            short = arguments.shorten(event)
+            bodies.append(blobs.externalise(db, short, encode_event(short), compressor))
+            arguments.remember(event)
         write_pack(db, number << 32 | start, bodies, min(event.seq for event in chunk), compressor)
 
 
@@ -49,6 +54,7 @@ class SQLiteWriter:
         self._tail_bytes = 0
         self._lowest = _NONE  # the lowest sequence number in the tail
         self._finished = False
+        self._arguments = ArgumentsFold()
         self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
 
     @property
@@ -57,13 +63,15 @@ class SQLiteWriter:
 
     def append(self, event: AnyEvent) -> None:
         """Add one event; it is on disk when this returns."""
-        body = encode_event(event)
         store = self._store
         with store.lock:
             self._check_writable()
+            short = self._arguments.shorten(event)
+            body = encode_event(short)
             size = self._tail_bytes + len(body)
             if size > PACK_BYTES or len(self._tail) + 1 >= PACK_EVENTS or len(body) > blobs.LARGE:
-                self._append_folding(event, body)
+                self._append_folding(short, body)
+                self._arguments.remember(event)
                 return
             key = self._base | self._next
             try:  # the common case: one statement is one transaction
@@ -74,6 +82,7 @@ class SQLiteWriter:
             self._tail.append(body)
             self._tail_bytes = size
             self._lowest = min(self._lowest, event.seq)
+            self._arguments.remember(event)
 
     def finish(self, header: RunHeader) -> None:
         """Write the final header, and fold what is left of the tail."""
