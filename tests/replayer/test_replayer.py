@@ -114,7 +114,7 @@ def test_volatile_members_can_be_ignored_for_all_tools_or_for_one() -> None:
 
 def test_a_tool_can_be_live_or_blocked_by_the_scenario() -> None:
     modes = {"search": ToolMode.LIVE, "refund": ToolMode.BLOCKED}
-    with rk.replaying(TAPE, sources=modes) as replayer:
+    with rk.replaying(TAPE, tools=modes) as replayer:
         assert search("a") == "live a"
         with pytest.raises(rk.Divergence, match="blocks the tool `refund`"):
             refund(7, 19.9)

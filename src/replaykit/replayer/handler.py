@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from replaykit.errors import Divergence
-from replaykit.model.events import AnyEvent, ErrorInfo
+from replaykit.model.events import AnyEvent, ErrorInfo, LlmCall
 from replaykit.model.matching import MatchRules, OnMiss, ToolMode
 from replaykit.model.result import Deviation
 from replaykit.model.values import raw
@@ -17,18 +17,27 @@ from replaykit.seam.logged import event_of
 from replaykit.seam.scope import Answer, Outcome, PendingCall, Session
 
 
+MODEL = str(LlmCall.__struct_config__.tag)
+
+
 class Replayer:
     """Behind the seam: recorded outcomes are served; what happens instead is kept as events and deviations."""
 
     def __init__(
-        self, tape: Tape, rules: MatchRules | None = None, *, sources: Mapping[str, ToolMode] | None = None
+        self,
+        tape: Tape,
+        rules: MatchRules | None = None,
+        *,
+        tools: Mapping[str, ToolMode] | None = None,
+        models: ToolMode = ToolMode.RECORDED,
     ) -> None:
         self.tape = tape
         self.rules = rules or MatchRules()
         self.matcher = Matcher(tape, self.rules.mode, self.rules.ignore)
         self.deviations: list[Deviation] = []
-        self._sources = dict(sources or {})
-        self._default = self._sources.get("*", ToolMode.RECORDED)
+        self._tools = dict(tools or {})
+        self._default = self._tools.get("*", ToolMode.RECORDED)
+        self._models = models
         self._lock = threading.Lock()
         self._count = 0
         self._kept: list[AnyEvent] = []
@@ -38,11 +47,11 @@ class Replayer:
         """The recorded outcome; None where the rules let the call happen; Divergence where they stop it."""
         with self._lock:
             index, self._count = self._count, self._count + 1
-            source = self._sources.get(call.name, self._default)
-            if source is ToolMode.LIVE:
+            mode = self._models if call.kind == MODEL else self._tools.get(call.name, self._default)
+            if mode is ToolMode.LIVE:
                 self._note("live", call, index, f"`{call.name}` was done live, as the case says")
                 return None
-            if source is ToolMode.BLOCKED:
+            if mode is ToolMode.BLOCKED:
                 raise self._stop("blocked", blocked(self.tape, call, index), call)
             found = self.matcher.take(call)
             if found is None:
@@ -120,9 +129,9 @@ def _error_of(name: str, message: str) -> ErrorInfo:
 
 @contextmanager
 def replaying(
-    tape: Tape, rules: MatchRules | None = None, *, sources: Mapping[str, ToolMode] | None = None
+    tape: Tape, rules: MatchRules | None = None, *, tools: Mapping[str, ToolMode] | None = None
 ) -> Iterator[Replayer]:
     """Calls made inside are served from the tape; the replayer tells afterwards what happened."""
-    replayer = Replayer(tape, rules, sources=sources)
+    replayer = Replayer(tape, rules, tools=tools)
     with Session(replayer).active():
         yield replayer

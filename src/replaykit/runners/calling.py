@@ -31,6 +31,7 @@ class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls: tuple[AnyEvent, ...] = ()
     rules: MatchRules = MatchRules()
     tools: dict[str, ToolMode] = {}
+    models: ToolMode = ToolMode.RECORDED
     run_id: str | None = None
     """The recorded run it is made of."""
 
@@ -41,7 +42,7 @@ class AgentCall:
     def __init__(self, world: World) -> None:
         self._world = world
         tape = Tape((call for call in world.calls if isinstance(call, Call)), name=world.case_id)
-        self.replayer = Replayer(tape, world.rules, sources=world.tools)
+        self.replayer = Replayer(tape, world.rules, tools=world.tools, models=world.models)
         self._began = time.time()
 
     def run(self, agent: Callable[..., Any]) -> TraceRun:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.fixtures import read_fixtures
 from replaykit.model.events import Call
+from replaykit.model.matching import ToolMode
 from replaykit.runners.calling import World
 
 
@@ -18,5 +19,6 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
         calls=tuple(read_fixtures(case.directory) if calls is None else calls),  # type: ignore[arg-type]
         rules=case.scenario.match,
         tools=dict(case.scenario.tools),
+        models=ToolMode(case.scenario.models),
         run_id=case.source.run,
     )
