@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 HOME = ".replaykit"
+MAX_TIMEOUT_S = 86_400
+"""No candidate is waited for longer than a day."""
 
 
 def make_home(directory: Path) -> None:

@@ -83,6 +83,7 @@ class CorruptStore(StoreError):
     def __init__(self, message: str, *, where: str, hint: str | None = None) -> None:
         super().__init__(f"{where}: {message}", hint=hint)
         self.where = where
+        self.reason = message
 
 
 class FormatTooNew(ReplayKitError):

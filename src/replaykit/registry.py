@@ -63,7 +63,8 @@ class Registry(Generic[T]):
                 self._entries.setdefault(point.name, point.load())
             except Exception as error:
                 self._discovered = False
+                owner = point.dist.name if point.dist else "an unknown package"
                 raise UsageError(
-                    f"the {self.what} {point.name!r} of {point.dist} could not be loaded: {error!r}",
+                    f"the {self.what} {point.name!r} of {owner} could not be loaded: {error!r}",
                     hint="Uninstall or repair that package.",
                 ) from error

@@ -17,7 +17,9 @@ from replaykit.model.events import Call, ErrorInfo, ToolCall
 from replaykit.model.values import Raw, canonical, raw
 
 
-def frozen_call(seq: int, name: str, result: Any = None, *, error: ErrorInfo | None = None, **arguments: Any) -> ToolCall:
+def frozen_call(
+    seq: int, name: str, result: Any = None, *, error: ErrorInfo | None = None, **arguments: Any
+) -> ToolCall:
     """A recorded tool call, as a fixture keeps it."""
     answer: dict[str, Any] = {"result_json": raw(result)} if error is None else {"error": error}
     return ToolCall(seq=seq, name=name, arguments_json=Raw(canonical(arguments)), **answer)

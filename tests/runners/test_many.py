@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -44,7 +45,7 @@ class LastFirst:
 
     def __init__(self, ids: list[str]) -> None:
         self.done = {case_id: threading.Event() for case_id in ids}
-        self.next = dict(zip(ids, ids[1:], strict=False))
+        self.next = dict(pairwise(ids))
         self.ended: list[str] = []
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:

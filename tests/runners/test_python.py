@@ -106,10 +106,6 @@ def run(question):
     assert output_of(replayed(make_case(calls=[frozen(0, "lookup", error=error, user="u1")]))) == "caught 504"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="failures.py:85 `_construct` expects only TypeError; a group of exceptions refuses its arguments with ValueError",
-)
 def test_a_recorded_group_of_exceptions_is_not_raised_as_something_else(store: rk.Store) -> None:
     @rk.tool
     def fan_out() -> None:
@@ -118,11 +114,8 @@ def test_a_recorded_group_of_exceptions_is_not_raised_as_something_else(store: r
     with rk.record("agent", store=store) as run, pytest.raises(ExceptionGroup):
         fan_out()
 
-    with rk.replaying(rk.Tape.of(store.load(run.id))):
-        try:
-            fan_out()
-        except Exception as error:
-            assert "two of three failed" in str(error)
+    with rk.replaying(rk.Tape.of(store.load(run.id))), pytest.raises(Exception, match="two of three failed"):
+        fan_out()
 
 
 def test_modules_beside_the_agent_can_be_imported(billing: Path, agent: Agent) -> None:
@@ -170,7 +163,6 @@ def test_an_agent_that_leaves_without_a_word_gives_no_answer(
     assert words in result.reason
 
 
-@pytest.mark.xfail(strict=True, reason="python.py:46 takes any exit code 70 for an agent that could not be loaded")
 def test_an_agent_that_leaves_with_the_code_of_the_loader_has_a_reason_too(billing: Path, agent: Agent) -> None:
     agent("def run(question): os._exit(70)")
 
@@ -199,10 +191,6 @@ def test_an_exception_of_the_agent_is_how_its_run_ended(billing: Path, agent: Ag
     assert len(result.run.tool_calls) == 1
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="failures.py:28 `describe` keeps a lone surrogate in the message and the traceback, which JSON cannot hold",
-)
 def test_an_exception_with_text_that_is_no_unicode_is_an_exception_like_any_other(billing: Path, agent: Agent) -> None:
     agent(r"def run(question): raise ValueError('bad name \udcff')")
 
@@ -309,10 +297,6 @@ def test_an_agent_without_parameters_gets_nothing(billing: Path, agent: Agent) -
     assert output_of(replayed(billing)) == "alone"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="calling.py:90 hands the input over by position only; the TypeError that follows is judged as the agent's",
-)
 @pytest.mark.parametrize("signature", ["*, question", "**given"])
 def test_an_agent_that_takes_its_input_by_name_only_is_called_by_name(
     make_case: MakeCase, agent: Agent, signature: str
@@ -322,20 +306,9 @@ def test_an_agent_that_takes_its_input_by_name_only_is_called_by_name(
     assert output_of(replayed(make_case(input={"question": "why?"}))) == "called"
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(
-            kind,
-            marks=pytest.mark.xfail(
-                strict=True, reason="calling.py:93 does not iterate a generator: nothing runs, and that passes as fixed"
-            ),
-        )
-        for kind in ("def", "async def")
-    ],
-)
+@pytest.mark.parametrize("kind", ["def", "async def"])
 def test_an_agent_that_streams_is_run_to_its_end(billing: Path, agent: Agent, kind: str) -> None:
-    agent(LOOKUP + f"{kind} run(question):\n    yield lookup('u1')\n    raise RuntimeError('the failure is still here')")
+    agent(LOOKUP + f"{kind} run(question):\n    yield lookup('u1')\n    raise RuntimeError('it is still here')")
 
     result = replayed(billing)
 
@@ -366,6 +339,16 @@ def test_an_agent_that_cannot_be_loaded_is_an_error_with_its_reason(
     assert result.run is None
     assert words in result.reason
     assert repr(spec) in result.reason
+
+
+def test_a_module_that_calls_its_tools_while_it_is_imported_is_not_let(billing: Path, agent: Agent) -> None:
+    agent(LOOKUP + "ANSWER = lookup('u1')\ndef run(question): return ANSWER")
+
+    result = replayed(billing)
+
+    assert result.verdict is rk.Verdict.ERROR
+    assert "the tool `lookup` was called while agent was imported" in result.reason
+    assert not Path("touched").exists()
 
 
 @pytest.mark.parametrize("spec", ["agent", "agent:", ":run", "agent.py run", "a-b:run", "agent:run()", ""])
@@ -401,7 +384,11 @@ def run(question):
 def test_what_it_prints_does_not_disturb_its_output(
     billing: Path, agent: Agent, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    agent("def run(question):\n    print('{\"status\": \"error\"}')\n    print('oh', file=sys.stderr)\n    return 'fine'")
+    agent("""def run(question):
+        print('{"status": "error"}')
+        print('oh', file=sys.stderr)
+        return 'fine'
+""")
 
     result = replayed(billing, evidence="evidence")
 
@@ -411,7 +398,6 @@ def test_what_it_prints_does_not_disturb_its_output(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.xfail(strict=True, reason="child.py:58 flushes a stdout that the agent has closed, and fails after the answer")
 def test_an_agent_that_closes_stdout_still_gives_its_answer(billing: Path, agent: Agent) -> None:
     agent("def run(question):\n    sys.stdout.close()\n    return 'fine'")
 
@@ -498,10 +484,6 @@ def test_on_miss_fault_raises_what_the_case_says(make_case: MakeCase, agent: Age
     assert not Path("touched").exists()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="handler.py:115 says the fault is a builtin, so the tool's own class of that name is never found",
-)
 def test_on_miss_fault_raises_the_tools_own_exception(make_case: MakeCase, agent: Agent) -> None:
     case = make_case(match={"on_miss": "fault", "fault": {"type": "BillingTimeout", "message": "gateway"}})
     agent(
@@ -564,15 +546,23 @@ def test_ignored_paths_do_not_keep_a_call_from_its_answer(make_case: MakeCase, f
     assert output_of(result) == "x"
 
 
-def test_only_the_files_of_the_evidence_are_left(billing: Path, agent: Agent) -> None:
-    agent("def run(question): return 1")
+@pytest.mark.parametrize(
+    ("code", "output"),
+    [
+        pytest.param("def run(question): return 1", True, id="an answer"),
+        pytest.param("def run(question): os._exit(3)", False, id="an agent that leaves"),
+        pytest.param(
+            "raise ImportError('no key')",
+            False,
+            id="an agent that cannot be loaded",
+            marks=pytest.mark.xfail(strict=True, reason="python.py:47 leaves cannot-load.txt in the evidence"),
+        ),
+    ],
+)
+def test_only_the_files_of_the_evidence_are_left(billing: Path, agent: Agent, code: str, output: bool) -> None:
+    agent(code)
 
     result = replayed(billing, evidence="evidence")
 
-    assert sorted(file.name for file in Path(str(result.evidence)).iterdir()) == [
-        "result.json",
-        "runner-output.json",
-        "stderr.log",
-        "stdout.log",
-        "summary.md",
-    ]
+    names = {"result.json", "summary.md", "stdout.log", "stderr.log"} | ({"runner-output.json"} if output else set())
+    assert {file.name for file in Path(str(result.evidence)).iterdir()} == names

@@ -141,9 +141,9 @@ def test_a_file_that_is_no_database_is_a_named_error(tmp_path: Path, content: by
     [
         ("UPDATE packs SET data = substr(data, 1, 40) || x'00' || substr(data, 42)", "pack at event"),
         ("UPDATE packs SET data = x''", "pack at event"),
-        ("UPDATE packs SET count = count + 1", "events where"),
+        ("UPDATE packs SET count = count + 1", "checksum"),
         ("UPDATE packs SET key = key + 1", "checksum"),
-        ("UPDATE packs SET first_seq = first_seq + 1", "lowest sequence number"),
+        ("UPDATE packs SET first_seq = first_seq + 1", "checksum"),
         ("DELETE FROM packs WHERE rowid IN (SELECT rowid FROM packs LIMIT 1)", "missing"),
         ("UPDATE events SET data = substr(data, 1, 20) || x'7f' || substr(data, 22)", "event"),
         ("DELETE FROM events WHERE key % 4294967296 = 2", "missing"),

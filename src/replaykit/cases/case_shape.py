@@ -20,13 +20,13 @@ from replaykit.cases.shape import (
     Text,
 )
 from replaykit.checks.assertions import BadAssertion, parse_assertion
+from replaykit.config import MAX_TIMEOUT_S
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.matching import MatchMode, OnMiss, ToolMode
 from replaykit.model.values import Json
 
 CASE_FORMAT = 1
 """Version of the case file; readers accept every older one."""
-MAX_TIMEOUT_S = 86_400
 DEFAULT_TIMEOUT_S = 60
 
 

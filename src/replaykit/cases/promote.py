@@ -65,7 +65,7 @@ def promote(
 
 
 def _is_file(source: str) -> bool:
-    return os.path.exists(source) or os.sep in source or source.endswith((".json", ".jsonl"))
+    return os.path.exists(source) or os.sep in source or source.endswith(".json")
 
 
 def _recorded(run_id: str, store: StoreLike) -> TraceRun:

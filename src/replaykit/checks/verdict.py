@@ -23,7 +23,7 @@ def judge_run(
     candidate: str = "",
 ) -> ReplayResult:
     """Check both sides of a case against the run, and say what that adds up to."""
-    impossible = _cannot_tell(observed, desired, run)
+    impossible = _cannot_tell(observed, desired, run, deviations)
     if run is None or impossible:
         return failed_to_run(case_id, impossible, candidate, run=run, deviations=deviations)
     seen = tuple(assertion.check(run, Side.OBSERVED) for assertion in observed)
@@ -65,14 +65,20 @@ def failed_to_run(
     )
 
 
-def _cannot_tell(observed: Sequence[Assertion], desired: Sequence[Assertion], run: TraceRun | None) -> str:
+def _cannot_tell(
+    observed: Sequence[Assertion],
+    desired: Sequence[Assertion],
+    run: TraceRun | None,
+    deviations: Sequence[Deviation],
+) -> str:
     if not observed and not desired:
         return "the case has no assertions: fill `observed` or `desired`"
     if run is None:
         return "the candidate left no run"
     if run.status is RunStatus.RUNNING:
         return f"the run {run.id!r} has not ended"
-    return ""
+    # An answer that the recording cannot give is our failure, not the agent's.
+    return next((deviation.text for deviation in deviations if deviation.kind == "unanswerable"), "")
 
 
 def _decide(

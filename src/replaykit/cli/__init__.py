@@ -55,7 +55,7 @@ class Verbs(click.Group):
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, envvar="REPLAYKIT_DEBUG", help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error; REPLAYKIT_DEBUG=1 does as well.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
     """Turn failed agent runs into replayable regression cases.
@@ -78,7 +78,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line; gives its exit code."""
-    debug = "--debug" in arguments or bool(os.environ.get("REPLAYKIT_DEBUG"))
+    debug = "--debug" in arguments or os.environ.get("REPLAYKIT_DEBUG", "").lower() in ("1", "true", "yes", "on")
     try:
         code = cli.main(args=arguments, prog_name="replaykit", standalone_mode=False)
     except click.exceptions.Exit as exit_:
@@ -87,20 +87,31 @@ def run(arguments: list[str]) -> int:
         error.show()
         return ExitCode.USAGE
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
+        _say("interrupted")
         return ExitCode.INTERRUPTED
     except ReplayKitError as error:
-        if debug:
-            raise
-        click.echo(f"{click.style('error', fg='red', bold=True)}: {error}", err=True)
+        _trace(debug)
+        _say(f"{click.style('error', fg='red', bold=True)}: {error}")
         return error.exit_code
-    except BrokenPipeError:
-        sys.stdout = None  # whoever read us has gone; nothing is left to flush
-        return ExitCode.PASSED
-    except Exception as error:
-        if debug:
-            raise
-        click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
-        click.echo("This is a bug in ReplayKit. See where: replaykit --debug …", err=True)
+    except SystemExit as exit_:
+        # click leaves like this when whoever read our output has gone; that is no failure of an agent
+        gone = "PacifyFlushWrapper" in type(sys.stdout).__name__
+        return ExitCode.PASSED if gone else int(exit_.code or 0)
+    except Exception as error:  # noqa: BLE001 (the outermost edge)
+        _trace(debug)
+        _say(f"internal error: {type(error).__name__}: {error}")
+        if not debug:
+            _say("This is a bug in ReplayKit. See where: replaykit --debug …")
         return ExitCode.CANNOT
     return int(code or 0)
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True, color=False if os.environ.get("NO_COLOR") else None)
+
+
+def _trace(debug: bool) -> None:
+    if debug:
+        import traceback
+
+        _say(traceback.format_exc())

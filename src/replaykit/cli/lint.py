@@ -16,7 +16,8 @@ from replaykit.cli import options
 def command(cases: tuple[Path, ...], strict: bool, as_json: bool) -> None:
     """Check cases: schema, references, fixtures, contradictions.
 
-    Every problem is shown with its file, its line and what to do. Exit 1 when there is an error.
+    Every problem is shown with its file, its line and what to do. Exit 1 when there is an
+    error, 3 when a newer version wrote a case.
 
     \b
     replaykit lint cases/search-loop/case.yaml
@@ -31,4 +32,6 @@ def command(cases: tuple[Path, ...], strict: bool, as_json: bool) -> None:
     problems = lint_cases(files)
     click.echo(problems_json(problems) if as_json else problems_text(problems, len(files)))
     failed = any(strict or problem.severity is Severity.ERROR for problem in problems)
-    click.get_current_context().exit(ExitCode.FAILED if failed else ExitCode.PASSED)
+    newer = any(problem.code == "format-too-new" for problem in problems)
+    code = ExitCode.CANNOT if newer else ExitCode.FAILED if failed else ExitCode.PASSED
+    click.get_current_context().exit(code)

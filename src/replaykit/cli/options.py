@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from replaykit.config import MAX_TIMEOUT_S
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 store = click.option(
     "--store",
@@ -18,6 +20,22 @@ store = click.option(
     default=None,
     help="The store.  [default: $REPLAYKIT_STORE, or .replaykit/store.db]",
 )
+
+
+class Seconds(click.FloatRange):
+    """A time limit: more than nothing, at most a day."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, max=MAX_TIMEOUT_S, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if seconds != seconds:  # NaN is neither too small nor too large
+            self.fail(f"{value} is not a number of seconds.", param, ctx)
+        return seconds
+
+
+timeout = click.option("--timeout", "timeout_s", type=Seconds(), help="Seconds per run, instead of the case's own.")
 
 
 def candidate(command: Callable[..., Any]) -> Callable[..., Any]:

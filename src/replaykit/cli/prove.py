@@ -13,7 +13,7 @@ from replaykit.cli import options
 @click.argument("case", type=click.Path(path_type=Path), metavar="CASE")
 @click.option("--bad", metavar="CMD", required=True, help="The runner command that still has the failure.")
 @click.option("--good", metavar="CMD", required=True, help="The runner command with the fix.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), help="Seconds per run.")
+@options.timeout
 @options.as_json
 def command(case: Path, bad: str, good: str, timeout_s: float | None, as_json: bool) -> None:
     """Prove that a case can tell a broken agent from a fixed one.

@@ -20,7 +20,7 @@ from replaykit.cli import options
     help="The verdict that passes; `reproduced` proves that a case is red.",
 )
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each case N times.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), help="Seconds per run.")
+@options.timeout
 @click.option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Run N at once.")
 @click.option(
     "--evidence",

@@ -27,8 +27,9 @@ def command(
     from replaykit.report.runs import runs_text
     from replaykit.store.opening import opened
 
-    if status is not None and status not in list(RunStatus):
-        raise UsageError(f"no such status {status!r}; {nearest(status, list(RunStatus))}")
+    known = [known.value for known in RunStatus]
+    if status is not None and status not in known:
+        raise UsageError(f"no such status {status!r}; {nearest(status, known)}")
     with opened(store_path, read_only=True) as store:
         found = store.headers(limit=None if everything else limit, status=status, name=name)
     if as_json:

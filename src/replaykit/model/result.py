@@ -38,7 +38,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The event it points at."""
 
 
-class SemanticCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SemanticCheck(Struct, frozen=True, kw_only=True):
     """A sentence that needs judgement; `needs_human` until somebody or something judged it."""
 
     text: str
@@ -49,15 +49,17 @@ class Deviation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One place where the candidate did not follow the tape."""
 
     kind: str
-    """missing, moved, arguments, unused, repeated, live, fault or blocked"""
+    """missing, unanswerable, blocked, moved, arguments, repeated, live, fault or unused"""
     text: str
     index: int | None = None
     name: str | None = None
 
 
-class ReplayResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ReplayResult(Struct, frozen=True, kw_only=True):
     """The outcome of running a candidate against a case."""
 
+    replaykit: int = 1
+    """Version of this form."""
     case_id: str
     verdict: Verdict
     candidate: str = ""

@@ -35,7 +35,7 @@ Json: TypeAlias = Any
 Raw = msgspec.Raw
 """JSON text that is already encoded."""
 
-MAX_DEPTH = 200  # orjson stops at 254; the tagged forms add levels
+MAX_DEPTH = 240  # orjson stops at 254
 
 _ATOMS = frozenset({str, int, bool, type(None)})
 _NAMES = frozenset({str})
@@ -60,6 +60,11 @@ class Opaque:
 
     def __hash__(self) -> int:
         return hash(self.type_name)
+
+
+def sayable(text: str) -> str:
+    """The text with lone surrogates spelled out, which no file could hold."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def encode(value: Json) -> bytes:
@@ -124,7 +129,10 @@ def freeze(value: Json, depth: int = 0) -> Json:
     writer = _WRITERS.get(type(value))
     if writer is not None:
         return writer(value, depth)
-    return _freeze_instance(value, depth)
+    try:
+        return _freeze_instance(value, depth)
+    except Exception:  # noqa: BLE001 (properties and iteration of other people's classes)
+        return {"$opaque": f"{type(value).__module__}.{type(value).__qualname__}"}
 
 
 def thaw(value: Json) -> Json:
@@ -168,12 +176,12 @@ def _freeze_dict(value: dict[Json, Json], depth: int) -> Json:
     named = all(type(key) is str and type(_freeze_str(key, 0)) is str for key in value)
     if named and not (len(value) == 1 and next(iter(value)).startswith("$")):
         return {key: freeze(item, depth + 1) for key, item in value.items()}
-    return {"$dict": [[freeze(k, depth + 1), freeze(v, depth + 1)] for k, v in value.items()]}
+    return {"$dict": [[freeze(k, depth + 3), freeze(v, depth + 3)] for k, v in value.items()]}
 
 
 def _freeze_set(tag: str) -> Callable[[Any, int], Json]:
     def write(value: set[Json], depth: int) -> Json:
-        items = [freeze(item, depth + 1) for item in value]
+        items = [freeze(item, depth + 2) for item in value]
         return {tag: sorted(items, key=lambda item: orjson.dumps(item, option=orjson.OPT_SORT_KEYS))}
 
     return write
@@ -183,10 +191,10 @@ def _freeze_instance(value: Json, depth: int) -> Json:
     """Values recognised by what they are, not by their exact class."""
     name = type(value).__name__
     if isinstance(value, Enum):
-        return {"$obj": [name, freeze(value.value, depth + 1)]}
-    fields = object_fields(value)
+        return {"$obj": [name, freeze(value.value, depth + 2)]}
+    fields = _object_fields(value)
     if fields is not None:
-        return {"$obj": [name, {key: freeze(item, depth + 1) for key, item in fields.items()}]}
+        return {"$obj": [name, {key: freeze(item, depth + 3) for key, item in fields.items()}]}
     if isinstance(value, pathlib.PurePath):
         return {"$path": str(value)}
     for base, plain in _PLAIN_BASES.items():
@@ -195,22 +203,28 @@ def _freeze_instance(value: Json, depth: int) -> Json:
     return {"$opaque": f"{type(value).__module__}.{type(value).__qualname__}"}
 
 
-def object_fields(value: Json) -> dict[str, Json] | None:
-    """Field names and values of a record-like object, or None when it is not one."""
-    kind = type(value)
+def record_fields(kind: Any) -> list[str] | None:
+    """The field names of a record-like class (dataclass, struct, model, attrs, named tuple), or None."""
     if hasattr(kind, "__dataclass_fields__"):
-        names = [n for n, f in kind.__dataclass_fields__.items() if f._field_type.name == "_FIELD"]
-    elif hasattr(kind, "__struct_fields__"):
-        names = list(kind.__struct_fields__)
-    elif hasattr(kind, "model_fields") and hasattr(kind, "model_construct"):  # pydantic, if it is there
-        names = [*kind.model_fields, *(value.model_extra or ())]
-    elif hasattr(kind, "__attrs_attrs__"):
-        names = [a.name for a in kind.__attrs_attrs__]
-    elif isinstance(value, tuple) and hasattr(kind, "_fields"):
-        names = list(kind._fields)
-    else:
+        return [name for name, field in kind.__dataclass_fields__.items() if field._field_type.name == "_FIELD"]
+    if hasattr(kind, "__struct_fields__"):
+        return list(kind.__struct_fields__)
+    if hasattr(kind, "model_fields") and hasattr(kind, "model_construct"):  # pydantic, if it is there
+        return list(kind.model_fields)
+    if hasattr(kind, "__attrs_attrs__"):
+        return [attribute.name for attribute in kind.__attrs_attrs__]
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return list(kind._fields)
+    return None
+
+
+def _object_fields(value: Json) -> dict[str, Json] | None:
+    """Field names and values of a record-like object, or None when it is not one."""
+    names = record_fields(type(value))
+    if names is None:
         return None
-    return {name: getattr(value, name) for name in names if hasattr(value, name)}
+    extra = getattr(value, "model_extra", None) if hasattr(value, "model_fields_set") else None
+    return {name: getattr(value, name) for name in [*names, *(extra or ())] if hasattr(value, name)}
 
 
 def _b64(data: bytes) -> str:
@@ -222,7 +236,7 @@ def _unb64(text: str) -> bytes:
 
 
 def _items(freezer: str) -> Callable[[Any, int], Json]:
-    return lambda value, depth: {freezer: [freeze(item, depth + 1) for item in value]}
+    return lambda value, depth: {freezer: [freeze(item, depth + 2) for item in value]}
 
 
 # Subclasses of these are written as what they are a kind of.
@@ -260,7 +274,7 @@ _WRITERS: dict[type, Callable[[Any, int], Json]] = {
     dt.timedelta: lambda v, _: {"$timedelta": [v.days, v.seconds, v.microseconds]},
     decimal.Decimal: lambda v, _: {"$decimal": str(v)},
     uuid.UUID: lambda v, _: {"$uuid": str(v)},
-    Raw: lambda v, _: orjson.loads(bytes(v)),
+    Raw: lambda v, _: orjson.loads(bytes(v)) if v else None,
     Opaque: lambda v, _: {"$opaque": v.type_name},
 }
 

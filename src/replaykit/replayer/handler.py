@@ -6,16 +6,16 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from replaykit.errors import Divergence
+from replaykit.errors import ReplayKitError
 from replaykit.model.events import AnyEvent, ErrorInfo, LlmCall
 from replaykit.model.matching import MatchRules, OnMiss, ToolMode
 from replaykit.model.result import Deviation
 from replaykit.model.values import raw
-from replaykit.replayer.miss import blocked, explain
+from replaykit.replayer.miss import blocked, explain, unanswerable
 from replaykit.replayer.tape import Matcher, Tape
+from replaykit.seam.failures import describe
 from replaykit.seam.logged import event_of
 from replaykit.seam.scope import Answer, Outcome, PendingCall, Session
-
 
 MODEL = str(LlmCall.__struct_config__.tag)
 
@@ -47,16 +47,18 @@ class Replayer:
         """The recorded outcome; None where the rules let the call happen; Divergence where they stop it."""
         with self._lock:
             index, self._count = self._count, self._count + 1
-            mode = self._models if call.kind == MODEL else self._tools.get(call.name, self._default)
+            mode = self._mode(call.kind, call.name)
             if mode is ToolMode.LIVE:
                 self._note("live", call, index, f"`{call.name}` was done live, as the case says")
                 return None
             if mode is ToolMode.BLOCKED:
-                raise self._stop("blocked", blocked(self.tape, call, index), call)
+                raise self._stop("blocked", blocked(self.tape, call, index), call, index)
             found = self.matcher.take(call)
             if found is None:
                 return self._miss(call, index)
             position, how = found
+            if position in self.matcher.unanswerable:
+                raise self._stop("unanswerable", unanswerable(call, self.matcher.unanswerable[position]), call, index)
             if how != "exact":
                 self._note(how, call, index, self._in_words(how, call, position))
             recorded = self.matcher.calls[position]
@@ -79,13 +81,13 @@ class Replayer:
 
     def all_deviations(self) -> list[Deviation]:
         """What happened off the tape, and what of the tape did not happen."""
-        unused = [
-            Deviation(
-                kind="unused", name=self.matcher.calls[i].name, text=f"`{self.matcher.calls[i].name}` was not called"
-            )
-            for i in self.matcher.unused()
-        ]
+        calls = [self.matcher.calls[index] for index in self.matcher.unused()]
+        names = [call.name for call in calls if self._mode(call.kind, call.name) is ToolMode.RECORDED]
+        unused = [Deviation(kind="unused", name=name, text=f"`{name}` was not called") for name in names]
         return [*self.deviations, *unused]
+
+    def _mode(self, kind: str, name: str) -> ToolMode:
+        return self._models if kind == MODEL else self._tools.get(name, self._default)
 
     def _miss(self, call: PendingCall, index: int) -> Answer | None:
         policy = self.rules.on_miss
@@ -101,7 +103,7 @@ class Replayer:
             fault = self.rules.fault
             self._note("fault", call, index, f"`{call.name}` is not on the tape and was answered with {fault.type}")
             return self._log(call, Outcome(error=_error_of(fault.type, fault.message)), 0.0)
-        raise self._stop("missing", explain(self.tape, self.matcher, call, index), call)
+        raise self._stop("missing", explain(self.tape, self.matcher, call, index), call, index)
 
     def _log(self, call: PendingCall, answer: Answer, duration_s: float) -> Answer:
         self._made.append((call, answer, duration_s))
@@ -110,10 +112,9 @@ class Replayer:
     def _note(self, kind: str, call: PendingCall, index: int, text: str) -> None:
         self.deviations.append(Deviation(kind=kind, text=text, index=index, name=call.name))
 
-    def _stop(self, kind: str, error: Divergence, call: PendingCall) -> Divergence:
-        self.deviations.append(Deviation(kind=kind, text=error.message, index=error.index, name=call.name))
-        info = ErrorInfo(type="Divergence", module=Divergence.__module__, message=error.message)
-        self._log(call, Outcome(error=info), 0.0)
+    def _stop(self, kind: str, error: ReplayKitError, call: PendingCall, index: int) -> ReplayKitError:
+        self._note(kind, call, index, error.message)
+        self._log(call, Outcome(error=describe(error)), 0.0)
         return error
 
     def _in_words(self, how: str, call: PendingCall, position: int) -> str:
@@ -124,7 +125,8 @@ class Replayer:
 
 
 def _error_of(name: str, message: str) -> ErrorInfo:
-    return ErrorInfo(type=name, module="builtins", message=message, args_json=raw((message,)) if message else raw(()))
+    """The error a case names: a builtin, or a class the tool's own module can name."""
+    return ErrorInfo(type=name, message=message, args_json=raw((message,) if message else ()))
 
 
 @contextmanager

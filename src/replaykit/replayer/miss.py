@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from replaykit.errors import Divergence
+from replaykit.errors import Divergence, Unreplayable
 from replaykit.model.diff import Difference, call_text, differences
 from replaykit.model.events import Call
 from replaykit.model.matching import MatchMode
@@ -26,7 +26,7 @@ def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Dive
         lines.append(f"  recorded  {call_text(recorded.name, recorded.arguments)}")
         lines.append(f"  now       {call_text(call.name, now)}")
         lines += [f"  {change}" for change in changes[:5]]
-        if not changes:
+        if not changes and recorded.name == call.name:
             lines.append("  the same call was recorded, but every recording of it has been served")
     else:
         lines.append(f"  now       {call_text(call.name, now)}")
@@ -45,6 +45,14 @@ def blocked(tape: Tape, call: PendingCall, index: int) -> Divergence:
         f"  now       {call_text(call.name, orjson.loads(call.arguments))}",
         index=index,
         hint="Allow it in the case: `scenario.tools`.",
+    )
+
+
+def unanswerable(call: PendingCall, why: str) -> Unreplayable:
+    """The error for a call that is on the tape without an answer that could be given."""
+    return Unreplayable(
+        f"`{call.name}` cannot be answered from the recording: {why}",
+        hint="Return plain data, a dataclass or a pydantic model from the tool, and record it again.",
     )
 
 

@@ -13,8 +13,6 @@ from replaykit.model.matching import MatchMode
 from replaykit.model.run import TraceRun
 from replaykit.seam.scope import PendingCall
 
-Key = tuple[str, ...] | tuple[str, str, bytes] | tuple[str, str, str, bytes]
-
 
 class Tape:
     """The recorded calls of a run, in the order they were made."""
@@ -43,6 +41,8 @@ class Matcher:
         tools = {call.seq for call in self.calls if isinstance(call, ToolCall)}
         self.inner = bytearray(call.parent in tools for call in self.calls)
         """Which calls were made inside a recorded tool: they do not happen when that tool is served."""
+        self.unanswerable = {i: why for i, call in enumerate(self.calls) if (why := _unanswerable(call))}
+        """Calls on the tape whose outcome cannot be given again, and why."""
         self._cursor = 0
         self._by_path: dict[tuple[str, str, str, bytes], deque[int]] = {}
         self._by_arguments: dict[tuple[str, str, bytes], deque[int]] = {}
@@ -136,3 +136,12 @@ class Matcher:
     def _use(self, index: int, how: str) -> tuple[int, str]:
         self.used[index] = 1
         return index, how
+
+
+def _unanswerable(call: Call) -> str:
+    """Why a recorded call has no answer to give; nothing when it has one, or was interrupted and may be again."""
+    if not call.answered and call.complete:
+        return "no outcome of it was recorded"
+    if bytes(call.result_json).startswith(b'{"$opaque":'):
+        return f"it returned a {call.result.type_name}, which cannot be kept as data"
+    return ""

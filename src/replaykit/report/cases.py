@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+import orjson
 from click import style
 
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.lint import Problem, Severity
 from replaykit.checks.assertions import Assertion
-from replaykit.model.diff import brief
+from replaykit.model.values import Json
+from replaykit.report.panel import counted, short
 
 
 def case_text(case: ReplayCase) -> str:
@@ -29,6 +31,7 @@ def case_json(case: ReplayCase) -> str:
     """A new case for programs."""
     return _json(
         {
+            "replaykit": 1,
             "id": case.id,
             "directory": str(case.directory),
             "files": sorted(_files(case)),
@@ -49,9 +52,9 @@ def problems_text(problems: Sequence[Problem], count: int) -> str:
         if problem.hint:
             lines.append(f"    {problem.hint}")
     errors = sum(problem.severity is Severity.ERROR for problem in problems)
-    cases = "1 case" if count == 1 else f"{count} cases"
-    found = f"{errors} errors, {len(problems) - errors} warnings" if problems else style("ok", fg="green")
-    return "\n".join([*lines, f"{cases}: {found}"])
+    warnings = len(problems) - errors
+    found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}" if problems else style("ok", fg="green")
+    return "\n".join([*lines, f"{counted(count, 'case')}: {found}"])
 
 
 def problems_json(problems: Sequence[Problem]) -> str:
@@ -64,7 +67,12 @@ def _files(case: ReplayCase) -> list[str]:
 
 
 def _assertions(assertions: Sequence[Assertion], otherwise: str) -> list[str]:
-    return [f"  - {a.kind}: {brief(a.value)}" for a in assertions] or [f"  ({otherwise})"]
+    return [f"  - {a.kind}: {_flow(a.value)}" for a in assertions] or [f"  ({otherwise})"]
+
+
+def _flow(value: Json) -> str:
+    """A value as one would write it into the case."""
+    return value if isinstance(value, str) else short(orjson.dumps(value).decode(), 100)
 
 
 def _json(value: object) -> str:

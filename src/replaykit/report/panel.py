@@ -44,3 +44,8 @@ def short(text: str, width: int) -> str:
     """A text on one line, cut to a width."""
     line = " ".join(text.split())
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def counted(number: int, word: str) -> str:
+    """A number with its word: `1 case`, `2 cases`."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

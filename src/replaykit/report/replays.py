@@ -8,7 +8,7 @@ import msgspec
 from click import style
 
 from replaykit.model.result import Finding, ReplayResult, Verdict
-from replaykit.report.panel import panel, short
+from replaykit.report.panel import counted, panel, short
 
 _TITLES = {
     Verdict.REPRODUCED: ("FAILURE REPRODUCED", "red"),
@@ -42,7 +42,7 @@ def results_text(results: Sequence[ReplayResult]) -> str:
         lines.append(f"{style(f'{word:<10}', fg=colour)} {result.case_id:<{wide}}  {short(why, 70)}")
     counts = [(verdict, sum(r.verdict is verdict for r in results)) for verdict in Verdict]
     total = ", ".join(f"{count} {verdict.value}" for verdict, count in counts if count)
-    return "\n".join([*lines, "", f"{len(results)} replays: {total}"])
+    return "\n".join([*lines, "", f"{counted(len(results), 'replay')}: {total}"])
 
 
 def results_json(results: Sequence[ReplayResult], *, passed: bool) -> str:

@@ -77,11 +77,11 @@ def event_text(event: AnyEvent, started_at: float) -> str:
             facts.append(("result", event.result))
         if event.items_json is not None:
             facts.append(("items", event.items))
-        facts += [("error", event.error), ("time", f"{event.duration_s:.6f} s")]
+        facts += [("error", str(event.error) if event.error else None), ("time", f"{event.duration_s:.6f} s")]
     elif isinstance(event, Message | Decision | Note):
         facts.append(("content", event.content))
     elif isinstance(event, ErrorEvent):
-        facts.append(("error", event.error))
+        facts.append(("error", str(event.error)))
     lines += [
         f"  {name:<10} {value!r}" if not isinstance(value, str) else f"  {name:<10} {value}"
         for name, value in facts
@@ -134,4 +134,4 @@ def _seconds(duration: float | None) -> str:
 
 def events_json(events: Sequence[AnyEvent]) -> str:
     """Events for programs."""
-    return msgspec.json.format(msgspec.json.encode(events), indent=2).decode()
+    return msgspec.json.format(msgspec.json.encode({"replaykit": 1, "events": events}), indent=2).decode()

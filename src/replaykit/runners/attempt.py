@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+@runtime_checkable
 class Candidate(Protocol):
     """The agent under test."""
 
@@ -31,3 +32,11 @@ class Candidate(Protocol):
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Run it once; logs and outputs go into the workspace. Does not raise for what the candidate does."""
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A candidate that runs something which can be ended from another thread."""
+
+    def stop(self) -> None:
+        """End whatever is running."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -15,7 +16,7 @@ import msgspec
 from replaykit.errors import UsageError
 from replaykit.model.events import AnyEvent
 from replaykit.runners.calling import AgentCall, World
-from replaykit.runners.output import CANNOT_LOAD, WORLD_NAME, write_log_output
+from replaykit.runners.output import CANNOT_LOAD, REASON_NAME, WORLD_NAME, write_log_output
 from replaykit.seam.scope import Answer, Outcome, PendingCall, Session
 
 
@@ -77,7 +78,8 @@ def _out_of_time(call: AgentCall, output: Path, timeout_s: float) -> None:
 
 def _leave(code: int, message: str = "") -> Any:
     if message:
-        print(message, file=sys.stderr)
-    sys.stdout.flush()
-    sys.stderr.flush()
+        Path(os.environ["REPLAYKIT_OUTPUT_PATH"]).with_name(REASON_NAME).write_text(message, encoding="utf-8")
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(ValueError, OSError, AttributeError):  # the agent may have closed it
+            stream.flush()
     os._exit(code)

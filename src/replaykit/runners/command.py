@@ -12,9 +12,10 @@ from replaykit.cases.case import ReplayCase
 from replaykit.errors import UsageError
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import Origin, RunStatus, TraceRun
+from replaykit.model.values import sayable
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.output import read_output
-from replaykit.runners.process import Ended, last_lines, run_process
+from replaykit.runners.process import Ended, Processes, last_lines
 
 OUTPUT_NAME = "runner-output.json"
 
@@ -29,13 +30,18 @@ class CommandCandidate:
             raise UsageError(f"the command {command!r} cannot be read: {error}") from None
         if not self._command:
             raise UsageError("the command is empty")
-        self.label = command
+        self.label = sayable(command)
+        self._processes = Processes()
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Run the program once."""
         env = {**os.environ, **runner_environment(case, workspace)}
-        ended = run_process(_resolved(self._command), env=env, workspace=workspace, timeout_s=timeout_s)
+        ended = self._processes.run(_resolved(self._command), env=env, workspace=workspace, timeout_s=timeout_s)
         return attempt_of(ended, workspace, timeout_s)
+
+    def stop(self) -> None:
+        """End the program wherever it runs."""
+        self._processes.stop()
 
 
 def runner_environment(case: ReplayCase, workspace: Path) -> dict[str, str]:

@@ -20,18 +20,20 @@ from replaykit.model.result import Finding, ReplayResult
 def new_workspace(root: Path, case_id: str) -> Path:
     """A new directory for one replay, named by time and case."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in case_id)[:80]
-    for number in itertools.count(1):
-        directory = root / (f"{stamp}-{safe}" if number == 1 else f"{stamp}-{safe}-{number}")
-        try:
-            make_home(root)
-            directory.mkdir()
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise StoreError(f"{directory} cannot be made: {error.strerror}") from None
-        else:
-            return directory
+    safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in case_id)
+    name = f"{stamp}-{safe.encode()[:80].decode(errors='ignore')}"  # file systems count bytes
+    try:
+        make_home(root)
+        for number in itertools.count(2):
+            directory = root / name
+            try:
+                directory.mkdir()
+            except FileExistsError:
+                name = f"{name.removesuffix(f'~{number - 1}')}~{number}"
+            else:
+                return directory
+    except OSError as error:
+        raise StoreError(f"{root} cannot be made: {error.strerror}") from None
     raise AssertionError("unreachable: the loop ends by returning")
 
 

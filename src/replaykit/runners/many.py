@@ -8,7 +8,7 @@ from pathlib import Path
 from replaykit.cases.case import ReplayCase
 from replaykit.errors import ExitCode
 from replaykit.model.result import ReplayResult, Verdict
-from replaykit.runners.attempt import Candidate
+from replaykit.runners.attempt import Candidate, Stoppable
 from replaykit.runners.replay import replay
 
 
@@ -33,7 +33,14 @@ def replay_many(
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (slow to import)
 
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        return list(pool.map(one, cases))
+        waiting = [pool.submit(one, case) for case in cases]
+        try:
+            return [future.result() for future in waiting]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(candidate, Stoppable):
+                candidate.stop()
+            raise
 
 
 def exit_code(results: Sequence[ReplayResult], expected: Verdict = Verdict.FIXED) -> ExitCode:

@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, ToolCall
+from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorInfo, Message, Note, ToolCall
 from replaykit.model.result import Deviation
 from replaykit.model.run import RUN_FORMAT, Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, Json, canonical, decode, encode
@@ -20,8 +21,10 @@ from replaykit.runners.attempt import Attempt
 MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 WORLD_NAME = "world.json"
 """What a Python candidate's process is handed, beside its output."""
+REASON_NAME = "cannot-load.txt"
+"""Where such a process says why its agent could not be loaded."""
 CANNOT_LOAD = 70
-"""Exit code of a Python candidate's process whose agent cannot be imported."""
+"""Its exit code then."""
 CONTRACT = "docs/formats.md#runner-output"
 
 
@@ -40,6 +43,12 @@ class _Output(Struct):
     final_output: Json | UnsetType = UNSET
     tool_calls: list[_ToolCall] = []
     errors: list[str | dict[str, Json]] = []
+
+
+class _Known(Struct):
+    """What tells a run log from the contract's own form."""
+
+    replaykit: int | None = None
 
 
 class _LogOutput(Struct, omit_defaults=True):
@@ -61,9 +70,13 @@ def write_log_output(path: Path, run: TraceRun, deviations: list[Deviation]) -> 
 def read_output(path: Path) -> Attempt:
     """The run a runner wrote down; what is wrong with the file becomes the reason."""
     try:
-        size = path.stat().st_size
-        if size > MAX_OUTPUT_BYTES:
-            return Attempt(reason=f"the runner output has {size:,} bytes; at most {MAX_OUTPUT_BYTES:,} are read")
+        info = path.stat()
+        if not stat.S_ISREG(info.st_mode):
+            return Attempt(reason="the runner output cannot be read: it is not a file")
+        if info.st_size > MAX_OUTPUT_BYTES:
+            return Attempt(
+                reason=f"the runner output has {info.st_size:,} bytes; at most {MAX_OUTPUT_BYTES:,} are read"
+            )
         text = path.read_bytes()
     except FileNotFoundError:
         return Attempt(reason=f"the runner wrote no output; it must write JSON to $REPLAYKIT_OUTPUT_PATH ({CONTRACT})")
@@ -75,16 +88,34 @@ def read_output(path: Path) -> Attempt:
 def parse_output(text: bytes) -> Attempt:
     """The run that the text of a runner output describes."""
     try:
-        if text.lstrip()[:12].startswith(b'{"replaykit"'):
-            log = msgspec.json.decode(text, type=_LogOutput)
-            return Attempt(run=log.run, deviations=log.deviations)
-        return Attempt(run=_run_of(msgspec.json.decode(text, type=_Output)))
+        if msgspec.json.decode(text, type=_Known).replaykit is not None:
+            return _log_of(msgspec.json.decode(text, type=_LogOutput))
+        run = _run_of(msgspec.json.decode(text, type=_Output))
+        _look_at(run)
+        return Attempt(run=run)
     except msgspec.ValidationError as error:
         return Attempt(reason=f"the runner output has the wrong shape: {error} ({CONTRACT})")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return Attempt(reason=f"the runner output is not JSON: {error}")
     except ValueError as error:
         return Attempt(reason=f"the runner output has the wrong shape: {error} ({CONTRACT})")
+
+
+def _log_of(log: _LogOutput) -> Attempt:
+    if not 1 <= log.replaykit <= RUN_FORMAT:
+        return Attempt(reason=f"the runner output is a run log of version {log.replaykit}; this reads {RUN_FORMAT}")
+    _look_at(log.run)
+    return Attempt(run=log.run, deviations=log.deviations)
+
+
+def _look_at(run: TraceRun) -> None:
+    """Read every value once: what cannot be read is the runner's mistake, and said here, not by a later check."""
+    _ = run.input, run.output, run.metadata
+    for event in run.events:
+        if isinstance(event, Call):
+            _ = event.arguments, event.result, event.items
+        elif isinstance(event, Message | Decision | Note):
+            _ = event.content
 
 
 def _run_of(output: _Output) -> TraceRun:

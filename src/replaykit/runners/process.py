@@ -22,28 +22,42 @@ class Ended(Struct, frozen=True, kw_only=True):
     duration_s: float = 0.0
 
 
-def run_process(command: Sequence[str], *, env: Mapping[str, str], workspace: Path, timeout_s: float) -> Ended:
-    """Run the command; at the time limit its whole process group is killed."""
-    began = time.monotonic()
-    with (workspace / "stdout.log").open("wb") as out, (workspace / "stderr.log").open("wb") as err:
-        try:
-            process = subprocess.Popen(
-                command,
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=os.name == "posix",
-            )
-        except OSError as error:
-            return Ended(failed_to_start=f"{command[0]!r} cannot be started: {error.strerror or error}")
-        try:
-            code = process.wait(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            return Ended(timed_out=True, duration_s=time.monotonic() - began)
-        finally:
+class Processes:
+    """The programs one candidate has running; many may run at once, and all can be ended."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+
+    def run(self, command: Sequence[str], *, env: Mapping[str, str], workspace: Path, timeout_s: float) -> Ended:
+        """Run the command; at the time limit its whole process group is killed."""
+        began = time.monotonic()
+        with (workspace / "stdout.log").open("wb") as out, (workspace / "stderr.log").open("wb") as err:
+            try:
+                process = subprocess.Popen(
+                    command,
+                    env=dict(env),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=os.name == "posix",
+                )
+            except (OSError, ValueError) as error:  # ValueError: a NUL byte in the command
+                why = getattr(error, "strerror", None) or error
+                return Ended(failed_to_start=f"{command[0]!r} cannot be started: {why}")
+            self._running.add(process)
+            try:
+                code = process.wait(timeout=timeout_s)
+            except subprocess.TimeoutExpired:
+                return Ended(timed_out=True, duration_s=time.monotonic() - began)
+            finally:
+                self._running.discard(process)
+                _kill_group(process)
+        return Ended(exit_code=code, duration_s=time.monotonic() - began)
+
+    def stop(self) -> None:
+        """End whatever is running."""
+        for process in list(self._running):
             _kill_group(process)
-    return Ended(exit_code=code, duration_s=time.monotonic() - began)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -13,8 +13,8 @@ from replaykit.cases.case import ReplayCase
 from replaykit.errors import UsageError
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.command import attempt_of, runner_environment
-from replaykit.runners.output import CANNOT_LOAD, WORLD_NAME
-from replaykit.runners.process import last_lines, run_process
+from replaykit.runners.output import CANNOT_LOAD, REASON_NAME, WORLD_NAME
+from replaykit.runners.process import Processes
 from replaykit.runners.worlds import world_of
 
 _GRACE_S = 5.0  # the child stops by itself at the time limit; this is for one that cannot
@@ -30,6 +30,7 @@ class PythonCandidate:
                 f"{spec!r} does not name an agent", hint="Write module:function, such as my_agent.main:answer"
             )
         self.label = spec
+        self._processes = Processes()
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Import and call the function in a new interpreter."""
@@ -41,8 +42,15 @@ class PythonCandidate:
             "REPLAYKIT_TIMEOUT_S": str(timeout_s),
         }
         command = [sys.executable, "-c", "from replaykit.runners.child import main; main()"]
-        ended = run_process(command, env=env, workspace=workspace, timeout_s=timeout_s + _GRACE_S)
+        ended = self._processes.run(command, env=env, workspace=workspace, timeout_s=timeout_s + _GRACE_S)
         (workspace / WORLD_NAME).unlink()  # the case holds all of it
-        if ended.exit_code == CANNOT_LOAD:
-            return Attempt(reason=last_lines(workspace / "stderr.log"))
+        reason = workspace / REASON_NAME
+        if ended.exit_code == CANNOT_LOAD and reason.exists():
+            text = reason.read_text(encoding="utf-8")
+            reason.unlink()
+            return Attempt(reason=text)
         return attempt_of(ended, workspace, timeout_s)
+
+    def stop(self) -> None:
+        """End the function's process wherever it runs."""
+        self._processes.stop()

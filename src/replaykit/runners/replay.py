@@ -13,6 +13,7 @@ import msgspec
 
 from replaykit.cases.case import ReplayCase, load_case
 from replaykit.checks.verdict import failed_to_run, judge_run
+from replaykit.config import MAX_TIMEOUT_S
 from replaykit.errors import UsageError
 from replaykit.model.result import ReplayResult
 from replaykit.model.run import TraceRun
@@ -57,7 +58,7 @@ def _candidate(candidate: CandidateLike, run: TraceRun | None) -> Candidate:
     """What runs: a callable in this process, a command, or a candidate as it is."""
     if isinstance(candidate, str):
         runner: Candidate = CommandCandidate(candidate)
-    elif hasattr(candidate, "run") and hasattr(candidate, "label"):
+    elif isinstance(candidate, Candidate):  # before callable(): a candidate may be both
         runner = candidate
     elif callable(candidate):
         from replaykit.runners.inprocess import CallableCandidate  # noqa: PLC0415 (brings in the seam)
@@ -71,8 +72,11 @@ def _candidate(candidate: CandidateLike, run: TraceRun | None) -> Candidate:
 
 
 def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: float | None) -> ReplayResult:
+    limit = case.scenario.timeout_s if timeout_s is None else timeout_s
+    if not 0 < limit <= MAX_TIMEOUT_S:
+        raise UsageError(f"timeout_s is {limit}; it must be above 0 and at most {MAX_TIMEOUT_S}")
     began = time.perf_counter()
-    attempt = candidate.run(case, workspace, timeout_s or case.scenario.timeout_s)
+    attempt = candidate.run(case, workspace, limit)
     result = _judge(case, candidate, attempt)
     return msgspec.structs.replace(result, duration_s=round(time.perf_counter() - began, 6))
 

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+from replaykit.errors import ReplayKitError
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus
-from replaykit.model.values import ABSENT, Json, decode, raw
+from replaykit.model.values import ABSENT, Json, decode, raw, sayable
 
 
 class RecordedError(Exception):
@@ -24,14 +25,16 @@ class RecordedError(Exception):
 def describe(error: BaseException, *, traceback: str | None = None) -> ErrorInfo:
     """The exception as data."""
     kind = type(error)
+    # Our own errors carry live objects for those who catch them; the message says all that is to be kept.
+    attributes = {} if isinstance(error, ReplayKitError) else error.__dict__
     return ErrorInfo(
         type=kind.__qualname__,
         module=kind.__module__,
         message=_message(error),
         args_json=raw(error.args) if error.args else ABSENT,
-        attributes_json=raw(error.__dict__) if error.__dict__ else ABSENT,
+        attributes_json=raw(attributes) if attributes else ABSENT,
         bases=tuple(f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__[1:-2]),
-        traceback=traceback,
+        traceback=None if traceback is None else sayable(traceback),
     )
 
 
@@ -43,7 +46,9 @@ def rebuild_error(info: ErrorInfo, namespace: Mapping[str, Any]) -> BaseExceptio
     arguments = _arguments(info)
     if kind.__module__ == "builtins":
         return _construct(kind, arguments, info)
-    error = kind.__new__(kind, *arguments)
+    # By the nearest builtin's own hand: neither __new__ nor __init__ of the user's class is run.
+    builtin = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    error: BaseException = builtin.__new__(kind, *arguments)
     error.args = arguments
     if info.attributes_json:
         error.__dict__.update(decode(info.attributes_json))
@@ -63,7 +68,7 @@ def status_of(error: BaseException | None) -> RunStatus:
 
 def _message(error: BaseException) -> str:
     try:
-        return str(error)
+        return sayable(str(error))
     except Exception as broken:  # noqa: BLE001 (a user's __str__)
         return f"<str() failed: {type(broken).__name__}>"
 
@@ -78,8 +83,16 @@ def _arguments(info: ErrorInfo) -> tuple[Json, ...]:
 def _construct(kind: type[BaseException], arguments: tuple[Json, ...], info: ErrorInfo) -> BaseException:
     try:
         return kind(*arguments)
-    except TypeError:  # a hand-written fixture whose arguments do not fit, such as a UnicodeDecodeError
-        return RecordedError(str(info))
+    except (TypeError, ValueError):  # arguments that could not be kept, such as those of an ExceptionGroup
+        return _stand_in_for(kind, info)
+
+
+def _stand_in_for(kind: type[BaseException], info: ErrorInfo) -> BaseException:
+    """An exception of that name with the recorded message, where the class itself refuses the arguments."""
+    stubborn = issubclass(kind, BaseExceptionGroup | UnicodeError)
+    bases: tuple[type[BaseException], ...] = (RecordedError,) if stubborn else (RecordedError, kind)
+    made: type[BaseException] = type(info.type, bases, {})
+    return made(info.message)
 
 
 def _find(module: str, name: str, namespace: Mapping[str, Any]) -> type[BaseException] | None:

@@ -93,7 +93,8 @@ _ON_IMPORT: Any = _OnImport()
 def _create_task(original: Callable[..., Any]) -> Callable[..., Any]:
     def create_task(loop: Any, coro: Any, *, context: Context | None = None, **options: Any) -> Any:
         scope = current() if context is None else context.run(current)
-        if scope is not None:
+        # What starts a loop (asyncio.run) goes on where it stands; what is started in it is a branch.
+        if scope is not None and loop.is_running():
             context = copy_context() if context is None else context.copy()
             context.run(enter, scope.job(_name(coro)))
         if context is not None:

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from replaykit.model.values import READERS, Json, thaw
+from replaykit.model.values import READERS, Json, record_fields, thaw
 
 _STREAMS = ("Iterator", "Iterable", "Generator", "AsyncIterator", "AsyncIterable", "AsyncGenerator")
 
@@ -72,20 +72,23 @@ def _make(kind: Any, content: Json) -> Json:
         return next((m for m in kind if m.value == member), member)
     if type(content) is not dict:
         return thaw(content)
+    names = record_fields(kind)
+    if names is None:
+        return rebuild(content, None)
     hints = _field_hints(kind)
-    fields = {key: rebuild(item, hints.get(key)) for key, item in content.items()}
-    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+    takes_more = getattr(kind, "model_config", {}).get("extra") == "allow"
+    # Only what the class itself declares is set: a name out of a log must not reach a property.
+    fields = {key: rebuild(item, hints.get(key)) for key, item in content.items() if takes_more or key in names}
+    if issubclass(kind, tuple):
         return tuple.__new__(kind, fields.values())
-    if hasattr(kind, "model_fields") and hasattr(kind, "model_construct"):
+    if hasattr(kind, "model_fields"):
         return _make_model(kind, fields)
     if issubclass(kind, msgspec.Struct):
         return kind(**fields)  # msgspec makes structs in no other way
-    if hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__attrs_attrs__"):
-        made = object.__new__(kind)
-        for key, item in fields.items():
-            object.__setattr__(made, key, item)
-        return made
-    return fields
+    made = object.__new__(kind)
+    for key, item in fields.items():
+        object.__setattr__(made, key, item)
+    return made
 
 
 def _make_model(kind: Any, fields: dict[str, Json]) -> Any:

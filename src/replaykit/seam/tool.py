@@ -14,9 +14,8 @@ from typing import Any, TypeVar, overload
 
 import orjson
 
-from replaykit.errors import Unreplayable
 from replaykit.model.events import ToolCall
-from replaykit.model.values import Json, Opaque, Raw, canonical
+from replaykit.model.values import Json, Raw, canonical
 from replaykit.seam.failures import rebuild_error
 from replaykit.seam.rebuild import item_hint, rebuild, return_hint
 from replaykit.seam.scope import Answer, PendingCall, Scope, current
@@ -84,13 +83,7 @@ class _Tool:
         value = orjson.loads(data)
         if b'{"$' not in data:
             return value
-        value = rebuild(value, hint)
-        if isinstance(value, Opaque):
-            raise Unreplayable(
-                f"`{self.name}` returned a {value.type_name} when it was recorded, which cannot be kept as data",
-                hint="Return plain data, a dataclass or a pydantic model from the tool.",
-            )
-        return value
+        return rebuild(value, hint)
 
 
 def _then_raise(items: list[Any], error: BaseException) -> Any:

@@ -9,7 +9,7 @@ import zstandard
 
 from replaykit.errors import CorruptStore, StoreError
 from replaykit.model.run import RunHeader
-from replaykit.store.frames import compress, seal, unseal
+from replaykit.store.frames import checksum, compress, seal, unseal
 
 _encode_header = msgspec.json.Encoder().encode
 _decode_header = msgspec.json.Decoder(RunHeader).decode
@@ -33,7 +33,8 @@ def write_pack(
 ) -> None:
     """Write events as one pack, inside a transaction."""
     frame = compress(b"[" + b",".join(bodies) + b"]", compressor)
-    db.execute("INSERT INTO packs VALUES (?, ?, ?, ?)", (key, len(bodies), first_seq, seal(key, frame)))
+    crc = checksum(key, len(bodies), first_seq)  # a pack may be passed over without its data being read
+    db.execute("INSERT INTO packs VALUES (?, ?, ?, ?, ?)", (key, len(bodies), first_seq, crc, seal(key, frame)))
 
 
 def write_header(db: sqlite3.Connection, number: int, header: RunHeader) -> None:

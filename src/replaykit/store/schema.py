@@ -3,8 +3,8 @@
 runs    n, id, name, status, started_at, header      header: sealed JSON of RunHeader
 events  key = run << 32 | n, data                    the tail of a run: sealed JSON of one event
 packs   key = run << 32 | first n, count,            folded events: sealed frame of a JSON list;
-        first_seq, data                              first_seq: the lowest sequence number in it
-blobs   hash, size, data                             large values: sealed frame, addressed by content
+        first_seq, crc, data                         first_seq: the lowest sequence number in it
+blobs   hash, size, data                             large values: frame, addressed by content
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ CREATE TABLE runs (
 CREATE INDEX runs_by_start ON runs (started_at);
 CREATE TABLE events (key INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE packs (
-    key INTEGER PRIMARY KEY, count INTEGER NOT NULL, first_seq INTEGER NOT NULL, data BLOB NOT NULL);
+    key INTEGER PRIMARY KEY, count INTEGER NOT NULL, first_seq INTEGER NOT NULL, crc INTEGER NOT NULL,
+    data BLOB NOT NULL);
 CREATE TABLE blobs (n INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, size INTEGER NOT NULL, data BLOB NOT NULL);
 """
 
@@ -43,22 +44,27 @@ def connect(path: Path, durability: Durability, *, read_only: bool) -> sqlite3.C
             f"there is no store at {path}",
             hint="Record a run first (see `replaykit demo`), or name the store with --store.",
         )
-    mode = "ro" if read_only else "rwc"
-    try:
-        db = sqlite3.connect(
-            f"file:{quote(str(path))}?mode={mode}",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-            timeout=BUSY_TIMEOUT_S,
-        )
-    except sqlite3.Error as error:
-        raise StoreError(f"{path} cannot be opened: {error}") from None
+    # A reader may tidy up after a writer that was killed (mode=rw); where the file system forbids that, it only reads.
+    modes = ["rw", "ro"] if read_only else ["rwc"]
+    for mode in modes:
+        try:
+            return _open(path, mode, durability, read_only=read_only)
+        except sqlite3.Error as error:
+            if mode == modes[-1] or _primary(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+                raise translate(error, str(path)) from None
+    raise AssertionError("unreachable: the last mode opens or raises")
+
+
+def _open(path: Path, mode: str, durability: Durability, *, read_only: bool) -> sqlite3.Connection:
+    db = sqlite3.connect(
+        f"file:{quote(str(path))}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=BUSY_TIMEOUT_S,
+    )
     try:
         _prepare(db, durability, read_only=read_only)
-    except sqlite3.Error as error:
-        db.close()
-        raise translate(error, str(path)) from None
     except BaseException:
         db.close()
         raise
@@ -76,6 +82,8 @@ def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool)
     db.text_factory = _text
     db.execute("PRAGMA trusted_schema = OFF")  # views and triggers of a foreign file may not call functions
     db.execute("PRAGMA cell_size_check = ON")
+    if read_only:
+        db.execute("PRAGMA query_only = ON")
     version = _version(db)
     if version == 0 and not read_only:
         _retry_busy(lambda: db.execute("PRAGMA journal_mode = WAL"))
@@ -144,10 +152,14 @@ def _file(db: sqlite3.Connection) -> str:
     return str(db.execute("PRAGMA database_list").fetchone()[2])
 
 
+def _primary(error: sqlite3.Error) -> int | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code & 0xFF if isinstance(code, int) else None
+
+
 def translate(error: sqlite3.Error, where: str) -> StoreError:
     """What SQLite said, as one of our errors."""
-    code = getattr(error, "sqlite_errorcode", None)
-    primary = code & 0xFF if isinstance(code, int) else None
+    primary = _primary(error)
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return CorruptStore(
             f"the database file is damaged ({error})", where=where, hint="See what is left: replaykit verify"

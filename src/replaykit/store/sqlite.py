@@ -20,7 +20,7 @@ from replaykit.model.events import AnyEvent, State, decode_event, decode_events
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json, decode
 from replaykit.store import blobs
-from replaykit.store.frames import decompress, unseal
+from replaykit.store.frames import checksum, decompress, unseal
 from replaykit.store.protocol import Damage, Durability
 from replaykit.store.rows import insert_run, missing_events, read_header
 from replaykit.store.schema import connect, translate
@@ -194,13 +194,24 @@ class SQLiteStore:
         low, high = number << 32, (number + 1) << 32
         # The tail is read before the list of packs: a writer folds the tail into a pack, never back.
         tail = self.query("SELECT key, data FROM events WHERE key >= ? AND key < ? ORDER BY key", low, high)
-        packs = self.query("SELECT key, count, first_seq FROM packs WHERE key >= ? AND key < ? ORDER BY key", low, high)
+        packs = self._packs(low, high)
         folded = max(((key - low) + count for key, count, _ in packs), default=0)
         tail = [(key, data) for key, data in tail if key - low >= folded]
         found = [partial(self._pack_at, *pack) for pack in packs if until is None or pack[2] <= until]
         if tail:
             found.append(partial(self._tail_at, tail))
         return reversed(found) if newest_first else iter(found)
+
+    def _packs(self, low: int, high: int) -> list[tuple[int, int, int]]:
+        """Key, count and lowest sequence number of a run's packs, checked."""
+        rows = self.query(
+            "SELECT key, count, first_seq, crc FROM packs WHERE key >= ? AND key < ? ORDER BY key", low, high
+        )
+        for key, count, first_seq, crc in rows:
+            if not isinstance(count, int) or not isinstance(first_seq, int) or checksum(key, count, first_seq) != crc:
+                where = f"run {key >> 32}, pack at event {key & _INDEX}"
+                raise CorruptStore("the row's checksum does not match", where=where)
+        return [row[:3] for row in rows]
 
     def _pack_at(self, key: int, count: int, first_seq: int) -> Batch:
         return key & _INDEX, self._read_pack(key, count, first_seq)

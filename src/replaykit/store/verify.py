@@ -68,7 +68,7 @@ def _run(store: SQLiteStore, number: int, row: tuple[Any, ...]) -> Iterator[Dama
     try:
         header = read_header(number, run_id, data)
     except CorruptStore as error:
-        yield Damage(where=error.where, what=error.message)
+        yield Damage(where=error.where, what=error.reason)
         header = RunHeader(id=str(run_id))
     else:
         if (name, status, started_at) != (header.name, header.status.value, header.started_at):
@@ -79,14 +79,18 @@ def _run(store: SQLiteStore, number: int, row: tuple[Any, ...]) -> Iterator[Dama
 def _events(store: SQLiteStore, number: int, header: RunHeader) -> Iterator[Damage]:
     """Every pack and event of a run, and whether its states and arguments can be put together."""
     fold, arguments, expected = StateFold(), ArgumentsFold(), 0
-    reading = store.readers(number)
+    try:
+        reading = store.readers(number)
+    except StoreError as error:
+        yield _damage(header, error)
+        return
     while True:
         try:
             first, batch = next(reading)()
         except StopIteration:
             break
         except StoreError as error:
-            yield Damage(where=f"run {header.id}", what=error.message)
+            yield _damage(header, error)
             return
         if first != expected:
             yield Damage(where=f"run {header.id}", what=f"events {expected} to {first - 1} are missing")
@@ -100,6 +104,12 @@ def _events(store: SQLiteStore, number: int, header: RunHeader) -> Iterator[Dama
                 yield Damage(where=f"run {header.id}, event {event.seq}", what=f"does not fold ({error})")
     if header.event_count is not None and expected != header.event_count:
         yield Damage(where=f"run {header.id}", what=f"{expected} events where it ended with {header.event_count}")
+
+
+def _damage(header: RunHeader, error: StoreError) -> Damage:
+    if isinstance(error, CorruptStore):
+        return Damage(where=error.where, what=error.reason)
+    return Damage(where=f"run {header.id}", what=error.message)
 
 
 def _strays(store: SQLiteStore) -> Iterator[Damage]:
@@ -121,4 +131,4 @@ def _blob(address: Any, size: Any, data: Any) -> Iterator[Damage]:
     try:
         blobs.check(where, address, size, data)
     except CorruptStore as error:
-        yield Damage(where=where, what=error.message)
+        yield Damage(where=where, what=error.reason)

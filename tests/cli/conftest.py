@@ -1,0 +1,124 @@
+"""What the command line's tests share: a project with a case, candidates and a store, and two ways to run a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import replaykit as rk
+from replaykit.cli import run
+
+CASE = {
+    "replaykit": 1,
+    "id": "billing",
+    "scenario": {"input": "Why was I charged $49.99?"},
+    "observed": [{"status_is": "error"}],
+    "desired": [{"status_is": "success"}, {"final_output_exists": True}],
+    "semantic": ["The answer is polite"],
+}
+
+
+class Ran(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def replaykit(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Run a command line in this process."""
+
+    def call(*arguments: object) -> Ran:
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        return Ran(int(code), *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def spawned() -> Callable[..., Ran]:
+    """Run a command line in a process of its own, its output in pipes."""
+
+    def call(*arguments: object, **env: str) -> Ran:
+        command = [sys.executable, "-m", "replaykit", *map(str, arguments)]
+        done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=60)
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+@pytest.fixture
+def make_case(own_directory: Path) -> Callable[..., Path]:
+    def make(name: str = "billing", **changed: Any) -> Path:
+        directory = own_directory / "cases" / name
+        directory.mkdir(parents=True)
+        (directory / "case.yaml").write_text(json.dumps({**CASE, "id": name, **changed}), encoding="utf-8")
+        return Path("cases") / name
+
+    return make
+
+
+@pytest.fixture
+def case(make_case: Callable[..., Path]) -> Path:
+    """A case that is reproduced by an error, and fixed by an answer."""
+    return make_case()
+
+
+@pytest.fixture
+def runner(own_directory: Path) -> Callable[..., str]:
+    """The command of a runner that writes this output, or runs this code."""
+
+    def write(name: str, output: Any = None, code: str = "") -> str:
+        told = f"open(os.environ['REPLAYKIT_OUTPUT_PATH'], 'w').write({json.dumps(output)!r})" if output else ""
+        (own_directory / f"{name}.py").write_text(f"import os, sys, time\n{code}\n{told}\n", encoding="utf-8")
+        return shlex.join([sys.executable, f"{name}.py"])
+
+    return write
+
+
+@pytest.fixture
+def bad(runner: Callable[..., str]) -> str:
+    return runner("bad", {"status": "error", "errors": ["out of luck"]})
+
+
+@pytest.fixture
+def good(runner: Callable[..., str]) -> str:
+    return runner("good", {"status": "success", "final_output": "You paid for a year."})
+
+
+@rk.tool
+def lookup(user: str) -> str:
+    return f"charges of {user}"
+
+
+@pytest.fixture
+def recorded(own_directory: Path) -> Path:
+    """The project's store, with a run that marks steps and a later one that failed."""
+    path = own_directory / ".replaykit" / "store.db"
+    with rk.Store.open(path) as store:
+        with rk.record("checkout", input="buy it", store=store, tags=["shop"]) as run:
+            run.message("user", "buy it")
+            with run.step("plan") as step:
+                step.decide("look first")
+            with run.step("act"):
+                lookup("u1")
+            run.output = "bought"
+        with pytest.raises(RuntimeError), rk.record("billing", input="why?", store=store):
+            lookup("u2")
+            raise RuntimeError("out of luck")
+    return path
