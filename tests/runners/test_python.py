@@ -551,12 +551,7 @@ def test_ignored_paths_do_not_keep_a_call_from_its_answer(make_case: MakeCase, f
     [
         pytest.param("def run(question): return 1", True, id="an answer"),
         pytest.param("def run(question): os._exit(3)", False, id="an agent that leaves"),
-        pytest.param(
-            "raise ImportError('no key')",
-            False,
-            id="an agent that cannot be loaded",
-            marks=pytest.mark.xfail(strict=True, reason="python.py:47 leaves cannot-load.txt in the evidence"),
-        ),
+        pytest.param("raise ImportError('no key')", False, id="an agent that cannot be loaded"),
     ],
 )
 def test_only_the_files_of_the_evidence_are_left(billing: Path, agent: Agent, code: str, output: bool) -> None:
