@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import sqlite3
 import subprocess
@@ -533,7 +534,7 @@ def audited(own_directory: Path, canary: str) -> Audited:
     (case / "case.yaml").write_text(CASE.format("sound"))
 
     def run(directory: str, program: str = AUDITED) -> list[list[str]]:
-        env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(own_directory / "site")}
+        env = {**os.environ, "PYTHONPATH": f"{own_directory / 'site'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
         done = subprocess.run(
             [sys.executable, "-c", program, directory], capture_output=True, text=True, timeout=60, env=env
         )

@@ -5,7 +5,17 @@ from __future__ import annotations
 import msgspec
 
 from replaykit.export.registry import EXPORTERS
-from replaykit.model.events import AnyEvent, Call, ErrorEvent, LlmCall, Message, ToolCall
+from replaykit.model.events import (
+    AnyEvent,
+    Call,
+    Decision,
+    ErrorEvent,
+    ErrorInfo,
+    LlmCall,
+    Message,
+    Note,
+    ToolCall,
+)
 from replaykit.model.run import TraceRun, encode_run
 from replaykit.model.values import Json
 
@@ -23,40 +33,63 @@ def run_log(run: TraceRun) -> bytes:
 
 @EXPORTERS.register("replaykit")
 def native(run: TraceRun) -> bytes:
-    """The native trace: small and readable; keeps messages, calls and errors."""
+    """The native trace: small and readable. States, raw traffic and values beyond JSON are not kept as such."""
     document = {
         "run_id": run.id,
         "name": run.name,
+        "agent": run.agent,
+        "agent_version": run.agent_version,
         "status": run.status.value,
-        "started_at": run.started_at,
+        "input": run.input_json,
+        "started_at": run.started_at or None,
         "ended_at": run.ended_at,
-        "final_output": msgspec.Raw(run.output_json) if run.output_json else None,
-        "events": [part for event in run.events for part in _native_events(event)],
+        "error": _error(run.error),
+        "final_output": run.output_json or None,
+        "tags": run.tags,
+        "metadata": run.metadata_json,
+        "events": [native for event in run.events if (native := _native_event(event)) is not None],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    kept = {key: value for key, value in document.items() if value not in (None, "", ())}
+    return msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n"
 
 
-def _native_events(event: AnyEvent) -> list[dict[str, Json]]:
-    at = {"timestamp": event.at} if event.at else {}
+def _native_event(event: AnyEvent) -> dict[str, Json] | None:
+    """The event in the native trace's words; None where it has none for it."""
+    place: dict[str, Json] = {"timestamp": event.at} if event.at else {}
+    if event.step:
+        place["step"] = event.step
     if isinstance(event, Message):
-        kind = {"user": "input_message", "assistant": "output_message"}.get(event.role, "message")
-        return [{"type": kind, "role": event.role, "content": event.content_json, **at}]
+        return {"type": "message", "role": event.role, "content": event.content_json, **place}
+    if isinstance(event, Decision):
+        return {"type": "decision", "content": event.content_json, **place}
+    if isinstance(event, Note):
+        return {"type": "note", "name": event.name, "content": event.content_json, **place}
     if isinstance(event, ErrorEvent):
-        return [{"type": "error", "error": str(event.error), **at}]
+        return {"type": "error", "error": _error(event.error), **place}
     if isinstance(event, ToolCall):
-        call = {"type": "tool_call", "tool_call_id": str(event.seq), "tool_name": event.name}
-        return [{**call, "tool_args": event.arguments_json, **at}, *_native_result(event)]
+        call = {"type": "tool_call", "tool_name": event.name, "tool_args": event.arguments_json}
+        return {**call, **_answer(event, "output"), **place}
     if isinstance(event, LlmCall):
-        return [
-            {"type": "llm_call", "model": event.name, "messages": event.arguments_json, "response": event.result, **at}
-        ]
-    return []
+        return {"type": "llm_call", "model": event.name, **_request(event), **_answer(event, "response"), **place}
+    return None
 
 
-def _native_result(call: Call) -> list[dict[str, Json]]:
-    if not call.answered:
-        return []
-    answer = {"type": "tool_result", "tool_call_id": str(call.seq), "duration_ms": call.duration_s * 1000}
+def _request(call: LlmCall) -> dict[str, Json]:
+    request = call.arguments
+    said: dict[str, Json] = dict(request) if isinstance(request, dict) else {"messages": request}
+    if call.usage is not None:
+        said["usage"] = call.usage
+    return {**said, "finish_reason": call.finish_reason} if call.finish_reason else said
+
+
+def _answer(call: Call, name: str) -> dict[str, Json]:
+    time = {"duration_ms": round(call.duration_s * 1000, 3)} if call.duration_s else {}
     if call.error is not None:
-        return [{**answer, "error": str(call.error)}]
-    return [{**answer, "output": call.items if call.items_json is not None else call.result}]
+        return {"error": _error(call.error), **time}
+    if call.items_json is not None:
+        return {name: call.items_json, **time}
+    return {name: call.result_json, **time} if call.result_json else time
+
+
+def _error(error: ErrorInfo | None) -> dict[str, str] | None:
+    return None if error is None else {"type": error.type, "message": error.message}

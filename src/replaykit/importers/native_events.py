@@ -93,7 +93,7 @@ class EventReader:
             arguments_json=fields.canonical({} if arguments is None else arguments, *names),
         )
         call_id = fields.label("tool_call_id", "call_id", "id")
-        if fields.key("output", "result", "error"):
+        if any(name in fields.value for name in ("output", "result", "error")):
             call = _answered(call, fields, "output", "result")
         else:
             self._open.append(_Open(len(self.events), call_id, self._batch))
