@@ -10,9 +10,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
+import msgspec
 import pytest
 
 import replaykit as rk
@@ -22,7 +23,7 @@ from replaykit.errors import CorruptStore, InvalidFile, ReplayKitError, StoreErr
 from replaykit.importers.files import import_trace
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.run import RunHeader
-from replaykit.model.values import Raw, canonical, decode, raw
+from replaykit.model.values import Opaque, Raw, canonical, decode, raw
 from replaykit.runners.output import parse_output
 from replaykit.seam.failures import RecordedError, rebuild_error
 from replaykit.store.frames import seal
@@ -175,9 +176,9 @@ def test_a_trace_that_is_a_program_is_refused(text: bytes) -> None:
     ],
 )
 def test_an_object_in_a_value_is_plain_data(value: Any) -> None:
-    read = decode(raw(value) if "$dict" in json.dumps(value) else json.dumps(value).encode())
+    read = decode(json.dumps(value).encode())
 
-    assert type(read).__module__ in ("builtins", "pathlib", "replaykit.model.values")
+    assert isinstance(read, dict | list | PurePath | Opaque)
     assert nothing_happened()
 
 
@@ -364,6 +365,44 @@ def test_an_error_in_a_run_log_is_data(canary: str, error: dict[str, Any]) -> No
     assert nothing_happened()
 
 
+ODD_ERRORS = {
+    "a name with a NUL": {"type": "a\0b", "message": "it failed"},
+    "attributes that are a list": {"type": "Gone", "message": "it failed", "attributes": [1]},
+    "a group as its base": {"type": "Gone", "message": "it failed", "bases": ["builtins.ExceptionGroup"]},
+    "a module that is blocked": {"type": "Gone", "message": "it failed", "module": "blocked_module"},
+}
+
+
+@pytest.mark.parametrize("error", ODD_ERRORS.values(), ids=ODD_ERRORS.keys())
+def test_an_odd_error_is_still_the_error_that_was_recorded(
+    error: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "blocked_module", None)
+    info = msgspec.convert({**error, "attributes": raw(error.get("attributes", {}))}, ErrorInfo)
+
+    raised = rebuild_error(info, {})
+
+    assert isinstance(raised, RecordedError)
+    assert str(raised) == "it failed"
+
+
+def test_a_fixture_cannot_interrupt_those_who_replay_it() -> None:
+    case = case_in("c", "replaykit: 1\nid: c\ndesired: [status_is: success]\n")
+    (case / "fixtures").mkdir()
+    (case / "fixtures" / "ask.json").write_text(fixture_of({"error": {"type": "KeyboardInterrupt", "message": "x"}}))
+
+    @rk.tool
+    def ask() -> None:
+        raise AssertionError("live")
+
+    try:
+        verdict = rk.replay(case, lambda: ask()).verdict
+    except KeyboardInterrupt:
+        pytest.fail("the fixture interrupted the replay")
+
+    assert verdict is rk.Verdict.CHANGED
+
+
 def test_a_store_that_is_a_pickle_is_a_named_error() -> None:
     for text in PICKLES:
         Path("s.db").write_bytes(text)
@@ -485,7 +524,7 @@ def hook(event, arguments):
         seen.append([event, repr(arguments)[:100]])
 
 sys.addaudithook(hook)
-load(sys.argv[1])
+for directory in sys.argv[1:]: load(directory)
 told, seen = seen, None
 print(json.dumps(told))
 """
@@ -533,11 +572,10 @@ def audited(own_directory: Path, canary: str) -> Audited:
     case.mkdir()
     (case / "case.yaml").write_text(CASE.format("sound"))
 
-    def run(directory: str, program: str = AUDITED) -> list[list[str]]:
+    def run(*directories: Path, program: str = AUDITED) -> list[list[str]]:
         env = {**os.environ, "PYTHONPATH": f"{own_directory / 'site'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-        done = subprocess.run(
-            [sys.executable, "-c", program, directory], capture_output=True, text=True, timeout=60, env=env
-        )
+        command = [sys.executable, "-c", program, *map(str, directories)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
         assert done.returncode == 0, done.stderr
         found: list[list[str]] = json.loads(done.stdout)
         return found
@@ -561,7 +599,7 @@ def test_loading_hostile_files_does_none_of_what_an_audit_hook_sees(audited: Aud
         (sound / "case.yaml").write_text(CASE.format("sound"))
         (sound / "fixtures" / "ask.json").write_text(fixture_of(*({"error": error} for error in FIXTURE_ERRORS[:3])))
 
-        assert audited(f"hostile/{number}") == []
+    assert audited(*Path("hostile").iterdir()) == []
     assert nothing_happened()
 
 
@@ -569,11 +607,11 @@ def test_the_audit_hook_sees_what_it_should(audited: Audited) -> None:
     """The control: the same program, with a loader that does execute."""
     Path("control").mkdir()
     Path("control/trace.json").write_text("{}")
-    does = "import_trace = lambda path: [os.system('true'), eval('1'), pickle.loads(PICKLED), __import__('nowhere')]"
-    program = f"import pickle\nPICKLED = {pickle.dumps(Path('x'))!r}\n" + AUDITED.replace(
-        "load(sys.argv[1])", f"{does}\ntry: load(sys.argv[1])\nexcept ImportError: pass"
+    does = "import_trace = lambda path: [os.system('true'), eval('1'), pickle.loads(PICKLED), __import__(CANARY)]"
+    program = f"import pickle\nCANARY, PICKLED = {CANARY!r}, {pickle.dumps(Path('x'))!r}\n" + AUDITED.replace(
+        "for directory in", f"{does}\nfor directory in"
     )
 
-    seen = {event for event, _ in audited("control", program)}
+    seen = {event for event, _ in audited(Path("control"), program=program)}
 
     assert {"os.system", "compile", "exec", "pickle.find_class", "import"} <= seen

@@ -35,33 +35,53 @@ if TYPE_CHECKING:
     from replaykit.replayer.tape import Tape as Tape
     from replaykit.replayer.tool_replayer import ToolReplayer as ToolReplayer
     from replaykit.runners.replay import replay as replay
+    from replaykit.seam.tool import idempotency_key as idempotency_key
     from replaykit.seam.tool import record_tool as record_tool
     from replaykit.seam.tool import tool as tool
     from replaykit.store.sqlite import SQLiteStore
+    from replaykit.travel.edits import Edits as Edits
+    from replaykit.travel.go import fork as fork
+    from replaykit.travel.go import fork_run as fork_run
+    from replaykit.travel.go import resume as resume
+    from replaykit.travel.go import resume_from_checkpoint as resume_from_checkpoint
+    from replaykit.travel.steps import Checkpoint as Checkpoint
+    from replaykit.travel.steps import CheckpointStore as CheckpointStore
+    from replaykit.travel.steps import StepEvent as StepEvent
+    from replaykit.travel.steps import step_events as step_events
 
     Store = SQLiteStore
 
 _HOMES = {  # name → module, or module:name where it has another name at home
+    "Checkpoint": "travel.steps",
+    "CheckpointStore": "travel.steps",
     "CorruptStore": "errors",
     "Divergence": "errors",
+    "Edits": "travel.edits",
     "FailureSignature": "cases.signatures",
     "MatchRules": "model.matching",
     "ReplayCase": "cases.case",
     "ReplayKitError": "errors",
     "ReplayResult": "model.result",
     "Run": "recording.run",
+    "StepEvent": "travel.steps",
     "Store": "store.sqlite:SQLiteStore",
     "Tape": "replayer.tape",
     "ToolReplayer": "replayer.tool_replayer",
     "TraceRun": "model.run",
     "Verdict": "model.result",
     "detect": "cases.signatures",
+    "fork": "travel.go",
+    "fork_run": "travel.go",
+    "idempotency_key": "seam.tool",
     "load_case": "cases.case",
     "record": "recording.run",
     "record_tool": "seam.tool",
     "replay": "runners.replay",
     "replaying": "replayer.handler",
+    "resume": "travel.go",
+    "resume_from_checkpoint": "travel.go",
     "scaffold": "cases.scaffold",
+    "step_events": "travel.steps",
     "tool": "seam.tool",
 }
 

@@ -15,6 +15,8 @@ import click
 from replaykit import __version__
 from replaykit.errors import ExitCode, ReplayKitError, nearest
 
+_READER_HAS_GONE = 141  # what a shell says of a program that a closed pipe ended
+
 VERBS = {
     "scaffold": "Make a case from a failed trace file, or from a recorded run.",
     "lint": "Check cases: schema, references, fixtures, contradictions.",
@@ -94,9 +96,9 @@ def run(arguments: list[str]) -> int:
         _say(f"{click.style('error', fg='red', bold=True)}: {error}")
         return error.exit_code
     except SystemExit as exit_:
-        # click leaves like this when whoever read our output has gone; that is no failure of an agent
+        # click leaves like this when whoever read our output has gone: no verdict, and no failure of an agent
         gone = "PacifyFlushWrapper" in type(sys.stdout).__name__
-        return ExitCode.PASSED if gone else int(exit_.code or 0)
+        return _READER_HAS_GONE if gone else int(exit_.code or 0)
     except Exception as error:  # noqa: BLE001 (the outermost edge)
         _trace(debug)
         _say(f"internal error: {type(error).__name__}: {error}")

@@ -163,11 +163,22 @@ class Note(Event, frozen=True, kw_only=True, omit_defaults=True, tag="note"):
         return decode(self.content_json)
 
 
+class Shared(Event, frozen=True, kw_only=True, omit_defaults=True, tag="shared"):
+    """At rest only: an event that a fork has in common with its parent, by reference."""
+
+    run: str
+    of: int
+    """Its sequence number there."""
+
+
 AnyEvent = Union[ToolCall, LlmCall, Exchange, Message, State, Decision, ErrorEvent, Note]  # noqa: UP007 (msgspec reads it)
+"""What a run consists of."""
+StoredEvent = Union[ToolCall, LlmCall, Exchange, Message, State, Decision, ErrorEvent, Note, Shared]  # noqa: UP007
+"""What a run consists of at rest."""
 
 encode_event = msgspec.json.Encoder().encode
 """JSON text of one event."""
-decode_event = msgspec.json.Decoder(AnyEvent).decode
+decode_event = msgspec.json.Decoder(StoredEvent).decode
 """One event from its JSON text; raises `msgspec.ValidationError` or `msgspec.DecodeError`."""
-decode_events = msgspec.json.Decoder(list[AnyEvent]).decode
+decode_events = msgspec.json.Decoder(list[StoredEvent]).decode
 """Events from the JSON text of a list."""

@@ -27,8 +27,12 @@ def events_of_step(run: TraceRun, step: str) -> list[AnyEvent]:
         found = steps_of(run).get(step, [])
     if found:
         return found
+    raise unknown_step(run, step)
+
+
+def unknown_step(run: TraceRun, step: str) -> UsageError:
+    """The error for a step that the run does not have; it names those it has."""
     numbers = f"events {run.events[0].seq} to {run.events[-1].seq}" if run.events else "no events"
-    names = ", ".join(list(steps_of(run))[:12])
-    raise UsageError(
-        f"run {run.id} has no step {step!r}", hint=f"It has {numbers}" + (f"; steps {names}" if names else "")
-    )
+    names = list(steps_of(run))
+    known = f"; steps {', '.join(names[:12])}{' …' if len(names) > 12 else ''}" if names else ""
+    return UsageError(f"run {run.id} has no step {step!r}", hint=f"It has {numbers}{known}")

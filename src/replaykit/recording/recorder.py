@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from replaykit.model.events import AnyEvent
+from replaykit.model.values import Json
 from replaykit.seam.logged import event_of
 from replaykit.seam.scope import Outcome, PendingCall
 from replaykit.store.protocol import RunWriter
@@ -24,3 +25,7 @@ class Recorder:
     def keep(self, event: AnyEvent) -> None:
         """Write the event down."""
         self._writer.append(event)
+
+    def amend(self, step: str | None, state: Json) -> Json:
+        """The state as it is."""
+        return state

@@ -18,7 +18,8 @@ import msgspec
 from replaykit.errors import UsageError
 from replaykit.model.events import Decision, ErrorEvent, Message, Note
 from replaykit.model.run import RunHeader
-from replaykit.model.values import ABSENT, Json, raw
+from replaykit.model.values import ABSENT, Json, raw, sayable
+from replaykit.recording.agents import AGENTS
 from replaykit.recording.recorder import Recorder
 from replaykit.seam.failures import describe, status_of
 from replaykit.seam.scope import Scope, Session, current, enter, leave
@@ -50,7 +51,7 @@ class Run:
 
     def message(self, role: str, content: Json) -> None:
         """Write down something said."""
-        self.session.keep(Message, role=role, content_json=raw(content))
+        self.session.keep(Message, role=sayable(role), content_json=raw(content))
 
     def decide(self, decision: Json) -> None:
         """Write down what the agent chose to do next."""
@@ -58,29 +59,35 @@ class Run:
 
     def note(self, name: str, content: Json = None) -> None:
         """Write down anything else."""
-        self.session.keep(Note, name=name, content_json=raw(content))
+        self.session.keep(Note, name=sayable(name), content_json=raw(content))
 
     def error(self, error: BaseException) -> None:
         """Write down an error that the agent caught itself."""
         self.session.keep(ErrorEvent, error=describe(error))
 
-    def checkpoint(self, state: Json) -> None:
-        """Keep the agent's state as it is now; only what changed since the last one is written."""
-        self.session.checkpoint(state)
+    def checkpoint(self, state: Json) -> Json:
+        """Keep the agent's state as it is now, and give back the one to go on with (a fork may change it)."""
+        return self.session.checkpoint(state)
 
-    def step(self, name: str | None = None) -> Step:
-        """A stretch of the agent's own loop: `with run.step("plan"):`; unnamed steps count up."""
-        return Step(self, name or f"step_{next(self._steps)}")
+    def step(self, name: str | None = None, *, state: Json = None) -> Step:
+        """A stretch of the agent's own loop: `with run.step("plan", state=state):`; unnamed steps count up.
+
+        `state` is the state it begins with, kept where it is not the one the step before ended with.
+        """
+        return Step(self, sayable(name) if name else f"step_{next(self._steps)}", state)
 
 
 class Step:
     """One step of a run; calls made inside belong to it."""
 
-    def __init__(self, run: Run, name: str) -> None:
+    def __init__(self, run: Run, name: str, state: Json = None) -> None:
         self.run = run
         self.id = name
+        self.state = state
 
     def __enter__(self) -> Step:
+        if self.state is not None:
+            self.run.session.checkpoint(self.state, only_on_change=True)
         here = current() or self.run.session.root
         # The step is no part of the path: marking steps later must not make a tape look moved.
         scope = Scope(here.session, path=here.path, step=self.id, parent=here.parent)
@@ -96,9 +103,8 @@ class Step:
         self.run.decide(decision)
 
     def done(self, state: Json) -> Json:
-        """Keep the state this step leads to, and hand it back."""
-        self.run.checkpoint(state)
-        return state
+        """Keep the state this step leads to, and give back the one to go on with (a fork may change it)."""
+        return self.run.checkpoint(state)
 
 
 def record(
@@ -116,11 +122,11 @@ def record(
     fn = name if callable(name) else None
     header = RunHeader(
         id="",
-        name=name if isinstance(name, str) else "",
+        name=sayable(name) if isinstance(name, str) else "",
         input_json=raw(input),
-        agent=agent,
-        agent_version=agent_version,
-        tags=tuple(tags),
+        agent=sayable(agent),
+        agent_version=sayable(agent_version),
+        tags=tuple(map(sayable, tags)),
         metadata_json=raw(metadata or {}),
     )
     recorder = RunRecorder(header, store, Durability(durability))
@@ -161,7 +167,8 @@ class RunRecorder:
         store = stack.enter_context(opened(self._store, durability=self._durability))
         self._header = msgspec.structs.replace(self._header, id=new_run_id(), started_at=time.time())
         self._writer = store.begin(self._header)
-        self._run = Run(self._header.id, Session(Recorder(self._writer)), self._header.input)
+        session = Session(Recorder(self._writer), lineage=self._header.id)
+        self._run = Run(self._header.id, session, self._header.input)
         stack.enter_context(self._run.session.active())
 
     def _ended(self, error: BaseException | None) -> RunHeader:
@@ -184,6 +191,7 @@ class RunRecorder:
                 header = msgspec.structs.replace(header, input_json=raw(_input_of(signature, args, kwargs)))
             return RunRecorder(header, self._store, self._durability)
 
+        name = self._header.name or fn.__name__
         if inspect.iscoroutinefunction(fn):
 
             @functools.wraps(fn)
@@ -192,7 +200,7 @@ class RunRecorder:
                     run.output = await fn(*args, **kwargs)
                     return run.output
 
-            return acall  # type: ignore[return-value]
+            return AGENTS.register(name)(acall)  # type: ignore[return-value]
 
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -200,7 +208,7 @@ class RunRecorder:
                 run.output = fn(*args, **kwargs)
                 return run.output
 
-        return call  # type: ignore[return-value]
+        return AGENTS.register(name)(call)  # type: ignore[return-value]
 
 
 def _input_of(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Json:

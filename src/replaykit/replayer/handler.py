@@ -10,7 +10,7 @@ from replaykit.errors import ReplayKitError
 from replaykit.model.events import AnyEvent, ErrorInfo, LlmCall
 from replaykit.model.matching import MatchRules, OnMiss, ToolMode
 from replaykit.model.result import Deviation
-from replaykit.model.values import raw
+from replaykit.model.values import Json, raw
 from replaykit.replayer.miss import blocked, explain, unanswerable
 from replaykit.replayer.tape import Matcher, Tape
 from replaykit.seam.failures import describe
@@ -73,6 +73,10 @@ class Replayer:
         """Something happened that is not a call."""
         with self._lock:
             self._kept.append(event)
+
+    def amend(self, step: str | None, state: Json) -> Json:
+        """The state as it is."""
+        return state
 
     def events(self) -> list[AnyEvent]:
         """What the candidate did, as events in the order it began them."""

@@ -82,6 +82,12 @@ class Matcher:
             return self._take_strictly(call, arguments)
         return self._take_in_sequence(call, arguments)
 
+    def take_exactly(self, call: PendingCall) -> int | None:
+        """The recorded call with this very path and these arguments, or nothing."""
+        arguments = self.key(call.name, call.arguments)
+        index = self._first_free(self._by_path.get((call.path, call.kind, call.name, arguments)))
+        return None if index is None else self._use(index, "exact")[0]
+
     def last_outcome(self, call: PendingCall) -> int | None:
         """The last recorded call with these arguments: what a loop would have seen."""
         recorded = self._by_name.get((call.kind, call.name), [])

@@ -15,6 +15,7 @@ import msgspec
 
 from replaykit.errors import UsageError
 from replaykit.model.events import AnyEvent
+from replaykit.model.values import Json
 from replaykit.runners.calling import AgentCall, World
 from replaykit.runners.output import CANNOT_LOAD, REASON_NAME, WORLD_NAME, write_log_output
 from replaykit.seam.scope import Answer, Outcome, PendingCall, Session
@@ -67,6 +68,10 @@ class _Importing:
 
     def keep(self, event: AnyEvent) -> None:
         """What is no call is of no interest here."""
+
+    def amend(self, step: str | None, state: Json) -> Json:
+        """The state as it is."""
+        return state
 
 
 def _out_of_time(call: AgentCall, output: Path, timeout_s: float) -> None:

@@ -7,6 +7,7 @@ can use them; one that does not is judged by what it answers, with its tools as 
 from __future__ import annotations
 
 import http.client
+import queue
 import threading
 import urllib.error
 import urllib.request
@@ -75,11 +76,19 @@ def _post(url: str, body: bytes, timeout_s: float) -> bytes | str | None:
 
 def _within(timeout_s: float, action: Callable[[], bytes | str | None]) -> bytes | str | None:
     """The action's result, or None when it is not there in time: a socket's own timeout is for each read."""
-    result: list[bytes | str | None] = []
-    thread = threading.Thread(target=lambda: result.append(action()), daemon=True)
-    thread.start()
-    thread.join(timeout_s)
-    return result[0] if result else None
+    results: queue.SimpleQueue[bytes | str | None] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            results.put(action())
+        except Exception as error:  # noqa: BLE001 (whatever the endpoint did to the client)
+            results.put(f"cannot be read: {error!r}")
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        return results.get(timeout=timeout_s)
+    except queue.Empty:
+        return None
 
 
 def _response(call: ToolCall) -> dict[str, Json]:

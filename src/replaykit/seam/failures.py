@@ -40,18 +40,16 @@ def describe(error: BaseException, *, traceback: str | None = None) -> ErrorInfo
 
 def rebuild_error(info: ErrorInfo, namespace: Mapping[str, Any]) -> BaseException:
     """The exception, as its own class where `namespace` or a loaded module has it."""
-    kind = _find(info.module, info.type, namespace)
+    kind, arguments = _find(info.module, info.type, namespace), _arguments(info)
     if kind is None:
-        kind = _stand_in(info, namespace)
-    arguments = _arguments(info)
-    if kind.__module__ == "builtins":
-        return _construct(kind, arguments, info)
-    # By the nearest builtin's own hand: neither __new__ nor __init__ of the user's class is run.
-    builtin = next(base for base in kind.__mro__ if base.__module__ == "builtins")
-    error: BaseException = builtin.__new__(kind, *arguments)
-    error.args = arguments
-    if info.attributes_json:
-        error.__dict__.update(decode(info.attributes_json))
+        return _stand_in(info, _known_base(info, namespace))
+    try:
+        error = _made(kind, arguments)
+    except (TypeError, ValueError):  # arguments that could not be kept, such as those of an ExceptionGroup
+        return _stand_in(info, kind)
+    attributes = decode(info.attributes_json) if info.attributes_json else None
+    if isinstance(attributes, dict) and hasattr(error, "__dict__"):
+        error.__dict__.update(attributes)
     return error
 
 
@@ -80,19 +78,14 @@ def _arguments(info: ErrorInfo) -> tuple[Json, ...]:
     return arguments if isinstance(arguments, tuple) else (arguments,)
 
 
-def _construct(kind: type[BaseException], arguments: tuple[Json, ...], info: ErrorInfo) -> BaseException:
-    try:
+def _made(kind: type[BaseException], arguments: tuple[Json, ...]) -> BaseException:
+    """An instance by the nearest builtin's own hand: neither __new__ nor __init__ of a user's class is run."""
+    builtin: type[BaseException] = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    if kind is builtin:
         return kind(*arguments)
-    except (TypeError, ValueError):  # arguments that could not be kept, such as those of an ExceptionGroup
-        return _stand_in_for(kind, info)
-
-
-def _stand_in_for(kind: type[BaseException], info: ErrorInfo) -> BaseException:
-    """An exception of that name with the recorded message, where the class itself refuses the arguments."""
-    stubborn = issubclass(kind, BaseExceptionGroup | UnicodeError)
-    bases: tuple[type[BaseException], ...] = (RecordedError,) if stubborn else (RecordedError, kind)
-    made: type[BaseException] = type(info.type, bases, {})
-    return made(info.message)
+    error = builtin.__new__(kind, *arguments)
+    error.args = arguments
+    return error
 
 
 def _find(module: str, name: str, namespace: Mapping[str, Any]) -> type[BaseException] | None:
@@ -101,22 +94,37 @@ def _find(module: str, name: str, namespace: Mapping[str, Any]) -> type[BaseExce
     places: list[Mapping[str, Any]] = [namespace]
     if module in ("", "builtins"):
         places = [vars(builtins), namespace]
-    elif module in sys.modules:
+    elif isinstance(sys.modules.get(module), ModuleType):
         places.append(vars(sys.modules[module]))
     places += [vars(value) for value in namespace.values() if isinstance(value, ModuleType)]
     for place in places:
         found = place.get(simple)
-        known = isinstance(found, type) and issubclass(found, BaseException)
-        if known and (not module or found.__module__ == module):
+        if not isinstance(found, type) or not issubclass(found, BaseException) or is_interruption(found):
+            continue
+        if not module or found.__module__ == module:
             return found
     return None
 
 
-def _stand_in(info: ErrorInfo, namespace: Mapping[str, Any]) -> type[BaseException]:
-    """A class of that name below the nearest base that is known, so that `except` of the base still works."""
+def is_interruption(kind: type[BaseException]) -> bool:
+    """True for what ends a call from outside; a recording must never raise it."""
+    return issubclass(kind, KeyboardInterrupt | GeneratorExit) or kind.__name__ == "CancelledError"
+
+
+def _known_base(info: ErrorInfo, namespace: Mapping[str, Any]) -> type[BaseException] | None:
     for base in info.bases:
         module, _, name = base.rpartition(".")
         known = _find(module, name, namespace)
-        if known is not None and known is not Exception and known is not BaseException:
-            return type(info.type, (RecordedError, known), {})
-    return type(info.type, (RecordedError,), {})
+        if known is not None:
+            return known
+    return None
+
+
+def _stand_in(info: ErrorInfo, base: type[BaseException] | None) -> BaseException:
+    """An exception of that name below the nearest base that is known, so that `except` of the base still works."""
+    name = "".join(char for char in info.type if char.isprintable()) or "Error"
+    bases = (RecordedError,) if base in (None, Exception, BaseException) else (RecordedError, base)
+    try:
+        return _made(type(name, bases, {}), (info.message,))
+    except (TypeError, ValueError):  # a base that does not go with another, or wants other arguments
+        return _made(type(name, (RecordedError,), {}), (info.message,))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from replaykit.model.changes import StateFold
-from replaykit.model.events import AnyEvent, ErrorInfo, Event, State
+from replaykit.model.events import AnyEvent, Change, ErrorInfo, Event, State
 from replaykit.model.values import ABSENT, Json, Raw
 
 if TYPE_CHECKING:
@@ -49,9 +49,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
 class PendingCall:
     """A call that has been made and not answered yet."""
 
-    __slots__ = ("arguments", "at", "kind", "name", "parent", "path", "seq", "step")
+    __slots__ = ("arguments", "at", "effects", "kind", "name", "override", "parent", "path", "seq", "step")
 
-    def __init__(self, kind: str, name: str, arguments: bytes, scope: Scope, at: float) -> None:
+    def __init__(
+        self, kind: str, name: str, arguments: bytes, scope: Scope, at: float, effects: str = "external"
+    ) -> None:
         self.kind = kind
         self.name = name
         self.arguments = arguments  # canonical JSON, frozen at the call
@@ -60,6 +62,8 @@ class PendingCall:
         self.parent = scope.parent
         self.seq = next(scope.session.numbers)
         self.at = at
+        self.effects = effects  # what it does to the world: none, idempotent or external
+        self.override: dict[str, Json] | None = None  # other arguments that a handler wants it done with
 
 
 class Handler(Protocol):
@@ -74,13 +78,18 @@ class Handler(Protocol):
     def keep(self, event: AnyEvent) -> None:
         """Something happened that is not a call."""
 
+    def amend(self, step: str | None, state: Json) -> Json:
+        """The state the agent shall go on with after a step; the one it has, unless a fork changes it."""
+
 
 class Session:
     """One run in progress: its handler, the numbering of its events, and the state as it was last kept."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, *, lineage: str = "", first_number: int = 0) -> None:
         self.handler = handler
-        self.numbers = itertools.count()
+        self.lineage = lineage
+        """The id of the run, or of the run it was first forked from."""
+        self.numbers = itertools.count(first_number)
         self.root = Scope(self, path="")
         self._fold = StateFold()
         self._fold_lock = threading.Lock()
@@ -98,11 +107,15 @@ class Session:
         )
         self.handler.keep(event)  # type: ignore[arg-type]
 
-    def checkpoint(self, state: Json) -> None:
-        """Keep the agent's state as it is now; only what changed since the last one is written."""
+    def checkpoint(self, state: Json, *, only_on_change: bool = False) -> Json:
+        """Keep the agent's state as it is now, and give back the state to go on with (a fork may change it)."""
+        scope = _active.get() or self.root
+        state = self.handler.amend(scope.step, state)
         with self._fold_lock:  # changes must be kept in the order they were made
             whole, change = self._fold.advance(state)
-            self.keep(State, state_json=whole, change=change)
+            if not (only_on_change and change == Change()):
+                self.keep(State, state_json=whole, change=change)
+        return state
 
     @contextmanager
     def active(self) -> Iterator[Session]:
@@ -120,13 +133,14 @@ class Session:
 class Scope:
     """One place in the causal tree of a run."""
 
-    __slots__ = ("_children", "parent", "path", "session", "step")
+    __slots__ = ("_children", "call", "parent", "path", "session", "step")
 
     def __init__(self, session: Session, *, path: str, step: str | None = None, parent: int | None = None) -> None:
         self.session = session
         self.path = path
         self.step = step
         self.parent = parent
+        self.call: PendingCall | None = None  # the call this is the inside of
         self._children: dict[str, itertools.count[int]] = {}
 
     def number(self, name: str) -> int:
@@ -136,9 +150,11 @@ class Scope:
             counter = self._children.setdefault(name, itertools.count())  # atomic, as is next() on it
         return next(counter)
 
-    def inside(self, name: str, number: int, parent: int) -> Scope:
+    def inside(self, call: PendingCall, number: int) -> Scope:
         """The scope inside a call made here."""
-        return Scope(self.session, path=f"{self.path}/{name}#{number}", step=self.step, parent=parent)
+        scope = Scope(self.session, path=f"{self.path}/{call.name}#{number}", step=self.step, parent=call.seq)
+        scope.call = call
+        return scope
 
     def job(self, name: str) -> Scope:
         """The scope of a task, pool job or thread started here."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from replaykit.errors import Unreplayable
 from replaykit.model.values import Json, Raw, raw
-from replaykit.seam.failures import describe
+from replaykit.seam.failures import describe, is_interruption
 from replaykit.seam.scope import Answer, Outcome, PendingCall, Scope, enter, leave
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ def through(scope: Scope, call: PendingCall, live: Callable[[], T], give: Callab
         if not served.complete and not _answered(served):
             raise Unreplayable(f"`{call.name}` was interrupted when it was recorded; there is no answer to give")
         return give(served)
-    token = enter(scope.inside(call.name, number, call.seq))
+    token = enter(scope.inside(call, number))
     began = time.perf_counter()
     try:
         result = live()
@@ -50,7 +50,7 @@ async def athrough(scope: Scope, call: PendingCall, live: Callable[[], Awaitable
         if not served.complete and not _answered(served):
             await _never()
         return give(served)
-    token = enter(scope.inside(call.name, number, call.seq))
+    token = enter(scope.inside(call, number))
     began = time.perf_counter()
     try:
         result = await live()
@@ -77,7 +77,7 @@ def stream(
         yield from items
         _end_of(served, call)
         return result
-    inner = scope.inside(call.name, number, call.seq)
+    inner = scope.inside(call, number)
     recorder, began = _Items(), time.perf_counter()
     try:
         generator = live()
@@ -116,7 +116,7 @@ async def astream(
             yield item
         _end_of(served, call)
         return
-    inner = scope.inside(call.name, number, call.seq)
+    inner = scope.inside(call, number)
     recorder, began = _Items(), time.perf_counter()
     iterator = live().__aiter__()
     try:
@@ -141,7 +141,7 @@ async def astream(
 
 def failed(error: BaseException) -> Outcome:
     """The outcome of a call that raised; one that was cancelled or interrupted has none."""
-    return ABANDONED if _is_interruption(error) else Outcome(error=describe(error))
+    return ABANDONED if is_interruption(type(error)) else Outcome(error=describe(error))
 
 
 class _Items:
@@ -159,7 +159,7 @@ class _Items:
         return Outcome(items_json=tuple(self.items), result_json=raw(result))
 
     def failed(self, error: BaseException) -> Outcome:
-        cut = _is_interruption(error)
+        cut = is_interruption(type(error))
         return Outcome(items_json=tuple(self.items), error=None if cut else describe(error), complete=not cut)
 
 
@@ -172,11 +172,6 @@ def _advance(inner: Scope, resume: Callable[[], Any]) -> tuple[Any, Any, bool]:
         return None, stop.value, True
     finally:
         leave(token)
-
-
-def _is_interruption(error: BaseException) -> bool:
-    """Somebody else ended the call: it has no outcome of its own."""
-    return isinstance(error, GeneratorExit | KeyboardInterrupt) or type(error).__name__ == "CancelledError"
 
 
 def _answered(outcome: Answer) -> bool:

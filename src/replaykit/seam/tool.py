@@ -10,12 +10,14 @@ import functools
 import inspect
 import time
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, TypeVar, overload
 
 import orjson
 
+from replaykit.errors import UsageError, nearest
 from replaykit.model.events import ToolCall
-from replaykit.model.values import Json, Raw, canonical
+from replaykit.model.values import Json, Raw, canonical, sayable
 from replaykit.seam.failures import rebuild_error
 from replaykit.seam.rebuild import item_hint, rebuild, return_hint
 from replaykit.seam.scope import Answer, PendingCall, Scope, current
@@ -23,19 +25,36 @@ from replaykit.seam.through import astream, athrough, stream, through
 
 F = TypeVar("F", bound=Callable[..., Any])
 TOOL = str(ToolCall.__struct_config__.tag)
+EFFECTS = ("none", "idempotent", "external")
+RECEIVERS = ("self", "cls")
 
 
 @overload
 def tool(fn: F, /) -> F: ...
 @overload
-def tool(*, name: str | None = None) -> Callable[[F], F]: ...
-def tool(fn: Any = None, /, *, name: str | None = None) -> Any:
-    """Record and replay the calls of a function: plain, async, generator or async generator, or a method."""
+def tool(*, name: str | None = None, effects: str = "external") -> Callable[[F], F]: ...
+def tool(fn: Any = None, /, *, name: str | None = None, effects: str = "external") -> Any:
+    """Record and replay the calls of a function: plain, async, generator or async generator, or a method.
+
+    `effects` says what a call does to the world, for forks that go on live: `none` (it may always be done again),
+    `idempotent` (done again with the same `idempotency_key()`, it has happened once), or `external`.
+    """
+    if effects not in EFFECTS:
+        raise UsageError(f"effects={effects!r}; {nearest(str(effects), EFFECTS)}")
     if fn is None:
-        return functools.partial(tool, name=name)
+        return functools.partial(tool, name=name, effects=effects)
     if isinstance(fn, classmethod | staticmethod):
-        return type(fn)(_wrap(_Tool(fn.__func__, name or fn.__name__)))
-    return _wrap(_Tool(fn, name or fn.__name__))
+        return type(fn)(_wrap(_Tool(fn.__func__, sayable(name or fn.__name__), effects)))
+    return _wrap(_Tool(fn, sayable(name or fn.__name__), effects))
+
+
+def idempotency_key() -> str:
+    """Inside a tool: the same text whenever this very call of this run is done again, also in a fork of the run."""
+    scope = current()
+    if scope is None or scope.call is None:
+        raise UsageError("idempotency_key() is for the inside of a tool, in a run")
+    parts = (scope.session.lineage.encode(), scope.path.encode(), scope.call.arguments)
+    return blake2b(b"\0".join(parts), digest_size=16).hexdigest()
 
 
 record_tool = tool
@@ -44,17 +63,26 @@ record_tool = tool
 class _Tool:
     """One decorated function: how its arguments get names, and how its answers come back."""
 
-    def __init__(self, fn: Callable[..., Any], name: str) -> None:
+    def __init__(self, fn: Callable[..., Any], name: str, effects: str) -> None:
         self.fn = fn
         self.name = name
+        self.effects = effects
         self.bind = _binder(inspect.signature(fn))
+
+    def live(self, call: PendingCall, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Do it, with the arguments the agent gave, or with others that a fork wants tried."""
+        if call.override is None:
+            return self.fn(*args, **kwargs)
+        names = list(inspect.signature(self.fn).parameters)
+        receiver = args[:1] if names and names[0] in RECEIVERS else ()
+        return self.fn(*receiver, **call.override)
 
     def call(self, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PendingCall | None:
         """The call, frozen; None when Python itself will refuse these arguments."""
         named = self.bind(args, kwargs)
         if named is None:
             return None
-        return PendingCall(TOOL, self.name, canonical(named), scope, time.time())
+        return PendingCall(TOOL, self.name, canonical(named), scope, time.time(), self.effects)
 
     @functools.cached_property
     def hint(self) -> Any:
@@ -112,7 +140,7 @@ def _wrap_plain(spec: _Tool) -> Callable[..., Any]:
         pending = spec.call(scope, args, kwargs) if scope is not None else None
         if scope is None or pending is None:
             return fn(*args, **kwargs)
-        return through(scope, pending, lambda: fn(*args, **kwargs), spec.give)
+        return through(scope, pending, lambda: spec.live(pending, args, kwargs), spec.give)
 
     return call
 
@@ -126,7 +154,7 @@ def _wrap_async(spec: _Tool) -> Callable[..., Any]:
         pending = spec.call(scope, args, kwargs) if scope is not None else None
         if scope is None or pending is None:
             return await fn(*args, **kwargs)
-        return await athrough(scope, pending, lambda: fn(*args, **kwargs), spec.give)
+        return await athrough(scope, pending, lambda: spec.live(pending, args, kwargs), spec.give)
 
     return call
 
@@ -140,7 +168,7 @@ def _wrap_generator(spec: _Tool) -> Callable[..., Any]:
         pending = spec.call(scope, args, kwargs) if scope is not None else None
         if scope is None or pending is None:
             return (yield from fn(*args, **kwargs))
-        return (yield from stream(scope, pending, lambda: fn(*args, **kwargs), spec.give_items))
+        return (yield from stream(scope, pending, lambda: spec.live(pending, args, kwargs), spec.give_items))
 
     return call
 
@@ -155,7 +183,7 @@ def _wrap_asyncgen(spec: _Tool) -> Callable[..., Any]:
         items = (
             fn(*args, **kwargs)
             if scope is None or pending is None
-            else astream(scope, pending, lambda: fn(*args, **kwargs), spec.give_items)
+            else astream(scope, pending, lambda: spec.live(pending, args, kwargs), spec.give_items)
         )
         try:
             async for item in items:
@@ -172,7 +200,7 @@ Binder = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any] | None]
 def _binder(signature: inspect.Signature) -> Binder:
     """What turns (args, kwargs) into named arguments; gives None where Python will refuse them."""
     parameters = list(signature.parameters.values())
-    receiver = parameters[0].name if parameters and parameters[0].name in ("self", "cls") else None
+    receiver = parameters[0].name if parameters and parameters[0].name in RECEIVERS else None
     if all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters):
         return _simple_binder(parameters, receiver)
 

@@ -10,7 +10,7 @@ import zstandard
 from msgspec import Struct, field
 
 from replaykit.errors import CorruptStore
-from replaykit.model.events import AnyEvent, encode_event
+from replaykit.model.events import StoredEvent, encode_event
 from replaykit.model.values import Raw
 from replaykit.store.frames import compress, decompress, digest
 
@@ -33,7 +33,7 @@ _decode_many = msgspec.json.Decoder(list[_References]).decode
 _decode_items = msgspec.json.Decoder(tuple[Raw, ...]).decode
 
 
-def externalise(db: sqlite3.Connection, event: AnyEvent, body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
+def externalise(db: sqlite3.Connection, event: StoredEvent, body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
     """The event's text with its large fields put into blobs, inside a transaction."""
     if len(body) <= LARGE:
         return body
@@ -51,7 +51,7 @@ def externalise(db: sqlite3.Connection, event: AnyEvent, body: bytes, compressor
     return rest[:-1] + b',"$blobs":' + msgspec.json.encode(references) + b"}"
 
 
-def internalise(store: SQLiteStore, events: list[AnyEvent], body: bytes) -> list[AnyEvent]:
+def internalise(store: SQLiteStore, events: list[StoredEvent], body: bytes) -> list[StoredEvent]:
     """The events with the fields put back that `externalise` took out."""
     references = _decode_many(body) if body[:1] == b"[" else [_decode_one(body)]
     return [
@@ -60,7 +60,7 @@ def internalise(store: SQLiteStore, events: list[AnyEvent], body: bytes) -> list
     ]
 
 
-def _fill(store: SQLiteStore, event: AnyEvent, references: dict[str, str]) -> AnyEvent:
+def _fill(store: SQLiteStore, event: StoredEvent, references: dict[str, str]) -> StoredEvent:
     names = {info.encode_name: info.name for info in msgspec.structs.fields(event)}
     values: dict[str, object] = {}
     for encoded, address in references.items():

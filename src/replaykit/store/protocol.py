@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from replaykit.model.events import AnyEvent
+from replaykit.model.events import AnyEvent, StoredEvent
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json
 
@@ -36,7 +36,7 @@ class RunWriter(Protocol):
     @property
     def run_id(self) -> str: ...
 
-    def append(self, event: AnyEvent) -> None:
+    def append(self, event: StoredEvent) -> None:
         """Add one event."""
 
     def finish(self, header: RunHeader) -> None:

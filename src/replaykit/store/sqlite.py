@@ -16,7 +16,7 @@ import msgspec
 from replaykit.errors import CorruptStore, RunNotFound, StoreError
 from replaykit.model.changes import StateFold
 from replaykit.model.cuts import ArgumentsFold
-from replaykit.model.events import AnyEvent, State, decode_event, decode_events
+from replaykit.model.events import AnyEvent, Shared, State, StoredEvent, decode_event, decode_events
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json, decode
 from replaykit.store import blobs
@@ -28,7 +28,7 @@ from replaykit.store.verify import verify_sqlite
 from replaykit.store.writer import SQLiteWriter, add_run
 
 _INDEX = 0xFFFFFFFF
-Batch = tuple[int, list[AnyEvent]]
+Batch = tuple[int, list[StoredEvent]]
 
 
 class SQLiteStore:
@@ -134,21 +134,34 @@ class SQLiteStore:
         raise RunNotFound(f"no run {run_id!r} in {self.path}", hint="See what is there: replaykit runs")
 
     def events(self, run_id: str) -> Iterator[AnyEvent]:
-        """A run's events in the order they were written."""
+        """A run's events in the order they were written; what a fork shares is read from its parent."""
+        return self._events(run_id, frozenset())
+
+    def _events(self, run_id: str, descendants: frozenset[str]) -> Iterator[AnyEvent]:
         number, header = self._find(run_id)
+        family = descendants | {header.id}
         expected, arguments = 0, ArgumentsFold()
+        parents: dict[str, dict[int, AnyEvent]] = {}
         for first, batch in self._batches(number):
             if first != expected:
                 raise missing_events(header.id, expected, first)
             for event in batch:
                 try:
-                    whole = arguments.restore(event)
-                except ValueError as error:
-                    raise CorruptStore(str(error), where=f"run {header.id}, event {event.seq}") from None
+                    if isinstance(event, Shared) and event.run not in parents:
+                        parents[event.run] = self._parent(event.run, family)
+                    whole = _whole(event, arguments, parents)
+                except (ValueError, KeyError, RunNotFound) as error:
+                    where = f"run {header.id}, event {event.seq}"
+                    raise CorruptStore(f"it cannot be put together ({error})", where=where) from None
                 yield whole
             expected += len(batch)
         if header.event_count is not None and expected != header.event_count:
             raise missing_events(header.id, expected, header.event_count)
+
+    def _parent(self, run_id: str, descendants: frozenset[str]) -> dict[int, AnyEvent]:
+        if run_id in descendants:
+            raise ValueError(f"{run_id} is its own ancestor")
+        return {event.seq: event for event in self._events(run_id, descendants)}
 
     def load(self, run_id: str) -> TraceRun:
         """A whole run, its events in the order they began."""
@@ -219,7 +232,7 @@ class SQLiteStore:
     def _tail_at(self, rows: list[tuple[int, bytes]]) -> Batch:
         return rows[0][0] & _INDEX, self._read_tail(rows)
 
-    def _read_pack(self, key: int, count: int, first_seq: int) -> list[AnyEvent]:
+    def _read_pack(self, key: int, count: int, first_seq: int) -> list[StoredEvent]:
         """The events of one pack."""
         where = f"run {key >> 32}, pack at event {key & _INDEX}"
         rows = self.query("SELECT data FROM packs WHERE key = ?", key)
@@ -233,9 +246,9 @@ class SQLiteStore:
             raise CorruptStore(f"the lowest sequence number is not {first_seq}", where=where)
         return found
 
-    def _read_tail(self, rows: list[tuple[int, bytes]]) -> list[AnyEvent]:
+    def _read_tail(self, rows: list[tuple[int, bytes]]) -> list[StoredEvent]:
         """The events of rows that are not folded yet."""
-        found: list[AnyEvent] = []
+        found: list[StoredEvent] = []
         expected = rows[0][0]
         for key, data in rows:
             where = f"run {key >> 32}, event {key & _INDEX}"
@@ -246,7 +259,7 @@ class SQLiteStore:
             expected += 1
         return found
 
-    def _decode(self, body: bytes, where: str) -> list[AnyEvent]:
+    def _decode(self, body: bytes, where: str) -> list[StoredEvent]:
         try:
             found = decode_events(body) if body[:1] == b"[" else [decode_event(body)]
             return blobs.internalise(self, found, body) if blobs.MARK in body else found
@@ -256,3 +269,11 @@ class SQLiteStore:
     def verify(self) -> Iterator[Damage]:
         """Read everything; yield whatever is damaged."""
         return verify_sqlite(self)
+
+
+def _whole(event: StoredEvent, arguments: ArgumentsFold, parents: dict[str, dict[int, AnyEvent]]) -> AnyEvent:
+    """An event as it was given to the store; ValueError or KeyError when a part of it is not there."""
+    if not isinstance(event, Shared):
+        return arguments.restore(event)
+    original = parents[event.run][event.of]
+    return msgspec.structs.replace(original, seq=event.seq, at=event.at, path=event.path, step=event.step)

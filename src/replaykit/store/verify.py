@@ -11,7 +11,7 @@ import msgspec
 from replaykit.errors import CorruptStore, StoreError
 from replaykit.model.changes import StateFold
 from replaykit.model.cuts import ArgumentsFold
-from replaykit.model.events import State
+from replaykit.model.events import Shared, State
 from replaykit.model.run import RunHeader
 from replaykit.store import blobs
 from replaykit.store.protocol import Damage
@@ -97,7 +97,8 @@ def _events(store: SQLiteStore, number: int, header: RunHeader) -> Iterator[Dama
         expected = first + len(batch)
         for event in batch:
             try:
-                arguments.restore(event)
+                if not isinstance(event, Shared):
+                    arguments.restore(event)
                 if isinstance(event, State):
                     fold.apply(event)
             except (ValueError, KeyError, msgspec.MsgspecError) as error:

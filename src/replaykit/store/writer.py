@@ -11,7 +11,7 @@ import zstandard
 
 from replaykit.errors import StoreError
 from replaykit.model.cuts import ArgumentsFold
-from replaykit.model.events import AnyEvent, encode_event
+from replaykit.model.events import Shared, StoredEvent, encode_event
 from replaykit.model.run import RunHeader
 from replaykit.store import blobs
 from replaykit.store.frames import seal
@@ -61,17 +61,17 @@ class SQLiteWriter:
     def run_id(self) -> str:
         return self._header.id
 
-    def append(self, event: AnyEvent) -> None:
+    def append(self, event: StoredEvent) -> None:
         """Add one event; it is on disk when this returns."""
         store = self._store
         with store.lock:
             self._check_writable()
-            short = self._arguments.shorten(event)
+            short = event if isinstance(event, Shared) else self._arguments.shorten(event)
             body = encode_event(short)
             size = self._tail_bytes + len(body)
             if size > PACK_BYTES or len(self._tail) + 1 >= PACK_EVENTS or len(body) > blobs.LARGE:
                 self._append_folding(short, body)
-                self._arguments.remember(event)
+                self._remember(event)
                 return
             key = self._base | self._next
             try:  # the common case: one statement is one transaction
@@ -82,6 +82,10 @@ class SQLiteWriter:
             self._tail.append(body)
             self._tail_bytes = size
             self._lowest = min(self._lowest, event.seq)
+            self._remember(event)
+
+    def _remember(self, event: StoredEvent) -> None:
+        if not isinstance(event, Shared):
             self._arguments.remember(event)
 
     def finish(self, header: RunHeader) -> None:
@@ -94,7 +98,7 @@ class SQLiteWriter:
                 write_header(db, self._number, msgspec.structs.replace(header, event_count=self._next))
             self._finished = True
 
-    def _append_folding(self, event: AnyEvent, body: bytes) -> None:
+    def _append_folding(self, event: StoredEvent, body: bytes) -> None:
         """Append an event that completes a pack or is large; what is remembered changes only after the commit."""
         with self._store.transaction() as db:
             bodies = [*self._tail, blobs.externalise(db, event, body, self._compressor)]

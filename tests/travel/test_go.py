@@ -1,0 +1,244 @@
+"""Resume and fork: go on from a step, by re-execution or from state."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import replaykit as rk
+from replaykit.errors import RunNotFound, UsageError
+from replaykit.model.matching import ErrorSpec
+from replaykit.model.run import RunStatus
+
+DONE: list[str] = []
+
+
+@rk.tool(effects="none")
+def stock(item: str) -> int:
+    DONE.append(f"stock {item}")
+    return 3
+
+
+@rk.tool(effects="none")
+def decide(prompt: str) -> str:
+    """A scripted model: orders what is there, else puts the customer on the waitlist."""
+    DONE.append("decide")
+    return "order" if "stock=0" not in prompt else "waitlist"
+
+
+@rk.tool
+def order(item: str) -> str:
+    DONE.append("order")
+    return f"ordered {item}"
+
+
+@rk.tool(effects="idempotent")
+def waitlist(item: str) -> str:
+    DONE.append(f"waitlist {rk.idempotency_key()}")
+    return f"waiting for {item}"
+
+
+def shop(item: str) -> str:
+    count = stock(item)
+    choice = decide(f"stock={count} of {item}: order or waitlist?")
+    return order(item) if choice == "order" else waitlist(item)
+
+
+@pytest.fixture
+def parent(store: rk.Store) -> str:
+    with rk.record("shop", input="lamp", store=store) as run:
+        run.output = shop("lamp")
+    DONE.clear()
+    return str(run.id)
+
+
+def test_resuming_an_unchanged_run_serves_everything_and_does_nothing(store: rk.Store, parent: str) -> None:
+    journey = rk.resume(parent, "step_1", agent=shop, store=store)
+
+    assert (journey.output, journey.status, journey.way) == ("ordered lamp", RunStatus.SUCCESS, "re-execution")
+    assert DONE == []
+    forked = store.load(journey.run_id)
+    assert [call.result for call in forked.calls] == [call.result for call in store.load(parent).calls]
+    assert (forked.origin.kind, forked.origin.run, forked.origin.step) == ("resumed", parent, "step_1")
+
+
+def test_a_changed_answer_is_never_met_with_a_stale_decision(store: rk.Store, parent: str) -> None:
+    fork_id, result = rk.fork(parent, "step_1", rk.Edits(result=0), agent=shop, store=store)
+
+    assert result.output == "waiting for lamp"
+    assert [done.split()[0] for done in DONE] == ["decide", "waitlist"], "and nothing was ordered"
+    assert [call.name for call in store.load(fork_id).tool_calls] == ["stock", "decide", "waitlist"]
+
+
+def test_a_change_that_does_not_matter_leads_to_the_same_recorded_order(store: rk.Store, parent: str) -> None:
+    _, result = rk.fork(parent, "step_2", rk.Edits(result="order"), agent=shop, store=store)
+
+    assert result.output == "ordered lamp"
+    assert DONE == []
+
+
+def test_what_has_effects_stops_with_a_question(store: rk.Store, parent: str) -> None:
+    _, result = rk.fork(parent, "step_3", rk.Edits(arguments={"item": "chair"}), agent=shop, store=store)
+
+    assert result.status is RunStatus.ERROR
+    assert "for real: order(item='chair')" in str(result.error)
+    assert [d.kind for d in result.deviations] == ["undecided"]
+    assert DONE == []
+
+
+def test_what_is_allowed_happens_with_the_changed_arguments(store: rk.Store, parent: str) -> None:
+    fork_id, result = rk.fork(
+        parent, "step_3", rk.Edits(arguments={"item": "chair"}), agent=shop, store=store, live=["order"]
+    )
+
+    assert result.output == "ordered chair"
+    assert DONE == ["order"]
+    assert store.load(fork_id).status is RunStatus.SUCCESS
+
+
+def test_a_tool_can_be_made_to_fail(store: rk.Store, parent: str) -> None:
+    edits = rk.Edits(error=ErrorSpec(type="TimeoutError", message="stock service down"))
+
+    _, result = rk.fork(parent, "step_1", edits, agent=shop, store=store)
+
+    assert result.status is RunStatus.TIMEOUT
+    assert result.error == "TimeoutError: stock service down"
+
+
+def test_another_input_begins_anew(store: rk.Store, parent: str) -> None:
+    fork_id, result = rk.fork(parent, "step_1", rk.Edits(input="sofa"), agent=shop, store=store, live=["order"])
+
+    assert result.output == "ordered sofa"
+    assert store.load(fork_id).input == "sofa"
+
+
+def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(store: rk.Store, parent: str) -> None:
+    _, result = rk.fork(parent, "step_1", rk.Edits(result=0), agent=shop, store=store, dry_run=True)
+
+    assert result.would_be_live == ("decide(prompt='stock=0 of lamp: order or waitlist?')",)
+    assert DONE == []
+    assert len(store.headers()) == 1
+
+
+def test_an_idempotent_call_has_the_same_key_whenever_it_is_done_again(store: rk.Store, parent: str) -> None:
+    for _ in range(2):
+        rk.fork(parent, "step_1", rk.Edits(result=0), agent=shop, store=store)
+
+    keys = [done for done in DONE if done.startswith("waitlist")]
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+
+
+def test_a_fork_of_a_fork_reads_through_to_its_first_parent(store: rk.Store, parent: str) -> None:
+    first, _ = rk.fork(parent, "step_1", rk.Edits(result=0), agent=shop, store=store)
+    second, result = rk.fork(first, "step_2", rk.Edits(result="order"), agent=shop, store=store, live=["order"])
+
+    assert result.output == "ordered lamp"
+    assert [call.result for call in store.load(second).tool_calls] == [0, "order", "ordered lamp"]
+    assert list(store.verify()) == []
+
+
+def looping(run: Any, state: dict[str, Any]) -> dict[str, Any]:
+    while state["tries"] < state["max_retries"]:
+        with run.step(state=state) as step:
+            stock("lamp")
+            state = step.done({**state, "tries": state["tries"] + 1})
+    return state
+
+
+def marked_agent(question: str) -> dict[str, Any]:
+    with rk.record("marked") as run:
+        return looping(run, {"tries": 0, "max_retries": 5})
+
+
+def stateful_agent(question: str, state: dict[str, Any] | None = None) -> dict[str, Any]:
+    with rk.record("stateful") as run:
+        return looping(run, state or {"tries": 0, "max_retries": 5})
+
+
+@pytest.mark.parametrize(("agent", "way"), [(marked_agent, "re-execution"), (stateful_agent, "state")])
+def test_keys_of_the_state_can_be_changed(store: rk.Store, agent: Any, way: str) -> None:
+    with rk.record("loop", input="q", store=store) as run:
+        run.output = agent("q")
+    DONE.clear()
+
+    fork_id, result = rk.fork(run.id, "step_2", {"max_retries": 3}, agent=agent, store=store)
+
+    assert result.way == way
+    assert result.output == {"tries": 3, "max_retries": 3}
+    assert store.state_at(fork_id) == {"tries": 3, "max_retries": 3}
+    assert store.state_at(run.id) == {"tries": 5, "max_retries": 5}
+    assert DONE == []
+
+
+def test_a_decorated_agent_is_found_by_the_name_of_its_runs(store: rk.Store) -> None:
+    @rk.record("known", store=store)
+    def known(item: str) -> str:
+        return shop(item)
+
+    known("lamp")
+
+    assert rk.resume_from_checkpoint("known", "step_2", store=store).output == "ordered lamp"
+    fork_id, result = rk.fork_run("known", "step_1", rk.Edits(result=0), store=store)
+    assert result.output == "waiting for lamp"
+    assert store.header(fork_id).origin.kind == "forked"
+
+
+def test_wrong_input_is_said_and_nothing_is_changed(store: rk.Store, parent: str) -> None:
+    before = len(store.headers())
+    with pytest.raises(RunNotFound):
+        rk.fork("nope", "step_1", {}, agent=shop, store=store)
+    with pytest.raises(UsageError, match="step_1, step_2, step_3"):
+        rk.fork(parent, "step_9", {}, agent=shop, store=store)
+    with pytest.raises(UsageError, match="which agent"):
+        rk.fork(parent, "step_1", {}, store=store)
+    with pytest.raises(UsageError, match="kept no state"):
+        rk.fork(parent, "step_1", {"x": 1}, agent=stateful_agent, store=store)
+
+    assert len(store.headers()) == before
+
+
+@rk.tool(effects="none")
+async def look(key: str) -> list[Any]:
+    await asyncio.sleep(0)
+    DONE.append(key)
+    return [key, len(DONE)]
+
+
+KEYS = st.lists(st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=3), min_size=1, max_size=4)
+
+
+@given(KEYS, st.data())
+def test_forking_without_a_change_repeats_the_parent_and_leaves_its_bytes_alone(
+    store: rk.Store, rounds: list[list[str]], data: Any
+) -> None:
+    async def agent(_: str) -> list[Any]:
+        return [await asyncio.gather(*[look(key) for key in keys]) for keys in rounds]
+
+    with rk.record("random", input="q", store=store) as run:
+        run.output = asyncio.run(agent("q"))
+    rows = store.query("SELECT * FROM packs WHERE key >> 32 = (SELECT n FROM runs WHERE id = ?)", run.id)
+    parent = store.load(run.id)
+    step = f"step_{data.draw(st.integers(1, len(list(parent.calls))))}"
+    DONE.clear()
+
+    fork_id, result = rk.fork(run.id, step, None, agent=agent, store=store)
+
+    assert result.output == parent.output
+    assert DONE == []
+    assert [(c.name, c.arguments, c.result) for c in store.load(fork_id).calls] == [
+        (c.name, c.arguments, c.result) for c in parent.calls
+    ]
+    assert store.query("SELECT * FROM packs WHERE key >> 32 = (SELECT n FROM runs WHERE id = ?)", run.id) == rows
+
+
+def test_the_store_of_the_project_is_the_default(own_directory: Path) -> None:
+    with rk.record("shop", input="lamp") as run:
+        run.output = shop("lamp")
+
+    assert rk.resume(run.id, "step_1", agent=shop).output == "ordered lamp"
