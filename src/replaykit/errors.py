@@ -10,6 +10,7 @@ ReplayKitError
 ├── FormatTooNew        written by a newer version                     (exit 3)
 ├── Unreplayable        the recording cannot answer this call          (exit 3)
 └── Divergence          the candidate left the recorded path           (exit 1)
+    └── Undecided       a fork wants to act, and nobody said it may    (exit 1)
 """
 
 from __future__ import annotations
@@ -103,6 +104,10 @@ class Divergence(ReplayKitError):
         super().__init__(message, hint=hint)
         self.index = index
         self.nearest = nearest
+
+
+class Undecided(Divergence):
+    """After its step a fork wants to do something for real, and nobody has said that it may."""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:

@@ -91,3 +91,53 @@ def candidate_of(text: str) -> Any:
     if re.fullmatch(r"[\w.]+:[\w.]+", text):
         return chosen_candidate(None, text, None)
     return chosen_candidate(text, None, None)
+
+
+def journey(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What `resume` and `fork` have in common."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Show what would be done for real, and do nothing."),
+        click.option("--no-reuse", is_flag=True, help="After the step, serve nothing from the recording."),
+        click.option("--live", multiple=True, metavar="TOOL", help="This tool may be called for real. Repeatable."),
+        click.option("--agent", required=True, metavar="MODULE:FUNCTION", help="The agent."),
+        click.option("--at", "step", required=True, metavar="STEP", help="The step to go on from, such as step_3."),
+    ):
+        command = option(command)
+    return command
+
+
+def tell_journey(journey: Any, *, as_json: bool, dry_run: bool) -> None:
+    """Print how a journey ended, and leave with its exit code."""
+    from replaykit.errors import ExitCode
+    from replaykit.model.run import RunStatus
+    from replaykit.report.travel import journey_json, journey_text
+
+    click.echo(journey_json(journey) if as_json else journey_text(journey, dry_run=dry_run))
+    failed = journey.status is not RunStatus.SUCCESS and not dry_run
+    click.get_current_context().exit(ExitCode.FAILED if failed else ExitCode.PASSED)
+
+
+def json_or_text(text: str) -> Any:
+    """The JSON value that a text spells, or else the text itself."""
+    import orjson
+
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def json_object(option: str, text: str) -> dict[str, Any]:
+    """The JSON object that an option's text spells."""
+    value = json_or_text(text)
+    if not isinstance(value, dict):
+        raise click.UsageError(f"{option} {text!r}: expected a JSON object")
+    return value
+
+
+def json_list(option: str, text: str) -> list[Any]:
+    """The JSON list that an option's text spells."""
+    value = json_or_text(text)
+    if not isinstance(value, list):
+        raise click.UsageError(f"{option} {text!r}: expected a JSON list")
+    return value

@@ -12,20 +12,33 @@ from replaykit.cli import options
 @click.command(name="show")
 @click.argument("run_id", metavar="RUN")
 @click.option("--step", metavar="N", help="Only this event (by number) or this step (by name).")
+@click.option("--state", "with_state", is_flag=True, help="With --step: the state after it.")
 @options.store
 @options.as_json
-def command(run_id: str, step: str | None, store_path: Path | None, as_json: bool) -> None:
+def command(run_id: str, step: str | None, with_state: bool, store_path: Path | None, as_json: bool) -> None:
     """Show a run: what was asked, what happened, how it ended.
 
     RUN is an id, the beginning of one, or a name (its newest run). With --json the whole run log is printed.
     """
+    if with_state and step is None:
+        raise click.UsageError("--state goes with --step")
+    import msgspec
+
     from replaykit.model.run import encode_run
     from replaykit.model.steps import events_of_step
+    from replaykit.model.values import freeze
     from replaykit.report.runs import event_text, events_json, run_text
     from replaykit.store.opening import opened
+    from replaykit.travel.steps import CheckpointStore
 
     with opened(store_path, read_only=True) as store:
         run = store.load(run_id)
+    if step is not None and with_state:
+        checkpoint = CheckpointStore(store_path).load_checkpoint(run.id, step)
+        document = {"replaykit": 1, "run": run.id, "step": step, "state": freeze(checkpoint.state)}
+        shown = document if as_json else document["state"]
+        click.echo(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode())
+        return
     if step is not None:
         events = events_of_step(run, step)
         shown = events_json(events) if as_json else "\n\n".join(event_text(e, run.started_at) for e in events)

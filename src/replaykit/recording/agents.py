@@ -15,9 +15,15 @@ AGENTS: Registry[Callable[..., Any]] = Registry("agent")
 
 def agent_of(run: RunHeader) -> Callable[..., Any]:
     """The agent whose runs have this run's name."""
-    if run.name in AGENTS:
-        return AGENTS.get(run.name)
+    name = root_name(run)
+    if name in AGENTS:
+        return AGENTS.get(name)
     raise UsageError(
-        f"which agent made run {run.id}? None that is decorated with @record here has the name {run.name!r}",
+        f"which agent made run {run.id}? None that is decorated with @record here has the name {name!r}",
         hint="Hand it over: agent=my_agent (on the command line --agent module:function).",
     )
+
+
+def root_name(run: RunHeader) -> str:
+    """The name of the run that a fork goes back to: forks are called `name@step`."""
+    return run.name.rpartition("@")[0] if run.origin.step and "@" in run.name else run.name

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import orjson
 
+from replaykit.errors import ReplayKitError
 from replaykit.model.events import Call, ToolCall
 from replaykit.model.jsonpath import JsonPath, parse_path, remove_paths
 from replaykit.model.matching import MatchMode
@@ -18,7 +19,7 @@ class Tape:
     """The recorded calls of a run, in the order they were made."""
 
     def __init__(self, calls: Iterable[Call], *, name: str = "") -> None:
-        self.calls = sorted(calls, key=lambda call: call.seq)
+        self.calls = sorted((call for call in calls if not _stopped(call)), key=lambda call: call.seq)
         self.name = name
 
     @classmethod
@@ -142,6 +143,11 @@ class Matcher:
     def _use(self, index: int, how: str) -> tuple[int, str]:
         self.used[index] = 1
         return index, how
+
+
+def _stopped(call: Call) -> bool:
+    """True for a call that a replay or a fork refused: the world never answered it."""
+    return call.error is not None and call.error.module == ReplayKitError.__module__
 
 
 def _unanswerable(call: Call) -> str:

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 
 import msgspec
 
 from replaykit.cases.case import ReplayCase
-from replaykit.errors import UsageError
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.command import attempt_of, runner_environment
+from replaykit.runners.loading import check_spec
 from replaykit.runners.output import CANNOT_LOAD, REASON_NAME, WORLD_NAME
 from replaykit.runners.process import Processes
 from replaykit.runners.worlds import world_of
 
 _GRACE_S = 5.0  # the child stops by itself at the time limit; this is for one that cannot
-_SPEC = re.compile(r"[\w.]+:[\w.]+")
 
 
 class PythonCandidate:
     """An agent function by name; nothing of it is imported in this process."""
 
     def __init__(self, spec: str) -> None:
-        if not _SPEC.fullmatch(spec):
-            raise UsageError(
-                f"{spec!r} does not name an agent", hint="Write module:function, such as my_agent.main:answer"
-            )
-        self.label = spec
+        self.label = check_spec(spec)
         self._processes = Processes()
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:

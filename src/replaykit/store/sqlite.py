@@ -173,12 +173,17 @@ class SQLiteStore:
         number, header = self._find(run_id)
         limit = float("inf") if seq is None else seq
         chain: list[State] = []
+        shared: Shared | None = None  # the newest event in common with a parent
         for _, batch in self._batches(number, newest_first=True, until=seq):
             for event in reversed(batch):
                 if isinstance(event, State) and event.seq <= limit:
                     chain.append(event)
                     if event.change is None:
                         return self._fold(header.id, chain)
+                elif shared is None and isinstance(event, Shared) and event.seq <= limit:
+                    shared = event
+        if shared is not None and shared.run != header.id:
+            return self.state_at(shared.run, shared.of)  # nothing of its own yet: the parent's state is its state
         raise StoreError(f"run {header.id} holds no checkpoint" + ("" if seq is None else f" at or before event {seq}"))
 
     def _fold(self, run_id: str, chain: list[State]) -> Json:

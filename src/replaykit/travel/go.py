@@ -20,7 +20,7 @@ from replaykit.model.events import AnyEvent, Call, Shared
 from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, Json, raw
-from replaykit.recording.agents import agent_of
+from replaykit.recording.agents import agent_of, root_name
 from replaykit.recording.calling import call_with, finished
 from replaykit.recording.run import new_run_id
 from replaykit.seam.failures import describe, status_of
@@ -193,6 +193,7 @@ def _header(parent: TraceRun, step: str, kind: str, edits: Edits) -> RunHeader:
     return msgspec.structs.replace(
         parent.header,
         id=new_run_id(),
+        name=f"{root_name(parent)}@{step}",  # the plain name stays the parent's
         input_json=parent.input_json if edits.input is UNSET else raw(edits.input),
         output_json=ABSENT,
         status=RunStatus.RUNNING,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from replaykit.errors import Divergence, ReplayKitError
+from replaykit.errors import Divergence, ReplayKitError, Undecided
 from replaykit.model.diff import call_text
 from replaykit.model.events import AnyEvent, Call, Shared
 from replaykit.model.result import Deviation
@@ -19,10 +19,6 @@ from replaykit.seam.logged import event_of
 from replaykit.seam.scope import Answer, Outcome, PendingCall
 from replaykit.store.protocol import RunWriter
 from replaykit.travel.edits import Edits
-
-
-class Undecided(Divergence):
-    """After its step a fork wants to do something for real, and nobody has said that it may."""
 
 
 class Cut:

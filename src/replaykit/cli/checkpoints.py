@@ -1,0 +1,33 @@
+"""`replaykit checkpoints`: the steps of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="checkpoints")
+@click.argument("run_id", metavar="RUN")
+@options.store
+@options.as_json
+def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
+    """List the steps of a run that one can stand at.
+
+    An agent that marks no steps has one per call. See the state after one: replaykit show RUN --step STEP --state
+    """
+    import msgspec
+
+    from replaykit.report.travel import checkpoints_text
+    from replaykit.travel.steps import CheckpointStore
+
+    found = CheckpointStore(store_path).list_checkpoints(run_id)
+    if as_json:
+        document = {"replaykit": 1, "checkpoints": found}
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    elif found:
+        click.echo(checkpoints_text(found))
+    else:
+        click.echo("no steps: the run made no calls", err=True)

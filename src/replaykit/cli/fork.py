@@ -1,0 +1,87 @@
+"""`replaykit fork`: go on from a step with something changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="fork")
+@click.argument("run_id", metavar="RUN")
+@options.journey
+@click.option("--set", "keys", multiple=True, metavar="KEY=VALUE", help="Set a key of the state, to JSON or text.")
+@click.option("--modify", metavar="JSON", help="Set keys of the state from an object.")
+@click.option("--patch", metavar="JSON", help="Change the state by a JSON Patch.")
+@click.option("--result", metavar="JSON", help="What the step's tool or model answers instead.")
+@click.option("--error", metavar="TYPE[: MESSAGE]", help="What the step's tool or model fails with instead.")
+@click.option("--args", "arguments", metavar="JSON", help="What the step's tool is called with instead.")
+@click.option("--input", "input_", metavar="JSON|TEXT", help="What the agent is asked instead.")
+@click.option("--tool", metavar="NAME", help="Which call is meant, where the step makes several.")
+@options.store
+@options.as_json
+def command(
+    run_id: str,
+    step: str,
+    agent: str,
+    live: tuple[str, ...],
+    no_reuse: bool,
+    dry_run: bool,
+    store_path: Path | None,
+    as_json: bool,
+    **changes: Any,
+) -> None:
+    """Go on from a step of a run with something changed there.
+
+    Makes a new run, linked to its parent, which stays as it is. Exit 1 when the agent fails. Compare the two with
+    replaykit compare.
+
+    \b
+    replaykit fork 20260215-143200 --at step_3 --set max_retries=3 --agent my_agent:answer
+    replaykit fork 20260215-143200 --at step_2 --result '{"docs": []}' --agent my_agent:answer
+    """
+    from replaykit.runners.loading import load_agent
+    from replaykit.travel.go import fork
+
+    edits = _edits(**changes)
+    _, journey = fork(
+        run_id, step, edits, agent=load_agent(agent), store=store_path, live=live, reuse=not no_reuse, dry_run=dry_run
+    )
+    options.tell_journey(journey, as_json=as_json, dry_run=dry_run)
+
+
+def _edits(
+    *,
+    keys: tuple[str, ...],
+    modify: str | None,
+    patch: str | None,
+    result: str | None,
+    error: str | None,
+    arguments: str | None,
+    input_: str | None,
+    tool: str | None,
+) -> Any:
+    from msgspec import UNSET
+
+    from replaykit.model.matching import ErrorSpec
+    from replaykit.travel.edits import Edits
+
+    state = options.json_object("--modify", modify) if modify else {}
+    for pair in keys:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"--set {pair!r}: write KEY=VALUE")
+        state[name] = options.json_or_text(text)
+    kind, _, message = (error or "").partition(":")
+    return Edits(
+        state=state,
+        patch=tuple(options.json_list("--patch", patch)) if patch else (),
+        result=UNSET if result is None else options.json_or_text(result),
+        error=ErrorSpec(type=kind.strip(), message=message.strip()) if error else None,
+        arguments=options.json_object("--args", arguments) if arguments else None,
+        input=UNSET if input_ is None else options.json_or_text(input_),
+        tool=tool,
+    )

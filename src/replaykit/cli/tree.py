@@ -1,0 +1,24 @@
+"""`replaykit tree`: the family of forks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="tree")
+@click.argument("run_id", metavar="RUN")
+@options.store
+@options.as_json
+def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
+    """Show the family of a run: its parent, its forks, and theirs."""
+    from replaykit.report.travel import family_json, family_text
+    from replaykit.store.opening import opened
+    from replaykit.travel.family import family_of
+
+    with opened(store_path, read_only=True) as store:
+        family = family_of(store, run_id)
+    click.echo(family_json(family) if as_json else family_text(family))

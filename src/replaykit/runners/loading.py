@@ -1,0 +1,64 @@
+"""Load an agent by the name a person gave: `module:function`. Never a name out of a file."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from replaykit.errors import UsageError
+from replaykit.model.events import AnyEvent
+from replaykit.model.values import Json
+from replaykit.seam.scope import Answer, Outcome, PendingCall, Session
+
+_SPEC = re.compile(r"[\w.]+:[\w.]+")
+
+
+def check_spec(spec: str) -> str:
+    """The spec, if it has the form of one; else a UsageError."""
+    if not _SPEC.fullmatch(spec):
+        raise UsageError(f"{spec!r} does not name an agent", hint="Write module:function, such as my_agent.main:answer")
+    return spec
+
+
+def load_agent(spec: str) -> Callable[..., Any]:
+    """The function; the working directory can be imported from, and no tool may run meanwhile."""
+    module_name, _, attribute = check_spec(spec).partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        with Session(_Importing(module_name)).active():
+            found: Any = import_module(module_name)
+        for name in attribute.split("."):
+            found = getattr(found, name)
+    except BaseException as error:  # importing runs the user's code, which may end in any way
+        raise UsageError(f"the agent {spec!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    if not callable(found):
+        raise UsageError(f"the agent {spec!r} is a {type(found).__name__}, not something to call")
+    return found  # type: ignore[no-any-return]
+
+
+class _Importing:
+    """Behind the seam while an agent's module is imported: no tool may run then."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def serve(self, call: PendingCall) -> Answer | None:
+        raise UsageError(
+            f"the tool `{call.name}` was called while {self._module} was imported",
+            hint='Put what runs the agent under `if __name__ == "__main__":`',
+        )
+
+    def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
+        """Never reached: nothing is let through."""
+
+    def keep(self, event: AnyEvent) -> None:
+        """What is no call is of no interest here."""
+
+    def amend(self, step: str | None, state: Json) -> Json:
+        """The state as it is."""
+        return state
