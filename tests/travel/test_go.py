@@ -197,8 +197,9 @@ def test_wrong_input_is_said_and_nothing_is_changed(store: rk.Store, parent: str
         rk.fork(parent, "step_9", {}, agent=shop, store=store)
     with pytest.raises(UsageError, match="which agent"):
         rk.fork(parent, "step_1", {}, store=store)
-    with pytest.raises(UsageError, match="kept no state"):
-        rk.fork(parent, "step_1", {"x": 1}, agent=stateful_agent, store=store)
+    for agent in (shop, stateful_agent):
+        with pytest.raises(UsageError, match="kept no state"):
+            rk.fork(parent, "step_1", {"x": 1}, agent=agent, store=store)
 
     assert len(store.headers()) == before
 
@@ -242,3 +243,31 @@ def test_the_store_of_the_project_is_the_default(own_directory: Path) -> None:
         run.output = shop("lamp")
 
     assert rk.resume(run.id, "step_1", agent=shop).output == "ordered lamp"
+
+
+def test_a_patch_that_does_not_fit_is_said_before_anything_is_made(store: rk.Store) -> None:
+    with rk.record("loop", input="q", store=store) as run:
+        run.output = marked_agent("q")
+
+    for patch in (
+        [{"op": "remove", "path": "/nothing"}],
+        [{"op": "test", "path": "/tries", "value": 9}],
+        [{"op": "?"}],
+    ):
+        with pytest.raises(UsageError, match="operation 1"):
+            rk.fork(run.id, "step_2", rk.Edits(patch=(operation,)), agent=marked_agent, store=store)
+
+    assert len(store.headers()) == 1
+
+
+def test_a_swallowed_question_is_still_there_at_the_end(store: rk.Store, parent: str) -> None:
+    def stubborn(item: str) -> str:
+        try:
+            return shop(item)
+        except Exception:
+            return "never mind"
+
+    _, result = rk.fork(parent, "step_3", rk.Edits(arguments={"item": "x"}), agent=stubborn, store=store)
+
+    assert result.output == "never mind"
+    assert [deviation.kind for deviation in result.deviations] == ["undecided"]

@@ -113,7 +113,8 @@ def tell_journey(journey: Any, *, as_json: bool, dry_run: bool) -> None:
     from replaykit.report.travel import journey_json, journey_text
 
     click.echo(journey_json(journey) if as_json else journey_text(journey, dry_run=dry_run))
-    failed = journey.status is not RunStatus.SUCCESS and not dry_run
+    stopped = any(deviation.kind in ("undecided", "missing") for deviation in journey.deviations)
+    failed = (journey.status is not RunStatus.SUCCESS or stopped) and not dry_run
     click.get_current_context().exit(ExitCode.FAILED if failed else ExitCode.PASSED)
 
 

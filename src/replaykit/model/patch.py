@@ -35,9 +35,10 @@ def apply_patch(value: Json, operations: Sequence[Mapping[str, Json]]) -> Json:
     for number, operation in enumerate(operations):
         try:
             result = _apply(result, operation)
-        except (PatchError, KeyError, IndexError, TypeError) as error:
-            reason = error if isinstance(error, PatchError) else f"there is nothing at {operation.get('path')!r}"
-            raise PatchError(f"operation {number + 1} ({operation.get('op')!r}): {reason}") from None
+        except PatchError as error:
+            raise PatchError(f"operation {number + 1}: {error}") from None
+        except (KeyError, IndexError, TypeError):
+            raise PatchError(f"operation {number + 1}: there is nothing at {operation.get('path')!r}") from None
     return result
 
 

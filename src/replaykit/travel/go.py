@@ -128,12 +128,13 @@ class _Trip:
         self.shared: list[AnyEvent] = []
         self.first_number = 0
         self.state: Json = None
-        if self.from_state:
+        if self.from_state or edits.of_state:
             state = state_after(store, parent, step)
             if state is None:
                 hint = "Keep one with `step.done(state)`, or change a call."
                 raise UsageError(f"run {parent.id} kept no state at {step}", hint=hint)
-            self.state = edits.amended(state)
+            self.state = edits.amended(state)  # a change that does not fit is said before anything is made
+        if self.from_state:
             last = last_event_of(parent, step).seq
             self.shared = [event for event in parent.events if event.seq <= last]
             self.first_number = max((event.seq for event in parent.events), default=-1) + 1

@@ -44,6 +44,7 @@ class Traveller:
         self._tape = Tape(cut.before, name=cut.run_id)
         self._before = Matcher(self._tape)
         self._after = Matcher(Tape(cut.after if reuse else [], name=cut.run_id))
+        self._left = len(self._before.unused())
         self._live = frozenset(live)
         self._writer = writer  # None: a rehearsal, in which nothing happens for real and nothing is kept
         self._lock = threading.RLock()
@@ -58,6 +59,7 @@ class Traveller:
             index, self._made = self._made, self._made + 1
             found = self._before.take(call)
             if found is not None:
+                self._left -= not self._before.inner[found[0]]
                 return self._give(call, self._before.calls[found[0]])
             exact = self._after.take_exactly(call)
             if exact is not None:
@@ -70,7 +72,7 @@ class Traveller:
     @property
     def reached(self) -> bool:
         """True when everything up to the step has happened again."""
-        return not self._before.unused()
+        return self._left == 0
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
         """A call that was let through has ended."""
