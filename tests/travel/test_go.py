@@ -249,10 +249,10 @@ def test_a_patch_that_does_not_fit_is_said_before_anything_is_made(store: rk.Sto
     with rk.record("loop", input="q", store=store) as run:
         run.output = marked_agent("q")
 
-    for patch in (
-        [{"op": "remove", "path": "/nothing"}],
-        [{"op": "test", "path": "/tries", "value": 9}],
-        [{"op": "?"}],
+    for operation in (
+        {"op": "remove", "path": "/nothing"},
+        {"op": "test", "path": "/tries", "value": 9},
+        {"op": "?"},
     ):
         with pytest.raises(UsageError, match="operation 1"):
             rk.fork(run.id, "step_2", rk.Edits(patch=(operation,)), agent=marked_agent, store=store)
