@@ -261,7 +261,7 @@ try:
         writer.append(sample_call(seq, os.urandom(500).hex()))
         written += 1
 except StoreError as error:
-    print(written, error)
+    print(written, error, flush=True)
     os._exit(0)
 """
     assert hasattr(resource, "RLIMIT_FSIZE")
