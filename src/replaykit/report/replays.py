@@ -42,7 +42,16 @@ def results_text(results: Sequence[ReplayResult]) -> str:
         lines.append(f"{style(f'{word:<10}', fg=colour)} {result.case_id:<{wide}}  {short(why, 70)}")
     counts = [(verdict, sum(r.verdict is verdict for r in results)) for verdict in Verdict]
     total = ", ".join(f"{count} {verdict.value}" for verdict, count in counts if count)
-    return "\n".join([*lines, "", f"{counted(len(results), 'replay')}: {total}"])
+    flaky = [f"{style('flaky', fg='yellow')}: {text}" for text in _flaky(results)]
+    return "\n".join([*lines, "", *flaky, f"{counted(len(results), 'replay')}: {total}"])
+
+
+def _flaky(results: Sequence[ReplayResult]) -> list[str]:
+    """The cases whose repetitions did not agree."""
+    verdicts: dict[str, list[str]] = {}
+    for result in results:
+        verdicts.setdefault(result.case_id, []).append(result.verdict.value)
+    return [f"{case_id} was {', '.join(seen)}" for case_id, seen in verdicts.items() if len(set(seen)) > 1]
 
 
 def results_json(results: Sequence[ReplayResult], *, passed: bool) -> str:
