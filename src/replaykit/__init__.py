@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from replaykit.seam.tool import record_tool as record_tool
     from replaykit.seam.tool import tool as tool
     from replaykit.store.sqlite import SQLiteStore
+    from replaykit.travel.comparing import compare as compare
+    from replaykit.travel.comparing import compare_runs as compare_runs
     from replaykit.travel.edits import Edits as Edits
     from replaykit.travel.go import fork as fork
     from replaykit.travel.go import fork_run as fork_run
@@ -69,6 +71,8 @@ _HOMES = {  # name → module, or module:name where it has another name at home
     "ToolReplayer": "replayer.tool_replayer",
     "TraceRun": "model.run",
     "Verdict": "model.result",
+    "compare": "travel.comparing",
+    "compare_runs": "travel.comparing",
     "detect": "cases.signatures",
     "fork": "travel.go",
     "fork_run": "travel.go",

@@ -243,6 +243,20 @@ def test_a_full_disk_is_said_and_what_was_acknowledged_stays(tmp_path: Path) -> 
         assert list(store.verify()) == []
 
 
+def test_a_state_that_could_not_be_written_does_not_spoil_the_next(tmp_path: Path) -> None:
+    with rk.Store.open(tmp_path / "s.db") as store, rk.record("r", store=store) as run:
+        run.checkpoint({"n": 1})
+        store.query(f"PRAGMA max_page_count = {store.query('PRAGMA page_count')[0][0]}")
+        with pytest.raises(StoreError, match="disk is full"):
+            for n in range(2, 1000):
+                run.checkpoint({"n": n, "text": os.urandom(300).hex()})
+        store.query("PRAGMA max_page_count = 1000000")
+        run.checkpoint({"n": "after"})
+
+        assert store.state_at(run.id) == {"n": "after"}
+        assert list(store.verify()) == []
+
+
 def test_a_file_size_limit_is_an_error_too(tmp_path: Path) -> None:
     """The same with the real thing: the kernel refuses to let the file grow."""
     program = f"""

@@ -271,3 +271,15 @@ def test_a_swallowed_question_is_still_there_at_the_end(store: rk.Store, parent:
 
     assert result.output == "never mind"
     assert [deviation.kind for deviation in result.deviations] == ["undecided"]
+
+
+def test_a_fork_without_a_change_compares_as_identical_and_with_one_it_parts_at_the_step(
+    store: rk.Store, parent: str
+) -> None:
+    same, _ = rk.fork(parent, "step_2", None, agent=shop, store=store)
+    other, _ = rk.fork(parent, "step_1", rk.Edits(result=0), agent=shop, store=store)
+
+    assert rk.compare_runs(parent, same, store=store).identical
+    first = rk.compare_runs(parent, other, store=store).first
+    assert first is not None
+    assert (first.kind.value, first.a_step, first.name) == ("tool_result", "step_1", "stock")

@@ -45,4 +45,17 @@ def record_and_replay() -> None:
         assert_type(divergence.index, int)
 
 
+def travel(run_id: str) -> None:
+    fork_id, result = rk.fork_run(run_id, "step_5", {"max_retries": 3}, agent=agent)
+    assert_type(fork_id, str)
+    assert_type(result.error, str | None)
+    rk.fork(run_id, "step_1", rk.Edits(result={"docs": []}), agent=agent, live=["search_docs"], dry_run=True)
+    rk.resume_from_checkpoint(run_id, "step_5")
+    checkpoint_store = rk.CheckpointStore()
+    checkpoint = checkpoint_store.load_checkpoint(run_id, "step_5")
+    checkpoint_store.save_checkpoint(checkpoint)
+    divergence = rk.compare_runs(run_id, fork_id)
+    assert_type(divergence.identical, bool)
+
+
 assert_type(search_docs("x"), dict[str, Any])

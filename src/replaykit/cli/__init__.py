@@ -27,6 +27,7 @@ VERBS = {
     "checkpoints": "List the steps of a run that one can stand at.",
     "resume": "Go on from a step of a run, with nothing changed.",
     "fork": "Go on from a step of a run with something changed there.",
+    "compare": "Compare two runs: where do their worlds part?",
     "tree": "Show the family of a run: its parent, its forks, and theirs.",
     "export": "Write a run to a file that others can read.",
     "verify": "Check the whole store, and name what is damaged.",

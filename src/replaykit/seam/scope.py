@@ -113,8 +113,13 @@ class Session:
         state = self.handler.amend(scope.step, state)
         with self._fold_lock:  # changes must be kept in the order they were made
             whole, change = self._fold.advance(state)
-            if not (only_on_change and change == Change()):
+            if only_on_change and change == Change():
+                return state
+            try:
                 self.keep(State, state_json=whole, change=change)
+            except BaseException:
+                self._fold = StateFold()  # this one is not in the log: the next must not be a change of it
+                raise
         return state
 
     @contextmanager

@@ -7,8 +7,8 @@ align: a poll that answers "done" goes to the poll that answered "done". What is
 2. keys that the other side does not have are left out;
 3. a small rest is solved exactly, with a table;
 4. a large rest with few edits is solved exactly, after Myers (1986);
-5. any other is cut at keys that occur once on both sides, as in patience diff (or else at the n-th occurrences of
-   repeated ones), and the pieces are solved again.
+5. any other is cut at keys, or at several keys in a row, that occur once on both sides, as in patience diff (or
+   else at the n-th occurrences of repeated ones), and the pieces are solved again.
 
 So two runs of 10,000 calls take time near-linear in their length, whatever they look like. Pure and deterministic.
 """
@@ -26,8 +26,10 @@ Pair: TypeAlias = tuple[int, int]
 
 K = TypeVar("K", bound=Hashable)
 
-_CELLS = 10_000  # a table up to this size is filled
-_EDITS = 96  # Myers' way is given up beyond this many insertions and deletions
+_CELLS = 40_000  # a table up to this size is filled
+_EDITS = 200  # Myers' way is given up beyond this many insertions and deletions
+_WINDOWS = (3, 8)  # keys in a row that are looked at as one, where single keys are repeated
+_KEPT = 0.9  # of what could be paired, a cut has to leave this much possible
 _DEPTH = 24  # how often a piece is cut again before the first way to align it is taken
 
 
@@ -226,15 +228,30 @@ def _retrace(history: list[dict[int, int]], i: int, j: int) -> list[Pair]:
 
 
 def _anchors(keys: _Keys, items_a: list[int], items_b: list[int]) -> list[Pair]:
-    """Pairs to cut at: keys that occur once on both sides, unless cutting there would tear too much apart."""
+    """Pairs to cut at: what occurs once on both sides, unless cutting there would tear too much apart."""
     a, b = [keys.a[i] for i in items_a], [keys.b[j] for j in items_b]
+    fine_a, fine_b = [keys.fine_a[i] for i in items_a], [keys.fine_b[j] for j in items_b]
+    best = nth = _in_order({key: place for place, key in enumerate(_occurrences(b))}, _occurrences(a))
+    cuts = [_once(a, b), *(_once(_windows(fine_a, size), _windows(fine_b, size)) for size in _WINDOWS)]
+    for cut in sorted(cuts, key=len, reverse=True):
+        pieces = gaps(cut, Gap(0, len(a), 0, len(b)))
+        possible = len(cut) + sum(min(piece.a_end - piece.a_start, piece.b_end - piece.b_start) for piece in pieces)
+        if len(cut) >= len(nth) or (cut and possible >= _KEPT * min(len(a), len(b))):
+            best = cut
+            break
+    return [(items_a[i], items_b[j]) for i, j in best]
+
+
+def _once(a: Sequence[K], b: Sequence[K]) -> list[Pair]:
+    """Where keys stand that occur once on both sides, as many as can be had in order."""
     count_a, count_b = Counter(a), Counter(b)
-    once = {key for key, count in count_a.items() if count == 1 and count_b[key] == 1}
-    rare = _in_order({key: place for place, key in enumerate(b) if key in once}, a)
-    pieces = gaps(rare, Gap(0, len(a), 0, len(b)))
-    possible = len(rare) + sum(min(piece.a_end - piece.a_start, piece.b_end - piece.b_start) for piece in pieces)
-    nth = _in_order({occurrence: place for place, occurrence in enumerate(_occurrences(b))}, _occurrences(a))
-    return [(items_a[i], items_b[j]) for i, j in (rare if possible > len(nth) else nth)]
+    places = {key: place for place, key in enumerate(b) if count_b[key] == 1 and count_a.get(key) == 1}
+    return _in_order(places, a)
+
+
+def _windows(keys: list[int], size: int) -> list[tuple[int, ...]]:
+    """Each key together with those that follow it: even where every key is repeated, their order may not be."""
+    return list(zip(*(keys[start:] for start in range(size)), strict=False))
 
 
 def _in_order(places: dict[K, int], keys: Iterable[K]) -> list[Pair]:

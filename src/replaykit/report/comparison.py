@@ -1,0 +1,196 @@
+"""A comparison of two runs as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import msgspec
+from click import style
+
+from replaykit.model.diff import Difference, brief
+from replaykit.report.panel import counted, screen_width, short, table
+from replaykit.travel.compare_result import Comparison, Ending, Entry, EntryKind, FirstDivergence, Parting, Totals
+
+_MARKS = {
+    EntryKind.SAME: ("=", None),
+    EntryKind.CHANGED: ("~", "yellow"),
+    EntryKind.INSERTED: ("+", "green"),
+    EntryKind.DELETED: ("-", "red"),
+    EntryKind.MOVED: (">", "cyan"),
+}
+_CALLS = ("tool_call", "llm_call", "exchange")
+_AROUND = 2  # equal events that are shown around a difference
+_ALIKE = 6  # differences of one kind in a row that are shown
+_LINES = 60
+_CELL = 32
+
+
+def comparison_text(comparison: Comparison, a_name: str, b_name: str, *, whole: bool = False) -> str:
+    """Two runs beside each other, the verdict first; `whole` leaves nothing out."""
+    blocks = [_verdict(comparison)]
+    if comparison.first is not None:
+        blocks[0] += "\n" + "\n".join(_versions(comparison.first, a_name, b_name))
+        blocks += ["\n".join(_events(comparison, a_name, b_name, whole)), "\n".join(_states(comparison))]
+    elif whole:
+        blocks.append("\n".join(_events(comparison, a_name, b_name, whole)))
+    blocks.append(_summary(comparison, a_name, b_name))
+    return "\n\n".join(block for block in blocks if block)
+
+
+def comparison_json(comparison: Comparison) -> str:
+    """A comparison for programs."""
+    return msgspec.json.format(msgspec.json.encode(comparison), indent=2).decode()
+
+
+def _verdict(comparison: Comparison) -> str:
+    first = comparison.first
+    if first is None:
+        return f"{style('identical', fg='green', bold=True)}: {counted(len(comparison.entries), 'event')}"
+    return f"{style('parts', fg='red', bold=True)} {_where(first)}: {first.text}"
+
+
+def _where(first: FirstDivergence) -> str:
+    """`at step_3 (call 5)`: the number is what `replaykit show --step` takes."""
+    missing = first.kind is Parting.MISSING or first.b_seq is None
+    seq, step = (first.a_seq, first.a_step) if missing else (first.b_seq, first.b_step)
+    if seq is None:
+        return "at the end" if first.kind is Parting.OUTCOME else "at the start"
+    number = f"{'call' if first.event in _CALLS else 'event'} {seq}"
+    return f"at {step} ({number})" if step else f"at {number}"
+
+
+def _versions(first: FirstDivergence, a_name: str, b_name: str) -> Iterator[str]:
+    wide = max(len(a_name), len(b_name))
+    if first.a_text or first.b_text:
+        yield f"  {style(f'{a_name:<{wide}}', fg='red')}  {first.a_text or '(nothing)'}"
+        yield f"  {style(f'{b_name:<{wide}}', fg='green')}  {first.b_text or '(nothing)'}"
+    yield from _differences(first.differences)
+
+
+def _differences(found: tuple[Difference, ...], indent: int = 2) -> Iterator[str]:
+    colours = {"changed": "yellow", "added": "green", "removed": "red"}
+    for difference in found:
+        yield f"{' ' * indent}{style(str(difference), fg=colours.get(difference.kind))}"
+
+
+def _events(comparison: Comparison, a_name: str, b_name: str, whole: bool) -> Iterator[str]:
+    """The aligned events, a line each; long stretches of one kind are left out unless `whole`."""
+    if not comparison.entries:
+        return
+    words = {
+        EntryKind.SAME: "= {} same",
+        EntryKind.CHANGED: "~ {} changed",
+        EntryKind.INSERTED: f"+ {{}} only in {b_name}",
+        EntryKind.DELETED: f"- {{}} only in {a_name}",
+        EntryKind.MOVED: "> {} moved",
+    }
+    counts = comparison.counts
+    yield "  ".join(_coloured(kind, words[kind].format(f"{counts[kind]:,}")) for kind in words if counts[kind])
+    lines = list(_lines(comparison.entries, whole))
+    limit = len(lines) if whole or len(lines) <= _LINES + 1 else _LINES
+    yield from lines[:limit]
+    if limit < len(lines):
+        yield f"  … more: --all shows all {len(comparison.entries):,} events"
+
+
+def _lines(entries: tuple[Entry, ...], whole: bool) -> Iterator[str]:
+    stretches = [list(stretch) for _, stretch in groupby(entries, key=lambda entry: entry.kind)]
+    wide = max(len(str(seq)) for entry in entries for seq in (entry.a_seq, entry.b_seq) if seq is not None)
+    for number, stretch in enumerate(stretches):
+        kind = stretch[0].kind
+        if kind is EntryKind.SAME:
+            head = _AROUND if number else 0
+            tail = _AROUND if number + 1 < len(stretches) else 0
+        else:
+            head, tail = _ALIKE - _AROUND, _AROUND
+        hidden = 0 if whole else len(stretch) - head - tail
+        if hidden <= 1:
+            head, hidden = len(stretch), 0
+        for entry in stretch[:head]:
+            yield from _entry_lines(entry, wide, whole)
+        if hidden:
+            yield _coloured(kind, f"  … {hidden:,} {kind.value} …")
+            for entry in stretch[len(stretch) - tail :]:
+                yield from _entry_lines(entry, wide, whole)
+
+
+def _entry_lines(entry: Entry, wide: int, whole: bool) -> Iterator[str]:
+    """`~ 5 5 search_docs(query='x')  $.result[0]`: mark, both numbers, the event, where it differs."""
+    mark, _ = _MARKS[entry.kind]
+    a_seq, b_seq = ("" if seq is None else str(seq) for seq in (entry.a_seq, entry.b_seq))
+    found = entry.arguments + entry.outcome
+    places = ", ".join(difference.path for difference in found[:3]) + (" …" if len(found) > 3 else "")
+    head = f"  {mark} {a_seq:>{wide}} {b_seq:>{wide}}  "
+    room = max(screen_width() - len(head), 20)
+    text = short(entry.text, room if whole or not places else max(room - len(places) - 2, 20))
+    yield _coloured(entry.kind, head + text + (f"  {places}" if places and not whole else ""))
+    if whole:
+        yield from _differences(found, len(head))
+
+
+def _coloured(kind: EntryKind, text: str) -> str:
+    colour = _MARKS[kind][1]
+    return style(text, fg=colour) if colour else style(text, dim=True)
+
+
+def _states(comparison: Comparison) -> Iterator[str]:
+    """Where the states differ after the first step at which they do."""
+    if not comparison.states:
+        return
+    entry = comparison.states[0]
+    step = entry.b_step or entry.a_step
+    where = f"after {step}" if step else f"at event {entry.b_seq if entry.b_seq is not None else entry.a_seq}"
+    more = len(comparison.states) - 1
+    yield f"state {where}" + (f" (and after {counted(more, 'more step')})" if more else "")
+    if entry.a_seq is None or entry.b_seq is None:
+        yield "  kept only in one of the runs"
+    yield from _differences(entry.differences)
+
+
+def _summary(comparison: Comparison, a_name: str, b_name: str) -> str:
+    """How both ended and what they took."""
+    a, b = comparison.outcome.a, comparison.outcome.b
+    rows = [
+        [name, _cell(one), _cell(other), "" if one == other else "≠"]
+        for name, one, other in zip(("status", "output", "error"), _ending(a), _ending(b), strict=True)
+        if one or other
+    ]
+    usage = comparison.usage
+    rows += [
+        [name, one, other, more if more.strip("+-$ 0.s") else ""]
+        for (name, one), (_, other), (_, more) in zip(
+            _taken(usage.a), _taken(usage.b), _taken(usage.difference, signed=True), strict=True
+        )
+        if one or other
+    ]
+    lines = table(["", _label(a_name), _label(b_name), "difference"], rows)
+    changed = [f"{tool.name} {tool.a} → {tool.b}" for tool in comparison.tools.counts if tool.a != tool.b]
+    return f"{lines}\n\ntools: {', '.join(changed)}" if changed else lines
+
+
+def _ending(ending: Ending) -> tuple[str, str, str]:
+    output = "" if ending.output is None else brief(ending.output, 200)
+    return ending.status.value, output, ending.error or ""
+
+
+def _cell(text: str) -> str:
+    return short(text, _CELL)
+
+
+def _label(name: str) -> str:
+    """A name as the head of a column; of a long path the end tells more."""
+    return name if len(name) <= _CELL else "…" + name[1 - _CELL :]
+
+
+def _taken(totals: Totals, *, signed: bool = False) -> list[tuple[str, str]]:
+    """What a run took, by name, each as text; nothing where nobody said."""
+    plus = "+" if signed else ""
+    cost, time = totals.cost_usd, totals.duration_s
+    return [
+        ("model calls", f"{totals.llm_calls:{plus},}" if totals.llm_calls else ""),
+        ("tool calls", f"{totals.tool_calls:{plus},}" if totals.tool_calls else ""),
+        ("tokens", "" if totals.tokens is None else f"{totals.tokens:{plus},}"),
+        ("cost", "" if cost is None else f"{'-' if cost < 0 else plus}${abs(cost):.4f}"),
+        ("time", "" if time is None else f"{time:{plus}.2f} s"),
+    ]

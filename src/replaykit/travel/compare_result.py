@@ -1,0 +1,169 @@
+"""What a comparison of two runs says, as values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+
+from msgspec import Struct
+
+from replaykit.model.diff import Difference
+from replaykit.model.run import RunStatus
+from replaykit.model.values import Json
+
+
+class Parting(StrEnum):
+    """In what two runs part."""
+
+    INPUT = "input"  # what the agent was asked, or what it asked a model
+    MODEL_ANSWER = "model_answer"  # what a model said, or what the agent made of it
+    TOOL_ARGUMENTS = "tool_arguments"
+    TOOL_RESULT = "tool_result"
+    ORDER = "order"  # the same call, made at another place
+    EXTRA = "extra"  # only the second run has it
+    MISSING = "missing"  # only the first run has it
+    STATE = "state"
+    OUTCOME = "outcome"  # status, output or error of the run
+
+
+class EntryKind(StrEnum):
+    """How an event of one run stands to one of the other."""
+
+    SAME = "same"
+    CHANGED = "changed"  # other arguments, or another outcome
+    INSERTED = "inserted"  # only in the second run
+    DELETED = "deleted"  # only in the first run
+    MOVED = "moved"  # in both, at another place
+
+
+class FirstDivergence(Struct, frozen=True, kw_only=True):
+    """The earliest place where the second run is not the first."""
+
+    kind: Parting
+    text: str
+    """On one line: "tool result of search_docs"."""
+    event: str = ""
+    """`tool_call`, `message`, `state`, …; nothing for the run as a whole, as is the name."""
+    name: str = ""
+    a_seq: int | None = None
+    b_seq: int | None = None
+    """The event; of what is missing here, the one that came instead, or None."""
+    a_step: str | None = None
+    b_step: str | None = None
+    a_text: str = ""
+    """What the first run has there, on one line; nothing where it has nothing."""
+    b_text: str = ""
+    differences: tuple[Difference, ...] = ()
+
+
+class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event of either run, or one of each that are the same."""
+
+    kind: EntryKind
+    event: str
+    """`tool_call`, `llm_call`, `exchange`, `message`, `decision` or `error`."""
+    name: str = ""
+    a_seq: int | None = None
+    b_seq: int | None = None
+    text: str = ""
+    """The call as one would write it, cut where it is long; as the second run made it, where it did."""
+    arguments: tuple[Difference, ...] = ()
+    outcome: tuple[Difference, ...] = ()
+
+
+class StateEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A step after which the states differ; without one number only the other run kept a state there."""
+
+    a_seq: int | None = None
+    b_seq: int | None = None
+    a_step: str | None = None
+    b_step: str | None = None
+    differences: tuple[Difference, ...] = ()
+
+
+class ToolCount(Struct, frozen=True, kw_only=True):
+    """How often each run called a tool."""
+
+    name: str
+    a: int = 0
+    b: int = 0
+
+
+class Stretch(Struct, frozen=True, kw_only=True):
+    """Calls of one tool in a row: in both runs, or only in one."""
+
+    kind: EntryKind
+    name: str
+    count: int
+
+
+class Tools(Struct, frozen=True, kw_only=True):
+    """The tools the two agents called, in order; calls inside another tool are that tool's business."""
+
+    a: tuple[str, ...] = ()
+    b: tuple[str, ...] = ()
+    counts: tuple[ToolCount, ...] = ()
+    unified: tuple[Stretch, ...] = ()
+    """Both sequences as one: a changed call counts as the same, for it is the same tool."""
+
+
+class Ending(Struct, frozen=True, kw_only=True):
+    """How one run ended."""
+
+    status: RunStatus
+    output: Json = None
+    error: str | None = None
+
+
+class Outcomes(Struct, frozen=True, kw_only=True):
+    """How both runs ended."""
+
+    a: Ending
+    b: Ending
+    equal: bool
+    differences: tuple[Difference, ...] = ()
+
+
+class Totals(Struct, frozen=True, kw_only=True):
+    """What a run took; None where its log does not say."""
+
+    llm_calls: int = 0
+    tool_calls: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    duration_s: float | None = None
+
+
+class UsageComparison(Struct, frozen=True, kw_only=True):
+    """What both runs took, and how much more the second one did."""
+
+    a: Totals
+    b: Totals
+    difference: Totals
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """Two runs, aligned. What they took never makes them different, nor do ids, numbers, times and tracebacks."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    a: str
+    """The first run's id."""
+    b: str
+    identical: bool
+    first: FirstDivergence | None
+    entries: tuple[Entry, ...]
+    """Every event that was aligned, in the second run's order; what it lacks stands where it is missing."""
+    states: tuple[StateEntry, ...]
+    """The first steps after which the states differ: up to a hundred, fewer where the states are large."""
+    tools: Tools
+    outcome: Outcomes
+    usage: UsageComparison
+
+    @property
+    def counts(self) -> dict[EntryKind, int]:
+        """How many entries there are of each kind."""
+        found = Counter(entry.kind for entry in self.entries)
+        return {kind: found[kind] for kind in EntryKind}

@@ -1,0 +1,52 @@
+"""The examples, run as their first lines say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def examples(own_directory: Path) -> Path:
+    return Path(shutil.copytree(ROOT / "examples", own_directory / "examples"))
+
+
+def python(*arguments: str) -> str:
+    env = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, encoding="utf-8", env=env, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_run_is_made_replayed_and_travelled_in() -> None:
+    made = python("examples/run_agent.py", "--query", "What's the weather in San Francisco?")
+    (run_id,) = re.findall(r"^run_id: (.+)$", made, re.MULTILINE)
+    assert "answer: Fog, 14 °C in San Francisco." in made
+
+    replayed = python("examples/replay_run.py", "--run-id", run_id)
+    assert "same answer: yes, deviations: 0" in replayed
+
+    travelled = python(
+        "examples/time_travel.py", "--run-id", run_id, "--step-id", "step_3", "--modify", '{"max_retries": 3}'
+    )
+    assert "'max_retries': 5" in travelled, "the state of the original"
+    assert "out of date" in travelled, "the fork gives up earlier"
+
+
+def test_the_incident_is_met_with_seven_moves() -> None:
+    told = python("examples/incident_response.py")
+
+    assert re.findall(r"^(\d)\.", told, re.MULTILINE) == list("1234567")
+    assert "reproduced: Run ended with error; Tool 'search_docs' called 5 times; No final output" in told
+    assert "agent: reproduced" in told
+    assert "fixed_agent: fixed" in told
