@@ -74,12 +74,25 @@ def test_the_finer_key_decides_between_equally_good_ways() -> None:
     assert pairs == [(0, 0), (1, 1), (2, 4)]
 
 
+def test_the_finer_key_decides_in_the_middle_as_well() -> None:
+    pairs = align([1] * 3, [1] * 4, [10, 11, 12], [13, 14, 11, 15])
+
+    assert len(pairs) == 3
+    assert (1, 2) in pairs
+
+
 def test_the_finer_key_never_costs_a_pair() -> None:
     f, g = 1, 2
 
     pairs = align([f, g, f], [f, g, f], [10, 20, 11], [11, 20, 10])
 
     assert pairs == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_the_finer_key_never_costs_a_pair_in_long_sequences_either() -> None:
+    answers = list(range(300))
+
+    assert len(align([0] * 300, [0] * 300, answers, answers[50:] + answers[:50])) == 300
 
 
 def test_the_finer_key_decides_in_long_sequences_too() -> None:
@@ -119,7 +132,7 @@ def with_insertions(items: list[int], count: int) -> list[int]:
     return longer
 
 
-FEW = [random.Random(3).randrange(5) for _ in range(LONG)]
+FEW = random.Random(3).choices(range(5), k=LONG)
 ALL = list(range(LONG))
 
 

@@ -177,6 +177,14 @@ def test_the_same_calls_in_another_order() -> None:
     assert shape(found) == [("same", 1, 0), ("same", 2, 1), ("moved", 0, 2)]
 
 
+def test_a_moved_call_counts_where_it_is_missing_or_comes_too_early_whichever_is_first() -> None:
+    other = changed(LOOKUP, result_json=raw("else"))
+
+    assert first(run(SEARCH, LOOKUP, REFUND), run(other, REFUND, SEARCH)).kind is Parting.ORDER
+    assert first(run(LOOKUP, REFUND, SEARCH), run(SEARCH, other, REFUND)).kind is Parting.ORDER
+    assert first(run(LOOKUP, SEARCH, REFUND), run(other, REFUND, SEARCH)).kind is Parting.TOOL_RESULT
+
+
 def test_a_call_more() -> None:
     found = compare(run(SEARCH, REFUND), run(SEARCH, LOOKUP, REFUND))
 
@@ -323,6 +331,22 @@ def test_states_are_not_compared_with_a_run_that_keeps_none() -> None:
     assert compare(run(SEARCH, *states({"n": 1})), run(SEARCH)).identical
 
 
+def test_changes_that_are_written_alike_may_lead_to_other_states() -> None:
+    one = states({"n": 0, "m": 0}, {"n": 1, "m": 0})
+    other = states({"n": 0, "m": 9}, {"n": 1, "m": 9})
+
+    assert one[1].change == other[1].change
+    assert [(s.a_seq, s.b_seq) for s in compare(run(*one), run(*other)).states] == [(0, 0), (1, 1)]
+
+
+def test_a_state_that_only_one_run_kept_may_matter_later() -> None:
+    one = states({"n": 0, "m": 0}, {"n": 0, "m": 9}, {"n": 1, "m": 9})
+    other = states({"n": 0, "m": 0}, {"n": 1, "m": 0})
+
+    assert one[2].change == other[1].change
+    assert [(s.a_seq, s.b_seq) for s in compare(run(*one), run(*other)).states] == [(1, None), (2, 1)]
+
+
 def test_states_are_equal_however_they_were_written() -> None:
     whole = [State(seq=0, state_json=raw({"n": n, "m": [1]})) for n in range(3)]
     changes = states(*({"n": n, "m": [1]} for n in range(3)))
@@ -345,10 +369,11 @@ def test_how_a_scheduler_took_turns_between_tasks_does_not_count() -> None:
 def test_work_that_another_worker_took_from_a_queue_does_not_count() -> None:
     items = [tool("fetch", item=item) for item in range(4)]
 
-    def taken_by(*workers: int) -> TraceRun:
-        return run(*(changed(item, path=f"/~w#{w}") for item, w in zip(items, workers, strict=True)))
+    def taken_by(*workers: int, last: ToolCall = SEARCH) -> TraceRun:
+        return run(*(changed(item, path=f"/~w#{w}") for item, w in zip(items, workers, strict=True)), last)
 
     assert compare(taken_by(0, 1, 0, 1), taken_by(0, 0, 1, 1)).identical
+    assert compare(taken_by(0, 1, 0, 1), taken_by(0, 0, 1, 1, last=REFUND)).counts[EntryKind.SAME] == 4
 
 
 def test_recorded_runs_of_a_parallel_agent_are_identical(store: rk.Store) -> None:
@@ -527,12 +552,22 @@ EVENT = st.one_of(
     st.just(Decision(seq=0, content_json=raw("go"))),
     st.builds(lambda text: ErrorEvent(seq=0, error=ErrorInfo(type="E", message=text)), st.sampled_from("ab")),
 )
-PLACED = st.builds(lambda event, path: changed(event, path=path), EVENT, st.sampled_from(["", "", "/~w#0", "/~w#1"]))
-RUN = st.builds(
-    lambda events, given, output: run(*events, input=given, output=output),
-    st.lists(PLACED, max_size=14),
-    st.integers(0, 1),
-    st.integers(0, 1),
+PATHS = st.sampled_from(["", "", "/~w#0", "/~w#1"])
+PLACED = st.builds(lambda event, path: changed(event, path=path), EVENT, PATHS)
+
+
+def runs_of(events: st.SearchStrategy[AnyEvent]) -> st.SearchStrategy[TraceRun]:
+    return st.builds(
+        lambda chosen, given, output: run(*chosen, input=given, output=output),
+        st.lists(events, max_size=10),
+        st.sampled_from([0, 0, 1]),
+        st.sampled_from([0, 0, 1]),
+    )
+
+
+RUN = runs_of(PLACED)
+TWO_RUNS = st.lists(PLACED, min_size=1, max_size=5).flatmap(  # a few events, so that they have much in common
+    lambda few: st.tuples(runs_of(st.sampled_from(few)), runs_of(st.sampled_from(few)))
 )
 
 
@@ -548,8 +583,9 @@ def test_a_run_is_identical_to_itself(one: TraceRun) -> None:
     assert not any(entry.arguments or entry.outcome for entry in found.entries)
 
 
-@given(RUN, RUN)
-def test_comparing_the_other_way_round_mirrors_everything(a: TraceRun, b: TraceRun) -> None:
+@given(TWO_RUNS)
+def test_comparing_the_other_way_round_mirrors_everything(runs: tuple[TraceRun, TraceRun]) -> None:
+    a, b = runs
     there, back = compare(a, b), compare(b, a)
 
     mirrored = {"inserted": "deleted", "deleted": "inserted"}
@@ -562,8 +598,9 @@ def test_comparing_the_other_way_round_mirrors_everything(a: TraceRun, b: TraceR
     assert (there.usage.a, there.usage.b) == (back.usage.b, back.usage.a)
 
 
-@given(RUN, RUN)
-def test_the_entries_lead_from_one_run_to_the_other(a: TraceRun, b: TraceRun) -> None:
+@given(TWO_RUNS)
+def test_the_entries_lead_from_one_run_to_the_other(runs: tuple[TraceRun, TraceRun]) -> None:
+    a, b = runs
     keys_a, keys_b = ({e.seq: request_key(e) for e in r.events if not isinstance(e, State)} for r in (a, b))
     entries = compare(a, b).entries
 
@@ -577,8 +614,9 @@ def test_the_entries_lead_from_one_run_to_the_other(a: TraceRun, b: TraceRun) ->
     assert applied == list(keys_b.values())
 
 
-@given(RUN, RUN)
-def test_runs_are_identical_when_nothing_differs_and_only_then(a: TraceRun, b: TraceRun) -> None:
+@given(TWO_RUNS)
+def test_runs_are_identical_when_nothing_differs_and_only_then(runs: tuple[TraceRun, TraceRun]) -> None:
+    a, b = runs
     found = compare(a, b)
 
     differs = (
@@ -603,8 +641,9 @@ def test_removing_calls_from_a_run_of_distinct_calls_is_reported_as_exactly_that
     assert len(found.entries) == len(calls)
 
 
-@given(RUN, RUN)
-def test_the_same_question_gets_the_same_answer(a: TraceRun, b: TraceRun) -> None:
+@given(TWO_RUNS)
+def test_the_same_question_gets_the_same_answer(runs: tuple[TraceRun, TraceRun]) -> None:
+    a, b = runs
     assert compare(a, b) == compare(a, b)
 
 
