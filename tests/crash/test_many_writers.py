@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import replaykit as rk
@@ -25,6 +26,28 @@ with rk.Store.open(sys.argv[1]) as store:
             for n in range(int(sys.argv[4])):
                 work(who, run, n)
 """
+
+
+OPENING = """
+import sys, time
+import replaykit as rk
+rk.Store
+for number in range(15):
+    while time.time() < float(sys.argv[2]) + number * 0.03:
+        pass
+    rk.Store.open(f"{sys.argv[1]}-{number}.db").close()
+"""
+
+
+def test_many_processes_may_make_the_same_store_at_the_same_moment(tmp_path: Path) -> None:
+    start = str(time.time() + 1.0)
+    processes = [
+        subprocess.Popen([sys.executable, "-c", OPENING, str(tmp_path / "new"), start], stderr=subprocess.PIPE)
+        for _ in range(6)
+    ]
+    errors = [process.communicate(timeout=120)[1].decode() for process in processes]
+
+    assert errors == [""] * 6
 
 
 def test_eight_processes_write_fifty_runs_of_a_hundred_steps_each(tmp_path: Path) -> None:

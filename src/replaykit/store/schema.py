@@ -108,9 +108,10 @@ def _text(data: bytes) -> str:
 
 def _version(db: sqlite3.Connection) -> int:
     """The store's format; 0 for an empty file, StoreError for a database that is something else."""
-    application, version, tables = (
+    # The tables are counted first: whoever makes them sets the numbers in the same transaction.
+    tables, application, version = (
         db.execute(sql).fetchone()[0]
-        for sql in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+        for sql in ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
     )
     if application == APPLICATION_ID and version > 0:
         return int(version)
