@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replaykit as rk
@@ -465,6 +465,13 @@ def test_steps_are_those_that_the_agent_marked() -> None:
     assert first(run(changed(LOOKUP, step="plan")), run(changed(LOOKUP, step="plan"), SEARCH)).b_step is None
 
 
+def test_a_state_that_was_kept_outside_of_steps_belongs_to_the_step_before() -> None:
+    def stepped(value: int) -> TraceRun:
+        return run(changed(LOOKUP, step="plan"), SEARCH, *states({"n": value}), changed(REFUND, step="act"))
+
+    assert first(stepped(1), stepped(2)).b_step == "plan"
+
+
 def test_the_state_after_a_fork_is_compared_step_by_step() -> None:
     a = states({"n": 0}, {"n": 1}, {"n": 2})
     b = [*a[:2], *states({"n": 5})]  # a fork writes its first state in full
@@ -556,18 +563,16 @@ PATHS = st.sampled_from(["", "", "/~w#0", "/~w#1"])
 PLACED = st.builds(lambda event, path: changed(event, path=path), EVENT, PATHS)
 
 
-def runs_of(events: st.SearchStrategy[AnyEvent]) -> st.SearchStrategy[TraceRun]:
-    return st.builds(
-        lambda chosen, given, output: run(*chosen, input=given, output=output),
-        st.lists(events, max_size=10),
-        st.sampled_from([0, 0, 1]),
-        st.sampled_from([0, 0, 1]),
+def runs_of(events: st.SearchStrategy[list[AnyEvent]]) -> st.SearchStrategy[TraceRun]:
+    header = st.sampled_from([0, 0, 0, 1])
+    return st.builds(lambda chosen, given, output: run(*chosen, input=given, output=output), events, header, header)
+
+
+RUN = runs_of(st.lists(PLACED, max_size=12))
+TWO_RUNS = st.tuples(RUN, RUN) | st.lists(PLACED, min_size=2, max_size=8).flatmap(  # or two that have much in common
+    lambda events: st.tuples(
+        runs_of(st.permutations(events)), runs_of(st.lists(st.sampled_from(events), min_size=2, max_size=12))
     )
-
-
-RUN = runs_of(PLACED)
-TWO_RUNS = st.lists(PLACED, min_size=1, max_size=5).flatmap(  # a few events, so that they have much in common
-    lambda few: st.tuples(runs_of(st.sampled_from(few)), runs_of(st.sampled_from(few)))
 )
 
 
@@ -583,6 +588,7 @@ def test_a_run_is_identical_to_itself(one: TraceRun) -> None:
     assert not any(entry.arguments or entry.outcome for entry in found.entries)
 
 
+@settings(max_examples=200)
 @given(TWO_RUNS)
 def test_comparing_the_other_way_round_mirrors_everything(runs: tuple[TraceRun, TraceRun]) -> None:
     a, b = runs

@@ -139,22 +139,10 @@ def _exactly(keys: _Keys, items_a: list[int], items_b: list[int]) -> list[Pair] 
     if plain is None:
         return None
     fine = _few_edits([keys.fine_a[i] for i in items_a], [keys.fine_b[j] for j in items_b])
-    if fine is not None:
-        fine += [
-            (piece.a_start + i, piece.b_start + j)
-            for piece in gaps(fine, Gap(0, len(items_a), 0, len(items_b)))
-            for i, j in _by_table_of(keys, items_a, items_b, piece)
-        ]
-        if len(fine) >= len(plain):
-            plain = sorted(fine)
-    return [(items_a[i], items_b[j]) for i, j in plain]
-
-
-def _by_table_of(keys: _Keys, items_a: list[int], items_b: list[int], piece: Gap) -> list[Pair]:
-    """Positions in the piece that are paired."""
-    piece_a, piece_b = items_a[piece.a_start : piece.a_end], items_b[piece.b_start : piece.b_end]
-    place_a, place_b = ({item: place for place, item in enumerate(items)} for items in (piece_a, piece_b))
-    return [(place_a[i], place_b[j]) for i, j in _by_table(keys, piece_a, piece_b)]
+    pairs = [(items_a[i], items_b[j]) for i, j in fine or ()]
+    for piece in gaps(fine, Gap(0, len(items_a), 0, len(items_b))) if fine is not None else ():
+        pairs += _by_table(keys, items_a[piece.a_start : piece.a_end], items_b[piece.b_start : piece.b_end])
+    return pairs if len(pairs) >= len(plain) else [(items_a[i], items_b[j]) for i, j in plain]
 
 
 def _by_table(keys: _Keys, items_a: list[int], items_b: list[int]) -> list[Pair]:

@@ -49,9 +49,14 @@ def rows_of(a: Log, b: Log, pairs: Pairs, lacking: list[int]) -> list[Row]:
     paired = [*pairs.in_order, *pairs.moved]
     rows += [Row(EntryKind.DELETED, i, None) for i in _rest(a, {i for i, _ in paired})]
     rows += [Row(EntryKind.INSERTED, None, j) for j in _rest(b, {j for _, j in paired})]
-    return sorted(
-        rows, key=lambda row: (row.b, 0, 0) if row.a is None or row.b is not None else (lacking[row.a], 1, row.a)
-    )
+
+    def place(row: Row) -> tuple[int, int, int]:
+        if row.b is not None:
+            return (row.b, 0, 0)
+        assert row.a is not None  # a row has one side at least
+        return (lacking[row.a], 1, row.a)
+
+    return sorted(rows, key=place)
 
 
 def places_lacking(a: Log, pairs: Pairs) -> list[int]:
@@ -91,7 +96,7 @@ def event_of(a: Log, b: Log, row: Row) -> AnyEvent:
     """The event of a row, as the second run has it if it does."""
     if row.b is not None:
         return b.events[row.b]
-    assert row.a is not None  # a row has one side at least
+    assert row.a is not None
     return a.events[row.a]
 
 
@@ -126,14 +131,14 @@ def _steps(run: TraceRun) -> list[str | None]:
     """The step of each event; where the agent marks none, each call is one. A state belongs to the step before it."""
     marked = any(event.step for event in run.events)
     names: list[str | None] = []
-    current, calls = None, 0
+    last, calls = None, 0
     for event in run.events:
         if marked:
-            current = event.step or (current if isinstance(event, State) else None)
+            last = event.step or last
         elif isinstance(event, Call):
             calls += 1
-            current = f"step_{calls}"
-        names.append(current)
+            last = f"step_{calls}"
+        names.append(last if not marked or isinstance(event, State) else event.step)
     return names
 
 
