@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import replaykit as rk
-from replaykit.cli.compare import command
+from replaykit.cli import cli
 from replaykit.errors import InvalidFile, RunNotFound, UsageError
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, ErrorInfo, LlmCall, State, ToolCall, Usage
@@ -191,7 +191,7 @@ def test_json_holds_everything_and_can_be_read_again() -> None:
 
 
 def replaykit_compare(*arguments: object) -> Result:
-    return CliRunner().invoke(command, [str(argument) for argument in arguments])
+    return CliRunner().invoke(cli, ["compare", *(str(argument) for argument in arguments)])
 
 
 @pytest.fixture
