@@ -68,6 +68,8 @@ class Row:
 
 
 _FASTER = Aim("≥ 20 × faster than LangGraph", share=1 / 20)
+_SMALLER = Aim("≤ 1/100 of SqliteSaver", share=1 / 100)
+_FIFTH = Aim("≤ 1/5 of SqliteSaver", share=1 / 5)
 _REPLAY = Aim("≤ 10 µs", limit=10)
 _START = Aim("≤ 60 ms", limit=60)
 _KEPT = {
@@ -107,6 +109,14 @@ def _bytes(steps: int, aim: Aim | None = None) -> Row:
 def _checkpoint(title: str, metric: str, durability: str = "process", aim: Aim | None = None) -> Row:
     cells = _side_by_side(metric, (LANGGRAPH,), lambda system: _saved(system, 1000, durability))
     return Row(metric.split("_")[0], title, "us", *cells, aim)
+
+
+def _graph(title: str, metric: str, kind: str, durability: str = "process", aim: Aim | None = None) -> Row:
+    def job(system: str) -> Job:
+        return _job(system, "graph_agent", steps=1000, kind=kind, durability=durability)
+
+    unit = "bytes" if metric == "bytes" else "us"
+    return Row("langgraph", title, unit, *_side_by_side(metric, (LANGGRAPH,), job), aim)
 
 
 def _calls(title: str, metric: str, count: int, aim: Aim | None = None, *, vcrpy: int = 0) -> Row:
@@ -162,6 +172,13 @@ ROWS = [
     _checkpoint("checkpoint write, both synchronous=FULL, 1,000 steps", "write_us", "power", _FASTER),
     _checkpoint("the same, wall", "write_wall_us", "power"),
     _checkpoint("loading a checkpoint mid-run, 1,000 steps", "load_us", aim=Aim("≤ 1.5 × LangGraph", share=1.5)),
+    _graph("a LangGraph agent of 1,000 steps, bytes on disk", "bytes", "dict", aim=_SMALLER),
+    _graph("the same, writing a step, both synchronous=NORMAL", "step_us", "dict", aim=_FIFTH),
+    _graph("the same, wall", "step_wall_us", "dict"),
+    _graph("the same, both synchronous=FULL", "step_us", "dict", "power", _FIFTH),
+    _graph("the same, wall", "step_wall_us", "dict", "power"),
+    _graph("the same agent with LangChain's messages, bytes on disk", "bytes", "AIMessage", aim=_SMALLER),
+    _graph("the same, writing a step, both synchronous=NORMAL", "step_us", "AIMessage", aim=_FIFTH),
     _calls("recording one tool call, 1 KB result, on disk at once", "record_us", 1000, Aim("≤ 60 µs", limit=60)),
     _calls("the same, in a session of 1,000 with opening and saving", "record_session_us", 1000),
     _calls("replaying one tool call, tape of 100", "replay_us", 100, _REPLAY, vcrpy=250),

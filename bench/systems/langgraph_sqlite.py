@@ -85,5 +85,16 @@ def delta_channel(work: Path, steps: int) -> Numbers:
     return {"bytes": disk_bytes(work), "graph_step_us": watch.cpu_s / steps * 1e6}
 
 
+def graph_agent(work: Path, steps: int, kind: str, durability: str = "process") -> Numbers:
+    """A graph on this saver."""
+    import graphs
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    connection = _connect(work, durability)
+    saver = SqliteSaver(connection)
+    saver.setup()
+    return graphs.agent(saver, connection.close, work, steps, kind)
+
+
 def import_time(work: Path) -> Numbers:
     return measurements.start_up("import langgraph.checkpoint.sqlite", work)

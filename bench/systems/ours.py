@@ -131,6 +131,18 @@ def first_call(work: Path) -> Numbers:
     return measurements.start_up(statement, work, env=_ENVIRONMENT)
 
 
+def graph_agent(work: Path, steps: int, kind: str, durability: str = "process") -> Numbers:
+    """A LangGraph agent on our saver."""
+    _replaykit()
+    import graphs
+
+    from replaykit.integrations.langgraph import ReplayKitSaver
+
+    saver = ReplayKitSaver(work / "store.db", durability=durability)
+    saver.setup()
+    return graphs.agent(saver, saver.close, work, steps, kind)
+
+
 def import_time(work: Path) -> Numbers:
     return measurements.start_up("import replaykit", work, env=_ENVIRONMENT)
 

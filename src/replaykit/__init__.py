@@ -34,7 +34,12 @@ if TYPE_CHECKING:
     from replaykit.replayer.handler import replaying as replaying
     from replaykit.replayer.tape import Tape as Tape
     from replaykit.replayer.tool_replayer import ToolReplayer as ToolReplayer
+    from replaykit.runners.golden import GoldenResult as GoldenResult
+    from replaykit.runners.golden import check_golden as check_golden
     from replaykit.runners.replay import replay as replay
+    from replaykit.seam.machine import now as now
+    from replaykit.seam.machine import random as random
+    from replaykit.seam.machine import uuid4 as uuid4
     from replaykit.seam.tool import idempotency_key as idempotency_key
     from replaykit.seam.tool import record_tool as record_tool
     from replaykit.seam.tool import tool as tool
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
     from replaykit.travel.go import fork_run as fork_run
     from replaykit.travel.go import resume as resume
     from replaykit.travel.go import resume_from_checkpoint as resume_from_checkpoint
+    from replaykit.travel.reach import state_at as state_at
     from replaykit.travel.steps import Checkpoint as Checkpoint
     from replaykit.travel.steps import CheckpointStore as CheckpointStore
     from replaykit.travel.steps import StepEvent as StepEvent
@@ -60,6 +66,7 @@ _HOMES = {  # name → module, or module:name where it has another name at home
     "Divergence": "errors",
     "Edits": "travel.edits",
     "FailureSignature": "cases.signatures",
+    "GoldenResult": "runners.golden",
     "MatchRules": "model.matching",
     "ReplayCase": "cases.case",
     "ReplayKitError": "errors",
@@ -71,6 +78,7 @@ _HOMES = {  # name → module, or module:name where it has another name at home
     "ToolReplayer": "replayer.tool_replayer",
     "TraceRun": "model.run",
     "Verdict": "model.result",
+    "check_golden": "runners.golden",
     "compare": "travel.comparing",
     "compare_runs": "travel.comparing",
     "detect": "cases.signatures",
@@ -78,6 +86,8 @@ _HOMES = {  # name → module, or module:name where it has another name at home
     "fork_run": "travel.go",
     "idempotency_key": "seam.tool",
     "load_case": "cases.case",
+    "now": "seam.machine",
+    "random": "seam.machine",
     "record": "recording.run",
     "record_tool": "seam.tool",
     "replay": "runners.replay",
@@ -85,8 +95,10 @@ _HOMES = {  # name → module, or module:name where it has another name at home
     "resume": "travel.go",
     "resume_from_checkpoint": "travel.go",
     "scaffold": "cases.scaffold",
+    "state_at": "travel.reach",
     "step_events": "travel.steps",
     "tool": "seam.tool",
+    "uuid4": "seam.machine",
 }
 
 __all__ = sorted(_HOMES)

@@ -2,7 +2,8 @@
 
 ReplayKitError
 ├── UsageError          the call, a file or a config is wrong          (exit 2)
-│   └── InvalidFile     a file is wrong, with the line                 (exit 2)
+│   ├── InvalidFile     a file is wrong, with the line                 (exit 2)
+│   └── StateNotKept    a state that its run had and did not keep      (exit 2)
 ├── NothingSelected     no case, no run matched                        (exit 5)
 ├── StoreError          the store said no                              (exit 3)
 │   ├── RunNotFound
@@ -10,6 +11,7 @@ ReplayKitError
 ├── FormatTooNew        written by a newer version                     (exit 3)
 ├── Unreplayable        the recording cannot answer this call          (exit 3)
 └── Divergence          the candidate left the recorded path           (exit 1)
+    ├── LiveConnection  it went to the network behind the tape's back  (exit 1)
     └── Undecided       a fork wants to act, and nobody said it may    (exit 1)
 """
 
@@ -64,6 +66,10 @@ class InvalidFile(UsageError):
         self.reason = message
 
 
+class StateNotKept(UsageError):
+    """The run had a state there and did not keep it; the agent has to get there again."""
+
+
 class NothingSelected(ReplayKitError):
     """No case or run matched what was asked for."""
 
@@ -104,6 +110,22 @@ class Divergence(ReplayKitError):
         super().__init__(message, hint=hint)
         self.index = index
         self.nearest = nearest
+
+
+class LiveConnection(Divergence):
+    """In a replay something went to the network that no recorded call accounts for."""
+
+    def __init__(self, host: str, port: int, who: str) -> None:
+        where = f"{host}:{port}" if port else host
+        super().__init__(
+            f"a live connection to {where} was stopped" + (f": {who}" if who else ""),
+            index=0,
+            hint="Record it (a tool, or HTTP through a library that is watched), or let it through: "
+            f"network: [{where!r}] in the case's match rules.",
+        )
+        self.host = host
+        self.port = port
+        self.who = who
 
 
 class Undecided(Divergence):

@@ -15,11 +15,12 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from replaykit.errors import RunNotFound, StoreError
+from replaykit.errors import RunNotFound, StateNotKept, StoreError
 from replaykit.model.changes import StateFold
-from replaykit.model.events import AnyEvent, Message, State, ToolCall
+from replaykit.model.events import AnyEvent, Message, Shared, State, ToolCall
 from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
-from replaykit.model.values import Json, Raw, canonical, raw
+from replaykit.model.sampling import Sampling, StateLog
+from replaykit.model.values import ABSENT, Json, Raw, canonical, raw
 from replaykit.store.protocol import Store
 
 
@@ -126,6 +127,20 @@ class StoreConformance:
             assert store.state_at("states", seq) == states[seq]
         assert store.state_at("states") == states[-1]
 
+    def test_a_state_that_was_not_kept_is_never_taken_for_the_one_before(self, store: Any) -> None:
+        states = StateLog(Sampling(every=10))
+        writer = store.begin(RunHeader(id="sampled", sampling=Sampling(every=10)))
+        for seq in range(150):
+            whole, change = states.next({"n": seq, "log": ["x" * 50] * seq}) or (ABSENT, None)
+            writer.append(State(seq=seq, state_json=whole, change=change))
+        for seq in (0, 10, 60, 70, 140):
+            assert store.state_at("sampled", seq)["n"] == seq
+        for unkept in (1, 9, 63, 64, 65, 149, None):
+            _raises(StateNotKept, lambda unkept=unkept: store.state_at("sampled", unkept))
+        assert [event.kept for event in store.load("sampled").events] == [seq % 10 == 0 for seq in range(150)]
+        assert store.header("sampled").sampling == Sampling(every=10)
+        assert list(store.verify()) == []
+
     def test_a_run_without_checkpoints_has_no_state(self, store: Any) -> None:
         self.write(store, sample_run("stateless", 3))
         _raises(StoreError, lambda: store.state_at("stateless"))
@@ -181,6 +196,109 @@ class StoreConformance:
         for thread in threads:
             thread.join()
         assert [event.seq for event in store.load("shared").events] == list(range(400))
+
+    def test_a_shared_run_is_written_in_turns_and_each_sees_what_the_other_wrote(self, store: Any) -> None:
+        other = self.reopen(store)
+        one, two = store.share("thread"), other.share("thread")
+        for seq in range(0, 300, 2):
+            for writer, number in ((one, seq), (two, seq + 1)):
+                with writer.turn() as news:
+                    assert [event.seq for event in news.events] == ([number - 1] if number else [])
+                    if writer.header is None:
+                        writer.write_header(RunHeader(id="thread", name="shared"))
+                    assert writer.next_seq == number
+                    writer.append(sample_call(number, i=number))
+        assert [event.seq for event in one.news().events] == [299]
+        assert one.news().events == []
+        assert store.load("thread").events == tuple(sample_call(seq, i=seq) for seq in range(300))
+        assert list(other.verify()) == []
+        other.close()
+
+    def test_a_turn_that_fails_leaves_nothing(self, store: Any) -> None:
+        writer = store.share("thread")
+        _raises(RunNotFound, lambda: store.load("thread"))
+        with writer.turn():
+            writer.write_header(RunHeader(id="thread"))
+            writer.append(sample_call(0))
+
+        def fail() -> None:
+            with writer.turn():
+                writer.append(sample_call(1))
+                raise TimeoutError
+
+        _raises(TimeoutError, fail)
+        assert len(store.load("thread").events) == 1
+        with writer.turn() as news:
+            assert (news.fresh, len(news.events)) == (True, 1)
+            writer.append(sample_call(1))
+        assert len(store.load("thread").events) == 2
+
+    def test_nothing_is_written_to_a_shared_run_outside_of_a_turn_or_out_of_order(self, store: Any) -> None:
+        writer = store.share("thread")
+        _raises(StoreError, lambda: writer.append(sample_call(0)))
+        with writer.turn():
+            _raises(StoreError, lambda: writer.append(sample_call(0)))  # there is no run yet
+            writer.write_header(RunHeader(id="thread"))
+            _raises(StoreError, lambda: writer.append(sample_call(7)))
+        assert store.load("thread").events == ()
+
+    def test_a_shared_run_that_was_removed_or_rewritten_is_seen_anew(self, store: Any) -> None:
+        writer = store.share("thread")
+        with writer.turn():
+            writer.write_header(RunHeader(id="thread"))
+            writer.append(sample_call(0))
+            writer.append(sample_call(1))
+        other = self.reopen(store)
+        other.replace([TraceRun(id="thread", events=(sample_call(0, "kept"),))])
+        news = writer.news()
+        assert (news.fresh, news.events) == (True, [sample_call(0, "kept")])
+        assert other.delete(["thread", "unheard-of"]) == 1
+        assert (writer.news().fresh, writer.header) == (True, None)
+        with writer.turn():
+            writer.write_header(RunHeader(id="thread"))
+            writer.append(sample_call(0))
+        assert len(other.load("thread").events) == 1
+        other.close()
+
+    def test_a_deleted_run_takes_what_only_it_held(self, store: Any) -> None:
+        big, common = "y" * 300_000, "z" * 300_000
+        store.add(TraceRun(id="one", events=(sample_call(0, big), sample_call(1, common))))
+        store.add(TraceRun(id="two", events=(sample_call(0, common),)))
+        assert store.delete(["one"]) == 1
+        _raises(RunNotFound, lambda: store.load("one"))
+        assert store.load("two").events[0].result == common
+        assert list(store.verify()) == []
+        store.add(TraceRun(id="one", events=(sample_call(0, big),)))
+        assert store.load("one").events[0].result == big
+
+    def test_a_fork_keeps_what_it_shares_with_a_deleted_run(self, store: Any) -> None:
+        fold, states = StateFold(), [{"i": i, "log": list(range(i))} for i in range(80)]
+        parent = store.begin(RunHeader(id="parent"))
+        for seq, state in enumerate(states):
+            whole, change = fold.advance(state)
+            parent.append(State(seq=seq, state_json=whole, change=change))
+        parent.finish(RunHeader(id="parent", status=RunStatus.SUCCESS))
+        fork = store.begin(RunHeader(id="fork", origin=Origin(kind="forked", run="parent", step="s")))
+        for seq in range(70):
+            fork.append(Shared(seq=seq, run="parent", of=seq))
+        fork.append(sample_call(70))
+        fork.finish(RunHeader(id="fork", status=RunStatus.SUCCESS, origin=Origin(kind="forked", run="parent")))
+        before = store.load("fork").events
+        store.delete(["parent"])
+        assert store.load("fork").events == before
+        assert store.state_at("fork") == states[69]
+        assert list(store.verify()) == []
+
+    def test_nothing_is_added_to_a_run_that_was_deleted_while_it_was_recorded(self, store: Any) -> None:
+        writer = store.begin(RunHeader(id="gone"))
+        writer.append(sample_call(0))
+        store.delete(["gone"])
+        _raises(StoreError, lambda: writer.append(sample_call(1)))
+        _raises(StoreError, lambda: writer.finish(RunHeader(id="gone")))
+        store.add(sample_run("next", 3))  # whatever number it gets, the old writer must not reach it
+        _raises(StoreError, lambda: writer.append(sample_call(1)))
+        assert len(store.load("next").events) == 3
+        assert list(store.verify()) == []
 
     def test_a_whole_store_verifies(self, store: Any) -> None:
         self.write(store, sample_run("one", 130))

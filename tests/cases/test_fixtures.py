@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from replaykit.cases.fixtures import read_fixtures, write_fixtures
 from replaykit.cases.slug import slug
 from replaykit.errors import FormatTooNew, InvalidFile
-from replaykit.model.events import ErrorInfo, Exchange, LlmCall, ToolCall, Usage
+from replaykit.model.events import ErrorInfo, Exchange, LlmCall, ToolCall, Usage, WireInfo
 from replaykit.model.values import ABSENT, Raw, canonical, decode, raw
 
 LOOKUP = """\
@@ -85,6 +85,92 @@ def test_a_fixture_is_a_file_that_people_can_read(tmp_path):
     assert file == tmp_path / "fixtures" / "lookup_billing.json"
     assert file.read_text() == LOOKUP
     assert read_fixtures(tmp_path) == calls[::-1]
+
+
+EXCHANGE = """\
+{
+  "replaykit": 1,
+  "kind": "exchange",
+  "name": "GET api.example/events",
+  "calls": [
+    {
+      "call": 0,
+      "path": "",
+      "arguments": {
+        "query": [
+          ["since", "1"]
+        ]
+      },
+      "items": [
+        "data: 1\\n\\n",
+        "data: ",
+        "2\\n\\n"
+      ],
+      "complete": false,
+      "wire": {
+        "method": "GET",
+        "url": "https://api.example/events?since=1",
+        "status": 200,
+        "reason": "OK",
+        "headers": [
+          ["Content-Type", "text/event-stream"],
+          ["X-Id", "a \\"quoted\\" one"]
+        ],
+        "pauses_ms": [12.5, 0.1, 3.0]
+      }
+    }
+  ]
+}
+"""
+
+
+def test_an_exchange_is_a_file_that_people_can_read(tmp_path):
+    call = Exchange(
+        seq=0,
+        name="GET api.example/events",
+        arguments_json=raw({"query": [["since", "1"]]}),
+        items_json=(raw("data: 1\n\n"), raw("data: "), raw("2\n\n")),
+        complete=False,
+        wire=WireInfo(
+            method="GET",
+            url="https://api.example/events?since=1",
+            status=200,
+            reason="OK",
+            headers=(("Content-Type", "text/event-stream"), ("X-Id", 'a "quoted" one')),
+            pauses_ms=(12.5, 0.1, 3.0),
+        ),
+    )
+
+    (file,) = write_fixtures(tmp_path, [call])
+
+    assert file.read_text() == EXCHANGE
+    assert read_fixtures(tmp_path) == [call]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ('"reason"', '"reasn"', 24, "unknown key 'reasn'; did you mean 'reason'?"),
+        ('"status": 200', '"status": "200"', 23, "calls.0.wire.status: expected `int`"),
+        ('["X-Id", ', '["X-Id", 1, ', 27, "calls.0.wire.headers.1"),
+    ],
+)
+def test_a_mistake_in_an_exchange_is_told_with_its_line(old, new, line, words, tmp_path):
+    assert old in EXCHANGE
+
+    error = refused(tmp_path, EXCHANGE.replace(old, new, 1))
+
+    assert words in str(error)
+    assert error.line == line
+
+
+def test_a_list_that_only_looks_like_one_of_ours_keeps_its_texts(tmp_path):
+    arguments = {"pauses_ms": ["a   b", "]  "], "pair": ["c  d", "e\n\n  f"]}
+    call = Exchange(seq=0, name="x", arguments_json=raw(arguments), wire=WireInfo(method="GET", url="http://x/"))
+
+    write_fixtures(tmp_path, [call])
+
+    assert read_fixtures(tmp_path)[0].arguments == arguments
 
 
 def test_a_case_without_fixtures_has_no_calls(tmp_path):
@@ -275,11 +361,21 @@ def calls_of(kind, **extra):
     return st.builds(lambda given, outcome: (kind, given | outcome), fields, outcomes)
 
 
+wires = st.builds(
+    WireInfo,
+    method=st.sampled_from(["GET", "POST"]),
+    url=sayable,
+    status=st.integers(0, 599),
+    reason=sayable,
+    version=st.sampled_from(["HTTP/1.1", "HTTP/2"]),
+    headers=st.lists(st.tuples(sayable, sayable), max_size=3).map(tuple),
+    pauses_ms=st.lists(st.floats(0, 1e6), max_size=4).map(tuple),
+)
 usages = st.builds(Usage, input_tokens=st.none() | st.integers(0, 99), cost_usd=st.none() | st.floats(0, 9))
 drafts = st.one_of(
     calls_of(ToolCall),
-    calls_of(Exchange),
-    calls_of(LlmCall, finish_reason=st.none() | sayable, usage=st.none() | usages),
+    calls_of(Exchange, wire=st.none() | wires),
+    calls_of(LlmCall, finish_reason=st.none() | sayable, usage=st.none() | usages, wire=st.none() | wires),
 )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -121,6 +123,117 @@ def test_tree_shows_the_family(recorded: object, capsys: pytest.CaptureFixture[s
     assert json.loads(capsys.readouterr().out)["family"]["children"][0]["children"]
 
 
+def changed(recorded: object, capsys: pytest.CaptureFixture[str], agent: str, *change: str) -> str:
+    """What `compare` says of a run and its fork at step_1."""
+    run(["fork", agent, "--at", "step_1", *change, "--agent", f"travelling_agent:{agent}", "--live", "send"])
+    capsys.readouterr()
+    assert run(["compare", agent, f"{agent}@step_1"]) == 1
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("agent", "change", "lines"),
+    [
+        (
+            "answer",
+            ("--set", "max_retries=2"),
+            [
+                "parts at step_1 (event 16): state ($.max_retries)",
+                "  changed   $.max_retries: 5 → 2",
+                "",
+                "= 4 same  - 6 only in answer",
+            ],
+        ),
+        (
+            "careless",
+            ("--result", '{"docs": ["x"]}'),
+            [
+                "parts at step_1 (call 0): tool result of search",
+                "  careless         search(query='why?') → {'docs': []}",
+                "  careless@step_1  search(query='why?') → {'docs': ['x']}",
+                "  added     $.result.docs[0]: 'x'",
+            ],
+        ),
+        (
+            "careless",
+            ("--args", '{"query": "how?"}'),
+            [
+                "parts at step_1 (call 0): arguments of search",
+                "  careless         search(query='why?') → {'docs': []}",
+                "  careless@step_1  search(query='how?') → {'docs': []}",
+                "  changed   $.query: 'why?' → 'how?'",
+            ],
+        ),
+        (
+            "careless",
+            ("--input", "how?"),
+            [
+                "parts at the start: input",
+                "  careless         'why?'",
+                "  careless@step_1  'how?'",
+                "  changed   $: 'why?' → 'how?'",
+            ],
+        ),
+    ],
+)
+def test_compare_names_what_a_fork_changed_and_where(
+    recorded: object, capsys: pytest.CaptureFixture[str], agent: str, change: tuple[str, ...], lines: list[str]
+) -> None:
+    assert changed(recorded, capsys, agent, *change).splitlines()[: len(lines)] == lines
+
+
+def test_compare_tells_programs_the_path_the_step_and_both_values(
+    recorded: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed(recorded, capsys, "answer", "--set", "max_retries=2")
+    run(["compare", "answer", "answer@step_1", "--json"])
+
+    found = json.loads(capsys.readouterr().out)
+    first = {"kind": "changed", "path": "$.max_retries", "old": 5, "new": 2}
+    assert (found["first"]["kind"], found["first"]["a_step"], found["first"]["b_step"]) == ("state", "step_1", "step_1")
+    assert found["first"]["differences"] == [first]
+    assert (found["states"][0]["differences"], found["unknown_states"]) == ([first], 0)
+
+
+def test_a_change_that_was_not_made_fails_the_fork(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:
+    fork = ["fork", "answer", "--at", "step_1", "--result", '{"docs": []}', "--agent", "travelling_agent:careless"]
+
+    assert run(fork) == 0, "careless makes the same first call"
+    assert run([*fork[:3], "step_5", *fork[4:]]) == 1
+    assert "unmade   `search` was not changed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["checkpoints", "answer"],
+        ["resume", "answer", "--at", "step_1", "--agent", "travelling_agent:answer"],
+        ["resume", "answer", "--at", "step_1", "--agent", "travelling_agent:answer", "--dry-run"],
+        ["fork", "answer", "--at", "step_1", "--set", "max_retries=2", "--agent", "travelling_agent:answer"],
+        ["compare", "answer", "careless"],
+        ["tree", "answer"],
+        ["show", "answer", "--step", "step_1", "--state"],
+        ["show", "answer", "--step", "step_1", "--state", "--agent", "travelling_agent:answer"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:1] + [word for word in arguments if word.startswith("--")][-1:]),
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_store_of_a_newer_version_is_refused_by_every_verb_and_left_alone(
+    recorded: object, capsys: pytest.CaptureFixture[str], arguments: list[str], as_json: bool
+) -> None:
+    with closing(sqlite3.connect(".replaykit/store.db")) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.execute("PRAGMA user_version = 99")
+    before = {path: path.read_bytes() for path in sorted(Path().rglob("*")) if path.is_file()}
+
+    assert run([*arguments, *(["--json"] if as_json else [])]) == 3
+
+    said = capsys.readouterr()
+    assert "was written by a newer ReplayKit (store format 99" in said.err
+    assert said.out == ""
+    assert {path: path.read_bytes() for path in sorted(Path().rglob("*")) if path.is_file()} == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -139,6 +252,17 @@ def test_tree_shows_the_family(recorded: object, capsys: pytest.CaptureFixture[s
             "does not fit the state",
         ),
         (["show", "answer", "--state"], 2, "--state goes with --step"),
+        (["show", "answer", "--step", "step_1", "--agent", "travelling_agent:answer"], 2, "--agent goes with --state"),
+        (
+            ["fork", "answer", "--at", "step_1", "--answer", "no", "--agent", "travelling_agent:answer"],
+            2,
+            "step_1 makes no call of a model; its calls: tool `search`",
+        ),
+        (
+            ["fork", "answer", "--at", "step_1", "--result", "1", "--error", "E", "--agent", "travelling_agent:answer"],
+            2,
+            "result and error change the same call",
+        ),
     ],
 )
 def test_wrong_input_is_said_and_nothing_is_made(

@@ -18,4 +18,4 @@ class TestSQLite(StoreConformance):
             yield store
 
     def reopen(self, store: rk.Store) -> rk.Store:
-        return rk.Store.open(store.path, read_only=True)
+        return rk.Store.open(store.path)

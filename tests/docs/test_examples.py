@@ -50,3 +50,12 @@ def test_the_incident_is_met_with_seven_moves() -> None:
     assert "reproduced: Run ended with error; Tool 'search_docs' called 5 times; No final output" in told
     assert "agent: reproduced" in told
     assert "fixed_agent: fixed" in told
+
+
+def test_a_langgraph_thread_waits_goes_on_and_takes_another_way() -> None:
+    told = python("examples/langgraph_agent.py")
+
+    assert "waits for: Refund 49.99 €?" in told
+    assert "answered: 0.0 € are on their way." in told
+    assert "the other way: 20.0 € are on their way." in told
+    assert re.findall(r"^step: (.+)$", told, re.MULTILINE)[-3:] == ["step_2.2", "step_3.2", "step_4"]

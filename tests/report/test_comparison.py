@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -90,6 +91,45 @@ def test_the_whole_parting_on_one_screen() -> None:
         "",
         "tools: lookup 1 → 0, refund 0 → 1",
     ]
+
+
+def stepped(*modes: str, until: int = 6) -> TraceRun:
+    """A run of steps with a call and a state each; the mode is one of the keys."""
+    events: list[AnyEvent] = []
+    for n in range(until):
+        mode = modes[min(n, len(modes) - 1)]
+        state = State(seq=2 * n + 1, step=f"step_{n + 1}", state_json=raw({"mode": mode, "n": n}))
+        events += [msgspec.structs.replace(call(2 * n, "search", n=n), step=f"step_{n + 1}"), state]
+    return run(*events)
+
+
+def test_a_state_that_differs_first_is_told_once_and_the_steps_after_it_are_named() -> None:
+    text = text_of(stepped("slow"), stepped("slow", "fast"))
+
+    assert text.splitlines()[:3] == [
+        "parts at step_2 (event 3): state ($.mode)",
+        "  changed   $.mode: 'slow' → 'fast'",
+        "",
+    ]
+    assert text.count("$.mode") == 2
+    assert "state differs after step_3, step_4, step_5 and 1 more as well" in text.splitlines()
+    assert "as well" not in text_of(stepped("slow", until=2), stepped("slow", "fast", until=2))
+
+
+def test_several_differences_of_a_state_are_counted_on_the_first_line() -> None:
+    a, b = stepped("slow", until=1), run(call(0, "search", n=0), State(seq=1, step="step_1", state_json=raw({})))
+
+    assert text_of(a, b).splitlines()[0] == "parts at step_1 (event 1): state ($.mode and 1 more)"
+
+
+def test_states_that_could_not_be_compared_are_counted() -> None:
+    begun = (call(0, "search"), State(seq=1, state_json=raw({})), call(2, "search"))
+    kept, sampled = run(*begun, State(seq=3, state_json=raw({"n": 1}))), run(*begun, State(seq=3))
+
+    text = text_of(kept, sampled)
+
+    assert text.splitlines()[0] == "identical: 2 events"
+    assert "The states after 1 step were not kept by both runs, and not compared." in text
 
 
 @pytest.mark.parametrize(

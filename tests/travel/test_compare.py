@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 import time
 from typing import Any
@@ -17,6 +18,7 @@ from replaykit.errors import UsageError
 from replaykit.model.changes import StateFold
 from replaykit.model.events import (
     AnyEvent,
+    Change,
     Decision,
     ErrorEvent,
     ErrorInfo,
@@ -28,6 +30,7 @@ from replaykit.model.events import (
     Usage,
 )
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.sampling import Sampling, StateLog
 from replaykit.model.values import Json, Raw, canonical, raw
 from replaykit.travel.compare import compare
 from replaykit.travel.compare_pairs import request_key
@@ -53,6 +56,13 @@ def states(*values: Json) -> list[State]:
         whole, change = fold.advance(value)
         made.append(State(seq=0, state_json=whole, change=change))
     return made
+
+
+NOT_KEPT = State(seq=0)
+
+
+def in_step(step: str, *events: Any) -> list[Any]:
+    return [changed(event, step=step) for event in events]
 
 
 def run(*events: AnyEvent, input: Json = "why?", output: Json = "so", id: str = "r", **header: Any) -> TraceRun:
@@ -234,11 +244,76 @@ def test_another_state() -> None:
     ]
 
 
-def test_a_state_that_only_one_run_kept() -> None:
-    kept = states({"n": 1}, {"n": 2})
-    found = first(run(*kept[:1]), run(*kept))
+def test_a_state_that_only_one_run_kept_is_compared_with_the_one_that_holds_in_the_other() -> None:
+    kept = states({"n": 1, "m": 0}, {"n": 2, "m": 0})
+    found = compare(run(SEARCH, kept[0], LOOKUP, REFUND), run(SEARCH, kept[0], LOOKUP, kept[1], REFUND))
 
-    assert (found.kind, found.text, found.a_seq, found.b_seq) == (Parting.STATE, "state, kept by one run only", None, 1)
+    assert found.first is not None
+    assert (found.first.kind, found.first.text, found.first.a_seq, found.first.b_seq) == (
+        Parting.STATE,
+        "state ($.n)",
+        1,
+        3,
+    )
+    assert (found.first.a_step, found.first.b_step) == ("step_2", "step_2")
+    assert [str(d) for d in found.first.differences] == ["changed   $.n: 1 → 2"]
+    equal = [kept[0], changed(kept[0], state_json=Raw(b""), change=Change())]
+    assert compare(run(SEARCH, kept[0], LOOKUP), run(SEARCH, equal[0], LOOKUP, equal[1])).identical
+
+
+def test_of_several_states_in_a_step_the_last_one_counts() -> None:
+    one, other = states({"n": 1}, {"n": 2}), states({"n": 2})
+
+    assert compare(run(SEARCH, *one, LOOKUP), run(SEARCH, *other, LOOKUP)).identical
+    assert compare(run(*in_step("a", *one)), run(*in_step("a", *other))).identical
+
+
+def test_a_state_that_was_changed_after_its_step_parts_there_and_not_at_what_is_missing_later() -> None:
+    kept, more = states({"n": 1, "max": 5}, {"n": 2, "max": 5}), states({"n": 1, "max": 2})
+    a = run(*in_step("step_1", SEARCH, kept[0]), *in_step("step_2", SEARCH, kept[1]))
+    b = run(*in_step("step_1", SEARCH, kept[0], *more))
+
+    found = compare(a, b)
+
+    assert found.first is not None
+    assert (found.first.kind, found.first.b_step, found.first.text) == (Parting.STATE, "step_1", "state ($.max)")
+    assert found.counts[EntryKind.DELETED] == 1
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_call_more_before_a_state_comes_before_what_the_state_makes_of_it(swapped: bool) -> None:
+    one, other = states({"n": 1}, {"n": 2}), states({"n": 1}, {"n": 3})
+    a, b = run(SEARCH, one[0], LOOKUP, one[1]), run(SEARCH, other[0], LOOKUP, REFUND, other[1])
+    found = compare(b, a) if swapped else compare(a, b)
+
+    assert found.first is not None
+    assert found.first.text == ("missing" if swapped else "extra") + " call of refund"
+    assert [{str(d) for d in entry.differences} for entry in found.states] == [
+        {"changed   $.n: 3 → 2" if swapped else "changed   $.n: 2 → 3"}
+    ]
+
+
+def test_a_state_after_a_call_that_only_one_run_made_is_compared_before_the_next_they_share() -> None:
+    kept, other = states({"n": 1}, {"n": 2}), states({"n": 1})
+
+    found = compare(run(SEARCH, kept[0], LOOKUP, kept[1], REFUND), run(SEARCH, other[0], REFUND))
+
+    assert found.first is not None
+    assert found.first.text == "missing call of lookup"
+    assert [(entry.a_seq, entry.b_seq) for entry in found.states] == [(3, 1)]
+
+
+def test_a_state_that_was_not_kept_is_compared_with_nothing() -> None:
+    kept = states({"n": 1}, {"n": 2}, {"n": 3})
+    whole = State(seq=0, state_json=raw({"n": 3}))
+    sampled = run(SEARCH, kept[0], LOOKUP, NOT_KEPT, REFUND, whole)
+
+    found = compare(run(SEARCH, kept[0], LOOKUP, kept[1], REFUND, kept[2]), sampled)
+    other = compare(run(SEARCH, kept[0], LOOKUP, kept[1], REFUND, *states({"n": 4})), sampled)
+
+    assert (found.identical, found.unknown_states) == (True, 1)
+    assert compare(sampled, sampled).unknown_states == 1
+    assert (other.unknown_states, [(entry.b_seq, entry.b_step) for entry in other.states]) == (1, [(5, "step_3")])
 
 
 @pytest.mark.parametrize(
@@ -342,9 +417,11 @@ def test_changes_that_are_written_alike_may_lead_to_other_states() -> None:
 def test_a_state_that_only_one_run_kept_may_matter_later() -> None:
     one = states({"n": 0, "m": 0}, {"n": 0, "m": 9}, {"n": 1, "m": 9})
     other = states({"n": 0, "m": 0}, {"n": 1, "m": 0})
+    a = run(SEARCH, one[0], LOOKUP, one[1], REFUND, one[2])
 
     assert one[2].change == other[1].change
-    assert [(s.a_seq, s.b_seq) for s in compare(run(*one), run(*other)).states] == [(1, None), (2, 1)]
+    found = compare(a, run(SEARCH, other[0], LOOKUP, REFUND, other[1]))
+    assert [(s.a_seq, s.b_seq, s.differences[0].path) for s in found.states] == [(3, 1, "$.m"), (5, 4, "$.m")]
 
 
 def test_states_are_equal_however_they_were_written() -> None:
@@ -481,10 +558,44 @@ def test_the_state_after_a_fork_is_compared_step_by_step() -> None:
     assert [(entry.a_step, entry.b_step) for entry in found.states] == [("step_3", "step_3")]
 
 
+def test_steps_that_changed_places_are_compared_alike_from_both_sides() -> None:
+    one, other = states({"n": 1}, {"n": 2}), states({"n": 3}, {"n": 4})
+    a = run(*in_step("x", one[0]), *in_step("y", one[1]))
+    b = run(*in_step("y", other[0]), *in_step("x", other[1]))
+
+    there, back = ([(s.a_seq, s.b_seq) for s in compare(*runs).states] for runs in ((a, b), (b, a)))
+
+    assert there == [(j, i) for i, j in back]
+
+
 def test_only_so_many_states_are_told() -> None:
     a, b = states(*({"n": n} for n in range(300))), states(*({"n": -n - 1} for n in range(300)))
 
     assert len(compare(run(*a), run(*b)).states) == 100
+
+
+def test_the_states_of_a_parallel_agent_are_compared_whichever_task_came_first() -> None:
+    def rounds(order: tuple[int, int], last: Json) -> TraceRun:
+        calls = [[changed(tool("fetch", n=n, w=w), path=f"/~w#{w}") for w in order] for n in range(2)]
+        kept = states({"n": 1}, last)
+        return run(*calls[0], kept[0], *calls[1], kept[1])
+
+    def staggered(order: tuple[int, int], answer: str, last: Json) -> TraceRun:
+        """A state after each call of one task, while another is at work."""
+        calls = [changed(tool("fetch", answer, w=w), path=f"/~w#{w}") for w in range(2)]
+        kept = states({"n": 0}, last)
+        after = {0: [calls[0], kept[1]], 1: [calls[1]]}
+        return run(kept[0], *after[order[0]], *after[order[1]])
+
+    one, other = staggered((0, 1), "a", {"n": 1}), staggered((1, 0), "b", {"n": 2})
+    assert compare(one, staggered((1, 0), "a", {"n": 1})).identical
+    assert first(one, other).kind is Parting.TOOL_RESULT, "the state is another because of it"
+    assert len(compare(one, other).states) == 1
+    assert compare(rounds((0, 1), {"n": 2}), rounds((1, 0), {"n": 2})).identical
+    found = compare(rounds((0, 1), {"n": 2}), rounds((1, 0), {"n": 3}))
+    assert [(entry.a_seq, entry.b_seq) for entry in found.states] == [(5, 5)]
+    assert found.first is not None
+    assert found.first.kind is Parting.STATE
 
 
 def test_a_state_that_does_not_follow_from_the_one_before_is_named() -> None:
@@ -556,6 +667,8 @@ EVENT = st.one_of(
     st.builds(lambda answer, prompt: model(answer, prompt), st.integers(0, 1), st.sampled_from("ab")),
     st.builds(lambda text: Message(seq=0, role="user", content_json=raw(text)), st.integers(0, 1)),
     st.builds(lambda n: State(seq=0, state_json=raw({"n": n})), st.integers(0, 1)),
+    st.builds(lambda n, s: State(seq=0, state_json=raw({"n": n}), step=s), st.integers(0, 2), st.sampled_from("st")),
+    st.just(State(seq=0)),
     st.just(Decision(seq=0, content_json=raw("go"))),
     st.builds(lambda text: ErrorEvent(seq=0, error=ErrorInfo(type="E", message=text)), st.sampled_from("ab")),
 )
@@ -688,6 +801,37 @@ def test_runs_of_ten_thousand_calls_are_compared_in_two_seconds(
 
     assert time.process_time() - started < 2
     assert {kind.value: count for kind, count in found.counts.items() if count} == expected
+
+
+@functools.cache
+def with_states(every: int, mode: str = "slow") -> TraceRun:
+    """Ten thousand calls with a state after each; the mode changes in the middle."""
+    log, events = StateLog(Sampling(every=every)), []
+    for n, made in enumerate(CALLS):
+        written = log.next({"n": n, "mode": mode if n >= LONG // 2 else "slow"})
+        assert written is not None
+        events += [made, State(seq=0, state_json=written[0], change=written[1])]
+    return run(*events)
+
+
+@pytest.mark.parametrize(
+    ("every", "mode", "expected", "unknown"),
+    [
+        pytest.param(1, "slow", None, 0, id="equal"),
+        pytest.param(10, "slow", None, 9000, id="one of ten kept"),
+        pytest.param(1, "fast", LONG + 1, 0, id="changed in the middle"),
+    ],
+)
+def test_ten_thousand_states_are_compared_in_two_seconds(
+    every: int, mode: str, expected: int | None, unknown: int
+) -> None:
+    whole, other = with_states(1), with_states(every, mode)
+
+    started = time.process_time()
+    found = compare(whole, other)
+
+    assert time.process_time() - started < 2
+    assert (found.first.b_seq if found.first else None, found.unknown_states) == (expected, unknown)
 
 
 def test_long_conversations_are_compared_without_reading_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -283,3 +284,101 @@ def test_a_fork_without_a_change_compares_as_identical_and_with_one_it_parts_at_
     first = rk.compare_runs(parent, other, store=store).first
     assert first is not None
     assert (first.kind.value, first.a_step, first.name) == ("tool_result", "step_1", "stock")
+
+
+def test_without_reuse_everything_after_the_step_is_done_again(store: rk.Store, parent: str) -> None:
+    journey = rk.resume(parent, "step_1", agent=shop, store=store, reuse=False, live=["order"])
+
+    assert journey.output == "ordered lamp"
+    assert DONE == ["decide", "order"]
+    assert [deviation.kind for deviation in journey.deviations] == ["live", "live"]
+
+
+def test_a_fork_that_is_interrupted_is_ended_and_the_interruption_goes_on(store: rk.Store, parent: str) -> None:
+    def interrupted(item: str) -> None:
+        stock(item)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rk.resume(parent, "step_1", agent=interrupted, store=store)
+
+    assert store.headers()[0].status is RunStatus.CANCELLED
+
+
+def test_a_recorded_answer_that_cannot_be_given_again_stops_the_agent_and_is_told(store: rk.Store) -> None:
+    @rk.tool
+    def connect() -> object:
+        return object()
+
+    def agent(_: str) -> str:
+        return f"{connect() is not None} {stock('lamp')}"
+
+    with rk.record("opaque", input="q", store=store) as run:
+        run.output = agent("q")
+
+    journey = rk.resume(run.id, "step_2", agent=agent, store=store)
+
+    assert journey.status is RunStatus.ERROR
+    assert [deviation.kind for deviation in journey.deviations] == ["unanswerable"]
+    assert "cannot be kept as data" in str(journey.error)
+
+
+def test_an_agent_that_was_changed_before_the_step_is_told_where_it_left_the_recording(
+    store: rk.Store, parent: str
+) -> None:
+    def other(item: str) -> int:
+        return stock(item) + stock("chair")
+
+    journey = rk.resume(parent, "step_3", agent=other, store=store)
+
+    assert [deviation.kind for deviation in journey.deviations] == ["missing"]
+    assert "stock(item='chair')" in str(journey.error)
+    assert "match.on_miss" not in str(journey.error), "that is for cases"
+
+
+def test_a_tool_that_was_served_is_in_the_log_of_the_fork_with_all_that_it_called(store: rk.Store) -> None:
+    @rk.tool
+    def outer(item: str) -> int:
+        return middle(item) + stock(item)
+
+    @rk.tool
+    def middle(item: str) -> int:
+        return stock(item)
+
+    def agent(item: str) -> int:
+        with rk.record("nested") as run:
+            if DONE == []:  # the numbers in a fork are its own
+                run.note("again")
+            stock("chair")
+            return outer(item)
+
+    DONE.append("for the first time")
+    with rk.record("nested", input="lamp", store=store) as run:
+        run.output = agent("lamp")
+    DONE.clear()
+
+    for edits in (None, rk.Edits(result=9, tool="outer")):
+        fork_id, _ = rk.fork(run.id, "step_2", edits, agent=agent, store=store)
+        fork = store.load(fork_id)
+        names = {call.seq: call.name for call in fork.calls}
+        assert [(call.name, names.get(call.parent or -1), call.path) for call in fork.calls] == [
+            ("stock", None, ""),
+            ("outer", None, ""),
+            ("middle", "outer", "/outer#0"),
+            ("stock", "middle", "/outer#0/middle#0"),
+            ("stock", "outer", "/outer#0"),
+        ]
+    assert DONE == []
+    first = rk.compare(run.id, fork_id, store=store).first
+    assert first is not None
+    assert first.text == "tool result of outer"
+    assert list(store.verify()) == []
+
+
+def test_a_log_from_elsewhere_that_runs_in_circles_does_not(store: rk.Store, parent: str) -> None:
+    run = store.load(parent)
+    circles = tuple(msgspec.structs.replace(call, parent=2 - call.seq) for call in run.calls)
+    store.add(msgspec.structs.replace(run, id="circles", events=circles))
+
+    for step in ("step_1", "step_2", "step_3"):
+        assert rk.resume("circles", step, agent=shop, store=store, dry_run=True).run_id

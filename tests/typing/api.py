@@ -51,11 +51,23 @@ def travel(run_id: str) -> None:
     assert_type(result.error, str | None)
     rk.fork(run_id, "step_1", rk.Edits(result={"docs": []}), agent=agent, live=["search_docs"], dry_run=True)
     rk.resume_from_checkpoint(run_id, "step_5")
+    rk.fork(run_id, "step_1", rk.Edits(answer="call the user"), agent=agent)
+    rk.state_at(run_id, "step_7", agent=agent)
+    with rk.record("sampled", checkpoint_every=10, checkpoint_on_change=True) as run:
+        run.checkpoint({"n": 1})
+    rk.CheckpointStore(every=10, on_change=True).close()
     checkpoint_store = rk.CheckpointStore()
     checkpoint = checkpoint_store.load_checkpoint(run_id, "step_5")
     checkpoint_store.save_checkpoint(checkpoint)
     divergence = rk.compare_runs(run_id, fork_id)
     assert_type(divergence.identical, bool)
+
+
+def regression() -> None:
+    result = rk.check_golden("fixtures/golden_traces/billing.golden.json", agent)
+    assert_type(result, rk.GoldenResult)
+    assert result.passed, result.text
+    assert_type(result.run, rk.TraceRun)
 
 
 assert_type(search_docs("x"), dict[str, Any])

@@ -50,6 +50,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     models: ModelMode = ModelMode.RECORDED
     match: MatchRules = MatchRules()
     clock: str | None = None
+    """What time it is for the agent; see `case_shape.parse_clock`."""
+    seed: int | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
 
     @property
@@ -162,6 +164,7 @@ def _build_scenario(value: dict[str, Json]) -> Scenario:
         models=ModelMode(value.get("models", ModelMode.RECORDED)),
         match=_build_match(value.get("match", {})),
         clock=value.get("clock"),
+        seed=value.get("seed"),
         timeout_s=value.get("timeout_s", DEFAULT_TIMEOUT_S),
     )
 
@@ -173,6 +176,7 @@ def _build_match(value: dict[str, Json]) -> MatchRules:
         ignore=tuple(value.get("ignore", [])),
         on_miss=OnMiss(value.get("on_miss", OnMiss.ERROR)),
         live=tuple(value.get("live", [])),
+        network=tuple(value.get("network", [])),
         fault=ErrorSpec(**fault) if fault is not None else None,
     )
 
@@ -215,6 +219,7 @@ def _dump_scenario(scenario: Scenario) -> dict[str, Json]:
         "models": str(scenario.models),
         "match": _dump_match(scenario.match),
         "clock": scenario.clock,
+        "seed": scenario.seed,
         "timeout_s": scenario.timeout_s,
     }
     return {key: item for key, item in value.items() if key == "input" or item is not None}
@@ -226,6 +231,7 @@ def _dump_match(rules: MatchRules) -> dict[str, Json]:
         "ignore": list(rules.ignore),
         "on_miss": str(rules.on_miss),
         "live": list(rules.live),
+        "network": list(rules.network),
         "fault": {"type": rules.fault.type, "message": rules.fault.message} if rules.fault else None,
     }
     return _set(value)

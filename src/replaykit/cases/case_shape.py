@@ -23,11 +23,13 @@ from replaykit.checks.assertions import BadAssertion, parse_assertion
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.matching import MatchMode, OnMiss, ToolMode
+from replaykit.model.pins import Clock
 from replaykit.model.values import Json
 
 CASE_FORMAT = 1
 """Version of the case file; readers accept every older one."""
 DEFAULT_TIMEOUT_S = 60
+MAX_SEED = 2**53  # what every JSON reader keeps exactly
 
 
 class ModelMode(StrEnum):
@@ -76,15 +78,25 @@ class Version:
         return {"type": "integer", "minimum": 1, "maximum": CASE_FORMAT}
 
 
-def parse_clock(text: str) -> dt.datetime:
-    """The moment a case's clock stands at; a `ValueError` when it is not one, or has no time zone."""
+def parse_clock(text: str) -> tuple[dt.datetime | None, Clock]:
+    """The moment a case's clock starts at, if it says one, and how it goes on: `MOMENT`, `tick [MOMENT]`, `live`.
+
+    A `ValueError` when it is none of these, or the moment has no time zone.
+    """
+    word, _, rest = text.partition(" ")
+    if text in (Clock.LIVE, Clock.TICK, Clock.FROZEN):
+        return None, Clock(text)
+    clock, moment_text = (Clock.TICK, rest) if word == Clock.TICK else (Clock.FROZEN, text)
     try:
-        moment = dt.datetime.fromisoformat(text)
+        moment = dt.datetime.fromisoformat(moment_text.strip())
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise ValueError(f"expected a time with a zone, as in '2024-03-12T14:32:00Z', got {text[:40]!r}")
-    return moment
+        raise ValueError(
+            f"expected a time with a zone, as in '2024-03-12T14:32:00Z', with `tick` before it to let it run,"
+            f" or `live`, got {text[:40]!r}"
+        )
+    return moment, clock
 
 
 def _match_flaws(match: dict[str, Json]) -> Iterator[Flaw]:
@@ -104,6 +116,7 @@ _MATCH = Record(
         "ignore": ListOf(Text("a JSON path", check=parse_path)),
         "on_miss": Choice(OnMiss),
         "live": ListOf(_SOME_TEXT),
+        "network": ListOf(_SOME_TEXT),
         "fault": Record({"type": _SOME_TEXT, "message": Text()}, required=("type",)),
     },
     notes={
@@ -112,6 +125,7 @@ _MATCH = Record(
         "on_miss": "What a call meets that was not recorded.",
         "live": "The names that may be done for real when on_miss is live.",
         "fault": "What is raised when on_miss is fault.",
+        "network": "Hosts, or host:port, that may be connected to in a replay; * is any.",
     },
     cross=_match_flaws,
 )
@@ -123,6 +137,7 @@ _SCENARIO = Record(
         "models": Choice(ModelMode),
         "match": _MATCH,
         "clock": Either((Text(check=parse_clock), Nothing())),
+        "seed": Number(above=-1, at_most=MAX_SEED, whole=True),
         "timeout_s": Number(above=0, at_most=MAX_TIMEOUT_S),
     },
     notes={
@@ -130,7 +145,8 @@ _SCENARIO = Record(
         "tools": "Where the tools' answers come from: for all, or by name with * for the rest.",
         "models": "Where the models' answers come from.",
         "match": "How a call finds its recorded answer.",
-        "clock": "The time the agent sees, in ISO 8601 with a zone.",
+        "clock": "The time the agent sees: ISO 8601 with a zone (`tick` before it lets it run), `tick`, or `live`.",
+        "seed": "What random, uuid4 and os.urandom are seeded with.",
         "timeout_s": f"Seconds until the candidate is stopped; {DEFAULT_TIMEOUT_S} unless said.",
     },
 )

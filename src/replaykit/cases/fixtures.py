@@ -6,8 +6,9 @@
 
 A call has a `result`, an `error`, the `items` of a stream, or none of them when the log holds no outcome. Kept
 are its number, path, arguments, outcome, duration and the call it was made inside of (`parent`), and of a model
-call the finish reason and usage; its step and time belong to the run and are left out. Values stay the JSON text
-they are, tagged forms included.
+call the finish reason and usage; its step and time belong to the run and are left out. Of a call that went over HTTP
+`items` are the chunks of the response, and `wire` says the rest of it. Values stay the JSON text they are, tagged forms
+included.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn, TypeVar
 
 import msgspec
 import orjson
@@ -26,9 +27,11 @@ from replaykit.cases.confine import inside
 from replaykit.cases.document import read_bytes
 from replaykit.cases.slug import slug
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError, nearest
-from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, ToolCall, Usage
+from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, ToolCall, Usage, WireInfo
 from replaykit.model.lines import line_of
 from replaykit.model.values import ABSENT, NULL, Json, Raw
+
+T = TypeVar("T", bound=Struct)
 
 FIXTURE_FORMAT = 1
 """Version of the fixture file; readers accept every older one."""
@@ -36,6 +39,9 @@ FIXTURES = "fixtures"
 """The directory inside a case."""
 
 _BOM = b"\xef\xbb\xbf"
+# Short lists on one line each. No value is touched: line breaks inside of texts are escaped.
+_PAUSES = re.compile(rb'"pauses_ms": \[\n[-+.\deE,\s]*\]')
+_PAIR = re.compile(rb'\[\n\s+("(?:[^"\\]|\\.){0,300}"),\n\s+("(?:[^"\\]|\\.){0,300}")\n\s+\]')
 _KINDS: dict[str, type[Call]] = {"tool_call": ToolCall, "llm_call": LlmCall, "exchange": Exchange}
 
 
@@ -44,6 +50,10 @@ class _Usage(Usage, frozen=True, forbid_unknown_fields=True):
 
 
 class _Error(ErrorInfo, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class _Wire(WireInfo, frozen=True, forbid_unknown_fields=True):
     pass
 
 
@@ -59,6 +69,7 @@ class _Call(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     duration_s: float = 0.0
     finish_reason: str | None = None
     usage: _Usage | None = None
+    wire: _Wire | None = None
 
 
 class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -140,14 +151,18 @@ def _replace(file: Path, text: bytes) -> None:
 def _encode(kind: str, name: str, calls: list[Call]) -> bytes:
     entries = [_entry(call) for call in calls]
     content = {"replaykit": FIXTURE_FORMAT, "kind": kind, "name": name, "calls": entries}
-    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+    text = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+    if all(call.wire is None for call in calls):
+        return text
+    text = _PAUSES.sub(lambda row: b" ".join(row[0].split()).replace(b"[ ", b"[").replace(b" ]", b"]"), text)
+    return _PAIR.sub(rb"[\1, \2]", text)
 
 
 def _entry(call: Call) -> dict[str, Json]:
     entry: dict[str, Json] = {"call": call.seq, "path": call.path}
     if call.parent is not None:
         entry["parent"] = call.parent
-    entry["arguments"] = call.arguments_json
+    entry["arguments"] = call.request_json
     if call.result_json:
         entry["result"] = call.result_json
     if call.error is not None:
@@ -161,6 +176,8 @@ def _entry(call: Call) -> dict[str, Json]:
     if isinstance(call, LlmCall):
         extra = {"finish_reason": call.finish_reason, "usage": call.usage}
         entry |= {key: value for key, value in extra.items() if value is not None}
+    if call.wire is not None:
+        entry["wire"] = call.wire
     return entry
 
 
@@ -169,10 +186,10 @@ def _build(content: _File, index: int, text: bytes, file: str) -> Call:
     where = ("calls", index)
     extra: dict[str, Json] = {}
     if content.kind == "llm_call":
-        extra = {"finish_reason": entry.finish_reason, "usage": _plain_usage(entry.usage)}
+        extra = {"finish_reason": entry.finish_reason, "usage": _plain(entry.usage, Usage)}
     elif entry.finish_reason is not None or entry.usage is not None:
         raise _error("only an llm_call has a finish_reason and usage", text, file, where)
-    if entry.result and entry.error is not None:
+    if entry.result and entry.error is not None and entry.wire is None:  # a stream may tell some, and then break
         raise _error("a call has a result or an error, not both", text, file, where)
     try:
         arguments = Raw(orjson.dumps(orjson.loads(bytes(entry.arguments)), option=orjson.OPT_SORT_KEYS))
@@ -189,6 +206,7 @@ def _build(content: _File, index: int, text: bytes, file: str) -> Call:
         items_json=None if entry.items is None else tuple(map(_compact, entry.items)),
         complete=entry.complete,
         duration_s=entry.duration_s,
+        wire=_plain(entry.wire, WireInfo),
         **extra,
     )
 
@@ -206,8 +224,9 @@ def _plain_error(error: _Error | None) -> ErrorInfo | None:
     return ErrorInfo(**{**fields, **texts})
 
 
-def _plain_usage(usage: _Usage | None) -> Usage | None:
-    return usage and Usage(**{name: getattr(usage, name) for name in Usage.__struct_fields__})
+def _plain(value: T | None, kind: type[T]) -> T | None:
+    """The value as the model has it, without the strictness of the file."""
+    return value and kind(**{name: getattr(value, name) for name in kind.__struct_fields__})
 
 
 def _refuse_newer(text: bytes, file: str) -> None:
@@ -246,5 +265,6 @@ def _raise_readable(said: str, text: bytes, file: str) -> NoReturn:
 
 def _known_keys(path: tuple[str | int, ...]) -> list[str]:
     by_depth: dict[int, type[Struct]] = {0: _File, 2: _Call}
-    struct = by_depth.get(len(path)) or (_Usage if path[-1] == "usage" else _Error)
+    by_name: dict[str | int, type[Struct]] = {"usage": _Usage, "wire": _Wire}
+    struct = by_depth.get(len(path)) or by_name.get(path[-1], _Error)
     return [info.encode_name for info in msgspec.structs.fields(struct)]

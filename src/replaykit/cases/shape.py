@@ -127,20 +127,22 @@ class Number:
 
     above: float
     at_most: float
+    whole: bool = False
 
     @property
     def expected(self) -> str:
-        return f"a number above {self.above:g} and at most {self.at_most:g}"
+        return f"a {'whole ' * self.whole}number above {self.above:g} and at most {self.at_most:g}"
 
     def fits(self, value: Json) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, int if self.whole else int | float) and not isinstance(value, bool)
 
     def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
         if not self.above < value <= self.at_most:  # true for NaN as well
             yield Flaw(path, "bad-value", f"{_shown_path(path)}: expected {self.expected}, got {describe(value)}")
 
     def schema(self) -> dict[str, Json]:
-        return {"type": "number", "exclusiveMinimum": self.above, "maximum": self.at_most}
+        kind = "integer" if self.whole else "number"
+        return {"type": kind, "exclusiveMinimum": self.above, "maximum": self.at_most}
 
 
 @dataclass(frozen=True, slots=True)

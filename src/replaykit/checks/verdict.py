@@ -8,7 +8,7 @@ from replaykit.checks.assertions import Assertion
 from replaykit.model.result import Deviation, Finding, ReplayResult, SemanticCheck, Side, Verdict
 from replaykit.model.run import RunStatus, TraceRun
 
-LEFT_THE_TAPE = frozenset({"missing", "blocked"})
+LEFT_THE_TAPE = frozenset({"missing", "blocked", "network"})
 """Deviations after which nobody knows what the candidate would have done with an answer."""
 
 

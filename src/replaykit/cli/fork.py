@@ -16,11 +16,12 @@ from replaykit.cli import options
 @click.option("--set", "keys", multiple=True, metavar="KEY=VALUE", help="Set a key of the state, to JSON or text.")
 @click.option("--modify", metavar="JSON", help="Set keys of the state from an object.")
 @click.option("--patch", metavar="JSON", help="Change the state by a JSON Patch.")
-@click.option("--result", metavar="JSON", help="What the step's tool or model answers instead.")
-@click.option("--error", metavar="TYPE[: MESSAGE]", help="What the step's tool or model fails with instead.")
-@click.option("--args", "arguments", metavar="JSON", help="What the step's tool is called with instead.")
+@click.option("--result", metavar="JSON", help="What the step's last call answers instead.")
+@click.option("--answer", metavar="JSON", help="What the step's last model call answers instead.")
+@click.option("--error", metavar="TYPE[: MESSAGE]", help="What the step's last call fails with instead.")
+@click.option("--args", "arguments", metavar="JSON", help="What the step's last tool is called with instead.")
 @click.option("--input", "input_", metavar="JSON|TEXT", help="What the agent is asked instead.")
-@click.option("--tool", metavar="NAME", help="Which call is meant, where the step makes several.")
+@click.option("--tool", metavar="NAME", help="Which tool or model is meant, where the step calls several.")
 @options.store
 @options.as_json
 def command(
@@ -42,6 +43,7 @@ def command(
     \b
     replaykit fork 20260215-143200 --at step_3 --set max_retries=3 --agent my_agent:answer
     replaykit fork 20260215-143200 --at step_2 --result '{"docs": []}' --agent my_agent:answer
+    replaykit fork 20260215-143200 --at step_2 --answer '"call the user"' --agent my_agent:answer
     """
     from replaykit.runners.loading import load_agent
     from replaykit.travel.go import fork
@@ -59,6 +61,7 @@ def _edits(
     modify: str | None,
     patch: str | None,
     result: str | None,
+    answer: str | None,
     error: str | None,
     arguments: str | None,
     input_: str | None,
@@ -80,6 +83,7 @@ def _edits(
         state=state,
         patch=tuple(options.json_list("--patch", patch)) if patch else (),
         result=UNSET if result is None else options.json_or_text(result),
+        answer=UNSET if answer is None else options.json_or_text(answer),
         error=ErrorSpec(type=kind.strip(), message=message.strip()) if error else None,
         arguments=options.json_object("--args", arguments) if arguments else None,
         input=UNSET if input_ is None else options.json_or_text(input_),

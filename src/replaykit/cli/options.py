@@ -22,6 +22,41 @@ store = click.option(
 )
 
 
+upstream = click.option(
+    "--upstream",
+    multiple=True,
+    metavar="NAME=URL",
+    help="A further API behind the proxy; sets NAME_BASE_URL for the program. Repeatable.",
+)
+
+
+def upstreams_of(pairs: tuple[str, ...]) -> dict[str, str]:
+    """What the `--upstream` options name."""
+    from replaykit.errors import UsageError
+    from replaykit.programs.environment import checked
+
+    found = {}
+    for pair in pairs:
+        name, equals, address = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--upstream {pair!r}: expected NAME=URL")
+        found[name] = checked(name, address)
+    return found
+
+
+class BeforeProgram(click.Command):
+    """A verb whose arguments end at two dashes; what follows is a program, in `ctx.meta["program"]`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            cut = args.index("--")
+            args, ctx.meta["program"] = args[:cut], tuple(args[cut + 1 :])
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- CMD...]"]
+
+
 class Seconds(click.FloatRange):
     """A time limit: more than nothing, at most a day."""
 
@@ -49,20 +84,27 @@ def candidate(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def chosen_candidate(runner_cmd: str | None, agent: str | None, endpoint: str | None) -> Any:
-    """The candidate that the options name."""
+def chosen_candidate(
+    runner_cmd: str | None,
+    agent: str | None,
+    endpoint: str | None,
+    *,
+    program: tuple[str, ...] | None = None,
+    staging: Any = None,
+) -> Any:
+    """The candidate that the options name; `program` is what follows two dashes."""
     from replaykit.errors import UsageError
 
-    given = [value for value in (runner_cmd, agent, endpoint) if value is not None]
+    given = [value for value in (runner_cmd, agent, endpoint, program) if value is not None]
     if len(given) != 1:
         raise UsageError(
             "give exactly one candidate" if given else "no candidate to run",
-            hint="One of: --runner-cmd CMD, --agent MODULE:FUNCTION, --endpoint URL",
+            hint="One of: --runner-cmd CMD, --agent MODULE:FUNCTION, --endpoint URL, -- PROGRAM",
         )
-    if runner_cmd is not None:
+    if (command := runner_cmd if program is None else program) is not None:
         from replaykit.runners.command import CommandCandidate
 
-        return CommandCandidate(runner_cmd)
+        return CommandCandidate(command, staging)
     if agent is not None:
         from replaykit.runners.python import PythonCandidate
 
@@ -113,7 +155,8 @@ def tell_journey(journey: Any, *, as_json: bool, dry_run: bool) -> None:
     from replaykit.report.travel import journey_json, journey_text
 
     click.echo(journey_json(journey) if as_json else journey_text(journey, dry_run=dry_run))
-    stopped = any(deviation.kind in ("undecided", "missing") for deviation in journey.deviations)
+    stops = ("undecided", "missing", "unanswerable", "unmade")
+    stopped = any(deviation.kind in stops for deviation in journey.deviations)
     failed = (journey.status is not RunStatus.SUCCESS or stopped) and not dry_run
     click.get_current_context().exit(ExitCode.FAILED if failed else ExitCode.PASSED)
 

@@ -9,7 +9,7 @@ import click
 from replaykit.cli import options
 
 
-@click.command(name="replay")
+@click.command(name="replay", cls=options.BeforeProgram)
 @click.argument("cases", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CASE...")
 @options.candidate
 @click.option(
@@ -21,6 +21,20 @@ from replaykit.cli import options
 )
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each case N times.")
 @options.timeout
+@click.option(
+    "--live",
+    multiple=True,
+    metavar="NAME",
+    help="Do this tool, model or request for real where the case does not hold it. Repeatable.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0, 1000),
+    default=0.0,
+    show_default=True,
+    help="Pace of recorded responses: 1 as recorded, 2 twice as fast, 0 at once.",
+)
+@options.upstream
 @click.option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Run N at once.")
 @click.option(
     "--evidence",
@@ -37,27 +51,40 @@ def command(
     expect: str,
     repeat: int,
     timeout_s: float | None,
+    live: tuple[str, ...],
+    speed: float,
+    upstream: tuple[str, ...],
     jobs: int,
     evidence: Path | None,
     as_json: bool,
 ) -> None:
     """Run a candidate against cases: does the failure still happen?
 
-    CASE is a case.yaml, its directory, or a directory of cases. Exit 0 when every verdict is the expected one,
-    1 when not, 3 when a candidate gave no usable answer.
+    CASE is a case.yaml, its directory, or a directory of cases. What follows two dashes is a program that is run
+    unchanged, its calls answered from the case. Exit 0 when every verdict is the expected one, 1 when not, 3 when a
+    candidate gave no usable answer.
 
     \b
     replaykit replay cases/search-loop --agent my_agent:answer
+    replaykit replay cases/billing -- node agent.mjs
     replaykit replay cases --runner-cmd "python runner.py" -j 4
     """
     from replaykit.cases.find import find_cases
     from replaykit.config import default_evidence_path
     from replaykit.model.result import Verdict
+    from replaykit.programs.staging import Staging
     from replaykit.report.replays import result_text, results_json, results_text
     from replaykit.runners.many import exit_code, replay_many
+    from replaykit.runners.worlds import let_live
 
-    candidate = options.chosen_candidate(runner_cmd, agent, endpoint)
-    found = find_cases(cases)
+    candidate = options.chosen_candidate(
+        runner_cmd,
+        agent,
+        endpoint,
+        program=click.get_current_context().meta.get("program"),
+        staging=Staging(speed=speed, upstreams=options.upstreams_of(upstream)),
+    )
+    found = [let_live(case, live) for case in find_cases(cases)]
     root = evidence or default_evidence_path()
     with options.progress(len(found) * repeat, "replaying") as advance:
         results = replay_many(

@@ -24,6 +24,8 @@ def command(
 
     from replaykit.errors import UsageError, nearest
     from replaykit.model.run import RunStatus
+    from replaykit.programs.part import PARTS
+    from replaykit.programs.recovery import interrupted
     from replaykit.report.runs import runs_text
     from replaykit.store.opening import opened
 
@@ -31,7 +33,14 @@ def command(
     if status is not None and status not in known:
         raise UsageError(f"no such status {status!r}; {nearest(status, known)}")
     with opened(store_path, read_only=True) as store:
-        found = store.headers(limit=None if everything else limit, status=status, name=name)
+        # Parts of a recording that is under way, or was killed, are not runs yet.
+        parts = {header.id for header in store.headers(below=PARTS)}
+        most = None if everything else limit + len(parts)
+        found = [run for run in store.headers(limit=most, status=status, name=name) if run.id not in parts]
+        found = found if everything else found[:limit]
+        killed = interrupted(store)
+    for header in killed:
+        click.echo(f"{header.id} was interrupted; put it together: replaykit record --recover", err=True)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode({"replaykit": 1, "runs": found}), indent=2).decode())
     elif found:

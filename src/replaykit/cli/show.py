@@ -13,29 +13,47 @@ from replaykit.cli import options
 @click.argument("run_id", metavar="RUN")
 @click.option("--step", metavar="N", help="Only this event (by number) or this step (by name).")
 @click.option("--state", "with_state", is_flag=True, help="With --step: the state after it.")
+@click.option(
+    "--agent", metavar="MODULE:FUNCTION", help="With --state: the agent, to get to a state that was not kept."
+)
 @options.store
 @options.as_json
-def command(run_id: str, step: str | None, with_state: bool, store_path: Path | None, as_json: bool) -> None:
+def command(
+    run_id: str, step: str | None, with_state: bool, agent: str | None, store_path: Path | None, as_json: bool
+) -> None:
     """Show a run: what was asked, what happened, how it ended.
 
     RUN is an id, the beginning of one, or a name (its newest run). With --json the whole run log is printed.
+
+    A state that was not kept is reached again by running the agent up to there, served from the recording; nothing
+    happens for real.
+
+    \b
+    replaykit show 20260215-143200 --step step_7 --state --agent my_agent:answer
     """
     if with_state and step is None:
         raise click.UsageError("--state goes with --step")
+    if agent is not None and not with_state:
+        raise click.UsageError("--agent goes with --state")
     import msgspec
 
     from replaykit.model.run import encode_run
     from replaykit.model.steps import events_of_step
     from replaykit.model.values import freeze
     from replaykit.report.runs import event_text, events_json, run_text
+    from replaykit.runners.loading import load_agent
     from replaykit.store.opening import opened
-    from replaykit.travel.steps import CheckpointStore
+    from replaykit.travel.reach import state_at
+    from replaykit.travel.steps import state_after
 
     with opened(store_path, read_only=True) as store:
         run = store.load(run_id)
+        if step is not None and with_state and agent is None:
+            state = state_after(store, run, step)
     if step is not None and with_state:
-        checkpoint = CheckpointStore(store_path).load_checkpoint(run.id, step)
-        document = {"replaykit": 1, "run": run.id, "step": step, "state": freeze(checkpoint.state)}
+        if agent is not None:
+            state = state_at(run.id, step, agent=load_agent(agent), store=store_path)
+        document = {"replaykit": 1, "run": run.id, "step": step, "state": freeze(state)}
         shown = document if as_json else document["state"]
         click.echo(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode())
         return

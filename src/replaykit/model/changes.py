@@ -8,6 +8,9 @@ a log of growing states stays linear. Lists that grew at the end are the common 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Set
+from typing import Protocol
+
 import msgspec
 import orjson
 
@@ -15,8 +18,37 @@ from replaykit.model.cuts import cut, paste
 from replaykit.model.events import Change, State
 from replaykit.model.values import ABSENT, Json, Raw, encode, is_plain
 
-_msgpack = msgspec.msgpack.Encoder().encode
+_msgpack_into = msgspec.msgpack.Encoder().encode_into
+_MANY_PIECES = 64
+_UNCHANGED = Change()
 _KEYFRAME_SLACK = 64 * 1024  # changes may add up to this, or twice the state, before the state is written whole
+
+
+class Spelling(Protocol):
+    """How the values of a state are written."""
+
+    def text(self, value: Json) -> bytes:
+        """JSON text of a value."""
+
+    def followed(self, value: list[Json]) -> bool:
+        """True when a list of these items may be recognised by their prints."""
+
+    def print_into(self, buffer: bytearray, items: list[Json]) -> bool:
+        """Write the items into the buffer, in msgpack; False when they cannot be compared that way."""
+
+
+class _Plain:
+    """Values as the run log has them. Lists of plain JSON are compared in msgpack, the cheapest way to write them."""
+
+    text = staticmethod(encode)
+    followed = staticmethod(is_plain)
+
+    def print_into(self, buffer: bytearray, items: list[Json]) -> bool:
+        _msgpack_into(items, buffer)
+        return True
+
+
+PLAIN: Spelling = _Plain()
 
 
 class _Part:
@@ -28,14 +60,15 @@ class _Part:
         self.pieces = [text]
         self.size = len(text)
         self.items = 0  # length of the list, 0 when it is none or not plain
-        self.print = _Fingerprint()
+        self.print = _NO_PRINT
         self.grown_by = b""  # the JSON list of the items it has more than the state before
 
     @classmethod
-    def of_list(cls, value: list[Json]) -> _Part:
-        """A plain list, ready to be compared with what it becomes."""
-        part = cls(orjson.dumps(value))
-        part.items, part.print = len(value), _Fingerprint(_items_in_msgpack(value))
+    def of_list(cls, value: list[Json], spelling: Spelling) -> _Part:
+        """A list, ready to be compared with what it becomes."""
+        printed = _printed(value, spelling)  # before the text: what changes in between is seen at the next step
+        part = cls(spelling.text(value))
+        part.items, part.print = len(value), _Fingerprint(printed, len(printed))
         return part
 
     @property
@@ -51,52 +84,52 @@ class _Part:
         self.pieces.append(items[1:-1])
         self.size += len(items)
 
-    def grown(self, value: list[Json]) -> _Part | None:
+    def grown(self, value: list[Json], spelling: Spelling, buffer: bytearray) -> _Part | None:
         """The part for this list plus more items; None when it is anything else."""
-        if not 0 < self.items <= len(value) or not self.print.matches(value[: self.items]):
+        if not 0 < self.items <= len(value) or not spelling.print_into(buffer, value[: self.items]):
+            return None
+        if not self.print.matches(buffer, _head_size(self.items)):
             return None
         more = value[self.items :]
         if not more:
             return self
-        if not is_plain(more):
+        if not spelling.followed(more):
             return None
+        printed = _printed(more, spelling)  # before the text, as in `of_list`
         part = _Part(b"")
-        part.grown_by = orjson.dumps(more)
+        part.grown_by = spelling.text(more)
+        if len(self.pieces) > _MANY_PIECES:
+            self.pieces = [self.text]
         part.pieces, part.size = [*self.pieces, part.grown_by[1:-1]], self.size + len(part.grown_by)
-        part.items, part.print = len(value), self.print.extended(_items_in_msgpack(more))
+        part.items, part.print = len(value), self.print.extended(printed)
         return part
 
 
 class _Fingerprint:
-    """A list's items in msgpack, the cheapest way to see that they are unchanged.
+    """The prints of a list's items. Longer ones share the bytes of those they grew from: nothing is copied."""
 
-    In two parts, so that a long list that grows by a little is not copied each time.
-    """
+    __slots__ = ("length", "shared")
 
-    __slots__ = ("base", "recent")
+    def __init__(self, shared: bytearray, length: int) -> None:
+        self.shared = shared
+        self.length = length
 
-    def __init__(self, base: bytes = b"", recent: bytes = b"") -> None:
-        self.base = base
-        self.recent = recent
+    def matches(self, encoded: bytearray, start: int) -> bool:
+        if len(encoded) != start + self.length:
+            return False
+        with memoryview(self.shared) as known, known[: self.length] as prefix:
+            return encoded.startswith(prefix, start)
 
-    def matches(self, items: list[Json]) -> bool:
-        encoded, start = _msgpack(items), _head_size(len(items))
-        middle = start + len(self.base)
-        return (
-            len(encoded) == middle + len(self.recent)
-            and encoded.startswith(self.recent, middle)
-            and encoded.startswith(self.base, start)
-        )
-
-    def extended(self, more: bytes) -> _Fingerprint:
-        recent = self.recent + more
-        if 4 * len(recent) > len(self.base):
-            return _Fingerprint(self.base + recent)
-        return _Fingerprint(self.base, recent)
+    def extended(self, more: bytearray) -> _Fingerprint:
+        del self.shared[self.length :]
+        self.shared += more
+        return _Fingerprint(self.shared, len(self.shared))
 
 
-def _items_in_msgpack(items: list[Json]) -> bytes:
-    return _msgpack(items)[_head_size(len(items)) :]
+def _printed(items: list[Json], spelling: Spelling) -> bytearray:
+    buffer = bytearray()
+    spelling.print_into(buffer, items)
+    return buffer[_head_size(len(items)) :]
 
 
 def _head_size(count: int) -> int:
@@ -104,21 +137,48 @@ def _head_size(count: int) -> int:
     return 1 if count < 16 else 3 if count < 65536 else 5
 
 
+_NO_PRINT = _Fingerprint(bytearray(), 0)
+
+
 class StateFold:
     """A state that is taken forward, change by change."""
 
-    def __init__(self) -> None:
+    def __init__(self, spelling: Spelling = PLAIN) -> None:
+        self._spelling = spelling
+        self._buffer = bytearray()  # for prints: a large one is dear to make anew at each step
         self._parts: dict[str, _Part] = {}
         self._whole: bytes | None = b"null"  # a state that is not an object, or not plain
         self._since_keyframe = 0
+        self.same = False
+        """True when it was taken to the very state it had."""
 
     def advance(self, state: Json) -> tuple[Raw, Change | None]:
         """Take the fold to `state`; gives the change that leads there, or else the whole text."""
         parts = self._split(state)
-        if parts is None:
-            self._parts, self._whole = {}, encode(state)
-            return Raw(self._whole), None
+        return self._take(parts) if parts is not None else self._take_whole(self._spelling.text(state))
+
+    def advance_to(self, values: Mapping[str, Json], same: Collection[str] = ()) -> tuple[Raw, Change | None]:
+        """Take the fold to a state of named values; those in `same` are known to be as they were."""
+        return self._take({k: self._parts[k] if k in same else self._part(k, v) for k, v in values.items()})
+
+    def advance_to_text(self, values: Mapping[str, Raw]) -> tuple[Raw, Change | None]:
+        """Take the fold to a state of named values that are JSON text already."""
+        return self._take({key: _Part(bytes(text)) for key, text in values.items()})
+
+    def catch_up(self, other: StateFold) -> tuple[Raw, Change | None]:
+        """Take the fold to where another one is."""
+        if other._whole is not None:
+            return self._take_whole(other._whole)
+        return self._take({key: _Part(part.text) for key, part in other._parts.items()})
+
+    def _take_whole(self, text: bytes) -> tuple[Raw, Change | None]:
+        self.same = self._whole == text
+        self._parts, self._whole = {}, text
+        return Raw(text), None
+
+    def _take(self, parts: dict[str, _Part]) -> tuple[Raw, Change | None]:
         change = self._change_to(parts)
+        self.same = change == _UNCHANGED
         self._parts, self._whole = parts, None
         if change is not None:
             self._since_keyframe += _size(change)
@@ -132,8 +192,12 @@ class StateFold:
         """Take the fold over a recorded state event; raises ValueError or KeyError when it does not fit."""
         if event.change is not None:
             self._apply(event.change)
-        else:
+        elif event.kept:
             self._load(bytes(event.state_json))
+
+    def keys(self) -> Set[str]:
+        """The names of the values it holds."""
+        return self._parts.keys()
 
     @property
     def text(self) -> bytes:
@@ -157,12 +221,14 @@ class StateFold:
     def _part(self, key: str, value: Json) -> _Part:
         """One key's text. Items that were there before, byte for byte, are not looked at again."""
         if type(value) is not list:
-            return _Part(encode(value))
+            return _Part(self._spelling.text(value))
         old = self._parts.get(key)
-        grown = old.grown(value) if old is not None else None
+        grown = old.grown(value, self._spelling, self._buffer) if old is not None else None
         if grown is not None:
             return grown
-        return _Part.of_list(value) if is_plain(value) else _Part(encode(value))
+        if self._spelling.followed(value):
+            return _Part.of_list(value, self._spelling)
+        return _Part(self._spelling.text(value))
 
     def _change_to(self, parts: dict[str, _Part]) -> Change | None:
         """The change from here to `parts`; None when only the whole state says it."""

@@ -36,11 +36,11 @@ def brief(value: Json, width: int = 60) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def call_text(name: str, arguments: Json) -> str:
-    """A call as one would write it: `refund(order=7, amount=19.9)`."""
+def call_text(name: str, arguments: Json, width: int = 60) -> str:
+    """A call as one would write it: `refund(order=7, amount=19.9)`; each argument is cut at the width."""
     if isinstance(arguments, dict):
-        return f"{name}({', '.join(f'{key}={brief(value)}' for key, value in arguments.items())})"
-    return f"{name}({brief(arguments)})"
+        return f"{name}({', '.join(f'{key}={brief(value, width)}' for key, value in arguments.items())})"
+    return f"{name}({brief(arguments, width)})"
 
 
 def _walk(old: Json, new: Json, path: str) -> Iterator[Difference]:

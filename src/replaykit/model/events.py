@@ -40,6 +40,22 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_usd: float | None = None
 
 
+class WireInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a call went over the wire, beside the chunks of its answer: no credentials are in it."""
+
+    method: str
+    url: str
+    status: int = 0
+    """0 when no response came."""
+    reason: str = ""
+    """What the server said beside the status, such as `OK`."""
+    version: str = "HTTP/1.1"
+    headers: tuple[tuple[str, str], ...] = ()
+    """Of the response, as they came."""
+    pauses_ms: tuple[float, ...] = ()
+    """How long each chunk was waited for."""
+
+
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     """One thing that happened: where in the run, when, and (in the subclasses) what."""
 
@@ -66,6 +82,10 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
     """What a streamed answer yielded, one by one."""
     complete: bool = True
     """False when the stream was left before its end."""
+    wire: WireInfo | None = None
+    """Of a call that went over HTTP: the items are the chunks of the response as they came."""
+    asked_json: Raw = field(default=ABSENT, name="asked")
+    """What the agent asked, where a fork called with other arguments; absent where it is the arguments."""
     like: Cut | None = None
     """At rest only: the arguments are those of the call before, of this kind and name, but for this cut."""
 
@@ -77,6 +97,11 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def arguments(self) -> Json:
         return decode(self.arguments_json)
+
+    @property
+    def request_json(self) -> Raw:
+        """What the agent asked, canonical: what a later call is matched with."""
+        return self.asked_json or self.arguments_json
 
     @property
     def result(self) -> Json:
@@ -130,10 +155,26 @@ class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class State(Event, frozen=True, kw_only=True, omit_defaults=True, tag="state"):
-    """The agent's state after a step: a checkpoint, whole or as the change from the one before."""
+    """The agent's state after a step: a checkpoint, whole or as the change from the one kept before.
+
+    With neither the log says that there was a state, and that it was not kept.
+    """
 
     state_json: Raw = field(default=ABSENT, name="state")
     change: Change | None = None
+    about_json: Raw = field(default=ABSENT, name="about")
+    """What the framework that keeps this state says of it, such as its own id and versions."""
+    jobs: dict[str, int] = field(default_factory=dict)
+    """How many tasks, pool jobs and threads of each name the agent itself had started by then."""
+
+    @property
+    def about(self) -> Json:
+        return decode(self.about_json) if self.about_json else None
+
+    @property
+    def kept(self) -> bool:
+        """True when the log holds the state itself."""
+        return self.change is not None or bool(self.state_json)
 
 
 class Decision(Event, frozen=True, kw_only=True, omit_defaults=True, tag="decision"):
@@ -164,7 +205,7 @@ class Note(Event, frozen=True, kw_only=True, omit_defaults=True, tag="note"):
 
 
 class Shared(Event, frozen=True, kw_only=True, omit_defaults=True, tag="shared"):
-    """At rest only: an event that a fork has in common with its parent, by reference."""
+    """At rest only: an event that a fork has in common with its parent, by reference; its place is the fork's."""
 
     run: str
     of: int

@@ -51,3 +51,5 @@ class MatchRules(Struct, frozen=True, kw_only=True):
     """The names that may be done for real when `on_miss` is `live`."""
     fault: ErrorSpec | None = None
     """What is raised when `on_miss` is `fault`."""
+    network: tuple[str, ...] = ()
+    """Hosts, or `host:port`, that may be connected to in a replay; `*` is any."""

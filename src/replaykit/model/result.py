@@ -49,7 +49,7 @@ class Deviation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One place where the candidate did not follow the tape."""
 
     kind: str
-    """missing, unanswerable, blocked, moved, arguments, repeated, live, fault or unused"""
+    """missing, unanswerable, blocked, network, moved, arguments, repeated, live, fault, answer, handshake or unused"""
     text: str
     index: int | None = None
     name: str | None = None

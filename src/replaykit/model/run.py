@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from replaykit.model.events import AnyEvent, Call, ErrorInfo, LlmCall, ToolCall
+from replaykit.model.sampling import EVERY_STATE, Sampling
 from replaykit.model.values import ABSENT, NULL, Json, Raw, decode
 
 RUN_FORMAT = 1
@@ -50,6 +51,8 @@ class RunHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
     metadata_json: Raw = field(default=Raw(b"{}"), name="metadata")
     origin: Origin = Origin()
+    sampling: Sampling = EVERY_STATE
+    """Which states of the agent it keeps."""
     event_count: int | None = None
     """How many events the run had when it ended; None while it runs."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
-from functools import partial
 from typing import Any
 
 from replaykit.model.values import Json
@@ -59,6 +58,7 @@ def _run_loop(main: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(main)
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (slow to import; rarely needed)
 
+    context = copy_context()
     with ThreadPoolExecutor(1) as pool:
-        # Not through the pool's own `submit`: the loop is the agent, not a job of it.
-        return pool.submit(partial(copy_context().run, asyncio.run, main)).result()
+        # In this context, inside the one that a job of a pool gets: the loop is the agent, not a job of it.
+        return pool.submit(lambda: context.run(asyncio.run, main)).result()

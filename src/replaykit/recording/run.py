@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import secrets
 import time
 import traceback
@@ -18,6 +17,7 @@ import msgspec
 from replaykit.errors import UsageError
 from replaykit.model.events import Decision, ErrorEvent, Message, Note
 from replaykit.model.run import RunHeader
+from replaykit.model.sampling import sampling
 from replaykit.model.values import ABSENT, Json, raw, sayable
 from replaykit.recording.agents import AGENTS
 from replaykit.recording.recorder import Recorder
@@ -47,7 +47,6 @@ class Run:
         self.session = session
         self.output: Json = None
         """What the agent answered; set it before the run ends."""
-        self._steps = itertools.count(1)
 
     def message(self, role: str, content: Json) -> None:
         """Write down something said."""
@@ -66,7 +65,10 @@ class Run:
         self.session.keep(ErrorEvent, error=describe(error))
 
     def checkpoint(self, state: Json) -> Json:
-        """Keep the agent's state as it is now, and give back the one to go on with (a fork may change it)."""
+        """Keep the agent's state as it is now, and give back the one to go on with (a fork may change it).
+
+        Which states are kept is said by `record(checkpoint_every=…, checkpoint_on_change=…)`.
+        """
         return self.session.checkpoint(state)
 
     def step(self, name: str | None = None, *, state: Json = None) -> Step:
@@ -74,7 +76,7 @@ class Run:
 
         `state` is the state it begins with, kept where it is not the one the step before ended with.
         """
-        return Step(self, sayable(name) if name else f"step_{next(self._steps)}", state)
+        return Step(self, sayable(name) if name else f"step_{next(self.session.steps)}", state)
 
 
 class Step:
@@ -87,7 +89,7 @@ class Step:
 
     def __enter__(self) -> Step:
         if self.state is not None:
-            self.run.session.checkpoint(self.state, only_on_change=True)
+            self.run.session.begin_step(self.state)
         here = current() or self.run.session.root
         # The step is no part of the path: marking steps later must not make a tape look moved.
         scope = Scope(here.session, path=here.path, step=self.id, parent=here.parent)
@@ -117,8 +119,15 @@ def record(
     metadata: dict[str, Json] | None = None,
     store: StoreLike = None,
     durability: str | Durability = Durability.PROCESS,
+    checkpoint_every: int = 1,
+    checkpoint_on_change: bool = False,
 ) -> Any:
-    """Record a run: `with record("billing", input=question) as run:`, or `@record` on the agent function."""
+    """Record a run: `with record("billing", input=question) as run:`, or `@record` on the agent function.
+
+    Of the agent's states the first is kept, every `checkpoint_every`-th after it, and the last when the run ends; of
+    the others the log says that they were there, and `state_at` finds them by re-execution. With
+    `checkpoint_on_change` a state that is equal to the one before leaves no trace at all.
+    """
     fn = name if callable(name) else None
     header = RunHeader(
         id="",
@@ -128,6 +137,7 @@ def record(
         agent_version=sayable(agent_version),
         tags=tuple(map(sayable, tags)),
         metadata_json=raw(metadata or {}),
+        sampling=sampling(checkpoint_every, checkpoint_on_change, name="checkpoint_every"),
     )
     recorder = RunRecorder(header, store, Durability(durability))
     return recorder if fn is None else recorder(fn)
@@ -161,13 +171,15 @@ class RunRecorder:
             raise UsageError("this recording was not entered")
         with stack:
             if self._writer is not None:
+                self._run.session.end_exchanges()
+                self._run.session.keep_last_state()
                 self._writer.finish(self._ended(error))
 
     def _begin(self, stack: ExitStack) -> None:
         store = stack.enter_context(opened(self._store, durability=self._durability))
         self._header = msgspec.structs.replace(self._header, id=new_run_id(), started_at=time.time())
         self._writer = store.begin(self._header)
-        session = Session(Recorder(self._writer), lineage=self._header.id)
+        session = Session(Recorder(self._writer), lineage=self._header.id, sampling=self._header.sampling)
         self._run = Run(self._header.id, session, self._header.input)
         stack.enter_context(self._run.session.active())
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from replaykit.errors import ReplayKitError
-from replaykit.model.events import AnyEvent, ErrorInfo, LlmCall
+from replaykit.model.events import AnyEvent, Call, ErrorInfo, LlmCall
 from replaykit.model.matching import MatchRules, OnMiss, ToolMode
 from replaykit.model.result import Deviation
 from replaykit.model.values import Json, raw
@@ -83,12 +83,31 @@ class Replayer:
         with self._lock:
             return sorted([*(event_of(*made) for made in self._made), *self._kept], key=lambda event: event.seq)
 
+    def served(self) -> dict[int, Call]:
+        """The recorded call behind each call that was answered from the tape, by the number of the latter."""
+        with self._lock:
+            return {call.seq: answer for call, answer, _ in self._made if isinstance(answer, Call)}
+
     def all_deviations(self) -> list[Deviation]:
         """What happened off the tape, and what of the tape did not happen."""
         calls = [self.matcher.calls[index] for index in self.matcher.unused()]
         names = [call.name for call in calls if self._mode(call.kind, call.name) is ToolMode.RECORDED]
         unused = [Deviation(kind="unused", name=name, text=f"`{name}` was not called") for name in names]
         return [*self.deviations, *unused]
+
+    @contextmanager
+    def at_work(self) -> Iterator[Session]:
+        """Calls made inside are served here, and nothing else reaches the network."""
+        from replaykit.seam.guard import Guard  # noqa: PLC0415 (brings in sockets)
+
+        session = Session(self)
+        with Guard(session, self.rules.network, self.stopped).standing(), session.active():
+            yield session
+
+    def stopped(self, text: str) -> None:
+        """A connection was stopped that no call accounts for."""
+        with self._lock:
+            self.deviations.append(Deviation(kind="network", text=text))
 
     def _mode(self, kind: str, name: str) -> ToolMode:
         return self._models if kind == MODEL else self._tools.get(name, self._default)
@@ -139,5 +158,5 @@ def replaying(
 ) -> Iterator[Replayer]:
     """Calls made inside are served from the tape; the replayer tells afterwards what happened."""
     replayer = Replayer(tape, rules, tools=tools)
-    with Session(replayer).active():
+    with replayer.at_work():
         yield replayer

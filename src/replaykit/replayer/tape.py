@@ -12,6 +12,7 @@ from replaykit.model.events import Call, ToolCall
 from replaykit.model.jsonpath import JsonPath, parse_path, remove_paths
 from replaykit.model.matching import MatchMode
 from replaykit.model.run import TraceRun
+from replaykit.replayer.keys import key_of
 from replaykit.seam.scope import PendingCall
 
 
@@ -54,7 +55,7 @@ class Matcher:
 
     def _enter(self, index: int, call: Call) -> None:
         kind, name = call.kind, call.name
-        arguments = self.key(name, bytes(call.arguments_json))
+        arguments = self.key(name, key_of(call))
         self._by_path.setdefault((call.path, kind, name, arguments), deque()).append(index)
         self._by_arguments.setdefault((kind, name, arguments), deque()).append(index)
         self._by_name.setdefault((kind, name), []).append(index)
@@ -68,7 +69,7 @@ class Matcher:
 
     def take(self, call: PendingCall) -> tuple[int, str] | None:
         """The recorded call that answers this one, and how it was found: exact, moved or arguments."""
-        arguments = self.key(call.name, call.arguments) if self._ignore else call.arguments
+        arguments = self.key(call.name, call.key) if self._ignore else call.key
         if self.mode is MatchMode.CAUSAL:
             waiting = self._by_path.get((call.path, call.kind, call.name, arguments))
             index = self._first_free(waiting) if waiting else None
@@ -85,16 +86,16 @@ class Matcher:
 
     def take_exactly(self, call: PendingCall) -> int | None:
         """The recorded call with this very path and these arguments, or nothing."""
-        arguments = self.key(call.name, call.arguments)
+        arguments = self.key(call.name, call.key)
         index = self._first_free(self._by_path.get((call.path, call.kind, call.name, arguments)))
         return None if index is None else self._use(index, "exact")[0]
 
     def last_outcome(self, call: PendingCall) -> int | None:
         """The last recorded call with these arguments: what a loop would have seen."""
         recorded = self._by_name.get((call.kind, call.name), [])
-        arguments = self.key(call.name, call.arguments)
+        arguments = self.key(call.name, call.key)
         for index in reversed(recorded):
-            if self.key(call.name, bytes(self.calls[index].arguments_json)) == arguments:
+            if self.key(call.name, key_of(self.calls[index])) == arguments:
                 return index
         return None
 
@@ -119,7 +120,7 @@ class Matcher:
         recorded = self.calls[index]
         if (recorded.kind, recorded.name) != (call.kind, call.name):
             return None
-        if self.key(call.name, bytes(recorded.arguments_json)) != arguments:
+        if self.key(call.name, key_of(recorded)) != arguments:
             return None
         return self._use(index, "exact")
 
@@ -130,7 +131,7 @@ class Matcher:
             return None
         self._next_of_name[name] = position + 1
         index = recorded[position]
-        same = self.key(call.name, bytes(self.calls[index].arguments_json)) == arguments
+        same = self.key(call.name, key_of(self.calls[index])) == arguments
         return self._use(index, "exact" if same else "arguments")
 
     def _first_free(self, waiting: deque[int] | None) -> int | None:

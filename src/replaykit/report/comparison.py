@@ -10,7 +10,16 @@ from click import style
 
 from replaykit.model.diff import Difference, brief
 from replaykit.report.panel import counted, screen_width, short, table
-from replaykit.travel.compare_result import Comparison, Ending, Entry, EntryKind, FirstDivergence, Parting, Totals
+from replaykit.travel.compare_result import (
+    Comparison,
+    Ending,
+    Entry,
+    EntryKind,
+    FirstDivergence,
+    Parting,
+    StateEntry,
+    Totals,
+)
 
 _MARKS = {
     EntryKind.SAME: ("=", None),
@@ -19,10 +28,10 @@ _MARKS = {
     EntryKind.DELETED: ("-", "red"),
     EntryKind.MOVED: (">", "cyan"),
 }
-_CALLS = ("tool_call", "llm_call", "exchange")
 _AROUND = 2  # equal events that are shown around a difference
 _ALIKE = 6  # differences of one kind in a row that are shown
 _LINES = 60
+_STEPS = 3  # steps that are named in a row
 _CELL = 32
 
 
@@ -30,11 +39,11 @@ def comparison_text(comparison: Comparison, a_name: str, b_name: str, *, whole: 
     """Two runs beside each other, the verdict first; `whole` leaves nothing out."""
     blocks = [_verdict(comparison)]
     if comparison.first is not None:
-        blocks[0] += "\n" + "\n".join(_versions(comparison.first, a_name, b_name))
+        blocks[0] = "\n".join([blocks[0], *_versions(comparison.first, a_name, b_name)])
         blocks += ["\n".join(_events(comparison, a_name, b_name, whole)), "\n".join(_states(comparison))]
     elif whole:
         blocks.append("\n".join(_events(comparison, a_name, b_name, whole)))
-    blocks.append(_summary(comparison, a_name, b_name))
+    blocks += [_unknown(comparison), _summary(comparison, a_name, b_name)]
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -47,17 +56,7 @@ def _verdict(comparison: Comparison) -> str:
     first = comparison.first
     if first is None:
         return f"{style('identical', fg='green', bold=True)}: {counted(len(comparison.entries), 'event')}"
-    return f"{style('parts', fg='red', bold=True)} {_where(first)}: {first.text}"
-
-
-def _where(first: FirstDivergence) -> str:
-    """`at step_3 (call 5)`: the number is what `replaykit show --step` takes."""
-    missing = first.kind is Parting.MISSING or first.b_seq is None
-    seq, step = (first.a_seq, first.a_step) if missing else (first.b_seq, first.b_step)
-    if seq is None:
-        return "at the end" if first.kind is Parting.OUTCOME else "at the start"
-    number = f"{'call' if first.event in _CALLS else 'event'} {seq}"
-    return f"at {step} ({number})" if step else f"at {number}"
+    return f"{style('parts', fg='red', bold=True)} {first.where}: {first.text}"
 
 
 def _versions(first: FirstDivergence, a_name: str, b_name: str) -> Iterator[str]:
@@ -135,17 +134,29 @@ def _coloured(kind: EntryKind, text: str) -> str:
 
 
 def _states(comparison: Comparison) -> Iterator[str]:
-    """Where the states differ after the first step at which they do."""
+    """Where the states differ first, unless that was told as the first difference of all, and where they do later."""
     if not comparison.states:
         return
-    entry = comparison.states[0]
-    step = entry.b_step or entry.a_step
-    where = f"after {step}" if step else f"at event {entry.b_seq if entry.b_seq is not None else entry.a_seq}"
-    more = len(comparison.states) - 1
-    yield f"state {where}" + (f" (and after {counted(more, 'more step')})" if more else "")
-    if entry.a_seq is None or entry.b_seq is None:
-        yield "  kept only in one of the runs"
-    yield from _differences(entry.differences)
+    entry, *later = comparison.states
+    told = comparison.first is not None and comparison.first.kind is Parting.STATE
+    steps = list(dict.fromkeys(_after(other) for other in later if _after(other) != _after(entry)))
+    named = ", ".join(steps[:_STEPS]) + (f" and {len(steps) - _STEPS} more" if len(steps) > _STEPS else "")
+    if not told:
+        yield f"state after {_after(entry)}" + (f" (and after {named})" if steps else "")
+        yield from _differences(entry.differences)
+    elif steps:
+        yield f"state differs after {named} as well"
+
+
+def _after(entry: StateEntry) -> str:
+    return entry.b_step or entry.a_step or f"event {entry.b_seq if entry.b_seq is not None else entry.a_seq}"
+
+
+def _unknown(comparison: Comparison) -> str:
+    count = comparison.unknown_states
+    if not count:
+        return ""
+    return f"The states after {counted(count, 'step')} were not kept by both runs, and not compared."
 
 
 def _summary(comparison: Comparison, a_name: str, b_name: str) -> str:

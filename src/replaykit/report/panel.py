@@ -10,8 +10,18 @@ from collections.abc import Sequence
 MAX_WIDTH = 100
 
 
+def visible(text: str) -> str:
+    """The text with everything spelled out that a terminal would obey or hide: `\\x1b`, `\\n`, `\\u202e`."""
+    if text.isprintable():
+        return text
+    hidden = {c for c in set(text) if not c.isprintable() and unicodedata.category(c) != "Zs"}
+    return text.translate({ord(c): ascii(c)[1:-1] for c in hidden})
+
+
 def width_of(text: str) -> int:
     """How many columns a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
@@ -42,7 +52,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def short(text: str, width: int) -> str:
     """A text on one line, cut to a width."""
-    line = " ".join(text.split())
+    line = visible(" ".join(text.split()))
     return line if len(line) <= width else line[: width - 1] + "…"
 
 

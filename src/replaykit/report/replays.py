@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from click import style
+from click import style, unstyle
 
 from replaykit.model.result import Finding, ReplayResult, Verdict
 from replaykit.report.panel import counted, panel, short
@@ -30,6 +30,15 @@ def result_text(result: ReplayResult) -> str:
     if result.verdict is not Verdict.ERROR:
         lines += _failures(result.desired)
     return "\n".join(lines).rstrip()
+
+
+def failure_text(result: ReplayResult) -> str:
+    """Why a replay does not pass, in a few lines without colour."""
+    lines = ["; ".join(finding.text for finding in result.observed), *result.reason.splitlines()]
+    if result.verdict is not Verdict.ERROR:
+        lines += [unstyle(line) for line in _failures(result.desired)]
+    head = f"case {result.case_id}: {result.verdict.value}, expected {Verdict.FIXED.value}"
+    return "\n".join([head, *(f"  {short(line, 200)}" for line in lines if line)])
 
 
 def results_text(results: Sequence[ReplayResult]) -> str:

@@ -50,6 +50,7 @@ def run_text(run: TraceRun) -> str:
         ("started", f"{_when(run.started_at)} UTC, {_seconds(run.duration_s)}" if run.started_at else ""),
         ("tags", ", ".join(run.tags)),
         ("origin", _origin(run)),
+        ("states", _sampling(run)),
         ("input", brief(run.input, 200)),
         ("output", brief(run.output, 200) if run.output_json else ""),
         ("error", short(str(run.error), 200) if run.error else ""),
@@ -100,14 +101,14 @@ def _what(event: AnyEvent) -> str:
     if isinstance(event, Decision):
         return f"decided {short(str(event.content), 80)}"
     if isinstance(event, State):
-        return "checkpoint" + (" (change)" if event.change else "")
+        return "checkpoint" + (" (change)" if event.change is not None else "" if event.kept else " (not kept)")
     return f"{event.name} {short(str(event.content), 70)}"
 
 
 def _answer(call: Call) -> str:
     if call.error is not None:
         return style(short(str(call.error), 70), fg="red")
-    if call.items_json is not None:
+    if call.items_json is not None and not (call.wire is not None and call.result_json):
         return f"{len(call.items_json)} items" + ("" if call.complete else ", left early")
     return brief(call.result) if call.result_json else "no answer"
 
@@ -122,6 +123,12 @@ def _origin(run: RunHeader) -> str:
     if origin.kind == "recorded":
         return ""
     return " ".join(part for part in (origin.kind, origin.format, origin.run, origin.step) if part)
+
+
+def _sampling(run: RunHeader) -> str:
+    rules = run.sampling
+    every = f"one of {rules.every} kept" if rules.every > 1 else ""
+    return ", ".join(part for part in (every, "only changed ones" if rules.on_change else "") if part)
 
 
 def _when(at: float) -> str:

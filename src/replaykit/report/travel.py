@@ -21,7 +21,7 @@ def checkpoints_text(checkpoints: Sequence[CheckpointInfo]) -> str:
         [
             c.step_id,
             c.timestamp.strftime("%H:%M:%S.%f")[:-3] if c.timestamp else "",
-            "state" if c.has_state else "",
+            "state" if c.has_state else "" if c.kept else "not kept",
             ", ".join(c.calls),
             c.error or (str(c.decision) if c.decision is not None else ""),
         ]
@@ -36,7 +36,8 @@ def journey_text(journey: Journey, *, dry_run: bool = False) -> str:
         wanted = [f"  {call}" for call in journey.would_be_live]
         return "\n".join(["This would be done for real:", *wanted] if wanted else ["Nothing would be done for real."])
     colour = "green" if journey.status is RunStatus.SUCCESS else "red"
-    lines = [f"{journey.run_id}  {style(journey.status.value, fg=colour, bold=True)}  by {journey.way}"]
+    since = f" since {journey.since}" if journey.since else ""
+    lines = [f"{journey.run_id}  {style(journey.status.value, fg=colour, bold=True)}  by {journey.way}{since}"]
     if journey.output is not None:
         lines.append(f"  output   {short(repr(journey.output), 200)}")
     if journey.error:

@@ -10,30 +10,15 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
-from replaykit.model.events import AnyEvent, Call
-from replaykit.model.matching import MatchRules, ToolMode
+from replaykit.model.events import Call
 from replaykit.model.run import Origin, TraceRun
-from replaykit.model.values import ABSENT, NULL, Json, Raw, decode, raw
+from replaykit.model.values import ABSENT, Json, decode, raw
 from replaykit.recording.calling import call_with, finished
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.tape import Tape
+from replaykit.replayer.world import World
 from replaykit.seam.failures import describe, status_of
-from replaykit.seam.scope import Session
-
-
-class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an agent meets in a replay: the input, the recorded calls, and the rules."""
-
-    case_id: str
-    input_json: Raw = NULL
-    calls: tuple[AnyEvent, ...] = ()
-    rules: MatchRules = MatchRules()
-    tools: dict[str, ToolMode] = {}
-    models: ToolMode = ToolMode.RECORDED
-    run_id: str | None = None
-    """The recorded run it is made of."""
+from replaykit.seam.pinning import pinned
 
 
 class AgentCall:
@@ -49,7 +34,7 @@ class AgentCall:
         """Call the agent; an exception of its own is the run's error, `sys.exit` included."""
         output: Json = None
         failure: BaseException | None = None
-        with Session(self.replayer).active():
+        with pinned(self._world.pins), self.replayer.at_work():
             try:
                 output = finished(call_with(agent, decode(self._world.input_json)))
             except KeyboardInterrupt:

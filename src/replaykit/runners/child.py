@@ -12,7 +12,8 @@ from typing import NoReturn
 import msgspec
 
 from replaykit.errors import UsageError
-from replaykit.runners.calling import AgentCall, World
+from replaykit.replayer.world import World
+from replaykit.runners.calling import AgentCall
 from replaykit.runners.loading import load_agent
 from replaykit.runners.output import CANNOT_LOAD, REASON_NAME, WORLD_NAME, write_log_output
 

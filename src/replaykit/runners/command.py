@@ -1,43 +1,78 @@
-"""A command as a candidate: the runner contract."""
+"""A command as a candidate: any program, and the runner contract."""
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
-import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from replaykit.cases.case import ReplayCase
 from replaykit.errors import UsageError
-from replaykit.model.events import ErrorInfo
+from replaykit.model.events import ErrorEvent, ErrorInfo
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import sayable
+from replaykit.programs.command import resolved
 from replaykit.runners.attempt import Attempt
-from replaykit.runners.output import read_output
+from replaykit.runners.output import read_output, write_log_output
 from replaykit.runners.process import Ended, Processes, last_lines
+
+if TYPE_CHECKING:
+    from replaykit.programs.staging import Staging
+    from replaykit.runners.program import Performance
 
 OUTPUT_NAME = "runner-output.json"
 
 
 class CommandCandidate:
-    """A program that reads the case from its environment and writes its output to a file."""
+    """A program in the case's world: its calls are served, and they are its run. One that keeps the runner contract
+    writes its output to a file as well, and is taken by its word.
 
-    def __init__(self, command: str) -> None:
-        try:
-            self._command = shlex.split(command)
-        except ValueError as error:
-            raise UsageError(f"the command {command!r} cannot be read: {error}") from None
+    The command is a text as a shell would read it, or a list of words, which need not know of the contract: then what
+    it prints is an answer, even when it made no call.
+    """
+
+    def __init__(self, command: str | Sequence[str], staging: Staging | None = None) -> None:
+        self._command = _words(command) if isinstance(command, str) else list(command)
         if not self._command:
             raise UsageError("the command is empty")
-        self.label = sayable(command)
+        self._is_program = not isinstance(command, str)
+        self._staging = staging
+        self.label = sayable(command if isinstance(command, str) else shlex.join(command))
         self._processes = Processes()
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Run the program once."""
-        env = {**os.environ, **runner_environment(case, workspace)}
-        ended = self._processes.run(_resolved(self._command), env=env, workspace=workspace, timeout_s=timeout_s)
-        return attempt_of(ended, workspace, timeout_s)
+        from replaykit.runners.program import Performance  # noqa: PLC0415 (other candidates use this module as well)
+
+        performance = Performance(case, workspace, self._staging)
+        with performance.environment() as variables:
+            env = {**variables, **runner_environment(case, workspace)}
+            ended = self._processes.run(resolved(self._command), env=env, workspace=workspace, timeout_s=timeout_s)
+        return self._attempt(performance, ended, workspace, timeout_s)
+
+    def _attempt(self, performance: Performance, ended: Ended, workspace: Path, timeout_s: float) -> Attempt:
+        output, log = workspace / OUTPUT_NAME, workspace / "stdout.log"
+        # An exception alone may well be the runner's own; of a program that is all it did.
+        seen = any(self._is_program or not isinstance(event, ErrorEvent) for event in performance.run.events)
+        deviations = performance.deviations
+        if not seen and not self._is_program:  # it read the fixtures itself, or needed none
+            deviations = tuple(told for told in deviations if told.kind != "unused")
+        if ended.timed_out and seen:
+            run = performance.like(timed_out_run(timeout_s))
+        elif ended.exit_code is None or output.exists() or not (seen or self._answered(ended, log)):
+            attempt = attempt_of(ended, workspace, timeout_s)
+            return msgspec.structs.replace(attempt, deviations=attempt.deviations + deviations)
+        else:
+            run = performance.ended(ended.exit_code, log)
+        if not output.exists():
+            write_log_output(output, run, deviations)  # the evidence of what was judged
+        return Attempt(run=run, deviations=deviations)
+
+    def _answered(self, ended: Ended, log: Path) -> bool:
+        return self._is_program and ended.exit_code == 0 and log.stat().st_size > 0
 
     def stop(self) -> None:
         """End the program wherever it runs."""
@@ -80,8 +115,8 @@ def _exit_text(code: int | None) -> str:
     return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
 
 
-def _resolved(command: list[str]) -> list[str]:
-    """`python` means this interpreter where the machine has no program of that name."""
-    if command[0] in ("python", "python3") and shutil.which(command[0]) is None:
-        return [sys.executable, *command[1:]]
-    return command
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"the command {command!r} cannot be read: {error}") from None

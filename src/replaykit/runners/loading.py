@@ -24,11 +24,12 @@ def check_spec(spec: str) -> str:
     return spec
 
 
-def load_agent(spec: str) -> Callable[..., Any]:
-    """The function; the working directory can be imported from, and no tool may run meanwhile."""
+def load_agent(spec: str, *directories: str) -> Callable[..., Any]:
+    """The function; it may be imported from the directories (else from the working one); no tool runs meanwhile."""
     module_name, _, attribute = check_spec(spec).partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    for directory in reversed(directories or (os.getcwd(),)):
+        if directory not in sys.path:
+            sys.path.insert(0, directory)
     try:
         with Session(_Importing(module_name)).active():
             found: Any = import_module(module_name)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -59,7 +60,7 @@ class _LogOutput(Struct, omit_defaults=True):
     deviations: tuple[Deviation, ...] = ()
 
 
-def write_log_output(path: Path, run: TraceRun, deviations: list[Deviation]) -> None:
+def write_log_output(path: Path, run: TraceRun, deviations: Iterable[Deviation]) -> None:
     """Leave a run log as the runner's output: all of it, or nothing."""
     partial = path.with_suffix(".partial")
     log = _LogOutput(replaykit=RUN_FORMAT, run=run, deviations=tuple(deviations))

@@ -12,10 +12,15 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 from replaykit.errors import ReplayKitError
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus
-from replaykit.model.values import ABSENT, Json, decode, raw, sayable
+from replaykit.model.values import ABSENT, Json, Raw, decode, encode, raw, sayable
+
+_INNER = "$error"
+_LEVELS = 3  # how deep exceptions inside of exceptions are kept
 
 
 class RecordedError(Exception):
@@ -24,6 +29,10 @@ class RecordedError(Exception):
 
 def describe(error: BaseException, *, traceback: str | None = None) -> ErrorInfo:
     """The exception as data."""
+    return _described(error, _LEVELS, None if traceback is None else sayable(traceback))
+
+
+def _described(error: BaseException, levels: int, traceback: str | None = None) -> ErrorInfo:
     kind = type(error)
     # Our own errors carry live objects for those who catch them; the message says all that is to be kept.
     attributes = {} if isinstance(error, ReplayKitError) else error.__dict__
@@ -31,16 +40,16 @@ def describe(error: BaseException, *, traceback: str | None = None) -> ErrorInfo
         type=kind.__qualname__,
         module=kind.__module__,
         message=_message(error),
-        args_json=raw(error.args) if error.args else ABSENT,
-        attributes_json=raw(attributes) if attributes else ABSENT,
+        args_json=raw(tuple(_kept(value, levels) for value in error.args)) if error.args else ABSENT,
+        attributes_json=raw({n: _kept(value, levels) for n, value in attributes.items()}) if attributes else ABSENT,
         bases=tuple(f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__[1:-2]),
-        traceback=None if traceback is None else sayable(traceback),
+        traceback=traceback,
     )
 
 
 def rebuild_error(info: ErrorInfo, namespace: Mapping[str, Any]) -> BaseException:
     """The exception, as its own class where `namespace` or a loaded module has it."""
-    kind, arguments = _find(info.module, info.type, namespace), _arguments(info)
+    kind, arguments = _find(info.module, info.type, namespace), _arguments(info, namespace)
     if kind is None:
         return _stand_in(info, _known_base(info, namespace))
     try:
@@ -49,7 +58,7 @@ def rebuild_error(info: ErrorInfo, namespace: Mapping[str, Any]) -> BaseExceptio
         return _stand_in(info, kind)
     attributes = decode(info.attributes_json) if info.attributes_json else None
     if isinstance(attributes, dict) and hasattr(error, "__dict__"):
-        error.__dict__.update(attributes)
+        error.__dict__.update({name: _given_back(value, namespace) for name, value in attributes.items()})
     return error
 
 
@@ -71,11 +80,30 @@ def _message(error: BaseException) -> str:
         return f"<str() failed: {type(broken).__name__}>"
 
 
-def _arguments(info: ErrorInfo) -> tuple[Json, ...]:
+def _arguments(info: ErrorInfo, namespace: Mapping[str, Any]) -> tuple[Json, ...]:
     if not info.args_json:
         return (info.message,) if info.message else ()
     arguments = decode(info.args_json)
-    return arguments if isinstance(arguments, tuple) else (arguments,)
+    arguments = arguments if isinstance(arguments, tuple) else (arguments,)
+    return tuple(_given_back(argument, namespace) for argument in arguments)
+
+
+def _kept(value: Json, levels: int) -> Json:
+    """An exception inside of another as data; anything else as it is."""
+    if not isinstance(value, BaseException) or levels == 0:
+        return value
+    return {_INNER: Raw(msgspec.json.encode(_described(value, levels - 1)))}
+
+
+def _given_back(value: Json, namespace: Mapping[str, Any]) -> Json:
+    """What `_kept` was given."""
+    if type(value) is not dict or value.keys() != {_INNER}:
+        return value
+    try:
+        info = msgspec.json.decode(encode(value[_INNER]), type=ErrorInfo)
+    except msgspec.MsgspecError:
+        return value  # plain data that looks like one of ours
+    return rebuild_error(info, namespace)
 
 
 def _made(kind: type[BaseException], arguments: tuple[Json, ...]) -> BaseException:

@@ -4,90 +4,17 @@ Context variables follow `asyncio` tasks by themselves, but not jobs of a pool o
 that share a scope could not be told apart on replay. While a session is active, each task, job and thread
 therefore starts in a child scope of its own, named after its function and numbered where it is *started*.
 
-`asyncio` and the pools are slow to import; an agent that does not use them does not pay for them. They are
-hooked when they are there, or else at the moment the agent imports them.
+`asyncio` and the pools are slow to import; an agent that does not use them does not pay for them (`seam.hooks`).
 """
 
 from __future__ import annotations
 
 import functools
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import Context, copy_context
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
 from typing import Any
 
 from replaykit.seam.scope import current, enter
-
-_lock = threading.Lock()
-_users = 0
-_originals: list[tuple[Any, str, Any]] = []
-
-
-@contextmanager
-def installed() -> Iterator[None]:
-    """Hooks are in place inside; the last one out takes them away."""
-    global _users
-    with _lock:
-        _users += 1
-        if _users == 1:
-            _install()
-    try:
-        yield
-    finally:
-        with _lock:
-            _users -= 1
-            if _users == 0:
-                _uninstall()
-
-
-def _install() -> None:
-    sys.meta_path.insert(0, _ON_IMPORT)
-    for name in _HOOKS:
-        if name in sys.modules:
-            _hook(sys.modules[name])
-
-
-def _uninstall() -> None:
-    sys.meta_path.remove(_ON_IMPORT)
-    while _originals:
-        owner, name, original = _originals.pop()
-        setattr(owner, name, original)
-
-
-def _hook(module: ModuleType) -> None:
-    class_name, method, make = _HOOKS[module.__name__]
-    owner = getattr(module, class_name)
-    original = owner.__dict__[method]
-    _originals.append((owner, method, original))
-    setattr(owner, method, functools.wraps(original)(make(original)))
-
-
-class _OnImport:
-    """Hooks a module of the list right after it was imported."""
-
-    @staticmethod
-    def find_spec(name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name not in _HOOKS:
-            return None
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            load: Any = spec.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                load(module)
-                with _lock:
-                    if _users:
-                        _hook(module)
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
-
-
-_ON_IMPORT: Any = _OnImport()
 
 
 def _create_task(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -137,12 +64,12 @@ def _start(original: Callable[..., Any]) -> Callable[..., Any]:
     return start
 
 
-_HOOKS: dict[str, tuple[str, str, Callable[[Callable[..., Any]], Callable[..., Any]]]] = {
-    "threading": ("Thread", "start", _start),
-    "concurrent.futures.thread": ("ThreadPoolExecutor", "submit", _submit),
-    "asyncio.base_events": ("BaseEventLoop", "create_task", _create_task),
+HOOKS: dict[str, tuple[tuple[str, str, Callable[[Callable[..., Any]], Callable[..., Any]]], ...]] = {
+    "threading": (("Thread", "start", _start),),
+    "concurrent.futures.thread": (("ThreadPoolExecutor", "submit", _submit),),
+    "asyncio.base_events": (("BaseEventLoop", "create_task", _create_task),),
 }
-"""Module → the class and method that start something, and what takes the method's place."""
+"""Module → the classes and methods that start something, and what takes the methods' place."""
 
 
 def _context_inside(fn: Callable[..., Any]) -> Context | None:

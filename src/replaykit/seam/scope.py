@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from replaykit.model.changes import StateFold
-from replaykit.model.events import AnyEvent, Change, ErrorInfo, Event, State
+from replaykit.model.events import AnyEvent, ErrorInfo, Event, State, Usage, WireInfo
+from replaykit.model.sampling import EVERY_STATE, NOT_KEPT, Sampling, StateLog, Written
 from replaykit.model.values import ABSENT, Json, Raw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 class Answer(Protocol):
@@ -35,6 +35,8 @@ class Answer(Protocol):
     def items_json(self) -> tuple[Raw, ...] | None: ...
     @property
     def complete(self) -> bool: ...
+    @property
+    def wire(self) -> WireInfo | None: ...
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -44,12 +46,15 @@ class Outcome(Struct, frozen=True, kw_only=True):
     error: ErrorInfo | None = None
     items_json: tuple[Raw, ...] | None = None
     complete: bool = True
+    wire: WireInfo | None = None
+    usage: Usage | None = None
+    finish_reason: str | None = None
 
 
 class PendingCall:
     """A call that has been made and not answered yet."""
 
-    __slots__ = ("arguments", "at", "effects", "kind", "name", "override", "parent", "path", "seq", "step")
+    __slots__ = ("arguments", "at", "effects", "key", "kind", "name", "override", "parent", "path", "seq", "step")
 
     def __init__(
         self, kind: str, name: str, arguments: bytes, scope: Scope, at: float, effects: str = "external"
@@ -57,6 +62,7 @@ class PendingCall:
         self.kind = kind
         self.name = name
         self.arguments = arguments  # canonical JSON, frozen at the call
+        self.key = arguments  # what it is found by on a tape
         self.path = scope.path
         self.step = scope.step
         self.parent = scope.parent
@@ -79,24 +85,116 @@ class Handler(Protocol):
         """Something happened that is not a call."""
 
     def amend(self, step: str | None, state: Json) -> Json:
-        """The state the agent shall go on with after a step; the one it has, unless a fork changes it."""
+        """The state the agent shall go on with; the one it has, unless a fork changes it at this step."""
+
+
+class Unfinished(Protocol):
+    """An exchange whose answer is waited for, or still being read."""
+
+    def broke(self) -> None:
+        """It ends here: it is written down as far as it has come."""
+
+
+class Beginning(Struct, frozen=True, kw_only=True):
+    """Where a run that goes on from another begins to count."""
+
+    number: int = 0
+    """Of its events."""
+    step: int = 1
+    """Of its steps that have no name."""
+    children: dict[str, int] = {}
+    """Of its calls, tasks, jobs and threads, by name."""
+
+
+AT_FIRST = Beginning()
 
 
 class Session:
-    """One run in progress: its handler, the numbering of its events, and the state as it was last kept."""
+    """One run in progress: its handler, the numbering of its events, and the states as they were last kept."""
 
-    def __init__(self, handler: Handler, *, lineage: str = "", first_number: int = 0) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        lineage: str = "",
+        begins: Beginning = AT_FIRST,
+        sampling: Sampling = EVERY_STATE,
+    ) -> None:
         self.handler = handler
         self.lineage = lineage
         """The id of the run, or of the run it was first forked from."""
-        self.numbers = itertools.count(first_number)
-        self.root = Scope(self, path="")
-        self._fold = StateFold()
-        self._fold_lock = threading.Lock()
+        self.numbers = itertools.count(begins.number)
+        self.steps = itertools.count(begins.step)
+        self.root = Scope(self, path="", children=begins.children)
+        self.unfinished: dict[int, Unfinished] = {}
+        """Exchanges that are under way, by their numbers."""
+        self.over = False
+        """True when its run has ended; threads that it has left behind may still be at work."""
+        self._states = StateLog(sampling)
+        self._state_lock = threading.Lock()
+        self._state_scope = self.root  # where the last state was
+        self._jobs = {name: number for name, number in begins.children.items() if name.startswith("~")}
+        self._jobs_lock = threading.Lock()
 
     def keep(self, kind: type[Event], **fields: Any) -> None:
         """Hand an event that is not a call to the handler, placed where it happened."""
+        self._keep(kind, _active.get() or self.root, **fields)
+
+    def checkpoint(self, state: Json) -> Json:
+        """Keep the agent's state as it is now, and give back the state to go on with (a fork may change it)."""
         scope = _active.get() or self.root
+        with self._state_lock:  # changes must be kept in the order they were made
+            written = self._states.next(state)
+            if written is None:
+                return state
+            amended = self.handler.amend(scope.step, state)
+            if amended is not state:
+                self._states.lost()
+                written = self._states.next(amended)
+            self._keep_state(written, scope)
+        return amended
+
+    def begin_step(self, state: Json) -> None:
+        """Keep the state that a step begins with, where it is not the one before."""
+        with self._state_lock:
+            self._keep_state(self._states.next(state, only_on_change=True), _active.get() or self.root)
+
+    def go_on_from(self, state: Json, *, after: str | None = None) -> None:
+        """The agent begins with this state; with a step, it is kept as the one after that."""
+        with self._state_lock:
+            if after is None:
+                self._states.go_on_from(state)
+            else:
+                self._keep_state(self._states.next(state), Scope(self, path="", step=after))
+
+    def keep_last_state(self) -> None:
+        """Keep the last state after all, if it was not; for the end of a run."""
+        with self._state_lock:
+            self._keep_state(self._states.last(), self._state_scope)
+
+    def job_started(self, name: str, number: int) -> None:
+        """The agent itself, not something it started, has started its n-th task, job or thread of that name."""
+        with self._jobs_lock:
+            self._jobs[name] = max(self._jobs.get(name, 0), number + 1)
+
+    def end_exchanges(self) -> None:
+        """Write down the exchanges that are still under way, as far as they have come, and take no more of them."""
+        self.over = True
+        for exchange in list(self.unfinished.values()):
+            exchange.broke()
+
+    def _keep_state(self, written: Written | None, scope: Scope) -> None:
+        if written is None:
+            return
+        self._state_scope = scope
+        try:
+            jobs = dict(self._jobs) if written is not NOT_KEPT else {}
+            self._keep(State, scope, state_json=written[0], change=written[1], jobs=jobs)
+        except BaseException:
+            self._states.lost()  # this one is not in the log: the next must not be a change of it
+            raise
+
+    def _keep(self, kind: type[Event], scope: Scope, **fields: Any) -> None:
         event = kind(
             seq=next(self.numbers),
             at=time.time(),
@@ -107,32 +205,19 @@ class Session:
         )
         self.handler.keep(event)  # type: ignore[arg-type]
 
-    def checkpoint(self, state: Json, *, only_on_change: bool = False) -> Json:
-        """Keep the agent's state as it is now, and give back the state to go on with (a fork may change it)."""
-        scope = _active.get() or self.root
-        state = self.handler.amend(scope.step, state)
-        with self._fold_lock:  # changes must be kept in the order they were made
-            whole, change = self._fold.advance(state)
-            if only_on_change and change == Change():
-                return state
-            try:
-                self.keep(State, state_json=whole, change=change)
-            except BaseException:
-                self._fold = StateFold()  # this one is not in the log: the next must not be a change of it
-                raise
-        return state
-
     @contextmanager
     def active(self) -> Iterator[Session]:
         """Calls made inside belong to this session, in tasks and threads started inside as well."""
-        from replaykit.seam import propagate  # noqa: PLC0415 (it needs this module)
+        from replaykit.seam import hooks  # noqa: PLC0415 (it needs this module)
 
-        with propagate.installed():
+        with hooks.installed():
+            self.over = False
             token = _active.set(self.root)
             try:
                 yield self
             finally:
                 _active.reset(token)
+                self.end_exchanges()
 
 
 class Scope:
@@ -140,13 +225,21 @@ class Scope:
 
     __slots__ = ("_children", "call", "parent", "path", "session", "step")
 
-    def __init__(self, session: Session, *, path: str, step: str | None = None, parent: int | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        path: str,
+        step: str | None = None,
+        parent: int | None = None,
+        children: Mapping[str, int] | None = None,
+    ) -> None:
         self.session = session
         self.path = path
         self.step = step
         self.parent = parent
         self.call: PendingCall | None = None  # the call this is the inside of
-        self._children: dict[str, itertools.count[int]] = {}
+        self._children = {name: itertools.count(n) for name, n in children.items()} if children else {}
 
     def number(self, name: str) -> int:
         """The next number for things of that name started here."""
@@ -164,7 +257,10 @@ class Scope:
     def job(self, name: str) -> Scope:
         """The scope of a task, pool job or thread started here."""
         name = f"~{name}"  # no call has such a name: calls and jobs are numbered apart
-        return Scope(self.session, path=f"{self.path}/{name}#{self.number(name)}", step=self.step, parent=self.parent)
+        number = self.number(name)
+        if not self.path:
+            self.session.job_started(name, number)
+        return Scope(self.session, path=f"{self.path}/{name}#{number}", step=self.step, parent=self.parent)
 
     def share_numbering(self, other: Scope) -> None:
         """Number children together with another scope of the same path."""

@@ -48,7 +48,7 @@ async def athrough(scope: Scope, call: PendingCall, live: Callable[[], Awaitable
     served = handler.serve(call)
     if served is not None:
         if not served.complete and not _answered(served):
-            await _never()
+            await never()
         return give(served)
     token = enter(scope.inside(call, number))
     began = time.perf_counter()
@@ -178,7 +178,7 @@ def _answered(outcome: Answer) -> bool:
     return bool(outcome.result_json) or outcome.error is not None or outcome.items_json is not None
 
 
-async def _never() -> None:
+async def never() -> None:
     """Wait as the recorded call did: until the caller's own timeout or cancellation ends it."""
     import asyncio  # noqa: PLC0415 (slow to import, and here already when this runs)
 

@@ -33,7 +33,9 @@ _decode_many = msgspec.json.Decoder(list[_References]).decode
 _decode_items = msgspec.json.Decoder(tuple[Raw, ...]).decode
 
 
-def externalise(db: sqlite3.Connection, event: StoredEvent, body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
+def externalise(
+    db: sqlite3.Connection, run: int, event: StoredEvent, body: bytes, compressor: zstandard.ZstdCompressor
+) -> bytes:
     """The event's text with its large fields put into blobs, inside a transaction."""
     if len(body) <= LARGE:
         return body
@@ -43,7 +45,7 @@ def externalise(db: sqlite3.Connection, event: StoredEvent, body: bytes, compres
         value = getattr(event, info.name)
         text = b"[" + b",".join(map(bytes, value)) + b"]" if info.name == "items_json" and value else value
         if isinstance(text, Raw | bytes) and len(text) > _FIELD:
-            references[info.encode_name] = _put(db, bytes(text), compressor).hex()
+            references[info.encode_name] = _put(db, run, bytes(text), compressor).hex()
             small[info.name] = info.default
     if not references:
         return body
@@ -72,14 +74,27 @@ def _fill(store: SQLiteStore, event: StoredEvent, references: dict[str, str]) ->
     return msgspec.structs.replace(event, **values)
 
 
-def _put(db: sqlite3.Connection, body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
+def _put(db: sqlite3.Connection, run: int, body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
     address = digest(body)
-    if db.execute("SELECT 1 FROM blobs WHERE hash = ?", (address,)).fetchone() is None:
-        db.execute(
+    found = db.execute("SELECT n FROM blobs WHERE hash = ?", (address,)).fetchone()
+    if found is None:
+        cursor = db.execute(
             "INSERT INTO blobs (hash, size, data) VALUES (?, ?, ?)",
             (address, len(body), compress(body, compressor)),
         )
+        found = (cursor.lastrowid,)
+    db.execute("INSERT OR IGNORE INTO uses VALUES (?, ?)", (run, *found))
     return address
+
+
+def release(db: sqlite3.Connection, run: int) -> None:
+    """Let go of a run's blobs, and of those that nobody else holds for good; inside a transaction."""
+    db.execute(
+        "DELETE FROM blobs WHERE n IN (SELECT blob FROM uses WHERE run = ?)"
+        " AND n NOT IN (SELECT blob FROM uses WHERE run <> ?)",
+        (run, run),
+    )
+    db.execute("DELETE FROM uses WHERE run = ?", (run,))
 
 
 def fetch(store: SQLiteStore, address: str) -> bytes:

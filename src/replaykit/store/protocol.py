@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Protocol
 
@@ -43,6 +44,38 @@ class RunWriter(Protocol):
         """Write the run's final header; nothing can be appended after it."""
 
 
+class News(Struct, frozen=True, kw_only=True):
+    """What others wrote to a shared run."""
+
+    fresh: bool = False
+    """The run is another one than before: what was known of it no longer holds."""
+    events: list[StoredEvent] = []
+
+
+class SharedRun(Protocol):
+    """A run that several processes append to. A turn is one transaction; the first one makes the run."""
+
+    run_id: str
+    header: RunHeader | None
+    """As it was last seen; None when there is no such run."""
+
+    @property
+    def next_seq(self) -> int:
+        """The sequence number of the next event."""
+
+    def news(self) -> News:
+        """What was written since the last look or turn."""
+
+    def turn(self) -> AbstractContextManager[News]:
+        """The right to write, until the end of the block."""
+
+    def write_header(self, header: RunHeader) -> None:
+        """Make the run, or replace its header; inside a turn."""
+
+    def append(self, event: StoredEvent) -> None:
+        """Add one event, which bears the next sequence number; inside a turn."""
+
+
 class Store(Protocol):
     """Runs at rest."""
 
@@ -52,13 +85,36 @@ class Store(Protocol):
     def add(self, run: TraceRun) -> None:
         """Keep a whole run, all or nothing."""
 
+    def share(self, run_id: str) -> SharedRun:
+        """A run, there already or not, to append to together with others."""
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Everything that is read in the block is of one moment; others may write meanwhile."""
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Nobody else writes during the block; what is written in it is kept as a whole, or not at all."""
+
+    def replace(self, runs: Iterable[TraceRun]) -> None:
+        """Put these runs in the place of those with the same ids, all or none. Forks keep what they share."""
+
+    def delete(self, run_ids: Iterable[str]) -> int:
+        """Remove runs and what only they hold, all or none; gives how many there were. Forks keep what they share."""
+
     def header(self, run_id: str) -> RunHeader:
         """A run's header, by its id or an unambiguous beginning of it, or by the name of the newest such run."""
 
     def headers(
-        self, *, limit: int | None = None, status: str | None = None, name: str | None = None
+        self,
+        *,
+        limit: int | None = None,
+        status: str | None = None,
+        name: str | None = None,
+        below: str | None = None,
     ) -> list[RunHeader]:
-        """The newest runs first; only those of a status or name where one is given."""
+        """The newest runs first; only those of a status or name, or with ids below this one, where it is given.
+
+        An id is below another when it is the other, a slash and more.
+        """
 
     def events(self, run_id: str) -> Iterator[AnyEvent]:
         """A run's events in the order they were written, a pack at a time."""
@@ -67,7 +123,13 @@ class Store(Protocol):
         """A whole run, its events in the order they began."""
 
     def state_at(self, run_id: str, seq: int | None = None) -> Json:
-        """The state after the last checkpoint at or before event `seq`; the latest when None."""
+        """The state after the last checkpoint at or before event `seq`; the latest when None.
+
+        Where the log says that this state was not kept, that is a StateNotKept, never the state before it.
+        """
+
+    def state_json(self, run_id: str, seq: int | None = None) -> bytes:
+        """The same, as the JSON text it is kept in."""
 
     def verify(self) -> Iterator[Damage]:
         """Read everything; yield whatever is damaged."""

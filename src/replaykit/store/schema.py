@@ -5,6 +5,7 @@ events  key = run << 32 | n, data                    the tail of a run: sealed J
 packs   key = run << 32 | first n, count,            folded events: sealed frame of a JSON list;
         first_seq, crc, data                         first_seq: the lowest sequence number in it
 blobs   hash, size, data                             large values: frame, addressed by content
+uses    blob, run                                    which runs hold which blobs, by their numbers
 """
 
 from __future__ import annotations
@@ -24,14 +25,17 @@ BUSY_TIMEOUT_S = 60
 
 _TABLES = """
 CREATE TABLE runs (
-    n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, status TEXT NOT NULL,
+    n INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, status TEXT NOT NULL,
     started_at REAL NOT NULL, header BLOB NOT NULL);
 CREATE INDEX runs_by_start ON runs (started_at);
+CREATE INDEX runs_by_name ON runs (name, started_at);
 CREATE TABLE events (key INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE packs (
     key INTEGER PRIMARY KEY, count INTEGER NOT NULL, first_seq INTEGER NOT NULL, crc INTEGER NOT NULL,
     data BLOB NOT NULL);
 CREATE TABLE blobs (n INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, size INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE uses (run INTEGER NOT NULL, blob INTEGER NOT NULL, PRIMARY KEY (run, blob)) WITHOUT ROWID;
+CREATE INDEX uses_by_blob ON uses (blob);
 """
 
 

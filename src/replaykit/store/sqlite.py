@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from replaykit.errors import CorruptStore, RunNotFound, StoreError
+from replaykit.errors import CorruptStore, RunNotFound, StateNotKept, StoreError
 from replaykit.model.changes import StateFold
 from replaykit.model.cuts import ArgumentsFold
 from replaykit.model.events import AnyEvent, Shared, State, StoredEvent, decode_event, decode_events
@@ -22,8 +22,10 @@ from replaykit.model.values import Json, decode
 from replaykit.store import blobs
 from replaykit.store.frames import checksum, decompress, unseal
 from replaykit.store.protocol import Damage, Durability
+from replaykit.store.removal import delete_runs, replace_runs
 from replaykit.store.rows import insert_run, missing_events, read_header
 from replaykit.store.schema import connect, translate
+from replaykit.store.shared import SharedWriter
 from replaykit.store.verify import verify_sqlite
 from replaykit.store.writer import SQLiteWriter, add_run
 
@@ -46,6 +48,7 @@ class SQLiteStore:
         self.lock = threading.RLock()
         self.db = connect(self.path, self.durability, read_only=read_only)
         self.owner_pid = os.getpid()
+        self.turns = 0  # how often shared runs were written through this connection
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], **options: Any) -> SQLiteStore:
@@ -66,9 +69,31 @@ class SQLiteStore:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """One write transaction: all of it, or nothing. Waits for other writers."""
+        with self._between("BEGIN IMMEDIATE") as db:
+            yield db
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Nobody else writes during the block; what is written in it is kept as a whole, or not at all."""
+        with self.transaction():
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything that is read in the block is of one moment; others may write meanwhile."""
+        with self._between("BEGIN"):
+            yield
+
+    @contextmanager
+    def _between(self, begin: str) -> Iterator[sqlite3.Connection]:
+        """A transaction; inside of another one, a part of it."""
         with self.lock:
             try:
-                self.db.execute("BEGIN IMMEDIATE")
+                inside = self.db.in_transaction
+                if inside:
+                    yield self.db
+                    return
+                self.db.execute(begin)
                 try:
                     yield self.db
                     self.db.execute("COMMIT")
@@ -78,6 +103,14 @@ class SQLiteStore:
                     raise
             except sqlite3.Error as error:
                 raise translate(error, str(self.path)) from None
+
+    def check_owner(self, run_id: str) -> None:
+        """A StoreError in a forked child: two processes must not use one connection."""
+        if self.owner_pid != os.getpid():
+            raise StoreError(
+                f"run {run_id} belongs to process {self.owner_pid}, not to this forked child",
+                hint="Open a store and start a run of its own in the child process.",
+            )
 
     def query(self, sql: str, *parameters: object) -> list[Any]:
         """All rows of a reading statement."""
@@ -96,21 +129,42 @@ class SQLiteStore:
     def add(self, run: TraceRun) -> None:
         """Keep a whole run, all or nothing."""
         with self.transaction() as db:
-            add_run(db, run)
+            add_run(db, msgspec.structs.replace(run, event_count=len(run.events)))
+
+    def share(self, run_id: str) -> SharedWriter:
+        """A run, there already or not, to append to together with others."""
+        return SharedWriter(self, run_id)
+
+    def replace(self, runs: Iterable[TraceRun]) -> None:
+        """Put these runs in the place of those with the same ids, all or none."""
+        replace_runs(self, list(runs))
+        self.turns += 1
+
+    def delete(self, run_ids: Iterable[str]) -> int:
+        """Remove runs and what only they hold, all or none; gives how many there were."""
+        removed = delete_runs(self, list(run_ids))
+        self.turns += 1
+        return removed
 
     def header(self, run_id: str) -> RunHeader:
         """A run's header, by id, the beginning of an id, or a name."""
         return self._find(run_id)[1]
 
     def headers(
-        self, *, limit: int | None = None, status: str | None = None, name: str | None = None
+        self,
+        *,
+        limit: int | None = None,
+        status: str | None = None,
+        name: str | None = None,
+        below: str | None = None,
     ) -> list[RunHeader]:
-        """The newest runs first; only those of a status or name where one is given."""
+        """The newest runs first; only those of a status or name, or with ids below this one, where it is given."""
+        first, end = (None, None) if below is None else (f"{below}/", f"{below}0")  # "0" comes right after "/"
+        wanted = {"status = ?": status, "name = ?": name, "id >= ?": first, "id < ?": end}
+        where = " AND ".join(clause for clause, value in wanted.items() if value is not None)
         rows = self.query(
-            "SELECT n, id, header FROM runs WHERE status = ifnull(?, status) AND name = ifnull(?, name)"
-            " ORDER BY started_at DESC, n DESC LIMIT ?",
-            status,
-            name,
+            f"SELECT n, id, header FROM runs {where and f'WHERE {where}'} ORDER BY started_at DESC, n DESC LIMIT ?",
+            *(value for value in wanted.values() if value is not None),
             -1 if limit is None else limit,
         )
         return [read_header(number, run_id, data) for number, run_id, data in rows]
@@ -142,7 +196,7 @@ class SQLiteStore:
         family = descendants | {header.id}
         expected, arguments = 0, ArgumentsFold()
         parents: dict[str, dict[int, AnyEvent]] = {}
-        for first, batch in self._batches(number):
+        for first, batch in self.batches(number):
             if first != expected:
                 raise missing_events(header.id, expected, first)
             for event in batch:
@@ -170,44 +224,55 @@ class SQLiteStore:
 
     def state_at(self, run_id: str, seq: int | None = None) -> Json:
         """The state after the last checkpoint at or before event `seq`; the latest when None."""
+        return decode(self.state_json(run_id, seq))
+
+    def state_json(self, run_id: str, seq: int | None = None) -> bytes:
+        """The same, as the JSON text it is kept in."""
         number, header = self._find(run_id)
         limit = float("inf") if seq is None else seq
         chain: list[State] = []
         shared: Shared | None = None  # the newest event in common with a parent
-        for _, batch in self._batches(number, newest_first=True, until=seq):
+        for _, batch in self.batches(number, newest_first=True, until=seq):
             for event in reversed(batch):
                 if isinstance(event, State) and event.seq <= limit:
+                    if not event.kept:
+                        if not chain:
+                            raise StateNotKept(f"run {header.id}: the state at event {event.seq} was not kept")
+                        continue
                     chain.append(event)
                     if event.change is None:
                         return self._fold(header.id, chain)
                 elif shared is None and isinstance(event, Shared) and event.seq <= limit:
                     shared = event
         if shared is not None and shared.run != header.id:
-            return self.state_at(shared.run, shared.of)  # nothing of its own yet: the parent's state is its state
+            return self.state_json(shared.run, shared.of)  # nothing of its own yet: the parent's state is its state
         raise StoreError(f"run {header.id} holds no checkpoint" + ("" if seq is None else f" at or before event {seq}"))
 
-    def _fold(self, run_id: str, chain: list[State]) -> Json:
+    def _fold(self, run_id: str, chain: list[State]) -> bytes:
         """The state that a whole one and the changes after it lead to; the chain has the newest first."""
         fold = StateFold()
         try:
             for event in reversed(chain):
                 fold.apply(event)
-            return decode(fold.text)
+            return fold.text
         except (ValueError, KeyError, msgspec.MsgspecError) as error:
             raise CorruptStore(
                 f"the state cannot be put together ({error})", where=f"run {run_id}, checkpoint {chain[0].seq}"
             ) from None
 
-    def _batches(self, number: int, *, newest_first: bool = False, until: int | None = None) -> Iterator[Batch]:
-        for read in self.readers(number, newest_first=newest_first, until=until):
+    def batches(
+        self, number: int, *, newest_first: bool = False, since: int = 0, until: int | None = None
+    ) -> Iterator[Batch]:
+        """The events of a run, pack by pack and then its tail, each with the index of its first event."""
+        for read in self.readers(number, newest_first=newest_first, since=since, until=until):
             yield read()
 
     def readers(
-        self, number: int, *, newest_first: bool = False, until: int | None = None
+        self, number: int, *, newest_first: bool = False, since: int = 0, until: int | None = None
     ) -> Iterator[Callable[[], Batch]]:
         """For each pack of a run and then for its tail, what reads it: (index of its first event, events).
 
-        Packs that hold nothing at or before the sequence number `until` are left out.
+        Packs that end before the index `since`, or hold nothing at or before the sequence number `until`, are left out.
         """
         low, high = number << 32, (number + 1) << 32
         # The tail is read before the list of packs: a writer folds the tail into a pack, never back.
@@ -215,7 +280,8 @@ class SQLiteStore:
         packs = self._packs(low, high)
         folded = max(((key - low) + count for key, count, _ in packs), default=0)
         tail = [(key, data) for key, data in tail if key - low >= folded]
-        found = [partial(self._pack_at, *pack) for pack in packs if until is None or pack[2] <= until]
+        wanted = (pack for pack in packs if pack[0] - low + pack[1] > since and (until is None or pack[2] <= until))
+        found = [partial(self._pack_at, *pack) for pack in wanted]
         if tail:
             found.append(partial(self._tail_at, tail))
         return reversed(found) if newest_first else iter(found)
@@ -281,4 +347,5 @@ def _whole(event: StoredEvent, arguments: ArgumentsFold, parents: dict[str, dict
     if not isinstance(event, Shared):
         return arguments.restore(event)
     original = parents[event.run][event.of]
-    return msgspec.structs.replace(original, seq=event.seq, at=event.at, path=event.path, step=event.step)
+    place = {name: getattr(event, name) for name in ("seq", "at", "step", "parent", "path")}
+    return msgspec.structs.replace(original, **place)

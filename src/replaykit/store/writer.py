@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from typing import TYPE_CHECKING
 
@@ -28,15 +27,15 @@ PACK_BYTES = 256 * 1024  # a pack is folded at this size even when it holds fewe
 
 
 def add_run(db: sqlite3.Connection, run: TraceRun) -> None:
-    """Write a whole run as packs, inside a transaction."""
+    """Write a whole run as packs, its header as it is, inside a transaction."""
     compressor, arguments = zstandard.ZstdCompressor(level=3, write_checksum=True), ArgumentsFold()
-    number = insert_run(db, msgspec.structs.replace(run.header, event_count=len(run.events)))
+    number = insert_run(db, run.header)
     for start in range(0, len(run.events), PACK_EVENTS):
         chunk = run.events[start : start + PACK_EVENTS]
         bodies = []
         for event in chunk:
             short = arguments.shorten(event)
-            bodies.append(blobs.externalise(db, short, encode_event(short), compressor))
+            bodies.append(blobs.externalise(db, number, short, encode_event(short), compressor))
             arguments.remember(event)
         write_pack(db, number << 32 | start, bodies, min(event.seq for event in chunk), compressor)
 
@@ -75,7 +74,7 @@ class SQLiteWriter:
                 return
             key = self._base | self._next
             try:  # the common case: one statement is one transaction
-                store.db.execute("INSERT INTO events VALUES (?, ?)", (key, seal(key, body)))
+                self._insert(store.db, key, body)
             except sqlite3.Error as error:
                 raise translate(error, str(store.path)) from None
             self._next += 1
@@ -93,6 +92,7 @@ class SQLiteWriter:
         with self._store.lock:
             self._check_writable()
             with self._store.transaction() as db:
+                self._check_there(db)
                 if self._tail:
                     self._fold(db, self._tail, self._lowest)
                 write_header(db, self._number, msgspec.structs.replace(header, event_count=self._next))
@@ -101,17 +101,29 @@ class SQLiteWriter:
     def _append_folding(self, event: StoredEvent, body: bytes) -> None:
         """Append an event that completes a pack or is large; what is remembered changes only after the commit."""
         with self._store.transaction() as db:
-            bodies = [*self._tail, blobs.externalise(db, event, body, self._compressor)]
+            self._check_there(db)
+            bodies = [*self._tail, blobs.externalise(db, self._number, event, body, self._compressor)]
             size = sum(map(len, bodies))
             lowest = min(self._lowest, event.seq)
             full = len(bodies) >= PACK_EVENTS or size > PACK_BYTES
             if full:
                 self._fold(db, bodies, lowest)
             else:
-                key = self._base | self._next
-                db.execute("INSERT INTO events VALUES (?, ?)", (key, seal(key, bodies[-1])))
+                self._insert(db, self._base | self._next, bodies[-1])
         self._next += 1
         self._tail, self._tail_bytes, self._lowest = ([], 0, _NONE) if full else (bodies, size, lowest)
+
+    def _insert(self, db: sqlite3.Connection, key: int, body: bytes) -> None:
+        sql = "INSERT INTO events SELECT ?, ? WHERE EXISTS (SELECT 1 FROM runs WHERE n = ?)"
+        if not db.execute(sql, (key, seal(key, body), self._number)).rowcount:
+            raise self._gone()
+
+    def _check_there(self, db: sqlite3.Connection) -> None:
+        if not db.execute("SELECT 1 FROM runs WHERE n = ?", (self._number,)).fetchone():
+            raise self._gone()
+
+    def _gone(self) -> StoreError:
+        return StoreError(f"run {self.run_id} was deleted or rewritten while it was recorded; nothing can be added")
 
     def _fold(self, db: sqlite3.Connection, bodies: list[bytes], lowest: int) -> None:
         """Put the tail, and what may follow it, into one pack."""
@@ -122,8 +134,4 @@ class SQLiteWriter:
     def _check_writable(self) -> None:
         if self._finished:
             raise StoreError(f"run {self.run_id} has ended; nothing can be added to it")
-        if self._store.owner_pid != os.getpid():
-            raise StoreError(
-                f"run {self.run_id} belongs to process {self._store.owner_pid}, not to this forked child",
-                hint="Open a store and start a run of its own in the child process.",
-            )
+        self._store.check_owner(self.run_id)

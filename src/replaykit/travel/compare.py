@@ -1,8 +1,9 @@
 """Compare two runs: where do their worlds part?
 
-Calls, messages, decisions, errors and states are aligned, not compared position by position: one call more is one
-difference. What is different in every execution (ids, numbers, times, tracebacks) and what a run took never counts;
-neither do notes, names, tags and metadata. Pure: the runs are values, and so is the answer.
+Calls, messages, decisions and errors are aligned, not compared position by position: one call more is one difference.
+States are compared wherever the two runs stand side by side. What is different in every execution (ids, numbers, times,
+tracebacks) and what a run took never counts; neither do notes, names, tags and metadata. Pure: the runs are values, and
+so is the answer.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from replaykit.model.diff import brief
 from replaykit.model.run import TraceRun
 from replaykit.travel.compare_first import Parted
 from replaykit.travel.compare_pairs import pair_events
+from replaykit.travel.compare_points import points_of
 from replaykit.travel.compare_result import (
     Comparison,
     Ending,
@@ -29,8 +31,8 @@ from replaykit.travel.compare_result import (
     Totals,
     UsageComparison,
 )
-from replaykit.travel.compare_rows import Log, Row, entries_of, event_of, name_of, places_lacking, rows_of, states_of
-from replaykit.travel.compare_states import part_states
+from replaykit.travel.compare_rows import Log, Row, entries_of, event_of, name_of, places_lacking, rows_of
+from replaykit.travel.compare_states import entries_of_states, part_states
 from replaykit.travel.compare_values import of_endings, of_texts, value_of
 
 N = TypeVar("N", int, float)
@@ -42,18 +44,19 @@ def compare(a: TraceRun, b: TraceRun) -> Comparison:
     """The second run beside the first: what is the same, what is not, and where they part."""
     pairs = pair_events(a, b)
     log_a, log_b = Log(a), Log(b)
-    lacking = places_lacking(log_a, pairs)
+    states = part_states(a, b, points_of(log_a, log_b, pairs))
+    lacking = places_lacking(log_a, pairs, states.beside)
     rows = rows_of(log_a, log_b, pairs, lacking)
-    states = part_states(a, b, pairs.in_order)
     outcome = _outcomes(a, b)
-    first = _input(a, b) or Parted(log_a, log_b, rows, lacking).first(states) or _ending(outcome)
+    first = _input(a, b) or Parted(log_a, log_b, rows, lacking).first(states.partings) or _ending(outcome)
     return Comparison(
         a=a.id,
         b=b.id,
         identical=first is None,
         first=first,
         entries=tuple(entries_of(log_a, log_b, rows)),
-        states=tuple(states_of(log_a, log_b, states)),
+        states=tuple(entries_of_states(log_a, log_b, states.partings)),
+        unknown_states=states.unknown,
         tools=_tools(a, b, _own_tools(log_a, log_b, rows)),
         outcome=outcome,
         usage=_usage(a, b),

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+import msgspec
+
 from replaykit.model.diff import Difference
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, Exchange, LlmCall, Message
 from replaykit.travel.compare_result import EntryKind, FirstDivergence, Parting
 from replaykit.travel.compare_rows import Log, Row, event_of, name_of
-from replaykit.travel.compare_states import StateParting
+from replaykit.travel.compare_states import StateParting, steps_of_parting
 from replaykit.travel.compare_values import whole_line_of
 
 _Moment: TypeAlias = tuple[int, int, int, int]
@@ -33,7 +35,7 @@ class Parted:
     def first(self, states: list[StateParting]) -> FirstDivergence | None:
         """The earliest event or state that differs; None when there is none."""
         moments = [(self._moment(row), 0, n) for n, row in enumerate(self._rows) if row.kind is not EntryKind.SAME]
-        moments += [(self._begins(state.a, state.b), 1, n) for n, state in enumerate(states)]
+        moments += [(_moment_of(state), 1, n) for n, state in enumerate(states)]
         if not moments:
             return None
         _, is_state, n = min(moments)
@@ -65,8 +67,9 @@ class Parted:
         return self._made(kind, text, a, b, row.arguments or row.outcome)
 
     def _of_state(self, state: StateParting) -> FirstDivergence:
-        only = "" if state.a is not None and state.b is not None else ", kept by one run only"
-        return self._made(Parting.STATE, f"state{only}", state.a, state.b, state.differences)
+        found = self._made(Parting.STATE, _state_text(state.differences), state.a, state.b, state.differences)
+        a_step, b_step = steps_of_parting(self._a, self._b, state)
+        return msgspec.structs.replace(found, a_step=a_step, b_step=b_step)
 
     def _made(
         self, kind: Parting, text: str, a: int | None, b: int | None, found: tuple[Difference, ...]
@@ -87,6 +90,19 @@ class Parted:
             b_text=whole_line_of(new) if new is not None else "",
             differences=found,
         )
+
+
+def _moment_of(state: StateParting) -> _Moment:
+    """When the second run came to have another state; after what it did on its own, where that was before."""
+    point = state.point
+    if point.late:
+        return (point.b - 1, 1, 1, 0)
+    return (state.b, 0, 0, 0) if state.b > point.b_from else (point.b_from, 1, 1, 0)
+
+
+def _state_text(found: tuple[Difference, ...]) -> str:
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"state ({found[0].path}{more})"
 
 
 def _parting(row: Row, event: AnyEvent) -> tuple[Parting, str]:

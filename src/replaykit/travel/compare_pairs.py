@@ -3,8 +3,8 @@
 Two events are the same when kind, name and arguments are. Of those the longest common sequence is found (`align`);
 what is left over and equal was moved; what is left over in the same place and of the same name was changed.
 
-Runs are aligned as they were logged, or (where that finds more) by cause: each task and thread on its own, for the
-order in which a scheduler took turns between them says nothing about the agent.
+Runs are aligned as they were logged, or (where that finds more, or more with the same answer) by cause: each task and
+thread on its own, for the order in which a scheduler took turns between them says nothing about the agent.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class Pairs(Struct, frozen=True):
 
     in_order: list[Pair]
     moved: list[Pair]
+    mirrored: bool = False
+    """True when they were found from the second run's side, so that ties are decided alike either way round."""
 
 
 class Side(Struct, frozen=True):
@@ -46,7 +48,7 @@ class Side(Struct, frozen=True):
     sorts: list[int]
     """What sort of event it is: kind and name, but any model."""
     names: list[int]
-    """Kind and name; of a state, how it was written."""
+    """Kind and name."""
 
     def ordered(self, order: list[int]) -> Side:
         """The same events in another order."""
@@ -57,11 +59,17 @@ def pair_events(a: TraceRun, b: TraceRun) -> Pairs:
     """Which events of the two runs belong together; the same pairs whichever run comes first."""
     ids: dict[Key, int] = {}
     keys_a, keys_b = [answer_key(event) for event in a.events], [answer_key(event) for event in b.events]
-    side_a, side_b = _side(a.events, keys_a, ids, _ALONE_A), _side(b.events, keys_b, ids, _ALONE_B)
+    side_a, side_b = _side(a.events, keys_a, ids), _side(b.events, keys_b, ids)
     if keys_a > keys_b:  # one direction for both questions, so that ties are decided alike
         found = _pair(side_b, _causal(b), side_a, _causal(a))
-        return Pairs(*([(i, j) for j, i in pairs] for pairs in (found.in_order, found.moved)))
+        in_order, moved = ([(i, j) for j, i in pairs] for pairs in (found.in_order, found.moved))
+        return Pairs(in_order, moved, mirrored=True)
     return _pair(side_a, _causal(a), side_b, _causal(b))
+
+
+def takes_part(event: AnyEvent) -> bool:
+    """True for what one run can have and the other not; states are compared where the runs are side by side."""
+    return not isinstance(event, State | Note)
 
 
 def request_key(event: AnyEvent) -> Key:
@@ -72,6 +80,8 @@ def request_key(event: AnyEvent) -> Key:
         return ("message", event.role, bytes(event.content_json))
     if isinstance(event, Decision):
         return ("decision", "", bytes(event.content_json))
+    if isinstance(event, State):
+        return ("state", event.step or "", b"")
     return ("error" if isinstance(event, ErrorEvent) else "", "", b"")
 
 
@@ -82,9 +92,6 @@ def answer_key(event: AnyEvent) -> Key:
         reason = event.finish_reason or "" if isinstance(event, LlmCall) else ""
         outcome = (bytes(event.result_json), _error_key(event.error), items, event.complete, reason)
         return (*request_key(event), outcome)
-    if isinstance(event, State):
-        change = msgspec.json.encode(event.change) if event.change is not None else b""
-        return ("state", "", bytes(event.state_json), (change,))
     if isinstance(event, ErrorEvent):
         return ("error", "", b"", (_error_key(event.error),))
     return (*request_key(event), ())
@@ -96,31 +103,30 @@ def _error_key(error: ErrorInfo | None) -> tuple[str | bytes, ...]:
     return (error.type, error.message, bytes(error.args_json), bytes(error.attributes_json))
 
 
-def _side(events: Sequence[AnyEvent], keys: list[Key], ids: dict[Key, int], alone: int) -> Side:
-    """The events that are aligned: all but notes."""
+def _side(events: Sequence[AnyEvent], keys: list[Key], ids: dict[Key, int]) -> Side:
+    """The events that are aligned."""
     side = Side([], [], [], [], [])
     for place, (event, key) in enumerate(zip(events, keys, strict=True)):
-        if isinstance(event, Note):
+        if not takes_part(event):
             continue
-        state = isinstance(event, State)  # says nothing about which call is which; goes along with its neighbours
         side.places.append(place)
-        side.requests.append(alone if state else ids.setdefault(key[:3], len(ids)))
-        side.answers.append(alone if state else ids.setdefault(key, len(ids)))
+        side.requests.append(ids.setdefault(key[:3], len(ids)))
+        side.answers.append(ids.setdefault(key, len(ids)))
         side.sorts.append(ids.setdefault(key[:1] if isinstance(event, LlmCall) else key[:2], len(ids)))
-        side.names.append(ids.setdefault(key if state else key[:2], len(ids)))
+        side.names.append(ids.setdefault(key[:2], len(ids)))
     return side
 
 
 def _causal(run: TraceRun) -> list[int]:
     """The order of the aligned events by cause: what the agent itself does, then task by task."""
-    lanes = [_lane(event) for event in run.events if not isinstance(event, Note)]
+    lanes = [_lane(event) for event in run.events if takes_part(event)]
     return sorted(range(len(lanes)), key=lanes.__getitem__)
 
 
 def _lane(event: AnyEvent) -> tuple[tuple[str, int], ...]:
     """The task or thread an event happened in, by names and numbers from the outermost to its own."""
     task = _TASK.match(event.path)
-    if task is None or isinstance(event, State):  # states are folded in the order they were kept
+    if task is None:
         return ()
     parts = (part.rpartition("#") for part in task[0].split("/")[1:])
     return tuple((name or number, int(number) if number.isdecimal() else 0) for name, _, number in parts)
@@ -130,19 +136,26 @@ def _pair(a: Side, causal_a: list[int], b: Side, causal_b: list[int]) -> Pairs:
     a, b, pairs = _aligned(a, causal_a, b, causal_b)
     moved = _moved(a, b, pairs)
     pairs = sorted(pairs + _changed(a, b, pairs, moved))
-    return Pairs(*([(a.places[i], b.places[j]) for i, j in found] for found in (pairs, moved)))
+    in_order, apart = ([(a.places[i], b.places[j]) for i, j in found] for found in (pairs, moved))
+    return Pairs(in_order, apart)
 
 
 def _aligned(a: Side, causal_a: list[int], b: Side, causal_b: list[int]) -> tuple[Side, Side, list[Pair]]:
     """The sides in the order in which they have most in common, and what that is."""
     pairs = align(a.requests, b.requests, a.answers, b.answers)
     as_logged = all(order == list(range(len(order))) for order in (causal_a, causal_b))
-    most = min(sum(key >= 0 for key in side.requests) for side in (a, b))
-    if as_logged or len(pairs) == most:
+    most = min(len(a.requests), len(b.requests))
+    found = _common(a, b, pairs)
+    if as_logged or found == (most, most):
         return a, b, pairs
     by_cause_a, by_cause_b = a.ordered(causal_a), b.ordered(causal_b)
     more = align(by_cause_a.requests, by_cause_b.requests, by_cause_a.answers, by_cause_b.answers)
-    return (by_cause_a, by_cause_b, more) if len(more) > len(pairs) else (a, b, pairs)
+    return (by_cause_a, by_cause_b, more) if _common(by_cause_a, by_cause_b, more) > found else (a, b, pairs)
+
+
+def _common(a: Side, b: Side, pairs: list[Pair]) -> tuple[int, int]:
+    """How many events are paired, and how many of these with the same answer."""
+    return len(pairs), sum(a.answers[i] == b.answers[j] for i, j in pairs)
 
 
 def _moved(a: Side, b: Side, pairs: list[Pair]) -> list[Pair]:

@@ -11,6 +11,8 @@ from replaykit.model.diff import Difference
 from replaykit.model.run import RunStatus
 from replaykit.model.values import Json
 
+_CALLS = ("tool_call", "llm_call", "exchange")
+
 
 class Parting(StrEnum):
     """In what two runs part."""
@@ -55,6 +57,16 @@ class FirstDivergence(Struct, frozen=True, kw_only=True):
     b_text: str = ""
     differences: tuple[Difference, ...] = ()
 
+    @property
+    def where(self) -> str:
+        """`at step_3 (call 5)`: the number is what `replaykit show --step` takes."""
+        missing = self.kind is Parting.MISSING or self.b_seq is None
+        seq, step = (self.a_seq, self.a_step) if missing else (self.b_seq, self.b_step)
+        if seq is None:
+            return "at the end" if self.kind is Parting.OUTCOME else "at the start"
+        number = f"{'call' if self.event in _CALLS else 'event'} {seq}"
+        return f"at {step} ({number})" if step else f"at {number}"
+
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One event of either run, or one of each that are the same."""
@@ -72,7 +84,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StateEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A step after which the states differ; without one number only the other run kept a state there."""
+    """A step after which the states differ; a state that was kept before holds until there is another."""
 
     a_seq: int | None = None
     b_seq: int | None = None
@@ -161,6 +173,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     tools: Tools
     outcome: Outcomes
     usage: UsageComparison
+    unknown_states: int = 0
+    """After how many steps the states could not be compared, because a run had one and did not keep it."""
 
     @property
     def counts(self) -> dict[EntryKind, int]:

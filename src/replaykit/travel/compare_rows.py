@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from msgspec import Struct
 
 from replaykit.model.diff import Difference
-from replaykit.model.events import AnyEvent, Call, ErrorEvent, Message, Note, State
+from replaykit.model.events import AnyEvent, Call, ErrorEvent, Message, State
 from replaykit.model.run import TraceRun
 from replaykit.travel.align import Pair
-from replaykit.travel.compare_pairs import Pairs
-from replaykit.travel.compare_result import Entry, EntryKind, StateEntry
-from replaykit.travel.compare_states import StateParting
+from replaykit.travel.compare_pairs import Pairs, takes_part
+from replaykit.travel.compare_result import Entry, EntryKind
 from replaykit.travel.compare_values import Differ, line_of
 
 
@@ -44,7 +44,7 @@ class Log:
 def rows_of(a: Log, b: Log, pairs: Pairs, lacking: list[int]) -> list[Row]:
     """Every event but states and notes, once; what the second run lacks stands where it is missing."""
     differ = Differ()
-    rows = [_row(a, b, pair, differ, EntryKind.SAME) for pair in pairs.in_order if _shown(a.events[pair[0]])]
+    rows = [_row(a, b, pair, differ, EntryKind.SAME) for pair in pairs.in_order]
     rows += [_row(a, b, pair, differ, EntryKind.MOVED) for pair in pairs.moved]
     paired = [*pairs.in_order, *pairs.moved]
     rows += [Row(EntryKind.DELETED, i, None) for i in _rest(a, {i for i, _ in paired})]
@@ -59,9 +59,9 @@ def rows_of(a: Log, b: Log, pairs: Pairs, lacking: list[int]) -> list[Row]:
     return sorted(rows, key=place)
 
 
-def places_lacking(a: Log, pairs: Pairs) -> list[int]:
+def places_lacking(a: Log, pairs: Pairs, states: Iterable[Pair]) -> list[int]:
     """For each event of the first run the position in the second after which it would come; -1 for the start."""
-    partners = dict(pairs.in_order)
+    partners = dict(chain(pairs.in_order, states))
     found, last = [], -1
     for place in range(len(a.events)):
         last = partners.get(place, last)
@@ -83,13 +83,6 @@ def entries_of(a: Log, b: Log, rows: list[Row]) -> Iterator[Entry]:
             arguments=row.arguments,
             outcome=row.outcome,
         )
-
-
-def states_of(a: Log, b: Log, partings: list[StateParting]) -> Iterator[StateEntry]:
-    """Where the states differ, as values."""
-    for parting in partings:
-        (a_seq, a_step), (b_seq, b_step) = a.where(parting.a), b.where(parting.b)
-        yield StateEntry(a_seq=a_seq, b_seq=b_seq, a_step=a_step, b_step=b_step, differences=parting.differences)
 
 
 def event_of(a: Log, b: Log, row: Row) -> AnyEvent:
@@ -120,11 +113,7 @@ def _row(a: Log, b: Log, pair: Pair, differ: Differ, kind: EntryKind) -> Row:
 
 def _rest(log: Log, paired: set[int]) -> list[int]:
     """The events without a partner."""
-    return [place for place, event in enumerate(log.events) if place not in paired and _shown(event)]
-
-
-def _shown(event: AnyEvent) -> bool:
-    return not isinstance(event, State | Note)
+    return [place for place, event in enumerate(log.events) if place not in paired and takes_part(event)]
 
 
 def _steps(run: TraceRun) -> list[str | None]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
 from replaykit.errors import UsageError
-from replaykit.model.events import Call, ErrorInfo
+from replaykit.model.diff import brief
+from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, ToolCall
 from replaykit.model.matching import ErrorSpec
 from replaykit.model.patch import PatchError, apply_patch, merge
-from replaykit.model.values import Json, raw
+from replaykit.model.values import NULL, Json, raw
 from replaykit.seam.scope import Answer, Outcome
+
+_WORDS = {"tool_call": "tool", "llm_call": "model", "exchange": "request"}
 
 
 class Edits(Struct, frozen=True, kw_only=True):
@@ -23,15 +26,30 @@ class Edits(Struct, frozen=True, kw_only=True):
     patch: tuple[dict[str, Json], ...] = ()
     """A JSON Patch for the state."""
     result: Json | UnsetType = UNSET
-    """What the step's tool or model answers instead."""
+    """What the step's last call, of a tool or a model, answers instead; of a stream, the list of its items."""
+    answer: Json | UnsetType = UNSET
+    """What the step's last call of a model answers instead; of a stream, the list of its items.
+
+    Of a call over HTTP it is a text, or a message with `content` and `tool_calls`, and goes out as its API sends it.
+    """
     error: ErrorSpec | None = None
-    """What the step's tool or model fails with instead."""
+    """What the step's last call fails with instead."""
     arguments: dict[str, Json] | None = None
-    """What the step's tool is called with instead."""
+    """What the step's last tool is called with instead."""
     input: Json | UnsetType = UNSET
     """What the agent is asked instead."""
     tool: str | None = None
-    """Which call of the step is meant, where it makes several."""
+    """The name of the tool or model whose call is meant, where the step makes several."""
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("result", "answer", "error", "arguments") if self._has(name)]
+        if len(given) > 1:
+            raise UsageError(f"{' and '.join(given)} change the same call: give one of them")
+        if self.tool is not None and not given:
+            raise UsageError(
+                f"tool={self.tool!r} says which call is changed, but not how",
+                hint="Give its result, error or arguments as well (--result, --answer, --error, --args).",
+            )
 
     @classmethod
     def of(cls, changes: Edits | Mapping[str, Any] | None) -> Edits:
@@ -48,7 +66,11 @@ class Edits(Struct, frozen=True, kw_only=True):
 
     @property
     def of_call(self) -> bool:
-        return self.result is not UNSET or self.error is not None or self.arguments is not None
+        return any(map(self._has, ("result", "answer", "error", "arguments")))
+
+    def _has(self, name: str) -> bool:
+        value = getattr(self, name)
+        return value is not UNSET and (value is not None or name in ("result", "answer"))
 
     def amended(self, state: Json) -> Json:
         """The state after the edits; a UsageError when they do not fit it."""
@@ -58,15 +80,51 @@ class Edits(Struct, frozen=True, kw_only=True):
         except PatchError as error:
             raise UsageError(f"the change does not fit the state: {error}") from None
 
-    def answer(self, recorded: Call) -> Answer | None:
-        """The answer that takes the place of the recorded one; None when it stays."""
+    def target(self, step: str, own: list[Call], calls: Iterable[Call]) -> Call:
+        """The call that is changed, of those the step makes; a UsageError names those there are."""
+        all_calls = {call.seq: call for call in calls}
+        fitting = [call for call in own if isinstance(call, self._sort) and self.tool in (None, call.name)]
+        served = [call for call in fitting if call.parent not in all_calls]
+        if self.tool is None:  # traffic, the time and chance are meant only where there is nothing else
+            served = [call for call in served if not isinstance(call, Exchange)] or served
+        if served:
+            self.outcome_of(served[-1])  # one that does not fit is said before anything is made
+            return served[-1]
+        if fitting:
+            inner, outer = fitting[-1], all_calls[fitting[-1].parent or 0]
+            raise UsageError(
+                f"{step}: `{inner.name}` is called inside `{outer.name}`, which is served as a whole",
+                hint=f"Change what `{outer.name}` answers.",
+            )
+        sort = {Call: "call", LlmCall: "call of a model", ToolCall: "call of a tool"}[self._sort]
+        wanted = sort if self.tool is None else f"{sort} named {self.tool!r}"
+        made = ", ".join(dict.fromkeys(f"{_WORDS[call.kind]} `{call.name}`" for call in own)) or "none"
+        raise UsageError(f"{step} makes no {wanted}; its calls: {made}")
+
+    @property
+    def _sort(self) -> type[Call]:
+        """What can be changed like this: only a tool is called with other arguments."""
+        if self.answer is not UNSET:
+            return LlmCall
+        return ToolCall if self.arguments is not None else Call
+
+    def outcome_of(self, recorded: Call) -> Answer | None:
+        """The outcome that takes the place of the recorded one; None when it stays."""
         if self.error is not None:
             message = (self.error.message,) if self.error.message else ()
             return Outcome(error=ErrorInfo(type=self.error.type, message=self.error.message, args_json=raw(message)))
-        if self.result is UNSET:
+        value = self.result if self.answer is UNSET else self.answer
+        if value is UNSET:
             return None
-        if recorded.items_json is not None:
-            if not isinstance(self.result, list):
-                raise UsageError(f"`{recorded.name}` streams: its changed result is a list of items")
-            return Outcome(items_json=tuple(map(raw, self.result)), result_json=recorded.result_json)
-        return Outcome(result_json=raw(self.result))
+        if recorded.wire is not None:
+            from replaykit.travel.wire_answers import wire_outcome  # noqa: PLC0415 (few calls go over the wire)
+
+            return wire_outcome(recorded, recorded.wire, value)
+        if recorded.items_json is None:
+            return Outcome(result_json=raw(value))
+        if not isinstance(value, list):
+            raise UsageError(
+                f"`{recorded.name}` streams: what it answers instead is a list of items, not {brief(value)}",
+                hint=f"It yielded {len(recorded.items_json)} items; for a single one, write [{brief(value)}].",
+            )
+        return Outcome(items_json=tuple(map(raw, value)), result_json=recorded.result_json or NULL)

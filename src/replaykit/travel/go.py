@@ -1,12 +1,12 @@
 """Go on from a step: `resume`, `fork`.
 
-From state where the agent takes one (a parameter `state`), by re-execution where it does not. Either way a new run
-is recorded, linked to its parent.
+From state where the agent takes one (a parameter `state`), by re-execution where it does not, and from the nearest
+state to the step by re-execution where the one at the step was not kept. Either way a new run is recorded, linked to
+its parent.
 """
 
 from __future__ import annotations
 
-import inspect
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
@@ -15,21 +15,18 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from replaykit.errors import UsageError
-from replaykit.model.events import AnyEvent, Call, Shared
+from replaykit.model.events import AnyEvent, Shared
 from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, Json, raw
 from replaykit.recording.agents import agent_of, root_name
-from replaykit.recording.calling import call_with, finished
 from replaykit.recording.run import new_run_id
 from replaykit.seam.failures import describe, status_of
-from replaykit.seam.scope import Session
 from replaykit.store.opening import StoreLike, opened
-from replaykit.store.protocol import Store
 from replaykit.travel.edits import Edits
-from replaykit.travel.handler import Cut, Traveller
-from replaykit.travel.steps import last_event_of, state_after, steps_with_states
+from replaykit.travel.handler import Traveller
+from replaykit.travel.plan import Plan, plan_for, session_for
+from replaykit.travel.standing import standing_at
 
 
 class Journey(Struct, frozen=True, kw_only=True):
@@ -41,6 +38,8 @@ class Journey(Struct, frozen=True, kw_only=True):
     error: str | None = None
     way: str = ""
     """`state` or `re-execution`."""
+    since: str | None = None
+    """The step whose state the agent began with, where that is not the step it goes on from."""
     deviations: tuple[Deviation, ...] = ()
     would_be_live: tuple[str, ...] = ()
     """In a dry run: what would have been done for real."""
@@ -94,107 +93,55 @@ def _go(
 ) -> Journey:
     with opened(where, read_only=dry_run) as store:
         parent = store.load(run_id)
-        last_event_of(parent, step)  # an unknown step is said before anything is made
-        runs = agent if agent is not None else agent_of(parent)
-        trip = _Trip(store, parent, step, edits, runs)
-        header = _header(parent, step, kind, edits)
+        standing_at(parent, step)  # an unknown step is said first
+        plan = plan_for(store, parent, step, edits, agent if agent is not None else agent_of(parent))
+        header = _header(parent, plan, kind, edits)
         writer = None if dry_run else store.begin(header)
-        handler = Traveller(trip.cut, edits, writer, live=live, reuse=reuse)
+        handler = Traveller(plan, edits, writer, live=live, reuse=reuse)
         if writer is not None:
-            for event in trip.shared:
+            for event in plan.shared:
                 writer.append(_reference(parent.id, event))
-        output, failure = _run(trip, handler, parent)
+        output, failure = _run(plan, edits, handler, parent)
         if writer is not None:
             writer.finish(_ended(header, output, failure))
+    if isinstance(failure, KeyboardInterrupt):
+        raise failure
     return Journey(
         run_id=header.id,
         status=status_of(failure),
         output=output,
         error=str(describe(failure)) if failure is not None else None,
-        way="state" if trip.from_state else "re-execution",
-        deviations=tuple(handler.deviations),
+        way="state" if plan.at_once else "re-execution",
+        since=plan.start.step if plan.start is not None and not plan.at_once else None,
+        deviations=(*handler.deviations, *(() if dry_run else handler.unmade())),
         would_be_live=tuple(handler.would_be_live),
     )
 
 
-class _Trip:
-    """What is called, with what, and which of the parent's events come before it."""
-
-    def __init__(self, store: Store, parent: TraceRun, step: str, edits: Edits, agent: Callable[..., Any]) -> None:
-        self.agent = agent
-        self.given = parent.input if edits.input is UNSET else edits.input
-        self.from_state = _takes_state(agent) and not edits.of_call and edits.input is UNSET
-        self.cut = _cut(parent, step, restart=edits.input is not UNSET)
-        self.shared: list[AnyEvent] = []
-        self.first_number = 0
-        self.state: Json = None
-        if self.from_state or edits.of_state:
-            state = state_after(store, parent, step)
-            if state is None:
-                hint = "Keep one with `step.done(state)`, or change a call."
-                raise UsageError(f"run {parent.id} kept no state at {step}", hint=hint)
-            self.state = edits.amended(state)  # a change that does not fit is said before anything is made
-        if self.from_state:
-            last = last_event_of(parent, step).seq
-            self.shared = [event for event in parent.events if event.seq <= last]
-            self.first_number = max((event.seq for event in parent.events), default=-1) + 1
-            self.cut.before = []
-
-    def start(self) -> Any:
-        """Call the agent."""
-        if not self.from_state:
-            return finished(call_with(self.agent, self.given))
-        others = [name for name in inspect.signature(self.agent).parameters if name != "state"]
-        return finished(self.agent(self.given, state=self.state) if others else self.agent(state=self.state))
-
-
-def _run(trip: _Trip, handler: Traveller, parent: TraceRun) -> tuple[Json, BaseException | None]:
-    session = Session(handler, lineage=parent.origin.run or parent.id, first_number=trip.first_number)
+def _run(plan: Plan, edits: Edits, handler: Traveller, parent: TraceRun) -> tuple[Json, BaseException | None]:
+    session = session_for(plan, handler, parent)
+    if plan.start is not None:
+        changed = plan.at_once and edits.of_state
+        session.go_on_from(plan.start.state, after=plan.cut.step if changed else None)
     with session.active():
         try:
-            return trip.start(), None
-        except KeyboardInterrupt:
-            raise
+            return plan.run(), None
         except BaseException as error:  # noqa: BLE001 (how the agent ends is what one wants to see)
             return None, error
 
 
-def _cut(parent: TraceRun, step: str, *, restart: bool) -> Cut:
-    """The parent's calls by the step each belongs to; with `restart` all of them are after it."""
-    order: dict[int, int] = {}
-    own: list[Call] = []
-    reached = -1
-    for position, (name, events) in enumerate(steps_with_states(parent)):
-        order.update({event.seq: position for event in events})
-        if name == step:
-            reached = position
-            own = [event for event in events if isinstance(event, Call)]
-    before: list[Call] = []
-    after: list[Call] = []
-    current = 0
-    for event in parent.events:
-        current = order.get(event.seq, current)  # a call outside of any step belongs to the one before it
-        if isinstance(event, Call):
-            (before if current <= reached and not restart else after).append(event)
-    return Cut(parent.id, step, before, own, after)
-
-
-def _takes_state(agent: Callable[..., Any]) -> bool:
-    try:
-        return "state" in inspect.signature(agent).parameters
-    except (TypeError, ValueError):
-        return False
-
-
 def _reference(run_id: str, event: AnyEvent) -> Shared:
-    return Shared(seq=event.seq, run=run_id, of=event.seq, at=event.at, path=event.path, step=event.step)
+    place = {name: getattr(event, name) for name in ("seq", "at", "step", "parent", "path")}
+    return Shared(run=run_id, of=event.seq, **place)
 
 
-def _header(parent: TraceRun, step: str, kind: str, edits: Edits) -> RunHeader:
+def _header(parent: TraceRun, plan: Plan, kind: str, edits: Edits) -> RunHeader:
+    step = plan.cut.step
     return msgspec.structs.replace(
         parent.header,
         id=new_run_id(),
         name=f"{root_name(parent)}@{step}",  # the plain name stays the parent's
+        sampling=plan.sampling,
         input_json=parent.input_json if edits.input is UNSET else raw(edits.input),
         output_json=ABSENT,
         status=RunStatus.RUNNING,

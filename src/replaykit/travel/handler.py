@@ -3,69 +3,66 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 import orjson
 
 from replaykit.errors import Divergence, ReplayKitError, Undecided
 from replaykit.model.diff import call_text
-from replaykit.model.events import AnyEvent, Call, Shared
+from replaykit.model.events import AnyEvent, Call, Event, Shared, State
 from replaykit.model.result import Deviation
 from replaykit.model.values import Json
-from replaykit.replayer.miss import explain
+from replaykit.replayer.miss import explain, unanswerable
 from replaykit.replayer.tape import Matcher, Tape
 from replaykit.seam.failures import describe
 from replaykit.seam.logged import event_of
-from replaykit.seam.scope import Answer, Outcome, PendingCall
+from replaykit.seam.scope import Answer, Outcome, PendingCall, current
 from replaykit.store.protocol import RunWriter
 from replaykit.travel.edits import Edits
-
-
-class Cut:
-    """Where a run is cut: the calls up to the step, the step's own calls among them, and those after it."""
-
-    def __init__(self, run_id: str, step: str, before: list[Call], own: list[Call], after: list[Call]) -> None:
-        self.run_id = run_id
-        self.step = step
-        self.before = before
-        self.own = own
-        self.after = after
+from replaykit.travel.plan import Plan
 
 
 class Traveller:
     """Serves what was recorded up to the step, makes the change, and keeps the rules after it."""
 
     def __init__(
-        self, cut: Cut, edits: Edits, writer: RunWriter | None, *, live: Iterable[str] = (), reuse: bool = True
+        self, plan: Plan, edits: Edits, writer: RunWriter | None, *, live: Iterable[str] = (), reuse: bool = True
     ) -> None:
-        self._cut = cut
+        self._cut = plan.cut
         self._edits = edits
-        self._target = _target(cut, edits)
-        self._tape = Tape(cut.before, name=cut.run_id)
+        self._moment = plan.moment
+        self._target = plan.target
+        self._tape = Tape(plan.cut.before, name=plan.cut.run_id)
         self._before = Matcher(self._tape)
-        self._after = Matcher(Tape(cut.after if reuse else [], name=cut.run_id))
-        self._left = len(self._before.unused())
+        self._after = Matcher(Tape(plan.cut.after, name=plan.cut.run_id))
+        self._left = sum(call.seq not in self._cut.inner for call in self._tape.calls)
         self._live = frozenset(live)
+        self._reuse = reuse
         self._writer = writer  # None: a rehearsal, in which nothing happens for real and nothing is kept
         self._lock = threading.RLock()
-        self._amended = not edits.of_state
-        self._made = 0
+        self._states: Counter[tuple[str | None, str]] = Counter()
+        self._changes_state = edits.of_state and not plan.at_once
+        self._changes_call = edits.of_call
+        self.calls_made = 0
         self.deviations: list[Deviation] = []
         self.would_be_live: list[str] = []
 
     def serve(self, call: PendingCall) -> Answer | None:
         """The recorded or changed outcome; None where the call may happen; Undecided where nobody said so."""
         with self._lock:
-            index, self._made = self._made, self._made + 1
-            found = self._before.take(call)
-            if found is not None:
-                self._left -= not self._before.inner[found[0]]
-                return self._give(call, self._before.calls[found[0]])
-            exact = self._after.take_exactly(call)
+            index, self.calls_made = self.calls_made, self.calls_made + 1
+            exact = self._before.take_exactly(call)
             if exact is not None:
-                return self._give(call, self._after.calls[exact])
+                return self._serve_before(call, exact, index)
+            exact = self._after.take_exactly(call)  # before what has moved: another task may be further than this one
+            if exact is not None and self._reuse and exact not in self._after.unanswerable:
+                return self._give(call, self._after.calls[exact], index)
+            moved = self._before.take(call) if exact is None else None
+            if moved is not None:
+                return self._serve_before(call, moved[0], index)
             if not self.reached:
-                raise self._stop("missing", explain(self._tape, self._before, call, index), call)
+                raise self._stop("missing", self._missing(call, index), call)
             self._go_live(call, index)
             return None
 
@@ -80,29 +77,65 @@ class Traveller:
 
     def keep(self, event: AnyEvent) -> None:
         """Something happened that is not a call."""
+        if isinstance(event, State):
+            self._states[event.step, event.path] += 1
         self._keep(event)
 
     def amend(self, step: str | None, state: Json) -> Json:
-        """The changed state, once, after the step."""
+        """The changed state, once, at the step."""
         with self._lock:
-            if self._amended or not (step == self._cut.step or (step is None and self.reached)):
+            if not self._changes_state or not self._is_due(step):
                 return state
-            self._amended = True
+            self._changes_state = False
             return self._edits.amended(state)
 
-    def _give(self, call: PendingCall, recorded: Call) -> Answer | None:
-        if recorded.seq != self._target:
+    def unmade(self) -> list[Deviation]:
+        """The changes that were to be made, and that the agent gave no occasion for."""
+        found = []
+        if self._changes_state:
+            found.append(f"the state was not changed: the agent handed none over at {self._cut.step}")
+        if self._changes_call and self._target is not None:
+            found.append(f"`{self._target.name}` was not changed: the agent did not call it at {self._cut.step}")
+        return [Deviation(kind="unmade", text=text) for text in found]
+
+    def is_moment(self, state: State) -> bool:
+        """True when the state, which was kept just now, is the one that the plan names."""
+        key = state.step, state.path
+        return key == (self._moment.step, self._moment.path) and self._states[key] == self._moment.count
+
+    def _is_due(self, step: str | None) -> bool:
+        """True when the agent's next state is the one to change."""
+        scope, moment = current(), self._moment
+        if moment.count == 0:
+            return self.reached or (step is not None and step == moment.step)
+        if step != moment.step or (step is None and not self.reached):
+            return False
+        path = scope.path if scope is not None else ""
+        return path == moment.path and self._states[step, path] + 1 >= moment.count
+
+    def _serve_before(self, call: PendingCall, position: int, index: int) -> Answer | None:
+        if position in self._before.unanswerable and self._before.calls[position] is not self._target:
+            why = self._before.unanswerable[position]
+            raise self._stop("unanswerable", unanswerable(call, why), call)
+        self._left -= self._before.calls[position].seq not in self._cut.inner
+        return self._give(call, self._before.calls[position], index)
+
+    def _give(self, call: PendingCall, recorded: Call, index: int) -> Answer | None:
+        if recorded is not self._target:
             self._share(call, recorded)
             return recorded
+        return self._change(call, recorded, index)
+
+    def _change(self, call: PendingCall, recorded: Call, index: int) -> Answer | None:
+        self._changes_call = False
         if self._edits.arguments is not None:
             call.override = self._edits.arguments
-            self._go_live(call, self._made - 1)
+            self._go_live(call, index)
             return None
-        changed = self._edits.answer(recorded)
-        if changed is None:
-            self._share(call, recorded)
-            return recorded
+        changed = self._edits.outcome_of(recorded)
+        assert changed is not None  # a target is there because its outcome or its arguments change
         self._keep(event_of(call, changed, recorded.duration_s))
+        self._share_inside(recorded, call)
         return changed
 
     def _go_live(self, call: PendingCall, index: int) -> None:
@@ -120,10 +153,41 @@ class Traveller:
             raise self._stop("undecided", Undecided(question, index=index, hint=hint), call)
         self.deviations.append(Deviation(kind="live", text=f"done for real: {shown}", index=index, name=call.name))
 
+    def _missing(self, call: PendingCall, index: int) -> Divergence:
+        error = explain(self._tape, self._before, call, index)
+        error.hint = (
+            f"Up to {self._cut.step} the agent has to do what it did when it was recorded. If it was changed since, "
+            "go on from a step before the change."
+        )
+        return error
+
     def _share(self, call: PendingCall, recorded: Call) -> None:
+        """Enter a call that was served, and what happened inside it, as what the fork has in common with its parent."""
+        self._refer(recorded, call, seq=call.seq, parent=call.parent, path=call.path)
+        self._share_inside(recorded, call)
+
+    def _share_inside(self, recorded: Call, call: PendingCall) -> None:
+        scope = current()
+        assert scope is not None  # a call is made in a scope
+        numbers = {recorded.seq: call.seq}
+        for event in sorted(self._inside(recorded), key=lambda event: event.seq):
+            numbers[event.seq] = seq = next(scope.session.numbers)
+            path = call.path + event.path.removeprefix(recorded.path)
+            self._refer(event, call, seq=seq, parent=numbers[event.parent or 0], path=path)
+
+    def _inside(self, outer: Event) -> Iterator[AnyEvent]:
+        """Everything that happened inside a recorded call, but states: those are changes from one of another log."""
+        for event in self._cut.inside.get(outer.seq, ()):
+            if not isinstance(event, State):
+                yield event
+                yield from self._inside(event)
+
+    def _refer(self, event: Event, call: PendingCall, *, seq: int, parent: int | None, path: str) -> None:
         if self._writer is not None:
             self._writer.append(
-                Shared(seq=call.seq, run=self._cut.run_id, of=recorded.seq, at=call.at, path=call.path, step=call.step)
+                Shared(
+                    seq=seq, run=self._cut.run_id, of=event.seq, at=call.at, step=call.step, parent=parent, path=path
+                )
             )
 
     def _keep(self, event: AnyEvent) -> None:
@@ -134,14 +198,3 @@ class Traveller:
         self.deviations.append(Deviation(kind=kind, text=error.message, name=call.name))
         self._keep(event_of(call, Outcome(error=describe(error)), 0.0))
         return error
-
-
-def _target(cut: Cut, edits: Edits) -> int | None:
-    """The sequence number of the call whose answer or arguments change."""
-    if not edits.of_call:
-        return None
-    fitting = [call for call in cut.own if edits.tool in (None, call.name)]
-    if not fitting:
-        names = ", ".join(sorted({call.name for call in cut.own})) or "none"
-        raise Divergence(f"{cut.step} makes no call of {edits.tool or 'a tool'!r}; its calls: {names}", index=0)
-    return fitting[-1].seq

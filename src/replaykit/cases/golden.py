@@ -1,0 +1,245 @@
+"""Golden traces: a recorded run as a regression test, in one file that people can read and diff.
+
+    fixtures/golden_traces/weather.golden.json
+      {"replaykit": 1,
+       "golden": {"name": "weather", "agent": "weather", "asserts": ["calls", "states", "outcome"], "ignore": []},
+       "run": …}
+
+`run` is the run log. `agent` is a name that a person's configuration maps to a function: nothing is imported because
+a file names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from replaykit.cases.slug import slug
+from replaykit.errors import FormatTooNew, ReplayKitError, StoreError, Unreplayable, UsageError, nearest
+from replaykit.importers.run_log import RunLogImporter
+from replaykit.importers.source import JsonPath, Source, read_source
+from replaykit.model.changes import StateFold
+from replaykit.model.events import State
+from replaykit.model.jsonpath import parse_path
+from replaykit.model.lines import line_of, split_where
+from replaykit.model.run import RUN_FORMAT, RunStatus, TraceRun
+from replaykit.recording.agents import root_name
+from replaykit.replayer.tape import Matcher, Tape
+
+SUFFIX = ".golden.json"
+"""What the name of a golden trace ends in."""
+
+
+class Aspect(StrEnum):
+    """What a golden trace asserts."""
+
+    CALLS = "calls"  # the tools and models the agent calls: names, arguments, order
+    STATES = "states"  # the state after each step
+    OUTCOME = "outcome"  # status, output and error
+
+
+class Golden(Struct, frozen=True, kw_only=True):
+    """A run that is to come out again as it was recorded."""
+
+    name: str
+    agent: str
+    """The name of the agent that made the run; configuration says which function that is."""
+    asserts: tuple[Aspect, ...] = tuple(Aspect)
+    ignore: tuple[str, ...] = ()
+    """JSON paths of volatile members: of arguments, states and output alike."""
+    run: TraceRun
+
+
+class _Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    agent: str
+    asserts: tuple[Aspect, ...]
+    ignore: tuple[str, ...] = ()
+
+
+class _File(Struct, frozen=True, kw_only=True):
+    replaykit: int
+    golden: _Section
+    run: TraceRun
+
+
+def golden_of(run: TraceRun, *, name: str | None = None, ignore: Sequence[str] = ()) -> Golden:
+    """The run as a golden trace; an error says why it can never come out again."""
+    if run.status is RunStatus.RUNNING:
+        raise UsageError(f"run {run.id} has not ended: its status is running", hint="See the others: replaykit runs")
+    _refuse_unanswerable(run)
+    for path in ignore:
+        _refuse_bad_path(path)
+    chosen = name or run.name or run.id
+    error = run.error and msgspec.structs.replace(run.error, traceback=None)  # paths of one machine, in a shared file
+    return Golden(
+        name=chosen,
+        agent=root_name(run) or run.agent or chosen,
+        ignore=tuple(ignore),
+        run=msgspec.structs.replace(run, error=error),
+    )
+
+
+def golden_file(directory: Path, name: str) -> Path:
+    """The file of the golden trace of that name."""
+    return directory / f"{slug('tool_call', name)}{SUFFIX}"
+
+
+def encode_golden(golden: Golden) -> bytes:
+    """The text of the file; reading it gives the same golden trace."""
+    section = _Section(name=golden.name, agent=golden.agent, asserts=golden.asserts, ignore=golden.ignore)
+    text = msgspec.json.encode(_File(replaykit=RUN_FORMAT, golden=section, run=golden.run))
+    return msgspec.json.format(text, indent=2) + b"\n"
+
+
+def refuse_taken(file: Path) -> None:
+    """A UsageError when the file is there already."""
+    if os.path.lexists(file):
+        hint = "Give it another name with --name, or replace it with --force"
+        raise UsageError(f"{file} is there already", hint=hint)
+
+
+def write_golden(file: Path, golden: Golden) -> None:
+    """Write the file, whole or not at all."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(encode_golden(golden))
+        draft.replace(file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise StoreError(f"{file} cannot be written: {error.strerror}") from None
+
+
+def read_golden(path: str | os.PathLike[str]) -> Golden:
+    """The golden trace in a file; `InvalidFile` says what is wrong with it, and on which line."""
+    source = read_source(path)
+    _check_form(source)
+    section = _read_section(source)
+    (run,) = RunLogImporter().read(source).runs
+    _check_run(source, run)
+    return Golden(
+        name=section.name,
+        agent=section.agent,
+        asserts=tuple(dict.fromkeys(section.asserts)),
+        ignore=section.ignore,
+        run=run,
+    )
+
+
+def _refuse_unanswerable(run: TraceRun) -> None:
+    for call in run.calls:
+        if call.error is not None and call.error.module == ReplayKitError.__module__:
+            raise Unreplayable(
+                f"call {call.seq} of run {run.id}, `{call.name}`, was stopped by ReplayKit and never answered",
+                hint="Make a golden trace of a run that nothing stopped.",
+            )
+    matcher = Matcher(Tape.of(run))
+    for index, why in matcher.unanswerable.items():
+        if not matcher.inner[index]:
+            call = matcher.calls[index]
+            raise Unreplayable(
+                f"call {call.seq} of run {run.id}, `{call.name}`, cannot be answered from the recording: {why}",
+                hint="Return plain data, a dataclass or a pydantic model from the tool, and record it again.",
+            )
+
+
+def _refuse_bad_path(path: str) -> None:
+    try:
+        parse_path(path)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _check_form(source: Source) -> None:
+    document = source.value
+    if not isinstance(document, dict):
+        raise source.error("not a golden trace: expected an object with `replaykit`, `golden` and `run`")
+    version = document.get("replaykit")
+    if type(version) is not int or version < 1:
+        raise source.error(f"expected a version: `replaykit: {RUN_FORMAT}`", ("replaykit",))
+    if version > RUN_FORMAT:
+        raise FormatTooNew(
+            f"{source.file}:{line_of(source.text, ('replaykit',))}: a golden trace of version {version}; "
+            f"this ReplayKit reads up to {RUN_FORMAT}",
+            hint="pip install --upgrade agent-replaykit",
+        )
+    known = _File.__struct_fields__
+    for key in document:
+        if key not in known:
+            raise source.error(f"unknown key {key[:40]!r}; {nearest(key[:40], known)}", (key,))
+    for key in known:
+        if key not in document:
+            raise source.error(f"{key!r} is missing")
+    _check_values(source)
+
+
+def _check_values(source: Source) -> None:
+    """Whatever is read of it later was read here once, and was not nested too deeply."""
+    try:
+        orjson.dumps(orjson.loads(source.text))
+    except orjson.JSONDecodeError as error:
+        raise source.error(f"not JSON: {error.msg}") from None
+    except TypeError:  # orjson reads deeper than it writes
+        raise source.error("nested too deeply") from None
+
+
+def _read_section(source: Source) -> _Section:
+    try:
+        section = msgspec.convert(source.value["golden"], _Section)
+    except msgspec.ValidationError as error:
+        raise _wrong_section(source, str(error)) from None
+    for key in ("name", "agent", "asserts"):
+        if not getattr(section, key):
+            raise source.error(f"golden.{key} is empty", ("golden", key))
+    for index, path in enumerate(section.ignore):
+        try:
+            parse_path(path)
+        except ValueError as error:
+            raise source.error(f"golden.ignore: {error}", ("golden", "ignore", index)) from None
+    return section
+
+
+def _wrong_section(source: Source, said: str) -> ReplayKitError:
+    """msgspec's sentence with the line it is about, and the nearest spelling."""
+    what, where = split_where(said)
+    path: JsonPath = ("golden", *where)
+    quoted = what.rpartition("field `")[2].rstrip("`")
+    if "unknown field" in what:
+        what = f"unknown key {quoted[:40]!r}; {nearest(quoted[:40], _Section.__struct_fields__)}"
+        path = (*path, quoted)
+    elif "missing required field" in what:
+        what = f"{quoted!r} is missing"
+    elif "enum value" in what:
+        word = what.rpartition("enum value ")[2].strip("'")
+        what = f"unknown word {word[:40]!r}; {nearest(word[:40], map(str, Aspect))}"
+    return source.error(f"{'.'.join(map(str, ('golden', *where)))}: {what}", path)
+
+
+def _check_run(source: Source, run: TraceRun) -> None:
+    """The run has ended, its events have numbers of their own, and its states can be put together."""
+    if run.status is RunStatus.RUNNING:
+        raise source.error("the run has not ended: its status is running", ("run", "status"))
+    fold, seen = StateFold(), set[int]()
+    for place, event in enumerate(run.events):
+        if event.seq in seen:
+            raise source.error(f"two events have the number {event.seq}", ("run", "events", place, "seq"))
+        seen.add(event.seq)
+        if isinstance(event, State):
+            try:
+                fold.apply(event)
+            except (ValueError, KeyError, TypeError, msgspec.MsgspecError) as error:
+                said = f"the state of event {event.seq} does not follow from the one before: {error}"
+                raise source.error(said, ("run", "events", place)) from None
+    try:
+        orjson.loads(fold.text)
+    except orjson.JSONDecodeError:
+        raise source.error("the changes of the state do not add up to one", ("run", "events")) from None

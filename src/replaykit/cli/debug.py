@@ -1,0 +1,77 @@
+"""`replaykit debug`: step through a run, key by key."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from replaykit.cli import options
+
+_TERMINATED = 143  # what a shell says of a program that SIGTERM ended
+
+
+@click.command(name="debug")
+@click.argument("run_id", metavar="RUN")
+@click.option("--at", "step", metavar="STEP", help="The step to begin at, by name or number.  [default: the first]")
+@click.option("--agent", metavar="MODULE:FUNCTION", help="The agent that forks are made with.")
+@click.option("--live", multiple=True, metavar="TOOL", help="Forks may call this tool for real. Repeatable.")
+@options.store
+def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, ...], store_path: Path | None) -> None:
+    """Step through a run key by key, and fork from any step.
+
+    Needs a terminal. One line of keys is always in sight; ? shows all of them. The run stays as it is: a fork, made by
+    editing the state, an answer or arguments, is a run of its own, and asks before it does anything for real.
+
+    \b
+    replaykit debug 20260215-143200
+    replaykit debug billing --at step_3 --agent my_agent:answer
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError(
+            "replaykit debug needs a terminal; without one: replaykit checkpoints RUN, "
+            "replaykit show RUN --step STEP [--state], replaykit fork RUN --at STEP"
+        )
+    from replaykit.errors import UsageError
+
+    try:
+        from replaykit.cli.debug_terminal import Terminal, Terminated
+    except ImportError:
+        raise UsageError("replaykit debug needs a POSIX terminal, and this system has none") from None
+    from replaykit.cli.debug_dialog import Dialog
+    from replaykit.cli.debug_fork import Forker
+    from replaykit.cli.debug_loop import Debugger
+    from replaykit.cli.debug_source import Source
+    from replaykit.report.panel import visible
+    from replaykit.report.stepper import place_of, walk
+    from replaykit.store.opening import opened
+
+    with opened(store_path, read_only=True) as store:
+        start = walk(store.load(run_id))
+    at = place_of(start, step) if step is not None else 0
+    loaded = _loaded(agent)
+    ended = False
+    with Terminal(colour=not os.environ.get("NO_COLOR")) as terminal:
+        dialog = Dialog(terminal)
+        forker = Forker(dialog, store_path, loaded, live)
+        try:
+            Debugger(dialog, Source(store_path, forker.reached), forker, start, at).run()
+        except Terminated:
+            ended = True
+    for made in forker.made:
+        click.echo(f"fork {made.id}  {made.status}")
+        click.echo(visible(f"  replaykit compare {made.parent} {made.id}"))
+    if ended:
+        click.get_current_context().exit(_TERMINATED)
+
+
+def _loaded(agent: str | None) -> Any:
+    """The agent that was named; a name that leads nowhere is said before anything is shown."""
+    if agent is None:
+        return None
+    from replaykit.runners.loading import load_agent
+
+    return load_agent(agent)

@@ -1,0 +1,69 @@
+"""Questions of the stepper: a line to type, and a page that waits for one of a few keys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from replaykit.cli.debug_terminal import Terminal, Terminated
+from replaykit.report.stepper import ON_A_PAGE, SCROLLING, Do, View, scrolled
+from replaykit.report.stepper_screen import body_height, page_screen, prompt_screen
+from replaykit.report.stepper_text import Line, rows_of
+
+
+class Dialog:
+    """What is shown on a terminal, and what is asked there."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+        self._rows: Sequence[Line] = ()
+
+    def show(self, rows: Sequence[Line]) -> None:
+        """Write a screen."""
+        self._rows = rows
+        self.terminal.show(rows)
+
+    def ask(self, question: str) -> str | None:
+        """A line that is typed under the screen; None when it was left with Escape or ctrl-c."""
+        answer = ""
+        while True:
+            width, height = self.terminal.size()
+            self.terminal.show(prompt_screen(self._rows, question, answer, width, height), cursor=True)
+            key = self._key()
+            if key in ("esc", "ctrl-d"):
+                return None
+            if key == "enter":
+                return answer.strip()
+            answer = typed(answer, key)
+
+    def read(self, title: str, lines: Iterable[Line], *, words: str, keys: Collection[str]) -> str:
+        """A page with keys of its own: gives the one that was pressed, or nothing when the page was left."""
+        content, view = list(lines), View()
+        while True:
+            width, height = self.terminal.size()
+            rows = rows_of(content, width)
+            self.show(page_screen(title, rows, view, width, height, words))
+            key = self._key()
+            if key in keys:
+                return key
+            if key in ("q", "esc", "ctrl-d"):
+                return ""
+            wanted = ON_A_PAGE.get(key)
+            if isinstance(wanted, Do) and wanted in SCROLLING:
+                view = scrolled(view, wanted, rows=len(rows), height=body_height(height))
+
+    def _key(self) -> str:
+        try:
+            return self.terminal.key()
+        except Terminated:
+            raise
+        except KeyboardInterrupt:
+            return "esc"
+
+
+def typed(answer: str, key: str) -> str:
+    """What was typed so far, after one more key."""
+    if key == "backspace":
+        return answer[:-1]
+    if key == "ctrl-u":
+        return ""
+    return answer + key if len(key) == 1 else answer

@@ -1,0 +1,229 @@
+"""The loop of the stepper: a screen, a key, what it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from replaykit.cli.debug_dialog import Dialog
+from replaykit.cli.debug_source import Source
+from replaykit.cli.debug_terminal import Terminated
+from replaykit.errors import Divergence, ReplayKitError, StateNotKept, UsageError
+from replaykit.report import stepper_pages as pages
+from replaykit.report.panel import counted
+from replaykit.report.stepper import Do, Page, View, Walk, place_of, press, walk
+from replaykit.report.stepper_screen import body_height, page_screen, step_lines, step_screen
+from replaykit.report.stepper_search import find, find_row
+from replaykit.report.stepper_text import Line, row_of, rows_of
+
+if TYPE_CHECKING:
+    from replaykit.cli.debug_fork import Forker
+    from replaykit.travel.go import Journey
+
+
+class Debugger:
+    """Steps through a run, and into its forks and back."""
+
+    def __init__(self, dialog: Dialog, source: Source, forker: Forker, start: Walk, at: int) -> None:
+        self._dialog = dialog
+        self._source = source
+        self._forker = forker
+        self._walk, self._view = start, View(at=at)
+        self._above: list[tuple[Walk, View]] = []
+        self._done: dict[Do | None, Callable[[], None]] = {
+            Do.GO: self._go,
+            Do.FIND: self._find,
+            Do.AGAIN: self._find_again,
+            Do.FORK: self._fork,
+            Do.RETURN: self._return,
+            Do.RELOAD: self._reload,
+        }
+        self._lines: tuple[object, list[Line]] = (None, [])
+        self._wrapped: tuple[list[Line], int, list[Line]] = ([], 0, [])
+
+    def run(self) -> None:
+        """Until somebody quits."""
+        while True:
+            try:
+                self._draw()
+                if self._press(self._dialog.terminal.key()):
+                    return
+            except Terminated:
+                raise
+            except KeyboardInterrupt:
+                return
+            if self._dialog.terminal.terminated:  # an agent has kept it to itself
+                raise Terminated
+
+    def _press(self, key: str) -> bool:
+        """Do what a key asks for; true when that is the end."""
+        if key == "resize":
+            return False
+        before = self._view
+        height = body_height(self._dialog.terminal.size()[1])
+        rows = len(self._rows()) if before.page else 0
+        self._view, wanted = press(self._walk, before, key, rows=rows, height=height)
+        try:
+            self._done.get(wanted, lambda: None)()
+            self._content()
+            if self._view.page is Page.LIST is not before.page:
+                self._view = msgspec.structs.replace(self._view, top=self._here(height))
+        except ReplayKitError as error:
+            self._refused(before, " ".join(str(error).split("\n")), "red")
+        except Terminated:
+            raise
+        except KeyboardInterrupt:
+            self._refused(before, "stopped", "yellow")
+        return wanted is Do.QUIT
+
+    def _refused(self, before: View, text: str, look: str) -> None:
+        """Say why there is nothing to see; a page that could not be opened is none."""
+        if self._view.page is not before.page or self._view.at != before.at:
+            self._view = msgspec.structs.replace(self._view, page=None, top=0)
+        self._view = self._view.saying(text, look)
+
+    def _here(self, height: int) -> int:
+        """The first row of the list to show, so that the step one stands at is in the middle."""
+        marked = (number for number, row in enumerate(self._rows()) if row.text.startswith(">"))
+        return max(0, min(next(marked, 0) - height // 2, len(self._rows()) - height))
+
+    def _go(self) -> None:
+        word = self._dialog.ask("To which step?")
+        if word:
+            self._view = self._view.standing(place_of(self._walk, word))
+
+    def _find(self) -> None:
+        needle = self._dialog.ask("/")
+        if needle:
+            self._view = msgspec.structs.replace(self._view, needle=needle)
+            self._find_again(again=False)
+
+    def _find_again(self, *, again: bool = True) -> None:
+        view, needle = self._view, self._view.needle
+        if not needle:
+            raise UsageError("nothing was searched for yet: / does")
+        if view.page is not None:
+            row = find_row(self._rows(), view.top + again, needle)
+            if row is None:
+                raise UsageError(f"{needle!r} is not on this page")
+            self._view = msgspec.structs.replace(view, top=row)
+            return
+        found = find(self._walk, view.at, needle)
+        if found is None:
+            raise UsageError(f"{needle!r} is in no step")
+        place, where = found
+        around = " (from the start)" if place <= view.at else ""
+        self._view = view.standing(place).saying(f"{needle!r}: in {where}{around}; N finds the next", "cyan")
+
+    def _fork(self) -> None:
+        try:
+            state = self._source.state(self._walk, self._view.at)
+        except (StateNotKept, Divergence):
+            state = None  # a call can be changed all the same
+        journey = self._forker.fork(self._walk, self._view.at, state)
+        if isinstance(journey, str):
+            self._view = self._view.saying(journey, "yellow")
+        else:
+            self._forked(journey)
+
+    def _forked(self, journey: Journey) -> None:
+        """Show how a fork ended, and step into it if that is wanted."""
+        from replaykit.report.stepper_forks import fork_page
+        from replaykit.travel.compare import compare
+
+        self._wait("comparing with the parent …")
+        forked = self._source.load(journey.run_id)
+        comparison = compare(self._walk.run, forked)
+        title = f"fork of {self._walk.run.id} at {self._walk.stops[self._view.at].name}"
+        words = "enter step into the fork|q stay here"
+        key = self._dialog.read(title, fork_page(journey, comparison), words=words, keys=("enter", "y"))
+        if not key:
+            self._view = self._view.saying(f"fork {journey.run_id}: {journey.status.value}", "cyan")
+            return
+        self._above.append((self._walk, self._view))
+        self._walk = walk(forked)
+        parts = comparison.first.b_step if comparison.first is not None else None
+        names = [stop.name for stop in self._walk.stops]
+        at = next((names.index(name) for name in (parts, forked.origin.step) if name in names), 0)
+        self._view = View(at=at).saying("this is the fork; u returns to the run it was made from", "cyan")
+
+    def _return(self) -> None:
+        if not self._above:
+            raise UsageError("there is no run to return to: u leads back from a fork that was made here")
+        self._walk, self._view = self._above.pop()
+
+    def _reload(self) -> None:
+        name = self._walk.stops[self._view.at].name
+        self._source.forget()
+        self._walk = walk(self._source.load(self._walk.run.id))
+        names = [stop.name for stop in self._walk.stops]
+        at = names.index(name) if name in names else 0
+        self._lines = (None, [])
+        self._view = self._view.standing(at).saying(f"read again: {counted(self._walk.count, 'step')}", "cyan")
+
+    def _draw(self) -> None:
+        width, height = self._dialog.terminal.size()
+        view = self._view
+        if view.page is None:
+            rows = step_screen(self._walk, view, self._content(), width, height, deep=bool(self._above))
+        else:
+            content = self._rows()
+            view = msgspec.structs.replace(view, top=max(0, min(view.top, len(content) - 1)))
+            rows = page_screen(self._title(), content, view, width, height)
+        self._dialog.show(rows)
+
+    def _wait(self, text: str) -> None:
+        """Say what takes a while, before it does."""
+        width, height = self._dialog.terminal.size()
+        self._dialog.show(page_screen(text, [], View(), width, height, " "))
+
+    def _title(self) -> str:
+        stop = self._walk.stops[self._view.at]
+        name = f"{stop.name} ({self._view.at + 1} of {self._walk.count})" if stop.name else "the run"
+        return {
+            Page.STATE: f"state after {name}",
+            Page.DIFF: f"what {name} changed in the state",
+            Page.CALLS: f"{name} in full",
+            Page.LIST: f"steps of {self._walk.run.name or 'run'}  {self._walk.run.id}",
+            Page.COMPARE: f"{self._walk.run.id} beside its parent {self._walk.run.origin.run}",
+            Page.HELP: "keys",
+        }[self._view.page or Page.HELP]
+
+    def _rows(self) -> list[Line]:
+        """The open page, as rows of the terminal's width; kept while nothing changes."""
+        content, width = self._content(), self._dialog.terminal.size()[0]
+        if self._wrapped[0] is not content or self._wrapped[1] != width:
+            listed = self._view.page is Page.LIST  # a step a row, however much there is to say of it
+            rows = [row_of(line, width) for line in content] if listed else rows_of(content, width)
+            self._wrapped = (content, width, rows)
+        return self._wrapped[2]
+
+    def _content(self) -> list[Line]:
+        """The lines of the step or the page one looks at; kept while nothing changes."""
+        key = (self._walk.run.id, self._view.at, self._view.page)
+        if self._lines[0] != key:
+            self._lines = (key, list(self._made()))
+        return self._lines[1]
+
+    def _made(self) -> Iterable[Line]:
+        here, at, page = self._walk, self._view.at, self._view.page
+        if page is Page.STATE:
+            return pages.state_page(here, at, self._source.state(here, at))
+        if page is Page.DIFF:
+            return pages.diff_page(here, at, self._source.state_before(here, at), self._source.state(here, at))
+        if page is Page.CALLS:
+            return pages.calls_page(here.run, here.stops[at])
+        if page is Page.LIST:
+            return pages.list_page(here, at)
+        if page is Page.COMPARE:
+            return self._compared()
+        return pages.help_page() if page is Page.HELP else step_lines(here, at)
+
+    def _compared(self) -> Iterable[Line]:
+        from replaykit.report.stepper_forks import compare_page
+        from replaykit.travel.compare import compare
+
+        self._wait("comparing with the parent …")
+        return compare_page(compare(self._source.load(self._walk.run.origin.run or ""), self._walk.run))

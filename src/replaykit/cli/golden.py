@@ -1,0 +1,71 @@
+"""`replaykit golden`: a recorded run becomes a regression test."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="golden")
+@click.argument("run_id", metavar="RUN")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("fixtures/golden_traces"),
+    show_default=True,
+    help="The directory of golden traces.",
+)
+@click.option("--name", help="What to call it; names the file.  [default: the run's name, or its id]")
+@click.option("--agent", metavar="MODULE:FUNCTION", help="Write it only if this agent does the same once more.")
+@click.option(
+    "--ignore", multiple=True, metavar="JSONPATH", help="A member that changes every time, such as $.id. Repeatable."
+)
+@click.option("--force", is_flag=True, help="Replace a golden trace that is there already.")
+@options.store
+@options.as_json
+def command(
+    run_id: str,
+    out: Path,
+    name: str | None,
+    agent: str | None,
+    ignore: tuple[str, ...],
+    force: bool,
+    store_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Make a golden trace of a run: a test that it comes out again.
+
+    RUN is an id, the beginning of one, or a name (its newest run). pytest collects the file and runs the agent in the
+    recorded world: the calls, the states and the outcome have to be those of the recording. With --agent that is tried
+    at once; exit 1, and nothing is written, when the agent does something else.
+
+    \b
+    replaykit golden 20260215-143200 --agent my_agent:answer
+    replaykit golden checkout --name checkout-refused --ignore '$.request_id'
+    """
+    from replaykit.cases.golden import golden_file, golden_of, refuse_taken, write_golden
+    from replaykit.errors import ExitCode
+    from replaykit.report.golden import golden_json, golden_text
+    from replaykit.runners.golden import check_golden
+    from replaykit.runners.loading import load_agent
+    from replaykit.store.opening import opened
+
+    with opened(store_path, read_only=True) as store:
+        golden = golden_of(store.load(run_id), name=name, ignore=ignore)
+    file = golden_file(out, golden.name)
+    if not force:
+        refuse_taken(file)
+    result = None
+    if agent is not None:
+        with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the answer
+            result = check_golden(golden, load_agent(agent))
+    if result is not None and not result.passed:
+        click.echo(golden_json(golden, None, result) if as_json else f"{result.text}\nNothing was written.")
+        click.get_current_context().exit(ExitCode.FAILED)
+    write_golden(file, golden)
+    click.echo(golden_json(golden, file, result) if as_json else golden_text(golden, file, agent))

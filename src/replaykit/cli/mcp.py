@@ -1,0 +1,177 @@
+"""`replaykit mcp`: stand between an MCP client and its server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+import orjson
+
+from replaykit.cli import options
+from replaykit.errors import ExitCode
+
+if TYPE_CHECKING:
+    from replaykit.mcp.joining import Joined
+    from replaykit.mcp.relay import Upstream
+
+
+@click.command(name="mcp")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- SERVER...]")
+@click.option(
+    "--name", help="What to call the server: its tools are NAME.TOOL.  [default: from the command or the URL]"
+)
+@click.option("--http", "url", metavar="URL", help="The server speaks HTTP at this URL: answer for it on loopback.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="With --http: the port to listen on.  [default: a free one]"
+)
+@click.option("--record", is_flag=True, help="Record a run of its own, in the store.")
+@click.option("--replay", "run_id", metavar="RUN", help="Answer from this recorded run; no server is started.")
+@click.option(
+    "--session",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The directory of the recording or replay to take part in.  [default: $REPLAYKIT_SESSION]",
+)
+@options.store
+@click.option("--json", "as_json", is_flag=True, help="With --http: print where it listens as JSON.")
+def command(
+    command: tuple[str, ...],
+    name: str | None,
+    url: str | None,
+    port: int | None,
+    record: bool,
+    run_id: str | None,
+    session: Path | None,
+    store_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Stand between an MCP client and its server: record what they say, or play the server.
+
+    \b
+    A client is given this in the place of the server's own command:
+      replaykit mcp --record -- npx -y some-mcp-server
+      replaykit mcp --replay RUN -- npx -y some-mcp-server
+    and for a server that speaks HTTP, the URL that this prints:
+      replaykit mcp --record --http http://127.0.0.1:8000/mcp
+
+    Inside of `replaykit record` and `replaykit replay` neither --record nor --replay is needed. In a replay the server
+    is never started.
+    """
+    if command and url:
+        raise click.UsageError("give the server's command after `--` or --http URL, not both")
+    if not command and not url and not (run_id and name):
+        raise click.UsageError("which server? Give its command after `--`, or --http URL")
+    if url is None and (port is not None or as_json):
+        raise click.UsageError("--port and --json go with --http")
+    if record and run_id is not None:
+        raise click.UsageError("--record or --replay, not both")
+    called = name or _name_of(list(command), url)
+    joined = _joined(called, record=record, run_id=run_id, session=session, store_path=store_path)
+    if url is None:
+        code = _stdio(called, joined, list(command))
+    else:
+        code = _http(called, joined, url, port or 0, as_json=as_json)
+    click.get_current_context().exit(code)
+
+
+def _name_of(command: list[str], url: str | None) -> str:
+    from replaykit.mcp.joining import server_name
+
+    if url is None:
+        return server_name(command)
+    from urllib.parse import urlsplit
+
+    return urlsplit(url).netloc.rpartition("@")[2] or "server"
+
+
+def _joined(
+    name: str, *, record: bool, run_id: str | None, session: Path | None, store_path: Path | None
+) -> AbstractContextManager[Joined]:
+    """The recording or replay that the options, or the environment, name."""
+    from replaykit.config import default_store_path
+    from replaykit.errors import UsageError
+    from replaykit.mcp.joining import alone, joined
+    from replaykit.programs.plan import SESSION
+
+    if record or run_id is not None:
+        if session is not None:
+            raise click.UsageError("--session is for a recording or replay that is under way; leave out the other")
+        return alone(name, store_path or default_store_path(), replay=run_id)
+    if store_path is not None:
+        raise click.UsageError("--store goes with --record and --replay")
+    if session is None and not os.environ.get(SESSION):
+        raise UsageError(
+            "no recording or replay is under way here",
+            hint="Record a run of its own with --record, or answer from one with --replay RUN.",
+        )
+    return joined(name, session)
+
+
+def _stdio(called: str, joined: AbstractContextManager[Joined], command: list[str]) -> int:
+    from replaykit.mcp.joining import outside
+    from replaykit.mcp.stdio import Relay, Stage
+    from replaykit.model.run import RunStatus
+    from replaykit.programs.plan import Mode
+
+    sink = os.dup(1)
+    os.dup2(2, 1)  # standard output is the client's: nothing else may be written there
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):  # not every system has both
+            signal.signal(getattr(signal, name), _leave)
+    with joined as own:
+        if own.plan.mode is Mode.REPLAY:
+            code = Stage(called, own.session, own.backstage, source=0, sink=sink).run()
+        else:
+            code = Relay(called, own.session, source=0, sink=sink).run(command, outside(os.environ, own.plan))
+            own.status = RunStatus.ERROR if code else RunStatus.SUCCESS
+    return _told(own) or code
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+def _http(name: str, joined: AbstractContextManager[Joined], url: str, port: int, *, as_json: bool) -> int:
+    import asyncio
+    from urllib.parse import urlsplit
+
+    from replaykit.errors import ReplayKitError, UsageError
+    from replaykit.mcp.http import McpEndpoint
+    from replaykit.mcp.serving import Shim
+    from replaykit.programs.plan import Mode
+
+    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
+        raise UsageError(f"--http {url!r}: expected a URL such as http://127.0.0.1:8000/mcp")
+
+    def ready(here: str) -> None:
+        told = orjson.dumps({"replaykit": 1, "name": name, "url": here}).decode() if as_json else here
+        click.echo(told)
+        sys.stdout.flush()
+
+    with joined as own:
+
+        def endpoint(upstream: Upstream) -> McpEndpoint:
+            real = upstream if own.plan.mode is Mode.RECORD else None
+            return McpEndpoint(name, own.session, upstream=real, backstage=own.backstage)
+
+        try:
+            asyncio.run(Shim(url, endpoint).run(port, ready))
+        except OSError as error:
+            raise ReplayKitError(f"cannot listen on port {port}: {error.strerror}", hint="Leave out --port.") from None
+    return _told(own)
+
+
+def _told(own: Joined) -> int:
+    """Say what became of a run of its own; gives the exit code."""
+    if own.run_id:
+        verb = "recorded" if own.plan.mode == "record" else "replayed"
+        click.echo(f"{verb}: {own.run_id}. Look at it: replaykit show {own.run_id}", err=True)
+    left = own.left_the_tape()
+    for deviation in left:
+        click.echo(deviation.text, err=True)
+    return ExitCode.FAILED if left else ExitCode.PASSED

@@ -1,0 +1,11 @@
+"""LangGraph: its threads as runs in a ReplayKit store (`pip install 'agent-replaykit[langgraph]'`).
+
+    graph = builder.compile(checkpointer=ReplayKitSaver())
+
+`saver` speaks LangGraph's protocol, `thread` keeps one thread's checkpoints on the log, `values` says which types
+may be kept and how.
+"""
+
+from replaykit.integrations.langgraph.saver import ReplayKitSaver
+
+__all__ = ["ReplayKitSaver"]

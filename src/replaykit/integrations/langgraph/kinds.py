@@ -1,0 +1,302 @@
+"""Kinds: how objects of a class are taken apart into plain content, and put together again.
+
+Putting together sets the fields and nothing else: no constructor, validator or hook of the class is run.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import datetime as dt
+import ipaddress
+import pathlib
+import re
+import zoneinfo
+from collections.abc import Callable, Iterable, Mapping, Set
+from enum import Enum, Flag
+from functools import partial
+from typing import Any, NamedTuple
+
+import langchain_core.documents
+import langchain_core.messages
+import langgraph.store.base
+import langgraph.types
+from langchain_core.messages.base import TextAccessor
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from replaykit.errors import UsageError
+from replaykit.model.values import Json, record_fields
+
+_set = object.__setattr__
+_NO_DEFAULT = (PydanticUndefined, dataclasses.MISSING, ...)
+_EMPTY = (list, dict, set, tuple, frozenset, str)  # factories that may be called for a field that is not there
+
+
+class Kind(NamedTuple):
+    """How objects of one class are kept."""
+
+    name: str
+    take: Callable[[Any], Json]
+    make: Callable[[Any], Any]
+
+
+def kind_of(cls: type) -> Kind:
+    """How a class is taken apart; a UsageError where it cannot be."""
+    if not isinstance(cls, type):
+        raise UsageError(f"{cls!r} cannot be allowed: it is no class")
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    found = _kind(name, cls)
+    if found is None:
+        raise UsageError(
+            f"{name} cannot be allowed: objects of it cannot be put together without running its code",
+            hint="These can: models, dataclasses, attrs, structs, named tuples, enums, kinds of str, dict, list, …",
+        )
+    return found
+
+
+def can_be_known(cls: type) -> bool:
+    """True for a class that objects can be kept of."""
+    return _kind("", cls) is not None
+
+
+def _kind(name: str, cls: type) -> Kind | None:
+    if issubclass(cls, BaseModel):
+        return _model_kind(name, cls)
+    if issubclass(cls, Flag):
+        return Kind(name, lambda value: value.value, cls)
+    if issubclass(cls, Enum):
+        return Kind(name, lambda value: value.name, lambda member: cls.__members__[member])
+    if hasattr(cls, "__struct_fields__"):
+        plain = not hasattr(cls, "__post_init__")
+        return Kind(name, _taker(cls.__struct_fields__), lambda content: cls(**content)) if plain else None
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return _named_tuple_kind(name, cls)
+    fields = record_fields(cls) or _slots(cls)
+    return _record_kind(name, cls, fields) if fields and _is_bare(cls) else _based_kind(name, cls)
+
+
+def _slots(cls: type) -> list[str]:
+    """The fields of LangGraph's own slotted classes, such as `Send`."""
+    if not cls.__module__.startswith("langgraph."):
+        return []
+    return [name for base in cls.__mro__ for name in getattr(base, "__slots__", ())]
+
+
+def _is_bare(cls: type) -> bool:
+    """True when an object of the class can be made with nothing in it."""
+    try:
+        object.__new__(cls)
+    except TypeError:  # it is abstract, or a kind of another builtin
+        return False
+    return True
+
+
+def _taker(names: Iterable[str]) -> Callable[[Any], Json]:
+    known = tuple(names)
+    return lambda value: {name: getattr(value, name) for name in known if hasattr(value, name)}
+
+
+def _defaults(fields: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """What a field is when a log from before there was such a field does not have it."""
+    found: dict[str, Callable[[], Any]] = {}
+    for name, field in fields.items():
+        if not any(field.default is nothing for nothing in _NO_DEFAULT):
+            found[name] = partial(copy.deepcopy, field.default)
+        elif any(field.default_factory is empty for empty in _EMPTY):
+            found[name] = field.default_factory
+    return found
+
+
+def _complete(content: Any, known: Set[str], defaults: Mapping[str, Callable[[], Any]]) -> None:
+    """Refuse fields that are not known; add those that are not there and have a default."""
+    if not content.keys() <= known:
+        raise TypeError(f"no such field: {', '.join(sorted(map(str, content.keys() - known)))}")
+    if len(content) != len(known):
+        for name in defaults.keys() - content.keys():
+            content[name] = defaults[name]()
+
+
+def _record_kind(name: str, cls: type, fields: list[str]) -> Kind:
+    known = frozenset(fields)
+    defaults = _defaults(getattr(cls, "__dataclass_fields__", {}))
+    defaults = {field: make for field, make in defaults.items() if field in known}
+
+    def make(content: Any) -> Any:
+        _complete(content, known, defaults)
+        value: Any = object.__new__(cls)
+        for field, item in content.items():
+            _set(value, field, item)
+        return value
+
+    return Kind(name, _taker(fields), make)
+
+
+def _named_tuple_kind(name: str, cls: Any) -> Kind:
+    def make(content: Any) -> Any:
+        _complete(content, set(cls._fields), {})
+        return tuple.__new__(cls, [{**cls._field_defaults, **content}[field] for field in cls._fields])
+
+    return Kind(name, lambda value: dict(zip(cls._fields, value, strict=True)), make)
+
+
+def _model_kind(name: str, cls: type[BaseModel]) -> Kind:
+    fields, privates = cls.model_fields, cls.__private_attributes__
+    defaults, private_defaults = _defaults(fields), _defaults(privates)
+    is_open = cls.model_config.get("extra") == "allow"
+
+    def make(content: Any) -> Any:
+        extra, private, given = content.pop("$extra", None), content.pop("$private", None), content.pop("$set", None)
+        _complete(content, fields.keys(), defaults)
+        if privates:
+            private = private or {}
+            _complete(private, privates.keys(), private_defaults)
+        value = object.__new__(cls)
+        _set(value, "__dict__", content)
+        _set(value, "__pydantic_fields_set__", {*content, *(extra or ())} if given is None else set(given))
+        if not cls.__pydantic_root_model__:
+            _set(value, "__pydantic_extra__", dict(extra or {}) if is_open else None)
+            _set(value, "__pydantic_private__", private)
+        return value
+
+    is_message = issubclass(cls, langchain_core.messages.BaseMessage)
+    return Kind(name, _message_content if is_message else lambda value: _model_content(value, fields), make)
+
+
+def _message_content(value: Any) -> Json:
+    """A message's fields. They are many and all alike, so which of them were given is not kept."""
+    if not value.__pydantic_extra__ and value.__pydantic_private__ is None:
+        return value.__dict__
+    return _model_content(value, type(value).model_fields)
+
+
+def _model_content(value: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    content = {name: item for name, item in value.__dict__.items() if name in fields}
+    extra, private, given = value.__pydantic_extra__ or {}, value.__pydantic_private__, value.__pydantic_fields_set__
+    marks = {
+        "$extra": extra or None,
+        "$private": private,
+        "$set": sorted(given) if given != {*content, *extra} else None,
+    }
+    return content | {key: mark for key, mark in marks.items() if mark is not None}
+
+
+_MUTABLE: dict[type, Callable[[Any, Any], object]] = {dict: dict.update, list: list.extend, set: set.update}
+_BASES: dict[type, Callable[[Any], Any]] = {
+    str: str.__str__,
+    **{base: base for base in (bytes, int, float, tuple, frozenset, dict, list, set)},
+}
+
+
+def _based_kind(name: str, cls: type) -> Kind | None:
+    """A kind of `str`, `dict`, `list`, …: what it holds as such."""
+    bases: list[Any] = [base for base in _BASES if issubclass(cls, base) and cls is not base]
+    if not bases:
+        return None
+    base, new = bases[0], bases[0].__new__
+    try:
+        new(cls)
+    except TypeError:  # it has a layout of its own
+        return None
+    fill = _MUTABLE.get(base)
+
+    def make(content: Any) -> Any:
+        if type(content) is not base:
+            raise TypeError(f"{type(content).__name__} where {base.__name__} is expected")
+        if fill is None:
+            return new(cls, content)
+        value = new(cls)
+        fill(value, content)
+        return value
+
+    return Kind(name, _BASES[base], make)
+
+
+def _as_text(cls: type) -> Kind:
+    return Kind(f"{cls.__module__}.{cls.__qualname__}", str, cls)
+
+
+def _zone(key: Any) -> zoneinfo.ZoneInfo:
+    if not re.fullmatch(r"[\w+-]+(/[\w+-]+)*", key):
+        raise ValueError(f"no zone: {key!r}")
+    return zoneinfo.ZoneInfo(key)
+
+
+def _pattern(content: Any) -> re.Pattern[Any]:
+    try:
+        return re.compile(content[0], content[1])
+    except (re.error, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+_FACTORIES = {factory.__name__: factory for factory in (*_EMPTY, int, float, bool)}
+
+
+def _default_dict_content(value: Any) -> Json:
+    factory = value.default_factory
+    if factory is not None and factory not in _FACTORIES.values():
+        raise UsageError(
+            f"a defaultdict of the graph's state makes its values with {factory!r}, which cannot be kept",
+            hint=f"These can: {', '.join(_FACTORIES)}.",
+        )
+    return [None if factory is None else factory.__name__, dict(value)]
+
+
+def _default_dict(content: Any) -> Any:
+    factory, items = content
+    return collections.defaultdict(None if factory is None else _FACTORIES[factory], items)
+
+
+_PATHS: dict[type, type] = {
+    pathlib.PosixPath: pathlib.Path,
+    pathlib.WindowsPath: pathlib.Path,
+    pathlib.PurePosixPath: pathlib.PurePosixPath,
+    pathlib.PureWindowsPath: pathlib.PureWindowsPath,
+}
+_MESSAGES = [
+    found
+    for name in dir(langchain_core.messages)
+    if isinstance(found := getattr(langchain_core.messages, name), type)
+    and issubclass(found, langchain_core.messages.BaseMessage)
+]
+_CLASSES: list[type] = [
+    *_MESSAGES,
+    TextAccessor,  # the text of a message, which is a kind of str
+    langchain_core.documents.Document,
+    langgraph.types.Send,
+    langgraph.types.Interrupt,
+    langgraph.types.Command,
+    langgraph.types.Overwrite,
+    langgraph.types.TimeoutPolicy,
+    langgraph.types.StateSnapshot,
+    langgraph.types.PregelTask,
+    langgraph.store.base.Item,
+    langgraph.store.base.SearchItem,
+    langgraph.store.base.GetOp,
+    _DeltaSnapshot,
+]
+_KINDS: dict[type, Kind] = {
+    **{cls: Kind(f"pathlib.{cls.__name__}", str, make) for cls, make in _PATHS.items()},
+    **{
+        cls: _as_text(cls)
+        for cls in (
+            *(ipaddress.IPv4Address, ipaddress.IPv4Interface, ipaddress.IPv4Network),
+            *(ipaddress.IPv6Address, ipaddress.IPv6Interface, ipaddress.IPv6Network),
+        )
+    },
+    dt.timezone: Kind(
+        "datetime.timezone", lambda zone: list(zone.__getinitargs__()), lambda content: dt.timezone(*content)
+    ),
+    zoneinfo.ZoneInfo: Kind("zoneinfo.ZoneInfo", lambda zone: zone.key, _zone),
+    re.Pattern: Kind("re.Pattern", lambda p: [p.pattern, int(p.flags)], _pattern),
+    collections.OrderedDict: Kind("collections.OrderedDict", dict, collections.OrderedDict),
+    collections.Counter: Kind("collections.Counter", dict, collections.Counter),
+    collections.defaultdict: Kind("collections.defaultdict", _default_dict_content, _default_dict),
+    collections.deque: Kind(
+        "collections.deque", lambda d: [list(d), d.maxlen], lambda c: collections.deque(c[0], maxlen=c[1])
+    ),
+}
+BUILT_IN: dict[type, Kind] = {**{cls: kind_of(cls) for cls in _CLASSES}, **_KINDS}
+"""What is known without being named: messages, LangGraph's own types, and what Python brings."""

@@ -1,0 +1,47 @@
+"""A thread without some of its checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from replaykit.integrations.langgraph.thread import About, ThreadLog, read_about, read_writes
+from replaykit.model.changes import StateFold
+from replaykit.model.events import AnyEvent, Note, State
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Raw
+
+
+def without(log: ThreadLog, removed: Collection[str]) -> TraceRun:
+    """The run of a thread as it would be without these checkpoints. Delta channels keep their history."""
+    run = log.store.load(log.place.run_id)
+    before, after = StateFold(), StateFold()
+    events: list[AnyEvent] = []
+    steps: set[str | None] = set()
+    for event in run.events:
+        if isinstance(event, State):
+            before.apply(event)
+            about = read_about(event.about_json)
+            if about.id in removed or log.saved[about.id].seq != event.seq:
+                continue
+            whole, change = after.advance_to_text(msgspec.json.decode(before.text, type=dict[str, Raw]))
+            about_json = Raw(msgspec.json.encode(_with_history(log, about, removed)))
+            event = msgspec.structs.replace(event, state_json=whole, change=change, about_json=about_json)
+        elif isinstance(event, Note):
+            if read_writes(event.content_json).checkpoint in removed:
+                continue
+        elif event.step not in steps:
+            continue
+        steps.add(event.step)
+        events.append(msgspec.structs.replace(event, seq=len(events)))
+    return TraceRun.of(run.header, tuple(events))
+
+
+def _with_history(log: ThreadLog, about: About, removed: Collection[str]) -> About:
+    """The `about` of a checkpoint that loses its parent: it takes over what delta channels need of it."""
+    if about.parent not in removed:
+        return about
+    counters = log.metadata(about.id).get("counters_since_delta_snapshot") or {}
+    channels = counters.keys() - log.saved[about.id].channels
+    return msgspec.structs.replace(about, history=log.history(about.id, channels))

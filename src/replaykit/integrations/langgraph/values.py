@@ -1,0 +1,198 @@
+"""The values of a graph ⇄ JSON text, for types that are known. Any other type is an error, going in and coming out.
+
+Objects are written as `{"$obj": [name, content]}`. A name that is read is looked up among the known classes and
+nowhere else.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import uuid
+import zoneinfo
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+import orjson
+from pydantic import BaseModel
+
+from replaykit.errors import UsageError
+from replaykit.integrations.langgraph.arrays import kind_named, kind_of_array
+from replaykit.integrations.langgraph.kinds import BUILT_IN, Kind, kind_of
+from replaykit.model.values import MAX_DEPTH, READERS, Json, freeze, is_plain
+
+_ATOMS = frozenset({type(None), bool, int, float, str})
+_PLAIN = _ATOMS | {dict, list}
+_SCALARS = frozenset(
+    {
+        *(type(None), bool, int, float, str, bytes, bytearray, complex),
+        *(dt.datetime, dt.date, dt.time, dt.timedelta, decimal.Decimal, uuid.UUID),
+    }
+)
+_SEQUENCES: dict[type, str] = {tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
+_MAKE_SEQUENCE: dict[str, Callable[[Iterable[Json]], Json]] = {
+    "$tuple": tuple,
+    "$set": set,
+    "$frozenset": frozenset,
+}
+_LEAVES = {tag: read for tag, read in READERS.items() if tag not in {*_MAKE_SEQUENCE, "$dict", "$obj", "$opaque"}}
+_ERROR = "error"  # the name under which exceptions are kept
+_MOMENT = "datetime.datetime"  # the name of moments for which the plain form is not enough: it has but an offset
+
+
+class KnownTypes:
+    """The classes that may be kept; how a fold of states spells its values."""
+
+    def __init__(self, classes: Iterable[type] = ()) -> None:
+        self._by_class: dict[type, Kind] = dict(BUILT_IN)
+        for cls in classes:
+            if cls not in self._by_class and cls not in _PLAIN | _SCALARS | _SEQUENCES.keys():
+                self._by_class[cls] = kind_of(cls)
+        self._by_name = {kind.name: kind for kind in self._by_class.values()}
+        self._told = _PLAIN | {cls for cls in self._by_class if issubclass(cls, BaseModel)}
+        self._print = msgspec.msgpack.Encoder(enc_hook=self._printed).encode_into
+
+    def plus(self, classes: Iterable[type]) -> KnownTypes:
+        """These classes and more."""
+        return KnownTypes([*self._by_class, *classes])
+
+    def text(self, value: Json) -> bytes:
+        """JSON text of a value; a UsageError when it, or something in it, is of a type that is not known."""
+        try:
+            if is_plain(value):
+                return orjson.dumps(value)
+        except (TypeError, RuntimeError):
+            pass  # a huge integer, a lone surrogate, a very deep value, or one that changes: the long way says it
+        return orjson.dumps(self._frozen(value, 0))
+
+    def members(self, values: Mapping[str, Json]) -> bytes:
+        """JSON text of an object of named values, whatever their names."""
+        if len(values) != 1:
+            return self.text(dict(values))
+        ((name, value),) = values.items()
+        return b"{" + orjson.dumps(name) + b":" + self.text(value) + b"}"
+
+    def value(self, text: bytes) -> Json:
+        """The value that `text` was made of; a UsageError for a type that is not known, else a ValueError."""
+        frozen = orjson.loads(text)
+        try:
+            return self._thawed(frozen) if b'"$' in text else frozen
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+
+    def values(self, text: bytes) -> dict[str, Json]:
+        """The same for an object of named values, whatever their names."""
+        members = orjson.loads(text)
+        if type(members) is not dict:
+            raise ValueError("not an object")
+        try:
+            return {name: self._thawed(member) for name, member in members.items()} if b'"$' in text else members
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+
+    def followed(self, value: list[Json]) -> bool:
+        """True when the list's items have prints."""
+        return self.print_into(bytearray(), value)
+
+    def print_into(self, buffer: bytearray, items: list[Json]) -> bool:
+        """The items in msgpack, each with the name of its class.
+
+        Inside an item it does not tell a tuple or a set from a list, or a record, an enum or a date from its plain
+        content.
+        """
+        try:
+            if not self._told.issuperset(map(type, items)):
+                items = [item if type(item) in self._told else self._printed(item) for item in items]
+            self._print(items, buffer)
+        except (TypeError, OverflowError, RuntimeError, UsageError):
+            return False
+        return True
+
+    def _printed(self, value: Any) -> Json:
+        kind = self._by_class.get(type(value)) or kind_of_array(type(value))
+        return [kind.name, kind.take(value)] if kind is not None else self._frozen(value, 0)
+
+    def _frozen(self, value: Any, depth: int) -> Json:
+        if depth > MAX_DEPTH:
+            raise UsageError("a value of the graph's state is nested too deeply, or holds itself")
+        cls = type(value)
+        if cls is list:
+            return [self._frozen(item, depth + 1) for item in value]
+        if cls is dict:
+            return self._frozen_dict(value, depth)
+        if cls in _SCALARS:
+            return freeze(value) if cls is not dt.datetime else _frozen_moment(value)
+        if cls in _SEQUENCES:
+            items = [self._frozen(item, depth + 2) for item in tuple(value)]
+            return {_SEQUENCES[cls]: items if cls is tuple else sorted(items, key=orjson.dumps)}
+        kind = self._by_class.get(cls) or kind_of_array(cls)
+        if kind is not None:
+            return {"$obj": [kind.name, self._frozen(kind.take(value), depth + 2)]}
+        if isinstance(value, BaseException):
+            return {"$obj": [_ERROR, {"type": cls.__qualname__, "text": freeze(repr(value))}]}
+        raise _unknown(cls)
+
+    def _frozen_dict(self, value: dict[Any, Any], depth: int) -> Json:
+        items = list(value.items())  # at once: the program may go on adding to its own
+        named = all(type(key) is str and type(freeze(key)) is str for key, _ in items)
+        if named and not (len(items) == 1 and items[0][0].startswith("$")):
+            return {key: self._frozen(item, depth + 1) for key, item in items}
+        return {"$dict": [[self._frozen(k, depth + 3), self._frozen(v, depth + 3)] for k, v in items]}
+
+    def _thawed(self, value: Json) -> Any:
+        if type(value) is list:
+            return [item if type(item) in _ATOMS else self._thawed(item) for item in value]
+        if type(value) is not dict:
+            return value
+        if len(value) != 1:
+            return {key: item if type(item) in _ATOMS else self._thawed(item) for key, item in value.items()}
+        ((tag, content),) = value.items()
+        if not tag.startswith("$"):
+            return {tag: self._thawed(content)}
+        try:
+            return self._read(tag, content)
+        except (TypeError, ArithmeticError, KeyError, AttributeError) as error:
+            raise ValueError(f"not a value of {tag}: {error}") from None
+
+    def _read(self, tag: str, content: Json) -> Any:
+        if tag == "$obj":
+            name, fields = content
+            return self._made(name, self._thawed(fields))
+        if tag in _MAKE_SEQUENCE:
+            return _MAKE_SEQUENCE[tag]([self._thawed(item) for item in content])
+        if tag == "$dict":
+            return {self._thawed(key): self._thawed(item) for key, item in content}
+        if tag not in _LEAVES:
+            raise ValueError(f"no such form: {tag}")
+        return _LEAVES[tag](content)
+
+    def _made(self, name: str, fields: Any) -> Any:
+        if name == _ERROR:
+            return fields["text"]  # what LangGraph's own savers give back for an exception
+        if name == _MOMENT:
+            text, zone, fold = fields
+            moment = dt.datetime.fromisoformat(text).replace(fold=fold)
+            return moment if zone is None else moment.replace(tzinfo=self._made("zoneinfo.ZoneInfo", zone))
+        kind = self._by_name.get(name) or kind_named(name)
+        if kind is None:
+            raise UsageError(
+                f"the thread holds a {name}, which this saver may not make",
+                hint=f"If you trust the store: ReplayKitSaver(allow=[{str(name).rpartition('.')[2]}])",
+            )
+        return kind.make(fields)
+
+
+def _frozen_moment(value: dt.datetime) -> Json:
+    zone = value.tzinfo.key if isinstance(value.tzinfo, zoneinfo.ZoneInfo) else None
+    if zone is None and not value.fold:
+        return freeze(value)
+    text = (value if zone is None else value.replace(tzinfo=None)).isoformat()
+    return {"$obj": [_MOMENT, [text, zone, value.fold]]}
+
+
+def _unknown(cls: type) -> UsageError:
+    return UsageError(
+        f"a value of the graph's state is a {cls.__module__}.{cls.__qualname__}, which this saver does not know",
+        hint=f"Allow it: ReplayKitSaver(allow=[{cls.__name__}])",
+    )

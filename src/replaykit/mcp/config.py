@@ -1,0 +1,176 @@
+"""MCP configuration files, with every server led through the shim or the proxy.
+
+    {"mcpServers": {…}}    .mcp.json, Claude, Cursor, Windsurf, Gemini and most others
+    {"servers": {…}}       mcp.json of VS Code; in its settings below "mcp"
+
+A server with a `command` gets the shim in front of it; of one with a URL the address becomes the proxy's. Everything
+else stays as it is, and the original file is never touched. In a replay nothing is started, so what a server needs to
+start, and what it is shown to be trusted, is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import orjson
+from msgspec import Struct
+
+from replaykit.errors import InvalidFile
+from replaykit.mcp.joining import part_name
+from replaykit.model.values import Json
+from replaykit.programs.plan import Mode
+from replaykit.programs.start import ALONE
+
+_MAPS = ("mcpServers", "servers", "context_servers")
+_INSIDE = ("mcp",)
+_URLS = ("url", "serverUrl", "httpUrl")
+_FOR_REAL = ("env", "envFile", "environment", "cwd", "headers", "headersHelper", "requestInit", "oauth", "auth")
+_VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
+_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING = re.compile(r'"(?:\\.|[^"\\\n])*"|,(?=\s*[}\]])')
+_BOM = "\ufeff"
+
+
+class HttpServer(Struct, frozen=True, kw_only=True):
+    """A server that is reached through the proxy."""
+
+    upstream: str
+    """Its name in the paths of the proxy."""
+    name: str
+    """Its name in the configuration: what its tools are called by."""
+    address: str
+    """Scheme, host and port behind the proxy; the path stays the same."""
+
+
+class Rewritten(Struct, frozen=True, kw_only=True):
+    """A configuration file for the program that is recorded or replayed."""
+
+    file: Path
+    """Where it was written."""
+    stdio: tuple[str, ...] = ()
+    """The names of the servers that have the shim in front of them."""
+    http: tuple[HttpServer, ...] = ()
+    left: tuple[str, ...] = ()
+    """Servers that stay as they are, because nobody knows where they lead: they are not recorded."""
+
+
+def rewrite_config(file: Path, session: Path, *, mode: Mode, proxy: str) -> Rewritten:
+    """Write the configuration that a program is to be given instead of this one, below the session's directory.
+
+    `proxy` is its address, such as `http://127.0.0.1:40123`; the caller tells the proxy of the servers in `http`.
+    """
+    config = read_config(file)
+    servers = _Servers(session, mode, proxy)
+    for group in _groups(config):
+        servers.lead(group)
+    if not servers.stdio and not servers.http and not servers.left:
+        raise InvalidFile(f"no MCP server is in it, under {', '.join(map(repr, _MAPS))}", file=str(file))
+    place = session / "mcp" / hashlib.sha256(os.fsencode(file.absolute())).hexdigest()[:8]
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target = place / file.name
+    target.unlink(missing_ok=True)
+    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:  # it may hold secrets
+        out.write(orjson.dumps(config, option=orjson.OPT_INDENT_2) + b"\n")
+    return Rewritten(file=target, stdio=tuple(servers.stdio), http=tuple(servers.http), left=tuple(servers.left))
+
+
+def read_config(file: Path) -> dict[str, Json]:
+    """The JSON object in a file; comments and trailing commas are read over."""
+    try:
+        text = file.read_text(encoding="utf-8").removeprefix(_BOM)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidFile(f"cannot be read: {reason}", file=str(file)) from None
+    try:
+        config = orjson.loads(_TRAILING.sub(_without, _COMMENT.sub(_without, text)))
+    except orjson.JSONDecodeError as error:
+        raise InvalidFile(f"not JSON: {error.msg}", file=str(file), line=error.lineno) from None
+    if not isinstance(config, dict):
+        raise InvalidFile("expected a JSON object", file=str(file))
+    return config
+
+
+class _Servers:
+    """The servers of one configuration on their way through shim and proxy."""
+
+    def __init__(self, session: Path, mode: Mode, proxy: str) -> None:
+        self._session = session.absolute()
+        self._mode = mode
+        self._proxy = proxy
+        self.stdio: list[str] = []
+        self.http: list[HttpServer] = []
+        self.left: list[str] = []
+
+    def lead(self, group: dict[str, Json]) -> None:
+        """Put something else into the place of each server in a map."""
+        for name, entry in group.items():
+            if not isinstance(entry, dict):
+                continue
+            address = next((key for key in _URLS if isinstance(entry.get(key), str)), None)
+            if isinstance(entry.get("command"), str | list) and entry["command"]:
+                group[name] = self._with_shim(name, entry)
+            elif address is not None:
+                group[name] = self._through_proxy(name, entry, address)
+
+    def _with_shim(self, name: str, entry: dict[str, Json]) -> dict[str, Json]:
+        self.stdio.append(name)
+        command, given = entry["command"], entry.get("args")
+        words = command if isinstance(command, list) else [command, *(given if isinstance(given, list) else ())]
+        # -P: a file in the directory that the client starts servers in must not stand in for a module.
+        shim = ["-P", "-m", "replaykit", "mcp", f"--name={name}", f"--session={self._session}", "--", *words]
+        own: dict[str, Json] = {"command": sys.executable, "args": shim}
+        if isinstance(command, list):
+            own = {"command": [sys.executable, *shim]}
+        kept = self._kept(entry)
+        member = "environment" if isinstance(entry.get("environment"), dict) else "env"
+        before = kept.get(member)
+        return {**kept, **own, member: {**(before if isinstance(before, dict) else {}), ALONE: "1"}}
+
+    def _through_proxy(self, name: str, entry: dict[str, Json], key: str) -> dict[str, Json]:
+        url = urlsplit(_resolved(entry[key]))
+        if url.scheme not in ("http", "https") or not url.netloc:
+            if self._mode is Mode.RECORD:
+                self.left.append(name)
+                return entry
+            url = urlsplit("http://unknown/mcp")  # what the recording says of it is found by its name alone
+        server = HttpServer(upstream=self._free(part_name(name)), name=name, address=f"{url.scheme}://{url.netloc}")
+        self.http.append(server)
+        query = f"?{url.query}" if url.query else ""
+        return {**self._kept(entry), key: f"{self._proxy}/{server.upstream}{url.path}{query}"}
+
+    def _free(self, name: str) -> str:
+        taken = {server.upstream for server in self.http}
+        others = (f"{name}-{number}" for number in itertools.count(2))
+        return next(free for free in itertools.chain([name], others) if free not in taken)
+
+    def _kept(self, entry: dict[str, Json]) -> dict[str, Json]:
+        if self._mode is Mode.RECORD:
+            return entry
+        return {key: value for key, value in entry.items() if key not in _FOR_REAL}
+
+
+def _groups(config: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    """Every map of servers in a configuration, those of single projects as well."""
+    projects = config.get("projects")
+    inner = [config.get(key) for key in _INSIDE]
+    for place in [config, *inner, *(projects.values() if isinstance(projects, dict) else ())]:
+        for key in _MAPS if isinstance(place, dict) else ():
+            if isinstance(place.get(key), dict):
+                yield place[key]
+
+
+def _resolved(url: str) -> str:
+    """The URL with the variables of the environment in it, as the program would read it."""
+    return _VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2] or found[0], url)
+
+
+def _without(found: re.Match[str]) -> str:
+    """Strings as they are; of anything else only the line ends, so that errors name the right line."""
+    return found[0] if found[0].startswith('"') else "\n" * found[0].count("\n") or " "

@@ -1,0 +1,177 @@
+"""Requests that a real server answers: what passes between it and the client, written down."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+
+from replaykit.mcp.calls import (
+    EXCHANGE,
+    HANDSHAKE,
+    gone_name,
+    meanwhile_name,
+    outcome_of,
+    unanswered,
+    unasked_name,
+)
+from replaykit.mcp.items import CLIENT, SERVER, belongs, detached, item
+from replaykit.mcp.messages import CANCELLED, Message, id_key, is_request, is_response, params_of
+from replaykit.model.events import ErrorInfo, Note, WireInfo
+from replaykit.model.values import NULL, Json, Raw, canonical, raw, sayable
+from replaykit.seam.scope import Outcome, PendingCall, Scope, Session
+
+_LASTING = "subscriptions/listen"
+_KEPT_CHARS = 4000
+
+
+class Open:
+    """A request on its way."""
+
+    def __init__(self, call: PendingCall, request: Message) -> None:
+        self.call = call
+        self.request = request
+        self.items: list[Raw] = []
+        self.wire: WireInfo | None = None
+        self.began = time.perf_counter()
+
+
+class Live:
+    """What is under way between one client and one server."""
+
+    def __init__(self, server: str, session: Session) -> None:
+        self._server = server
+        self._session = session
+        self._open: dict[int, Open] = {}  # by the number of the call, the latest last
+        self._by_id: dict[bytes, deque[Open]] = {}
+        self._asking: dict[bytes, Open] = {}  # what the server asked inside a call
+        self._unasked: dict[bytes, Open] = {}  # what it asked on its own
+        self._last: int | None = None  # the call that ended last: what comes unasked is placed after it
+
+    def begin(self, call: PendingCall, request: Message) -> Open:
+        """A request goes to the server."""
+        begun = Open(call, request)
+        if request["method"] in HANDSHAKE:  # what the client says of itself is no part of the call, and worth keeping
+            begun.items.append(item(CLIENT, {"method": request["method"], "params": params_of(request)}, request))
+        self._open[call.seq] = begun
+        self._by_id.setdefault(id_key(request["id"]), deque()).append(begun)
+        return begun
+
+    def find(self, request: Message) -> Open | None:
+        """The request as it is under way."""
+        return self._of_id(request["id"], last=True)
+
+    def forget(self, call: Open) -> None:
+        """It did not reach the server after all."""
+        if self._open.pop(call.call.seq, None) is not None:
+            self._leave(call)
+
+    def client_says(self, message: Message) -> None:
+        """An answer or a notification goes to the server."""
+        if is_response(message):
+            self._client_answers(message)
+            return
+        cancelled = self._of_id(params_of(message).get("requestId")) if message["method"] == CANCELLED else None
+        inside = cancelled or self._latest()
+        if inside is None:
+            self.note(f"hears {message['method']}", message.get("params"))
+            return
+        inside.items.append(item(CLIENT, message, inside.request))
+        if cancelled is not None:
+            self.settle(cancelled, unanswered())
+
+    def server_says(self, message: Message, *, inside: Open | None = None, aside: bool = False) -> None:
+        """An answer, a notification or a request goes to the client."""
+        if is_response(message):
+            answered = self._of_id(message.get("id"))
+            if answered is None:
+                self.note("answers what nobody asked", message)
+            else:
+                self.settle(answered, outcome_of(detached(message, answered.request)))
+            return
+        owner = inside if inside is not None and inside.call.seq in self._open else self._owner(message)
+        if owner is None:
+            self._says_unasked(message)
+            return
+        owner.items.append(item(SERVER, message, owner.request, aside=aside))
+        if is_request(message):
+            self._asking[id_key(message["id"])] = owner
+
+    def settle(self, call: Open, outcome: Outcome) -> None:
+        """A request has ended."""
+        if self._open.pop(call.call.seq, None) is None:
+            return
+        self._leave(call)
+        self._last = call.call.seq
+        if call.items:
+            meanwhile = self._begun(meanwhile_name(self._server), {"call": call.call.name}, call.call.seq)
+            self._settle_own(meanwhile, Outcome(items_json=tuple(call.items)))
+        told = msgspec.structs.replace(outcome, wire=call.wire)
+        self._session.handler.settle(call.call, told, time.perf_counter() - call.began)
+
+    def end(self, error: ErrorInfo | None = None, *, only: Iterable[Open] | None = None) -> bool:
+        """Nothing of what is under way will be answered; True when there was something."""
+        left = [call for call in (self._open.values() if only is None else only) if call.call.seq in self._open]
+        for call in left:
+            self.settle(call, unanswered(error))
+        if only is None:
+            for asked in self._unasked.values():
+                self._settle_own(asked, unanswered())
+            self._unasked.clear()
+        return bool(left)
+
+    def server_ended(self, error: ErrorInfo) -> None:
+        """The server is gone, and the client is still there."""
+        if not self.end(error):
+            self._settle_own(self._begun(gone_name(self._server), {}, self._last), unanswered(error))
+
+    def note(self, what: str, content: Json = None) -> None:
+        """Something was said that is part of no call."""
+        kept = content[:_KEPT_CHARS] if isinstance(content, str) else content
+        self._session.keep(Note, name=sayable(f"MCP {self._server} {what}"), content_json=raw(kept))
+
+    def _client_answers(self, message: Message) -> None:
+        key = id_key(message.get("id"))
+        inside, unasked = self._asking.pop(key, None), self._unasked.pop(key, None)
+        if unasked is not None:
+            self._settle_own(unasked, outcome_of(message))
+        elif inside is not None and inside.call.seq in self._open:
+            inside.items.append(item(CLIENT, message, inside.request))
+        else:
+            self.note("hears an answer to nothing", message)
+
+    def _says_unasked(self, message: Message) -> None:
+        asked = self._begun(unasked_name(self._server, message), message.get("params", {}), self._last)
+        if is_request(message):
+            self._unasked[id_key(message["id"])] = asked
+        else:
+            self._settle_own(asked, Outcome(result_json=NULL))
+
+    def _begun(self, name: str, arguments: Json, parent: int | None) -> Open:
+        """Something that is written down as a call, and that no client asked for."""
+        scope = Scope(self._session, path=self._session.root.path, parent=parent)
+        return Open(PendingCall(EXCHANGE, name, canonical(arguments), scope, time.time()), {})
+
+    def _settle_own(self, asked: Open, outcome: Outcome) -> None:
+        self._session.handler.settle(asked.call, outcome, time.perf_counter() - asked.began)
+
+    def _leave(self, call: Open) -> None:
+        key = id_key(call.request["id"])
+        self._by_id[key].remove(call)
+        if not self._by_id[key]:
+            del self._by_id[key]
+
+    def _of_id(self, request_id: Json, *, last: bool = False) -> Open | None:
+        waiting = self._by_id.get(id_key(request_id))
+        return waiting[-1 if last else 0] if waiting else None
+
+    def _owner(self, message: Message) -> Open | None:
+        """The request that a message of the server names; otherwise the latest one."""
+        named = (call for call in reversed(self._open.values()) if belongs(message, call.request))
+        return next(named, None) or self._latest()
+
+    def _latest(self) -> Open | None:
+        calls = reversed(self._open.values())
+        return next((call for call in calls if call.request["method"] != _LASTING), None)

@@ -1,0 +1,139 @@
+"""A loopback server in front of one MCP server that speaks HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Callable
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from replaykit.mcp.http import McpEndpoint, speaks_mcp
+from replaykit.mcp.outlets import Reply, empty_reply
+from replaykit.mcp.relay import Upstream
+from replaykit.programs.naming import end_to_end
+from replaykit.seam.http.request import HttpRequest
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LARGEST = 1 << 30
+_MADE_ANEW = ("content-length", "accept-encoding")
+
+
+def upstream_of(client: aiohttp.ClientSession) -> Upstream:
+    """Requests done for real; the client must not decompress."""
+
+    async def ask(request: HttpRequest) -> Reply:
+        headers = [pair for pair in end_to_end(request.headers) if pair[0].lower() not in _MADE_ANEW]
+        try:
+            response = await client.request(
+                request.method,
+                URL(request.url, encoded=True),
+                headers=[*headers, ("accept-encoding", "identity")],
+                data=request.body or None,
+                allow_redirects=False,
+            )
+        except aiohttp.ClientError as error:
+            raise ConnectionError(str(error)) from error
+        return Reply(
+            status=response.status, headers=tuple(end_to_end(response.headers.items())), chunks=_chunks(response)
+        )
+
+    return ask
+
+
+async def hand_over(request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
+    """Give a reply to whoever asked; one that breaks off breaks the connection off."""
+    response = web.StreamResponse(status=reply.status or 502)
+    for name, value in reply.headers:
+        response.headers.add(name, value)
+    try:
+        if not reply.status:
+            raise ConnectionResetError("the recorded server gave no response")
+        await response.prepare(request)
+        async for chunk in reply.chunks:
+            await response.write(chunk)
+        await response.write_eof()
+    except OSError:
+        if request.transport is not None:
+            request.transport.abort()
+    finally:
+        await reply.chunks.aclose()
+    return response
+
+
+class Shim:
+    """Answers on loopback for the server at a URL."""
+
+    def __init__(self, url: str, endpoint: Callable[[Upstream], McpEndpoint]) -> None:
+        self._url = urlsplit(url)
+        self._make = endpoint
+
+    async def run(self, port: int, ready: Callable[[str], None]) -> None:
+        """Until a signal ends it; `ready` is told the URL to use instead of the server's."""
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        await self.serve(port, ready, stopped)
+
+    async def serve(self, port: int, ready: Callable[[str], None], stopped: asyncio.Event) -> None:
+        """Until it is stopped."""
+        app = web.Application(client_max_size=_LARGEST)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        # Without cancellation nobody would notice that a client has left a silent stream.
+        runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=30)
+        async with aiohttp.ClientSession(
+            timeout=timeout, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+        ) as client:
+            self._upstream = upstream_of(client)
+            self._endpoint = self._make(self._upstream)
+            await runner.setup()
+            try:
+                await web.TCPSite(runner, "127.0.0.1", port).start()
+                query = f"?{self._url.query}" if self._url.query else ""
+                ready(f"http://127.0.0.1:{runner.addresses[0][1]}{self._url.path}{query}")
+                await stopped.wait()
+            finally:
+                await runner.cleanup()
+                self._endpoint.end()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if not _is_from_here(request):
+            return web.Response(status=403, text="only for programs on this machine")
+        asked = HttpRequest(
+            method=request.method,
+            url=f"{self._url.scheme}://{self._url.netloc}{request.raw_path}",
+            headers=tuple(request.headers.items()),
+            body=await request.read(),
+        )
+        try:
+            reply = await self._reply(asked)
+        except OSError as error:
+            return web.Response(status=502, text=f"{self._url.netloc} cannot be reached: {error}")
+        return await hand_over(request, reply)
+
+    async def _reply(self, request: HttpRequest) -> Reply:
+        if urlsplit(request.url).path == self._url.path or speaks_mcp(request) or self._endpoint.knows(request):
+            return await self._endpoint.answer(request)
+        # Such as where to get a token: nobody's business here, and in a replay none is needed.
+        return await self._upstream(request) if self._endpoint.has_server else empty_reply(404)
+
+
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    try:
+        async for chunk in response.content.iter_any():
+            yield chunk
+    except aiohttp.ClientError as error:
+        raise ConnectionError(str(error)) from error
+    finally:
+        response.close()
+
+
+def _is_from_here(request: web.Request) -> bool:
+    """A page in a browser can post to loopback, but not under one of its names."""
+    origin = request.headers.get("origin")
+    hosts = [urlsplit(f"//{request.host}").hostname, urlsplit(origin).hostname if origin else "localhost"]
+    return all(host in _LOOPBACK for host in hosts)

@@ -1,0 +1,91 @@
+"""Sampling: which of an agent's states its log keeps.
+
+A state that is not kept is not silently replaced by the one before it: the log says that it was there. The last state
+of a run is kept in any case, so that one always knows how it ended.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta, Struct
+
+from replaykit.errors import UsageError
+from replaykit.model.changes import StateFold
+from replaykit.model.events import Change
+from replaykit.model.values import ABSENT, Json, Raw
+
+Written: TypeAlias = tuple[Raw, Change | None]
+"""How a state stands in the log: whole, as a change from the one kept before, or (with neither) not kept."""
+
+NOT_KEPT: Written = (ABSENT, None)
+
+
+class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which states are kept."""
+
+    every: Annotated[int, Meta(ge=1)] = 1
+    """The first one, and every n-th after it."""
+    on_change: bool = False
+    """Only those that are not equal to the one before; of the others the log says nothing."""
+
+
+EVERY_STATE = Sampling()
+
+
+def sampling(every: int, on_change: bool, *, name: str) -> Sampling:
+    """The sampling that is asked for, `every` by that name; a UsageError when there is no such thing."""
+    if type(every) is not int or every < 1:
+        raise UsageError(f"{name}={every!r}: a whole number from 1 on (1 keeps every state)")
+    if type(on_change) is not bool:
+        raise UsageError(f"{name.removesuffix('every')}on_change={on_change!r}: True or False")
+    return Sampling(every=every, on_change=on_change) if every > 1 or on_change else EVERY_STATE
+
+
+class StateLog:
+    """The states of one run on their way into its log."""
+
+    def __init__(self, rules: Sampling = EVERY_STATE) -> None:
+        self._rules = rules
+        self._count = 0
+        self._kept_last = True
+        self.lost()
+
+    def lost(self) -> None:
+        """What was given out last is not in the log: the next state is written whole."""
+        self._kept = StateFold()  # the last state that was kept
+        self._seen = StateFold() if self._rules.every > 1 else self._kept  # the last state
+        self._empty = True
+        self._whole_next = False
+
+    def go_on_from(self, state: Json) -> None:
+        """The agent begins with this state, which another log holds."""
+        self._seen.advance(state)
+        self._empty, self._whole_next = False, True
+
+    def next(self, state: Json, *, only_on_change: bool = False) -> Written | None:
+        """How the agent's next state stands in the log; None when it does not."""
+        written = self._seen.advance(state)
+        if (only_on_change or self._rules.on_change) and self._seen.same and not self._empty:
+            return None
+        self._empty = False
+        self._kept_last = self._count % self._rules.every == 0
+        self._count += 1
+        if not self._kept_last:
+            return NOT_KEPT
+        if self._kept is not self._seen:
+            written = self._kept.advance(state)
+        return self._as_written(written)
+
+    def last(self) -> Written | None:
+        """How the last state is kept after all, when it was not; None when it was."""
+        if self._kept_last or self._empty:
+            return None
+        self._kept_last = True
+        return self._as_written(self._kept.catch_up(self._seen))
+
+    def _as_written(self, written: Written) -> Written:
+        if not self._whole_next:
+            return written
+        self._whole_next = False
+        return Raw(self._kept.text), None

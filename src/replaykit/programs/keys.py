@@ -1,0 +1,73 @@
+"""Keys for a replay: SDKs that refuse to start without one are given one that opens nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
+
+from replaykit.model.events import Call
+from replaykit.programs.environment import NAME
+from replaykit.programs.naming import UPSTREAM
+
+NO_KEY = "replaykit-needs-no-key"
+
+_KEYS: dict[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "google_gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "azure_openai": ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
+    "anthropic_foundry": ("ANTHROPIC_FOUNDRY_API_KEY",),
+    "anthropic_aws": ("ANTHROPIC_AWS_API_KEY",),
+    "anthropic_bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
+    "anthropic_bedrock_mantle": ("AWS_BEARER_TOKEN_BEDROCK",),
+    "aws_bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
+    "anthropic_vertex": (),
+    "anthropic_google_cloud": (),
+    "google_vertex": (),
+    "ollama": (),
+}
+"""Of an upstream, the variables of which its SDK demands one, the one to make up first. Others have NAME_API_KEY."""
+_HOSTS = {
+    "api.openai.com": "openai",
+    "api.anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "google_gemini",
+    "api.mistral.ai": "mistral",
+    "api.groq.com": "groq",
+    "api.x.ai": "xai",
+    "api.deepseek.com": "deepseek",
+    "openrouter.ai": "openrouter",
+    "api.cohere.com": "cohere",
+    "api.perplexity.ai": "perplexity",
+    "api.fireworks.ai": "fireworks",
+    "api.together.xyz": "together",
+}
+_DIALECTS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google_gemini"}
+
+
+def used_by(calls: Iterable[Call]) -> list[str]:
+    """The upstreams that recorded calls went to through a proxy."""
+    wires = (call.wire for call in calls if call.wire is not None)
+    told = {value for wire in wires for key, value in wire.headers if key == UPSTREAM}
+    return sorted(name for name in told if NAME.fullmatch(name))
+
+
+def keys_for(calls: Iterable[Call], environment: Mapping[str, str]) -> dict[str, str]:
+    """Made-up keys for the SDKs of recorded calls that demand one and have none.
+
+    For no others: a program may choose its provider by the key that is there.
+    """
+    recorded = [call for call in calls if call.wire is not None]
+    names = {*used_by(recorded), *map(_provider, recorded)} - {""}
+    wanted = [_KEYS.get(name, (f"{name.removesuffix('_api').upper().replace('-', '_')}_API_KEY",)) for name in names]
+    return {keys[0]: NO_KEY for keys in wanted if keys and not any(environment.get(key) for key in keys)}
+
+
+def _provider(call: Call) -> str:
+    """Whose API a recorded call speaks: by its host, or else by its form."""
+    if call.wire is None:
+        return ""
+    from replaykit.wire.routes import api_of  # noqa: PLC0415 (most tapes hold nothing that went over the wire)
+
+    known = _HOSTS.get(urlsplit(call.wire.url).hostname or "")
+    api = None if known else api_of(call.wire.method, call.wire.url)
+    return known or ("" if api is None else _DIALECTS.get(api.name.partition(".")[0], ""))

@@ -1,0 +1,114 @@
+"""The parts of a program put together into one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from replaykit.errors import ReplayKitError
+from replaykit.model.changes import StateFold
+from replaykit.model.events import AnyEvent, Call, Change, LlmCall, Note, State
+from replaykit.model.matching import MatchMode, ToolMode
+from replaykit.model.result import Deviation
+from replaykit.model.run import RunHeader, TraceRun
+from replaykit.model.values import Raw
+from replaykit.programs.part import DEVIATION, deviations_of, parts_below, segment
+from replaykit.replayer.handler import Replayer
+from replaykit.replayer.keys import key_of
+from replaykit.replayer.tape import Matcher, Tape
+from replaykit.replayer.world import World
+from replaykit.seam.scope import PendingCall, Session
+from replaykit.store.protocol import Store
+
+
+def parts_of(store: Store, run_id: str) -> list[TraceRun]:
+    """The parts of a run, the earliest first."""
+    headers = store.headers(below=parts_below(run_id))
+    return [store.load(header.id) for header in sorted(headers, key=lambda header: header.started_at)]
+
+
+def merged(header: RunHeader, parts: Sequence[TraceRun]) -> TraceRun:
+    """One run of all parts: events in the order they began, numbered anew, each process under its own path."""
+    placed = [(order, event) for order, part in enumerate(parts) for event in part.events if not _is_deviation(event)]
+    placed.sort(key=lambda item: (item[1].at, item[0], item[1].seq))
+    numbers = {(order, event.seq): number for number, (order, event) in enumerate(placed)}
+    events: list[AnyEvent] = [
+        msgspec.structs.replace(
+            event,
+            seq=number,
+            parent=None if event.parent is None else numbers.get((order, event.parent)),
+            path=segment(parts[order].name) + event.path,
+        )
+        for number, (order, event) in enumerate(placed)
+    ]
+    if sum(any(isinstance(event, State) for event in part.events) for part in parts) > 1:
+        events = _refolded(events, [order for order, _ in placed])
+    return TraceRun.of(msgspec.structs.replace(header, event_count=len(events)), tuple(events))
+
+
+def put_together(store: Store, header: RunHeader, finish: Callable[[TraceRun], TraceRun] = lambda run: run) -> TraceRun:
+    """Replace the parts of a run by the run that they make: all at once, so that no kill leaves half of it."""
+    with store.exclusive():
+        parts = parts_of(store, header.id)
+        run = finish(merged(header, parts))
+        store.delete([part.id for part in parts])
+        store.replace([run])
+    return run
+
+
+def all_deviations(parts: Iterable[TraceRun], run: TraceRun, world: World) -> list[Deviation]:
+    """Where the parts left their tapes, and what of the tapes did not happen."""
+    told = [deviation for part in parts for deviation in deviations_of(part)]
+    unused = [Deviation(kind="unused", name=name, text=f"`{name}` was not called") for name in _left(run, world)]
+    return [*told, *unused]
+
+
+def _left(run: TraceRun, world: World) -> list[str]:
+    """The names of recorded calls that no process made. A process that was killed cannot tell which it was served, so
+    it is told from what they did."""
+    mode = world.rules.mode if world.rules.mode is MatchMode.SEQUENCE else MatchMode.CAUSAL
+    tape = Tape(call for call in world.calls if isinstance(call, Call))
+    matcher = Matcher(tape, mode, world.rules.ignore)
+    scope = Session(Replayer(tape)).root
+    for event in run.calls:
+        if event.error is None or event.error.module != ReplayKitError.__module__:
+            made = PendingCall(event.kind, event.name, bytes(event.request_json), scope, event.at)
+            made.path, made.key = event.path, key_of(event)
+            matcher.take(made)
+    calls = (matcher.calls[index] for index in matcher.unused())
+    return [call.name for call in calls if _mode(world, call) is ToolMode.RECORDED]
+
+
+def _mode(world: World, call: Call) -> ToolMode:
+    if isinstance(call, LlmCall):
+        return world.models
+    return world.tools.get(call.name, world.tools.get("*", ToolMode.RECORDED))
+
+
+def _is_deviation(event: AnyEvent) -> bool:
+    return isinstance(event, Note) and event.name == DEVIATION
+
+
+def _refolded(events: list[AnyEvent], orders: list[int]) -> list[AnyEvent]:
+    """States of several processes, each of which was a change of its own process's last, as changes of each other."""
+    folds: dict[int, StateFold] = {}
+    whole = StateFold()
+    found: list[AnyEvent] = []
+    for order, event in zip(orders, events, strict=True):
+        if isinstance(event, State) and event.kept:
+            fold = folds.setdefault(order, StateFold())
+            fold.apply(event)
+            text, change = _advanced(whole, fold.text)
+            found.append(msgspec.structs.replace(event, state_json=text, change=change))
+        else:
+            found.append(event)
+    return found
+
+
+def _advanced(fold: StateFold, text: bytes) -> tuple[Raw, Change | None]:
+    try:
+        return fold.advance_to_text(msgspec.json.decode(text, type=dict[str, Raw]))
+    except msgspec.ValidationError:
+        fold.apply(State(seq=0, state_json=Raw(text)))
+        return Raw(text), None

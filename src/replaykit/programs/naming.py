@@ -1,0 +1,104 @@
+"""Requests to the proxy, told by where they lead: its own port is another one in every run.
+
+`POST 127.0.0.1:40123/openai/files` is `POST openai/files` in the log and on the tape, so that a recording made through
+one address is found again through another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from urllib.parse import urlsplit
+
+import msgspec
+
+from replaykit.model.events import AnyEvent, Call, Exchange, WireInfo
+from replaykit.model.values import Json
+from replaykit.seam.http.cleaning import SEEN
+from replaykit.seam.scope import Answer, Handler, Outcome, PendingCall
+
+UPSTREAM = "x-replaykit-upstream"
+"""The response header by which the proxy says which upstream answered; it is recorded with the others."""
+_EXCHANGE = str(Exchange.__struct_config__.tag)
+_ANTHROPIC = "https://api.anthropic.com"
+_HOP_BY_HOP = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"}
+    | {"transfer-encoding", "upgrade", "host", "expect", SEEN}
+)
+
+
+def end_to_end(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The headers without those that speak of one connection only, and without the mark."""
+    pairs = list(headers)
+    named = [value for name, value in pairs if name.lower() == "connection"]
+    dropped = _HOP_BY_HOP.union(word.strip().lower() for word in ",".join(named).split(",")) if named else _HOP_BY_HOP
+    return [(name, value) for name, value in pairs if name.lower() not in dropped]
+
+
+def split_target(target: str, upstreams: Mapping[str, str]) -> tuple[str, str]:
+    """The upstream that a request to the proxy is for, and the rest of its path with the query."""
+    path, mark, query = target.removeprefix("/").partition("?")
+    name, slash, rest = path.partition("/")
+    rest = f"{slash}{rest}{mark}{query}"
+    # Some SDKs take the address to hold the version, others add it: both mean the same API.
+    if upstreams.get(name) == _ANTHROPIC and not rest.startswith("/v1/"):
+        rest = f"/v1{rest}"
+    return name, rest
+
+
+def address_behind(url: str, proxy: str, upstreams: Mapping[str, str]) -> str:
+    """The address that one of the proxy's stands for; any other as it is."""
+    if not proxy or not url.startswith(f"{proxy}/"):
+        return url
+    name, rest = split_target(url.removeprefix(proxy), upstreams)
+    base = upstreams.get(name, "")
+    return f"{base.rstrip('/')}{rest}" if base else url
+
+
+class ByUpstream:
+    """A handler that hands on to another, with the proxy's own address taken out of what is written."""
+
+    def __init__(
+        self, handler: Handler, proxy: str, upstreams: Mapping[str, str], recorded: Collection[str] = ()
+    ) -> None:
+        self._handler = handler
+        self._recorded = recorded
+        self._proxy = proxy
+        self._place = f" {urlsplit(proxy).netloc}/"
+        self._upstreams = upstreams
+        self.took_s = 0.0
+        """How long the recorded call took whose answer was last given."""
+
+    def serve(self, call: PendingCall) -> Answer | None:
+        if call.kind == _EXCHANGE and self._proxy:
+            call.name = self._name(call.name)
+        answer = self._handler.serve(call)
+        self.took_s = answer.duration_s if isinstance(answer, Call) else 0.0
+        return answer
+
+    def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
+        if outcome.wire is not None:
+            outcome = msgspec.structs.replace(outcome, wire=self._behind(outcome.wire))
+        self._handler.settle(call, outcome, duration_s)
+
+    def keep(self, event: AnyEvent) -> None:
+        self._handler.keep(event)
+
+    def amend(self, step: str | None, state: Json) -> Json:
+        return self._handler.amend(step, state)
+
+    def _name(self, name: str) -> str:
+        """The name by the upstream; by its address, where the tape was recorded without a proxy."""
+        method, _, place = name.partition(self._place)
+        if method == name:
+            return name
+        told = f"{method} {place}"
+        if told not in self._recorded:
+            parts = urlsplit(address_behind(f"{self._proxy}/{place}", self._proxy, self._upstreams))
+            usual = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
+            direct = f"{method} {parts.netloc.lower().removesuffix(usual)}{parts.path}"
+            return direct if direct in self._recorded else told
+        return told
+
+    def _behind(self, wire: WireInfo) -> WireInfo:
+        url = address_behind(wire.url, self._proxy, self._upstreams)
+        return wire if url == wire.url else msgspec.structs.replace(wire, url=url)

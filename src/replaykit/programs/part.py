@@ -1,0 +1,228 @@
+"""A part: what one process of a program records, or is served, in the run that all of them make."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from replaykit.errors import StoreError
+from replaykit.model.events import AnyEvent, Call, Note, StoredEvent
+from replaykit.model.matching import MatchMode
+from replaykit.model.result import Deviation
+from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
+from replaykit.model.values import Json, raw
+from replaykit.programs.naming import ByUpstream
+from replaykit.programs.plan import Mode, Plan
+from replaykit.recording.recorder import Recorder
+from replaykit.replayer.handler import Replayer
+from replaykit.replayer.tape import Tape
+from replaykit.replayer.world import World
+from replaykit.seam.logged import event_of
+from replaykit.seam.scope import Answer, Handler, Outcome, PendingCall, Session
+from replaykit.store.protocol import RunWriter
+from replaykit.store.sqlite import SQLiteStore
+
+MAIN = "main"
+"""The part of the program's first Python process: its calls have no path segment of their own."""
+PROXY = "proxy"
+"""The part of the proxy, which stands in for all processes that cannot record themselves."""
+PARTS = "part"
+"""Ids of parts are below this, so that no beginning of a run's id is ambiguous while it is recorded."""
+DEVIATION = "replaykit.deviation"
+"""Notes of this name say where a process left its tape. They are written at once: no kill loses them."""
+
+
+def parts_below(run_id: str) -> str:
+    """What the ids of a run's parts are below."""
+    return f"{PARTS}/{run_id}"
+
+
+def part_id(run_id: str, name: str) -> str:
+    return f"{parts_below(run_id)}/{name}"
+
+
+def segment(name: str) -> str:
+    """What the paths of a part's calls begin with in the whole run."""
+    return "" if name == MAIN else f"/!{name}"
+
+
+class Part:
+    """One process's share of a run, open for writing."""
+
+    def __init__(self, plan: Plan, world: World | None, names: Iterator[str]) -> None:
+        self._store = SQLiteStore.open(plan.store, durability=plan.durability)
+        self.name, writer, self._header = _claim(self._store, plan, names)
+        self._writer = _UntilCutOff(writer, self._store)
+        handler: Handler = Recorder(self._writer)
+        recorded: Collection[str] = ()
+        if plan.mode is Mode.REPLAY and world is not None:
+            handler = replaying = _Replaying(world, self.name, self._writer)
+            recorded = {call.name for call in replaying.tape.calls}
+        self.told = ByUpstream(handler, plan.proxy, plan.upstreams, recorded)
+        self.session = Session(self.told, lineage=plan.run_id)
+        self._ended = False
+
+    def tell(self, text: str, kind: str = "network") -> None:
+        """Write down that the process did what no call of the tape accounts for."""
+        note = Deviation(kind=kind, text=text)
+        self._writer.append(_deviation(note, next(self.session.numbers)))
+
+    def end(self, status: RunStatus = RunStatus.SUCCESS) -> None:
+        """Close the part."""
+        if self._ended:
+            return
+        self._ended = True
+        self._writer.finish(msgspec.structs.replace(self._header, status=status, ended_at=time.time()))
+        self._store.close()
+
+
+class Nobody:
+    """The handler of a process whose part has ended: everything happens, nothing is kept."""
+
+    def serve(self, call: PendingCall) -> None:
+        pass
+
+    def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
+        pass
+
+    def keep(self, event: AnyEvent) -> None:
+        pass
+
+    def amend(self, step: str | None, state: Json) -> Json:
+        return state
+
+
+class _UntilCutOff:
+    """Writes a part for as long as it is there.
+
+    A process may outlive the program it belongs to. Its part has been put into the run by then, and the process goes on
+    as if nobody recorded it.
+    """
+
+    def __init__(self, writer: RunWriter, store: SQLiteStore) -> None:
+        self._writer = writer
+        self._store = store
+        self._cut_off = False
+
+    @property
+    def run_id(self) -> str:
+        return self._writer.run_id
+
+    def append(self, event: StoredEvent) -> None:
+        try:
+            if not self._cut_off:
+                self._writer.append(event)
+        except StoreError:
+            if self._is_there():
+                raise
+
+    def finish(self, header: RunHeader) -> None:
+        try:
+            if not self._cut_off:
+                self._writer.finish(header)
+        except StoreError:
+            if self._is_there():
+                raise
+
+    def _is_there(self) -> bool:
+        below = self.run_id.rpartition("/")[0]
+        self._cut_off = all(header.id != self.run_id for header in self._store.headers(below=below))
+        return not self._cut_off
+
+
+class _Replaying(Replayer):
+    """Serves a process its own part of the tape, and writes down what it does as it does it."""
+
+    def __init__(self, world: World, name: str, writer: _UntilCutOff) -> None:
+        rules = world.rules
+        if name == PROXY and rules.mode is MatchMode.CAUSAL:
+            rules = msgspec.structs.replace(rules, mode=MatchMode.ARGS)  # it sees requests, and no paths
+        tape = Tape(_tape_of(world, name), name=world.case_id)
+        super().__init__(tape, rules, tools=world.tools, models=world.models)
+        self._writer = writer
+
+    def keep(self, event: AnyEvent) -> None:
+        self._writer.append(event)
+
+    def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
+        self._log(call, outcome, duration_s)
+
+    def _log(self, call: PendingCall, answer: Answer, duration_s: float) -> Answer:
+        self._writer.append(event_of(call, answer, duration_s))
+        return answer
+
+    def _note(self, kind: str, call: PendingCall, index: int, text: str) -> None:
+        super()._note(kind, call, index, text)
+        self._writer.append(_deviation(self.deviations[-1], call.seq))
+
+
+def own_calls(world: World, name: str) -> list[Call]:
+    """The recorded calls of one process, their paths as that process sees them."""
+    own = segment(name)
+    calls = (event for event in world.calls if isinstance(event, Call))
+    if not own:
+        return [call for call in calls if not call.path.startswith("/!")]
+    found = (call for call in calls if _is_below(call.path, own))
+    return [msgspec.structs.replace(call, path=call.path.removeprefix(own)) for call in found]
+
+
+def is_at_proxy_alone(world: World) -> bool:
+    """True when the recording was made at the proxy, and no process recorded itself."""
+    return bool(world.calls) and all(_is_below(event.path, segment(PROXY)) for event in world.calls)
+
+
+def _tape_of(world: World, name: str) -> list[Call]:
+    """What a process is served from. Where the recording was made without a proxy, the proxy answers for all that went
+    over the wire."""
+    if name == PROXY and not any(_is_below(event.path, segment(PROXY)) for event in world.calls):
+        return [event for event in world.calls if isinstance(event, Call) and event.wire is not None]
+    return own_calls(world, name)
+
+
+def _is_below(path: str, own: str) -> bool:
+    return path == own or path.startswith(f"{own}/")
+
+
+def _claim(store: SQLiteStore, plan: Plan, names: Iterator[str]) -> tuple[str, RunWriter, RunHeader]:
+    """The first name that no other process has taken, and the run that was begun under it."""
+    for name in names:
+        header = RunHeader(
+            id=part_id(plan.run_id, name),
+            name=name,
+            started_at=time.time(),
+            origin=Origin(kind=PARTS, run=plan.run_id),
+            metadata_json=raw({"part": name, "pid": os.getpid()}),
+        )
+        try:
+            return name, store.begin(header), header
+        except StoreError as error:
+            if "is in the store already" not in error.message:
+                raise
+    raise AssertionError("unreachable: names never end")
+
+
+def numbered(name: str) -> Iterator[str]:
+    """`name#0`, `name#1`, … for processes that are alike."""
+    number = 0
+    while True:
+        yield f"{name}#{number}"
+        number += 1
+
+
+def python_names(script: str) -> Iterator[str]:
+    """The names a Python process may bear: the first one is the program itself."""
+    yield MAIN
+    yield from numbered(script)
+
+
+def _deviation(deviation: Deviation, seq: int) -> Note:
+    return Note(seq=seq, at=time.time(), name=DEVIATION, content_json=raw(msgspec.to_builtins(deviation)))
+
+
+def deviations_of(part: TraceRun) -> list[Deviation]:
+    """What a part says of where it left its tape."""
+    notes = (event for event in part.events if isinstance(event, Note) and event.name == DEVIATION)
+    return [msgspec.convert(note.content, Deviation) for note in notes]

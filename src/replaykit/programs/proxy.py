@@ -1,0 +1,139 @@
+"""The proxy: a server on the loopback interface that stands between a program and the APIs it asks.
+
+It speaks plain HTTP to the program, and forwards to the upstreams it was told of. Each request is a call on the proxy's
+own part of the run. It runs in a thread with a loop of its own. The port is open before the server is: who connects
+early waits a moment, and nobody waits for the imports.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from replaykit.errors import ReplayKitError
+from replaykit.model.run import RunStatus
+from replaykit.programs.pace import Pace
+from replaykit.programs.part import PROXY, Part, segment
+from replaykit.programs.plan import Plan
+from replaykit.replayer.world import World
+
+if TYPE_CHECKING:
+    import logging
+
+_BACKLOG = 512
+_GRACE_S = 0.2  # for responses that are under way when the program has ended
+_LONGEST_LINE = 64 * 1024
+
+
+def open_port() -> socket.socket:
+    """A port of this machine that listens already."""
+    return socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
+
+
+def address_of(port: socket.socket) -> str:
+    return f"http://127.0.0.1:{port.getsockname()[1]}"
+
+
+@contextmanager
+def proxying(
+    port: socket.socket, plan: Plan, world: World | None = None, *, pace: Pace | None = None
+) -> Iterator[None]:
+    """The proxy serves that port during the block. What went wrong inside of it is raised at the end."""
+    with port:
+        part = Part(plan, world, iter([PROXY]))
+        thread = _Serving(port, plan, part, pace or Pace())
+        thread.has_work = world is None or any(event.path.startswith(segment(PROXY)) for event in world.calls)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.stop()
+            part.end(RunStatus.SUCCESS if thread.failure is None else RunStatus.ERROR)
+    if thread.failure is not None:
+        raise ReplayKitError(f"the proxy failed: {thread.failure}") from thread.failure
+
+
+class _Serving(threading.Thread):
+    """The thread of the server."""
+
+    def __init__(self, port: socket.socket, plan: Plan, part: Part, pace: Pace) -> None:
+        super().__init__(name="replaykit-proxy", daemon=True)
+        self._port = port
+        self._plan = plan
+        self._part = part
+        self._pace = pace
+        self._bell, self._rope = socket.socketpair()
+        self.has_work = True
+        """False when it may well be that nobody comes, and that all the imports would be for nothing."""
+        self.failure: Exception | None = None
+
+    def stop(self) -> None:
+        """End the server, and wait until it has ended."""
+        self._rope.close()
+        self.join()
+        self._bell.close()
+
+    def run(self) -> None:
+        try:
+            if self.has_work or self._is_visited():
+                import asyncio  # noqa: PLC0415 (slow to import)
+
+                asyncio.run(self._serve())
+        except Exception as error:  # noqa: BLE001 (handed to whoever ends the proxy)
+            self.failure = error
+            self._port.close()
+
+    def _is_visited(self) -> bool:
+        """True when somebody connects; False when it is time to end."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._port, selectors.EVENT_READ)
+            selector.register(self._bell, selectors.EVENT_READ)
+            return all(key.fileobj is self._port for key, _ in selector.select())
+
+    async def _serve(self) -> None:
+        import asyncio  # noqa: PLC0415 (slow to import, as are the next)
+
+        import aiohttp  # noqa: PLC0415
+        from aiohttp import web  # noqa: PLC0415
+
+        from replaykit.programs.relay import Relay  # noqa: PLC0415 (needs aiohttp)
+
+        loop = asyncio.get_running_loop()
+        async with aiohttp.ClientSession(
+            auto_decompress=False,
+            connector=aiohttp.TCPConnector(limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),
+            max_line_size=_LONGEST_LINE,
+            max_field_size=_LONGEST_LINE,
+        ) as client:
+            relay = Relay(self._plan, self._part, client, self._pace)
+            server = web.Server(
+                relay.handle,
+                handler_cancellation=True,
+                access_log=None,
+                logger=_silent(),
+                auto_decompress=False,
+                max_line_size=_LONGEST_LINE,
+                max_field_size=_LONGEST_LINE,
+            )
+            listening = await loop.create_server(server, sock=self._port)
+            await loop.run_in_executor(None, self._bell.recv, 1)
+            listening.close()
+            await server.shutdown(_GRACE_S)
+            self.failure = relay.failure
+
+
+def _silent() -> logging.Logger:
+    """What clients send that is no HTTP is their affair, and is answered; nobody reads of it on stderr."""
+    import logging  # noqa: PLC0415 (aiohttp has imported it by now)
+
+    logger = logging.getLogger("replaykit.proxy")
+    logger.propagate = False
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    return logger

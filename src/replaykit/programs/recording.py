@@ -1,0 +1,119 @@
+"""`replaykit record -- CMD`: a whole program as one run, with nothing changed in it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from replaykit.errors import ReplayKitError
+from replaykit.model.pins import Pins
+from replaykit.model.run import RunHeader, RunStatus, TraceRun
+from replaykit.model.values import Json, raw
+from replaykit.programs.command import clean_command, name_of_command
+from replaykit.programs.ending import ended, shell_code, with_facts
+from replaykit.programs.merge import put_together
+from replaykit.programs.part import parts_below
+from replaykit.programs.plan import Mode, Plan
+from replaykit.programs.recovery import RECORDER, being_recorded
+from replaykit.programs.running import Ran, run_through
+from replaykit.programs.staging import Staging, staged
+from replaykit.recording.run import new_run_id
+from replaykit.store.sqlite import SQLiteStore
+
+_LATE_S = 1.0  # for processes that end right after their program
+_LOOK_S = 0.01
+
+
+class Recorded(Struct, frozen=True, kw_only=True):
+    """A program's run, and what it exited with, as shells tell it."""
+
+    run: TraceRun
+    exit_code: int
+    failure: ReplayKitError | None = None
+    """What went wrong with the recording itself; the run lacks something then."""
+
+
+def record_program(
+    command: Sequence[str],
+    store: SQLiteStore,
+    *,
+    name: str = "",
+    given: Json = None,
+    staging: Staging | None = None,
+    out: int = 1,
+) -> Recorded:
+    """Run the command, and keep what it did as one run; what it prints goes to the file descriptor `out`."""
+    pins = Pins(started_at=time.time(), seed=secrets.randbits(32))
+    header = RunHeader(
+        id=new_run_id(), name=name or name_of_command(command), input_json=raw(given), started_at=pins.started_at
+    )
+    header = with_facts(
+        header,
+        command=clean_command(command),
+        python=platform.python_version(),
+        started_at=pins.started_at,
+        seed=pins.seed,
+    )
+    plan = Plan(
+        mode=Mode.RECORD,
+        run_id=header.id,
+        store=str(store.path.absolute()),
+        durability=store.durability.value,
+        pins=pins,
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="replaykit-", ignore_cleanup_errors=True) as directory,
+        being_recorded(Path(directory)) as recorder,
+    ):
+        store.begin(with_facts(header, **{RECORDER: recorder}))
+        ran, failure = _performed(command, store, plan, Path(directory), staging or Staging(), out)
+        _wait_for_the_late(store, header.id)
+        run = put_together(store, with_facts(header, exit_code=ran.code), lambda run: _told(run, ran))
+    return Recorded(run=run, exit_code=shell_code(ran.code), failure=failure)
+
+
+def _performed(
+    command: Sequence[str], store: SQLiteStore, plan: Plan, directory: Path, staging: Staging, out: int
+) -> tuple[Ran, ReplayKitError | None]:
+    ran: Ran | None = None
+    try:
+        with staged(plan, None, directory, staging) as environment:
+            ran = run_through(command, environment, out)
+    except ReplayKitError as failure:
+        if ran is None:  # it has not begun: nothing is left of it
+            parts = [header.id for header in store.headers(below=parts_below(plan.run_id))]
+            store.delete([plan.run_id, *parts])
+            raise
+        return ran, failure
+    return ran, None
+
+
+def _told(run: TraceRun, ran: Ran) -> TraceRun:
+    return ended(run, ran.code, ran.printed, at=time.time(), interrupted=ran.interrupted)
+
+
+def _wait_for_the_late(store: SQLiteStore, run_id: str) -> None:
+    """Give processes that end with their program the time to end; those that go on are cut off here."""
+    give_up = time.monotonic() + _LATE_S
+    while time.monotonic() < give_up and any(map(_is_running, store.headers(below=parts_below(run_id)))):
+        time.sleep(_LOOK_S)
+
+
+def _is_running(part: RunHeader) -> bool:
+    pid = part.metadata.get("pid")
+    if part.status is not RunStatus.RUNNING or not isinstance(pid, int):
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True

@@ -1,0 +1,91 @@
+"""Recordings whose recorder was killed: found by their locks, and put together from the parts that are left.
+
+While it records, a recorder holds a lock on a file beside its plan. The operating system takes the lock away when the
+recorder dies, however it dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from replaykit.model.events import ErrorInfo
+from replaykit.model.run import RunHeader, RunStatus, TraceRun
+from replaykit.model.values import Json
+from replaykit.programs.ending import with_facts
+from replaykit.programs.merge import put_together
+from replaykit.store.protocol import Store
+
+RECORDER = "recorder"
+_LOCK = "recorder.lock"
+KILLED = ErrorInfo(type="RecordingInterrupted", message="the recorder was killed before the program had ended")
+
+
+@contextlib.contextmanager
+def being_recorded(directory: Path) -> Iterator[Json]:
+    """Holds the lock during the block; gives what the run's header has to say for others to find it."""
+    with (directory / _LOCK).open("wb") as file:
+        _lock(file.fileno())
+        yield {"host": socket.gethostname(), "directory": str(directory.absolute())}
+
+
+def interrupted(store: Store) -> list[RunHeader]:
+    """Runs that are not recorded any more, and whose parts are still apart."""
+    return [header for header in store.headers(status=RunStatus.RUNNING) if _is_abandoned(header)]
+
+
+def recover(store: Store) -> list[TraceRun]:
+    """Put together what was left apart; gives the runs."""
+    return [_recovered(store, header) for header in interrupted(store)]
+
+
+def _recovered(store: Store, header: RunHeader) -> TraceRun:
+    directory = Path(_recorder(header)["directory"])
+    run = put_together(store, with_facts(header, **{RECORDER: None}), _cut_short)
+    if (directory / _LOCK).exists():
+        shutil.rmtree(directory, ignore_errors=True)
+    return run
+
+
+def _cut_short(run: TraceRun) -> TraceRun:
+    last = max((event.at + event.duration_s for event in run.events), default=run.started_at)
+    return msgspec.structs.replace(run, status=RunStatus.CANCELLED, error=KILLED, ended_at=last)
+
+
+def _is_abandoned(header: RunHeader) -> bool:
+    """True when its recorder ran on this machine, and runs no more."""
+    recorder = _recorder(header)
+    if recorder.get("host") != socket.gethostname() or not isinstance(recorder.get("directory"), str):
+        return False
+    try:
+        with (Path(recorder["directory"]) / _LOCK).open("rb") as file:
+            return _lock(file.fileno())
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def _recorder(header: RunHeader) -> dict[str, Json]:
+    program = header.metadata.get("program")
+    recorder = program.get(RECORDER) if isinstance(program, dict) else None
+    return recorder if isinstance(recorder, dict) else {}
+
+
+def _lock(file: int) -> bool:
+    """Take the lock; False when somebody has it."""
+    if os.name != "posix":
+        return True
+    import fcntl  # noqa: PLC0415 (not on every system)
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,84 @@
+"""What the proxy says itself: a refusal, in the shape that the SDK of the API at hand reads as an error."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+MISS = 409
+"""A request that the tape does not hold."""
+NOT_HERE = 404
+"""A path that leads to no upstream."""
+FORBIDDEN = 403
+"""What the proxy does not do."""
+
+
+class Refused(Exception):
+    """A request that is not passed on."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+def refusal(status: int, message: str, *, kind: str = "replaykit", target: str = "") -> web.Response:
+    """The response; `target` is the path that was asked for. It says that trying again is of no use."""
+    from aiohttp import web  # noqa: PLC0415 (slow to import)
+
+    text = orjson.dumps(_shape(status, message, kind, target))
+    headers = {"x-should-retry": "false", "x-replaykit": kind}
+    return web.Response(status=status, body=text, content_type="application/json", headers=headers)
+
+
+def _shape(status: int, message: str, kind: str, target: str) -> dict[str, object]:
+    """One object for all SDKs but one: each reads the members it knows."""
+    if "/api/chat" in target or "/api/generate" in target:
+        return {"error": message}  # Ollama
+    error = {"type": kind, "message": message, "code": kind, "param": None, "status": kind.upper()}
+    if ":generateContent" in target or ":streamGenerateContent" in target:
+        error["code"] = status  # type: ignore[assignment]
+    return {"type": "error", "message": message, "error": error}
+
+
+def who(peer: object, agent: str) -> str:
+    """Who stands at the other end of a connection: the process where the machine tells, and what it calls itself."""
+    names = [name for name in (_process(peer), agent.partition(" ")[0]) if name]
+    return ", ".join(names) or "the program"
+
+
+def _process(peer: object) -> str:
+    """Name and number of the process that has a loopback connection from this address; nothing where none is found."""
+    if not isinstance(peer, tuple) or len(peer) < 2:
+        return ""
+    try:
+        inode = _inode(int(peer[1]))
+        if inode:
+            for link in Path("/proc").glob("[0-9]*/fd/*"):
+                if _leads_to(link, inode):
+                    home = link.parents[1]
+                    return f"`{(home / 'comm').read_text().strip()}` (process {home.name})"
+    except OSError:
+        pass
+    return ""
+
+
+def _leads_to(link: Path, inode: str) -> bool:
+    try:
+        return os.readlink(link) == f"socket:[{inode}]"
+    except OSError:  # gone meanwhile, or not ours to look at
+        return False
+
+
+def _inode(port: int) -> str:
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[1].rpartition(":")[2] == f"{port:04X}":
+            return fields[9]
+    return ""

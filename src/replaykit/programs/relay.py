@@ -1,0 +1,144 @@
+"""Requests at the proxy: served from the tape, or passed on to their upstream and written down as they are answered."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict
+from yarl import URL
+
+from replaykit.errors import Divergence, Unreplayable
+from replaykit.programs.bodies import WHOLE_QUESTION, Body
+from replaykit.programs.handing import drop, hand_back, hand_out
+from replaykit.programs.naming import UPSTREAM, end_to_end
+from replaykit.programs.pace import Pace
+from replaykit.programs.part import Part
+from replaykit.programs.plan import Mode, Plan
+from replaykit.programs.refusal import MISS, NOT_HERE, Refused, refusal
+from replaykit.programs.routing import Target, target_of
+from replaykit.seam.http.call import HttpCall, HttpRequest
+from replaykit.seam.http.cleaning import SEEN
+from replaykit.seam.http.request import WHOLE_BODY
+from replaykit.seam.http.response import header_pairs
+from replaykit.seam.scope import Scope
+from replaykit.wire.routes import api_of
+
+_NOT_MADE_UP = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+
+
+class Relay:
+    """Handles what comes to the proxy."""
+
+    def __init__(self, plan: Plan, part: Part, client: aiohttp.ClientSession, pace: Pace) -> None:
+        self.plan = plan
+        self.part = part
+        self.client = client
+        self.pace = pace
+        self.proxies = getproxies()
+        """Those on the way to the upstreams, which the user has."""
+        self.failure: Exception | None = None
+        """The first thing that went wrong here, and not with a program or an upstream."""
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The response to one request."""
+        try:
+            target = target_of(request, self.plan, self.part.tell)
+            if request.headers.get("expect", "").lower() == "100-continue":
+                await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            return await _Exchange(self, request, target).answered()
+        except Refused as error:
+            return refusal(error.status, error.message, target=request.raw_path)
+        except (Divergence, Unreplayable) as error:
+            kind = "replay_miss" if isinstance(error, Divergence) else "unreplayable"
+            return refusal(MISS, str(error), kind=kind, target=request.raw_path)
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # noqa: BLE001 (the edge: what could not be written must not look like an answer)
+            self.failure = self.failure or error
+            return drop(request)
+
+
+class _Exchange:
+    """One request, and what becomes of it."""
+
+    def __init__(self, relay: Relay, request: web.BaseRequest, target: Target) -> None:
+        self._relay = relay
+        self._request = request
+        self._target = target
+        self._is_seen = SEEN in request.headers  # its own process writes it down, and was told to do it for real
+        self._body = Body(self._limit(), request.headers.get("content-type", ""))
+        self._call: HttpCall | None = None
+
+    def _limit(self) -> int:
+        """How much of the body is held. What is not written down is only passed on."""
+        if self._is_seen:
+            return 0
+        kind = self._request.headers.get("content-type", "")
+        return WHOLE_BODY if api_of(self._request.method, self._target.url, kind) is None else WHOLE_QUESTION
+
+    async def answered(self) -> web.StreamResponse:
+        """The response to it."""
+        await self._body.read(self._request.content)
+        try:
+            if not self._is_seen and (self._relay.plan.mode is Mode.REPLAY or not self._body.is_large):
+                await self._body.put_aside()
+                self._begin()
+            if self._call is not None and self._call.served is not None:
+                return await hand_out(self._request, self._call.served, self._relay.part.told.took_s, self._relay.pace)
+            return await self._passed_on()
+        finally:
+            self._body.close()
+
+    def _begin(self) -> None:
+        """Write down what is asked. Of a large body that is only known when it has passed."""
+        if self._call is not None or self._is_seen:
+            return
+        headers = header_pairs(self._request.raw_headers)
+        if self._body.is_large:
+            headers = (("content-type", "application/json"), *headers)
+        asked = HttpRequest(
+            method=self._request.method, url=self._target.url, headers=headers, body=self._body.known_by
+        )
+        self._call = HttpCall(Scope(self._relay.part.session, path=""), asked)
+
+    async def _passed_on(self) -> web.StreamResponse:
+        """Ask the upstream, and hand back what it says as it says it."""
+        upstream, address = self._target.upstream, self._target.address
+        if not address:
+            self._break(ConnectionError(f"nobody has said where {upstream} is"))
+            raise Refused(NOT_HERE, f"where is {upstream!r}?\nSay it: --upstream {upstream}=URL")
+        try:
+            async with self._ask(URL(address, encoded=True)) as answer:
+                self._begin()
+                return await hand_back(self._request, answer, self._call, {UPSTREAM: upstream} if upstream else {})
+        except asyncio.CancelledError:
+            self._break(BrokenPipeError("the program left before the response had ended"))
+            raise
+        except (aiohttp.ClientError, OSError) as error:
+            self._break(ConnectionError(f"{address.partition('?')[0]}: {str(error) or type(error).__name__}"))
+            return drop(self._request)
+
+    def _break(self, error: Exception) -> None:
+        self._begin()
+        if self._call is not None:
+            self._call.broke(error)
+
+    def _ask(self, address: URL) -> aiohttp.client._RequestContextManager:
+        body, headers = self._body, CIMultiDict(end_to_end(header_pairs(self._request.raw_headers)))
+        if not body.is_large:
+            headers.pop("content-length", None)
+        if not self._is_seen:
+            headers["accept-encoding"] = "identity"
+        on_the_way = self._relay.proxies.get(address.scheme)
+        return self._relay.client.request(
+            self._request.method,
+            address,
+            headers=headers,
+            data=body.passed_on() if body.is_large else body.whole or None,
+            allow_redirects=False,
+            skip_auto_headers=_NOT_MADE_UP,
+            proxy=None if on_the_way is None or proxy_bypass(address.host or "") else on_the_way,
+        )

@@ -1,0 +1,58 @@
+"""Where a request at the proxy is to go, or why it goes nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from msgspec import Struct
+
+from replaykit.errors import nearest
+from replaykit.programs.naming import address_behind, split_target
+from replaykit.programs.plan import Mode, Plan
+from replaykit.programs.refusal import FORBIDDEN, NOT_HERE, Refused, who
+
+_OWN_NAMES = frozenset({"127.0.0.1", "localhost", "::1", None})
+
+
+class Target(Struct, frozen=True):
+    """What a request is for."""
+
+    url: str
+    """As the program spells it: at the proxy, or elsewhere when it takes this for its forward proxy."""
+    address: str
+    """Where it is passed on to; nothing where a replay knows only that the recording went there."""
+    upstream: str = ""
+
+
+def target_of(request: web.BaseRequest, plan: Plan, tell: Callable[[str], None]) -> Target:
+    """The target of a request; `Refused` where there is none. `tell` hears of connections that a replay stops."""
+    path = request.raw_path
+    if request.method == "CONNECT" or path.startswith("https://"):
+        raise _stopped(request, path.removeprefix("https://").partition("/")[0], plan, tell)
+    if path.startswith("http://"):
+        if not path.startswith(f"{plan.proxy}/"):
+            return Target(path, path)
+        path = path.removeprefix(plan.proxy)
+    # A page in a browser may be led here by a name that somebody else owns; it must not read recordings.
+    if urlsplit(f"//{request.headers.get('host', '')}").hostname not in _OWN_NAMES:
+        raise Refused(FORBIDDEN, "this proxy answers to its own machine only")
+    if request.headers.get("upgrade", "").lower() == "websocket":
+        raise Refused(FORBIDDEN, "websockets cannot be recorded or replayed")
+    name, rest = split_target(path, plan.upstreams)
+    if name not in plan.upstreams:
+        known = nearest(name, plan.upstreams)
+        raise Refused(NOT_HERE, f"no upstream {name!r}; {known}\nName it: --upstream {name or 'NAME'}=URL")
+    url = f"{plan.proxy}/{name}{rest}"
+    return Target(url, address_behind(url, plan.proxy, plan.upstreams) if plan.upstreams[name] else "", name)
+
+
+def _stopped(request: web.BaseRequest, place: str, plan: Plan, tell: Callable[[str], None]) -> Refused:
+    """TLS cannot be looked into: it would pass unrecorded, and be missing in the replay."""
+    peer = request.transport.get_extra_info("peername") if request.transport else None
+    text = f"a live connection to {place} was stopped: {who(peer, request.headers.get('user-agent', ''))} tried"
+    if plan.mode is Mode.REPLAY:
+        tell(text)
+        return Refused(FORBIDDEN, text)
+    return Refused(FORBIDDEN, f"{text}\nRecord it: --upstream NAME=https://{place.removesuffix(':443')}")

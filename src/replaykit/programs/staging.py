@@ -1,0 +1,99 @@
+"""The stage: what stands around a program while it is recorded or replayed, and how its processes find it.
+
+Both verbs put their programs on this one stage. What else is to hold in a program's processes belongs here when it is
+set up from outside (variables, files, servers such as the proxy), and into `start` when it happens inside of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.model.events import Call
+from replaykit.model.matching import OnMiss, ToolMode
+from replaykit.programs.checking import check_tape
+from replaykit.programs.environment import Upstream, pointers, upstreams
+from replaykit.programs.keys import keys_for, used_by
+from replaykit.programs.pace import Pace
+from replaykit.programs.part import is_at_proxy_alone
+from replaykit.programs.plan import RECORDING, SESSION, Mode, Plan, write_plan
+from replaykit.programs.proxy import address_of, open_port, proxying
+from replaykit.replayer.world import World
+
+PROXY_ADDRESS = "REPLAYKIT_PROXY"
+"""Tells a program where the proxy is, should it want to know."""
+INJECTED = Path(__file__).parent / "inject"
+
+_FORWARD_PROXY = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+_PAST_IT = ("no_proxy", "NO_PROXY")
+_THIS_MACHINE = "127.0.0.1,localhost,::1"
+
+
+class Staging(Struct, frozen=True, kw_only=True):
+    """What of it is wanted."""
+
+    proxy: bool = True
+    inject: bool = True
+    upstreams: dict[str, str] = {}
+    """Further upstreams of the proxy, by name."""
+    speed: float = 0.0
+    """The pace of a replay; see `pace`."""
+
+
+@contextmanager
+def staged(
+    plan: Plan, world: World | None, directory: Path, staging: Staging, environment: Mapping[str, str] = os.environ
+) -> Iterator[dict[str, str]]:
+    """The environment for the program, which may run inside of the block. The plan is left in the directory."""
+    changed = dict(environment)
+    if world is not None:
+        check_tape(_calls(world))
+    with ExitStack() as stack:
+        if staging.proxy:
+            found = _upstreams(environment, staging, world)
+            port = open_port()
+            plan = msgspec.structs.replace(
+                plan, proxy=address_of(port), upstreams={upstream.name: upstream.base for upstream in found}
+            )
+            stack.enter_context(proxying(port, plan, world, pace=Pace(staging.speed)))
+            changed |= pointers(found, plan.proxy) | _past_other_proxies(environment) | {PROXY_ADDRESS: plan.proxy}
+        if world is not None:
+            changed |= keys_for(_calls(world), environment)
+            if plan.proxy and is_closed(world):
+                changed |= dict.fromkeys(_FORWARD_PROXY, plan.proxy) | dict.fromkeys(_PAST_IT, _THIS_MACHINE)
+                changed["NODE_USE_ENV_PROXY"] = "1"
+        # A program whose processes did not record themselves is not served in them either.
+        if staging.inject and not (world is not None and is_at_proxy_alone(world)):
+            changed["PYTHONPATH"] = os.pathsep.join(filter(None, (str(INJECTED), environment.get("PYTHONPATH"))))
+        if plan.mode is Mode.RECORD:
+            changed[RECORDING] = plan.run_id
+        write_plan(directory, plan, world)
+        changed[SESSION] = str(directory.absolute())
+        yield changed
+
+
+def is_closed(world: World) -> bool:
+    """True when nothing in this world is done for real: then no connection is let through."""
+    open_ends = world.rules.on_miss is OnMiss.LIVE or bool(world.rules.network)
+    return not open_ends and ToolMode.LIVE not in (world.models, *world.tools.values())
+
+
+def _upstreams(environment: Mapping[str, str], staging: Staging, world: World | None) -> list[Upstream]:
+    used = used_by(_calls(world)) if world is not None else []
+    return upstreams(environment, staging.upstreams, used)
+
+
+def _past_other_proxies(environment: Mapping[str, str]) -> dict[str, str]:
+    """A proxy of the user's own must not be asked for this machine."""
+    if not any(environment.get(name) for name in (*_FORWARD_PROXY, "all_proxy", "ALL_PROXY")):
+        return {}
+    return {name: ",".join(filter(None, (environment.get(name), _THIS_MACHINE))) for name in _PAST_IT}
+
+
+def _calls(world: World) -> list[Call]:
+    return [event for event in world.calls if isinstance(event, Call)]

@@ -1,0 +1,92 @@
+"""Inside a Python process of a recorded or replayed program: take part from its first line to its last.
+
+What is to hold in such a process while it takes part is entered in one place, `_TakingPart._enter`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+from replaykit.errors import ReplayKitError
+from replaykit.model.events import ErrorEvent
+from replaykit.model.run import RunStatus
+from replaykit.model.values import sayable
+from replaykit.programs.part import Nobody, Part, numbered, python_names
+from replaykit.programs.plan import RECORDING, Mode, Plan, read_plan, session_directory
+from replaykit.replayer.world import World
+from replaykit.seam.failures import describe
+
+ALONE = "REPLAYKIT_ALONE"
+"""Set for processes of ReplayKit's own, which take part in another way."""
+
+
+def start() -> None:
+    """Take part in the run that the environment names. A plan that cannot be read ends the process: going on without
+    it would do for real what should be served."""
+    if os.environ.get(ALONE) or _keeps_house():
+        return
+    if os.environ.get(RECORDING) and not session_directory().is_dir():
+        return  # the recording is over: whoever started this process has outlived it
+    try:
+        plan, world = read_plan()
+        _TakingPart(plan, world)
+    except ReplayKitError as error:
+        sys.stderr.write(f"replaykit: {error}\n")
+        os._exit(int(error.exit_code))
+
+
+class _TakingPart:
+    """The part of this process, renewed in forked children, ended at exit."""
+
+    def __init__(self, plan: Plan, world: World | None) -> None:
+        self._plan, self._world = plan, world
+        self._part = Part(plan, world, python_names(_script()))
+        self._status = RunStatus.SUCCESS
+        self._entered = ExitStack()
+        self._enter(self._entered)
+        atexit.register(self._end)
+        os.register_at_fork(after_in_child=self._renew)
+        self._hook, sys.excepthook = sys.excepthook, self._on_error
+
+    def _enter(self, entered: ExitStack) -> None:
+        entered.enter_context(self._part.session.active())
+
+    def _renew(self) -> None:
+        """In a forked child: the same session, written to a part of its own."""
+        session = self._part.session
+        if self._plan.mode is Mode.RECORD and not session_directory().is_dir():
+            session.handler = Nobody()  # the recording is over
+            return
+        part = Part(self._plan, self._world, numbered(f"{_script()}-fork"))
+        session.handler = part.session.handler
+        session.numbers = part.session.numbers
+        part.session = session
+        self._part = part
+
+    def _on_error(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+        self._status = RunStatus.ERROR
+        self._part.session.keep(ErrorEvent, error=describe(error))
+        return self._hook(kind, error, trace)
+
+    def _end(self) -> None:
+        self._entered.close()
+        self._part.end(self._status)
+
+
+def _script() -> str:
+    """What this process runs, as a name: the file of its script, or `python`."""
+    arguments = getattr(sys, "orig_argv", sys.argv)[1:]
+    if "-m" in arguments[:4]:
+        return sayable(arguments[arguments.index("-m") + 1])
+    first = next((argument for argument in arguments if not argument.startswith("-")), "")
+    return sayable(os.path.basename(first)) if first and "-c" not in arguments[:3] else "python"
+
+
+def _keeps_house() -> bool:
+    """True for the process that `multiprocessing` starts to tidy up after the others: it does nothing of its own."""
+    return any("multiprocessing.resource_tracker" in argument for argument in getattr(sys, "orig_argv", ()))

@@ -1,0 +1,218 @@
+"""What pytest runs for a golden trace, and for a case."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from replaykit.cases.case import ReplayCase, load_case
+from replaykit.cases.golden import read_golden, write_golden
+from replaykit.cases.slug import slug
+from replaykit.config import HOME, make_home
+from replaykit.errors import Divergence, ReplayKitError, UsageError
+from replaykit.export.forms import export_run
+from replaykit.recording.agents import AGENTS
+from replaykit.report.replays import failure_text
+from replaykit.runners.accepting import accepted, as_happened
+from replaykit.runners.golden import GoldenResult, check_golden, printable, replay_golden
+from replaykit.runners.loading import load_agent
+from replaykit.runners.replay import replay
+
+_UNFIT = re.compile(r"[^\w.@+=-]+")  # `::` in the name of a test would split it
+
+
+class Agent(NamedTuple):
+    """An agent that somebody named."""
+
+    label: str
+    load: Callable[[], Callable[..., Any]]
+
+
+def find_agent(config: pytest.Config, name: str, registered: Iterable[str]) -> Agent:
+    """The agent for the runs of that name, or the case of that id; a UsageError says which line to add."""
+    given, root = config.getoption("--replaykit-agent"), str(config.rootpath)
+    if given:
+        return Agent(given, lambda: load_agent(given, str(config.invocation_params.dir), root))
+    table = _table(config.getini("replaykit_agents"))
+    spec = table.get(name) or table.get("")
+    if spec:
+        return Agent(spec, lambda: load_agent(spec, root))
+    if name in registered:
+        return Agent(f"@record({name!r})", lambda: AGENTS.get(name))
+    raise UsageError(
+        f"no agent is known for {name!r}",
+        hint=f"Add this line to `replaykit_agents` in pytest's configuration:  {name} = MODULE:FUNCTION",
+    )
+
+
+def _table(lines: list[str]) -> dict[str, str]:
+    """The agents by name; the one without a name is for all others."""
+    table: dict[str, str] = {}
+    for line in lines:
+        name, _, spec = (part.strip() for part in line.rpartition("="))
+        if name in table:
+            raise UsageError(f"replaykit_agents names two agents for {f'{name!r}' if name else 'all'}")
+        table[name] = spec
+    return table
+
+
+class _File(pytest.File):
+    """A file that is one test."""
+
+    def __init__(self, *, registered: frozenset[str], **given: Any) -> None:
+        super().__init__(**given)
+        self.registered = registered
+
+    def collect(self) -> Iterator[pytest.Item]:
+        try:
+            yield self.item()
+        except ReplayKitError as error:
+            where = "" if str(error).startswith(str(self.path)) else f"{self.path}: "
+            raise self.CollectError(_told(f"{where}{error}")) from None
+
+    def item(self) -> pytest.Item:
+        raise NotImplementedError
+
+
+class GoldenFile(_File):
+    """`*.golden.json`."""
+
+    def item(self) -> pytest.Item:
+        golden = read_golden(self.path)  # read again when it runs: many files may be collected, and few run here
+        agent = find_agent(self.config, golden.agent, self.registered)
+        name = _UNFIT.sub("-", golden.name)[:80]
+        return GoldenItem.from_parent(self, name=name, agent=agent)
+
+
+class CaseFile(_File):
+    """`case.yaml`."""
+
+    def item(self) -> pytest.Item:
+        case = load_case(self.path)
+        agent = find_agent(self.config, case.id, self.registered)
+        return CaseItem.from_parent(self, name=case.id, agent=agent, case=case)
+
+
+class _Item(pytest.Item):
+    """A test that runs an agent in a recorded world."""
+
+    sort = ""
+
+    def __init__(self, *, agent: Agent, **given: Any) -> None:
+        super().__init__(**given)
+        self.agent = agent
+        self.add_marker("replaykit")
+
+    def setup(self) -> None:
+        with _in_plain_words():
+            self.function = self.agent.load()
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, f"{self.sort} {self.name}"
+
+    def typed(self, path: Path) -> str:
+        """The path as one would type it where pytest was started."""
+        relative = os.path.relpath(path, self.config.invocation_params.dir)
+        return shlex.quote(str(path) if relative.startswith("..") else relative)
+
+
+class GoldenItem(_Item):
+    """The agent does again what it did when it was recorded."""
+
+    sort = "golden trace"
+
+    def runtest(self) -> None:
+        live = self.config.getoption("--replaykit-live")
+        with _in_plain_words():
+            result = replay_golden(read_golden(self.path), self.function, live=live)
+            if result.passed:
+                return
+            if self.config.getoption("--replaykit-update"):
+                self._accept(result)
+                return
+        raise _failure(result.text, *self._next(result))
+
+    def _accept(self, result: GoldenResult) -> None:
+        try:
+            golden = accepted(result)
+        except Divergence as error:
+            live = self._live(result)
+            lines = [f"Let it be called, and recorded:  {self._update}{live}"] if live else []
+            raise _failure(f"not updated: {error}", *lines) from None
+        write_golden(self.path, golden)
+        said = f"updated {self.typed(self.path)}"
+        again = check_golden(golden, self.function)
+        if not again.passed:
+            said += f", and yet: run once more, {again.text.splitlines()[0]}"
+        self.user_properties.append(("replaykit", said))  # travels with the report, from a worker as well
+
+    def _next(self, result: GoldenResult) -> Iterator[str]:
+        yield f"Accept it:   {self._update}{self._live(result)}"
+        kept = self._keep(result)
+        if kept is not None:
+            yield f"See it all:  replaykit compare {self.typed(self.path)} {self.typed(kept)}"
+
+    @property
+    def _update(self) -> str:
+        return f"pytest {self.typed(self.path)} --replaykit-update"
+
+    def _live(self, result: GoldenResult) -> str:
+        """The options without which nothing can be accepted: of tools whose calls were not recorded."""
+        names = dict.fromkeys(str(call.name) for call in result.stopped if call.kind == "missing")
+        return "".join(f" --replaykit-live {shlex.quote(name)}" for name in names)
+
+    def _keep(self, result: GoldenResult) -> Path | None:
+        """The run as it happened, in a file of its own; none where nothing can be written."""
+        name = slug("tool_call", os.path.relpath(self.path, self.config.rootpath))
+        file = self.config.rootpath / HOME / "golden" / f"{name}.json"
+        try:
+            make_home(file.parent)
+            file.write_bytes(export_run(as_happened(result), "run_log"))
+        except OSError:
+            return None
+        return file
+
+
+class CaseItem(_Item):
+    """The failure of a case is gone, and everything desired holds."""
+
+    sort = "case"
+
+    def __init__(self, *, case: ReplayCase, **given: Any) -> None:
+        super().__init__(**given)
+        self.case = case
+
+    def runtest(self) -> None:
+        with _in_plain_words():
+            result = replay(self.case, self.function)
+        if result.passed:
+            return
+        case, label = self.typed(self.case.directory), self.agent.label
+        lines = [] if label.startswith("@") else [f"Look at it:  replaykit replay {case} --agent {label}"]
+        if self.config.getoption("--replaykit-update"):
+            lines.append("--replaykit-update is for golden traces: what a case desires, only a person can say.")
+        raise _failure(failure_text(result), *lines)
+
+
+@contextmanager
+def _in_plain_words() -> Iterator[None]:
+    try:
+        yield
+    except ReplayKitError as error:
+        raise _failure(str(error)) from None
+
+
+def _failure(*lines: str) -> BaseException:
+    """A failure that is told in these lines, and not by a traceback."""
+    return pytest.fail.Exception(_told(*lines), pytrace=False)
+
+
+def _told(*parts: str) -> str:
+    return "\n".join(printable(line) for part in parts for line in part.splitlines())

@@ -1,0 +1,47 @@
+"""What a recorded program left, as text and JSON."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from click import style
+
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.report.panel import counted
+
+_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.CANCELLED: "yellow"}
+
+
+def recorded_text(run: TraceRun, command: Sequence[str], store: Path | None) -> str:
+    """The run, and what to type next."""
+    status = style(run.status.value, fg=_COLOURS.get(run.status, "red"))
+    calls = sum(1 for _ in run.calls)
+    lines = [f"replaykit: recorded {run.id}: {status}, {counted(calls, 'call')}, {run.duration_s or 0:.1f} s"]
+    if not run.events:
+        lines.append("  Nothing was seen: no call reached the proxy, and no Python process took part.")
+        lines.append("  Where does it speak to? Name the place: --upstream NAME=URL (docs/programs.md)")
+        return "\n".join(lines)
+    where = f" --store {shlex.quote(str(store))}" if store is not None else ""
+    case = f"cases/{run.name}"
+    lines += [
+        f"  Look at it:    replaykit show {run.id}{where}",
+        f"  Make a case:   replaykit scaffold {run.id} --out {shlex.quote(case)}{where}",
+        f"  Run it again:  replaykit replay {shlex.quote(case)} -- {shlex.join(command)}",
+    ]
+    return "\n".join(lines)
+
+
+def recovered_text(run: TraceRun) -> str:
+    """A recording that was killed, put together."""
+    return (
+        f"replaykit: {run.id} was interrupted when it was recorded: put together, {counted(len(run.events), 'event')}"
+    )
+
+
+def recorded_json(runs: Sequence[TraceRun]) -> str:
+    """The headers of the runs, for programs."""
+    document = {"replaykit": 1, "runs": [run.header for run in runs]}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

@@ -1,0 +1,76 @@
+"""A candidate's processes on the stage of a case, and the run that they leave there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+
+import msgspec
+
+from replaykit.cases.case import ReplayCase
+from replaykit.model.result import Deviation
+from replaykit.model.run import Origin, RunHeader, TraceRun
+from replaykit.programs.ending import MAX_OUTPUT, ended
+from replaykit.programs.merge import all_deviations, merged, parts_of
+from replaykit.programs.plan import Mode, Plan
+from replaykit.programs.staging import Staging, staged
+from replaykit.runners.worlds import world_of
+from replaykit.store.sqlite import SQLiteStore
+
+
+class Performance:
+    """One run of a program in a case's frozen world."""
+
+    def __init__(self, case: ReplayCase, workspace: Path, staging: Staging | None = None) -> None:
+        self._world = world_of(case)
+        self._place = (workspace / "session").absolute()
+        self._staging = staging or Staging()
+        header = RunHeader(
+            id=f"replay-{case.id}",
+            name=case.id,
+            input_json=case.scenario.input_json,
+            started_at=time.time(),
+            origin=Origin(kind="replayed", run=case.source.run),
+        )
+        self.run = TraceRun.of(header, ())
+        """What its processes did; how it ended is not in it."""
+        self.deviations: tuple[Deviation, ...] = ()
+
+    @contextmanager
+    def environment(self) -> Iterator[dict[str, str]]:
+        """The variables that the program is started with; what its processes left is read when the block ends."""
+        self._place.mkdir()
+        store = self._place / "parts.db"
+        plan = Plan(mode=Mode.REPLAY, run_id=self.run.id, store=str(store), pins=self._world.pins)
+        try:
+            with staged(plan, self._world, self._place, self._staging) as variables:
+                yield variables
+            self._read(store)
+        finally:
+            rmtree(self._place, ignore_errors=True)  # the case holds the world, and the evidence will hold the run
+
+    def _read(self, file: Path) -> None:
+        with SQLiteStore.open(file) as store:
+            parts = parts_of(store, self.run.id)
+        self.run = merged(self.run.header, parts)
+        self.deviations = tuple(all_deviations(parts, self.run, self._world))
+
+    def ended(self, code: int, log: Path) -> TraceRun:
+        """The run of a program that ended by itself, with what it printed."""
+        return ended(self.run, code, _end_of(log), at=time.time())
+
+    def like(self, other: TraceRun) -> TraceRun:
+        """The run, ended as this other one."""
+        return msgspec.structs.replace(self.run, status=other.status, error=other.error, ended_at=time.time())
+
+
+def _end_of(log: Path) -> bytes:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - MAX_OUTPUT))
+            return file.read()
+    except OSError:
+        return b""

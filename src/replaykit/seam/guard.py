@@ -1,0 +1,151 @@
+"""The socket guard: in a replay, a connection that no call was allowed to make is stopped, and who tried is named.
+
+An exchange that is served never reaches a socket. What does reach one is either inside a call that the rules let
+happen, or it is a bypass: a library that is not watched, a metric, a database nobody recorded.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from replaykit.errors import LiveConnection
+from replaykit.seam.scope import Session, current
+
+_lock = threading.Lock()
+_guards: list[Guard] = []
+_INTERNET = {socket.AF_INET, socket.AF_INET6}
+_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Guard:
+    """Decides which connections may be made in a session. `everywhere` holds for threads of no session as well."""
+
+    def __init__(
+        self, session: Session, allow: Iterable[str], tell: Callable[[str], None], *, everywhere: bool = False
+    ) -> None:
+        self._session = session
+        self._allowed = {entry.lower() for entry in allow}
+        self._tell = tell
+        self._everywhere = everywhere
+
+    def forbids(self, host: str, port: int) -> bool:
+        """True for a connection that this guard stops, made from here."""
+        scope = current()
+        if scope is None or scope.session is not self._session:
+            if scope is not None or not self._everywhere:
+                return False
+        elif scope.call is not None:
+            return False  # inside a call that was let through
+        return not self._allowed & {host.lower(), f"{host.lower()}:{port}", f"*:{port}", "*"}
+
+    def stop(self, host: str, port: int) -> LiveConnection:
+        """The error for a connection that was stopped."""
+        error = LiveConnection(host, port, _who())
+        self._tell(error.message)
+        return error
+
+    @contextmanager
+    def standing(self) -> Iterator[Guard]:
+        """The guard is up inside of this."""
+        with _lock:
+            _guards.append(self)
+            if len(_guards) == 1:
+                _install()
+        try:
+            yield self
+        finally:
+            with _lock:
+                _guards.remove(self)
+                if not _guards:
+                    _uninstall()
+
+
+def _check(sock: socket.socket, address: Any) -> None:
+    if sock.family not in _INTERNET or not isinstance(address, tuple):
+        return
+    host, port = str(address[0]), int(address[1])
+    for guard in list(_guards):
+        if guard.forbids(host, port):
+            raise guard.stop(host, port)
+
+
+def _check_name(host: Any, port: Any) -> None:
+    """Looking up a name is the first thing a bypass does, and tells the name it is after."""
+    name = host.decode("ascii", "replace") if isinstance(host, bytes) else host
+    if not isinstance(name, str) or not name:
+        return
+    number = int(port) if isinstance(port, int) or (isinstance(port, str) and port.isdecimal()) else 0
+    for guard in list(_guards):
+        if guard.forbids(name, number):
+            raise guard.stop(name, number)
+
+
+def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
+    def connect(self: socket.socket, address: Any, *rest: Any) -> Any:
+        _check(self, address)
+        return original(self, address, *rest)
+
+    return connect
+
+
+def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
+    def sendto(self: socket.socket, data: Any, *rest: Any) -> Any:
+        _check(self, rest[-1])
+        return original(self, data, *rest)
+
+    return sendto
+
+
+def _looking_up(original: Callable[..., Any]) -> Callable[..., Any]:
+    def getaddrinfo(host: Any, port: Any, *rest: Any, **options: Any) -> Any:
+        _check_name(host, port)
+        return original(host, port, *rest, **options)
+
+    return getaddrinfo
+
+
+_originals: list[tuple[Any, str, Any]] = []
+
+
+def _install() -> None:
+    for owner, name, make in (
+        (socket.socket, "connect", _watched),
+        (socket.socket, "connect_ex", _watched),
+        (socket.socket, "sendto", _sending),
+        (socket, "getaddrinfo", _looking_up),
+    ):
+        original = getattr(owner, name)
+        inherited = name not in vars(owner)
+        _originals.append((owner, name, None if inherited else original))
+        setattr(owner, name, make(original))
+
+
+def _uninstall() -> None:
+    while _originals:
+        owner, name, original = _originals.pop()
+        if original is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
+
+
+def _who() -> str:
+    """The line of the program that led here: the innermost that is neither ours, nor a library's."""
+    frame: FrameType | None = sys._getframe(1)
+    nearest = ""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((_HOME, "<")):
+            place = f"{file}:{frame.f_lineno} in {frame.f_code.co_name}"
+            if "site-packages" not in file and not file.startswith(os.path.dirname(os.__file__)):
+                return place
+            nearest = nearest or place
+        frame = frame.f_back
+    return nearest

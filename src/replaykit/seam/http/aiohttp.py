@@ -1,0 +1,288 @@
+"""aiohttp: each hop of a request, by the middleware that the session calls last.
+
+A recorded response is read by aiohttp itself, from a connection that the tape writes to; so it has every property of
+a live one. It is written to chunk by chunk, as the reader asks for more. Websockets are left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from aiohttp.payload import Payload
+from aiohttp.streams import StreamReader
+
+from replaykit.seam.failures import is_interruption
+from replaykit.seam.http.call import HttpCall, HttpRequest, Served, listening
+from replaykit.seam.http.cleaning import Headers
+from replaykit.seam.http.request import Amended
+from replaykit.seam.http.response import header_pairs, http1_body, http1_head
+from replaykit.seam.scope import Scope
+from replaykit.seam.through import never
+
+_STATE = "_replaykit"  # on the protocol of a connection, which has one response at a time
+_LONGEST = 2**24  # of a recorded header: what was taken once is taken again
+
+
+def request(original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """For `ClientSession._request`."""
+    if "middlewares" not in inspect.signature(original).parameters or not hasattr(Payload, "as_bytes"):
+        warnings.warn(
+            f"aiohttp {aiohttp.__version__} is neither recorded nor replayed; 3.12.1 or later is",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return original
+
+    async def _request(session: Any, method: str, url: Any, **options: Any) -> Any:
+        if listening() is None:
+            return await original(session, method, url, **options)
+        hops = _Hops(session, options)
+        chosen = options.get("middlewares")
+        options["middlewares"] = (*(session._middlewares if chosen is None else chosen), hops.pass_through)
+        try:
+            return await original(session, method, url, **options)
+        except BaseException as error:
+            hops.failed(error)
+            raise
+
+    return _request
+
+
+class _Hops:
+    """The exchanges of one request: the first, and one for each redirect and retry."""
+
+    def __init__(self, session: Any, options: dict[str, Any]) -> None:
+        unpack = options.get("auto_decompress")
+        self._unpack = session._auto_decompress if unpack is None else unpack
+        self._read_until_eof = options.get("read_until_eof", True)
+        self._cut: HttpCall | None = None
+
+    async def pass_through(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        here = listening()
+        if here is None or request.headers.get("Upgrade", "").lower() == "websocket":
+            return await handler(request)
+        call = await self._call(here, request)
+        if call.served is not None:
+            return await self._recorded(request, call.served)
+        with call.inside(), Amended(request.headers, call.request):
+            try:
+                response = await handler(request)
+            except BaseException as error:
+                if is_interruption(type(error)):
+                    self._cut = call  # by a time-out, perhaps: the session knows
+                else:
+                    call.broke(error)
+                raise
+        self._tap(response, call)
+        return response
+
+    def failed(self, error: BaseException) -> None:
+        """The request ended with this."""
+        if self._cut is not None:
+            self._cut.broke(error)
+
+    async def _call(self, here: Scope, request: Any) -> HttpCall:
+        asked = HttpRequest(
+            method=request.method,
+            url=str(request.url),
+            headers=tuple(request.headers.items()),
+            body=await request.body.as_bytes() if request.body else b"",
+        )
+        return HttpCall(here, asked)
+
+    def _tap(self, response: Any, call: HttpCall) -> None:
+        """From here on, what comes of the response is noted."""
+        version = f"HTTP/{response.version.major}.{response.version.minor}"
+        headers = header_pairs(response.raw_headers)
+        if self._unpack:
+            headers = _unpacked(headers)
+        call.answered(response.status, headers, reason=response.reason or "", version=version)
+        content = response.content
+        if type(content) is not StreamReader:
+            call.ended()
+            return
+        for piece in content._buffer:
+            call.chunk(bytes(piece))
+        if content.is_eof():
+            call.ended()
+        else:
+            setattr(content._protocol, _STATE, call)
+            content.__class__ = _Tap
+
+    async def _recorded(self, request: Any, served: Served) -> Any:
+        """A recorded response, or the recorded failure raised."""
+        if served.was_cut_off and not served.status:
+            await never()
+        error = _failure(request, served)
+        if error is not None and not served.status:
+            raise error
+        protocol = ResponseHandler(request.loop)
+        protocol.connection_made(_Nowhere())
+        protocol.set_response_params(
+            skip_payload=request.method == "HEAD",
+            read_until_eof=self._read_until_eof,
+            auto_decompress=self._unpack,
+            max_line_size=_LONGEST,
+            max_field_size=_LONGEST,
+        )
+        protocol.data_received(http1_head(served))
+        connection = Connection(_NoPool(), request.connection_key, protocol, request.loop)  # type: ignore[arg-type]
+        response = await request.send(connection)
+        await response.start(connection)
+        frames = _Frames(served, error)
+        if served.complete and len(served.chunks) < 2:
+            frames.feed_all(protocol)  # as a server would: who does not read it does not have to
+        elif type(response.content) is StreamReader:
+            setattr(protocol, _STATE, frames)
+            response.content.__class__ = _Replay
+        return response
+
+
+def _unpacked(headers: Headers) -> Headers:
+    """The headers of a body that aiohttp has unpacked before it can be seen."""
+    if not any(name.lower() == "content-encoding" and value.lower() != "identity" for name, value in headers):
+        return headers
+    gone = ("content-encoding", "content-length", "transfer-encoding")
+    return tuple((name, value) for name, value in headers if name.lower() not in gone)
+
+
+def _failure(request: Any, served: Served) -> BaseException | None:
+    """What a recorded response ends with; what an exception says of its request is taken from the one at hand."""
+    error = served.failure(vars(aiohttp))
+    if isinstance(error, aiohttp.ClientConnectorError):
+        inner: Any = error.args[-1] if error.args else None
+        error._conn_key = request.connection_key
+        error.args = (request.connection_key, inner)
+        error.errno, error.strerror = getattr(inner, "errno", None), getattr(inner, "strerror", None)
+    elif isinstance(error, aiohttp.ClientResponseError):
+        error.request_info, error.history = request.request_info, ()
+        error.args = (request.request_info, ())
+    return error
+
+
+class _Tap(StreamReader):
+    """A live stream that is noted as it comes. Has no place for a state of its own; ends as the reader it was."""
+
+    __slots__ = ()
+
+    def feed_data(self, data: bytes, *rest: Any) -> Any:
+        getattr(self._protocol, _STATE).chunk(bytes(data))
+        return super().feed_data(data, *rest)
+
+    def feed_eof(self) -> None:
+        call = self._noted()
+        self.feed_eof()
+        call.ended()
+
+    def set_exception(self, exc: Any, *rest: Any) -> None:
+        call = self._noted()
+        self.set_exception(exc, *rest)
+        left = type(exc) is aiohttp.ClientConnectionError and exc.args == ("Connection closed",)
+        call.broke(None if left else exc)
+
+    async def _wait(self, func_name: str) -> None:
+        call = getattr(self._protocol, _STATE)
+        try:
+            await super()._wait(func_name)
+        except (asyncio.CancelledError, TimeoutError) as error:
+            call.interrupted(error)
+            raise
+
+    def _noted(self) -> HttpCall:
+        self.__class__ = StreamReader  # type: ignore[assignment]
+        call: HttpCall = self._protocol.__dict__.pop(_STATE)
+        return call
+
+
+class _Replay(StreamReader):
+    """A recorded stream: the next chunk comes when it is waited for."""
+
+    __slots__ = ()
+
+    async def _wait(self, func_name: str) -> None:
+        frames: _Frames = getattr(self._protocol, _STATE)
+        if not frames.feed(self._protocol, self):
+            await super()._wait(func_name)
+
+    async def wait_eof(self) -> None:
+        while not self.is_eof():
+            await self._wait("wait_eof")
+
+
+class _Frames:
+    """A recorded body on its way to a reader."""
+
+    def __init__(self, served: Served, error: BaseException | None) -> None:
+        self._frames: Iterator[bytes] = http1_body(served)
+        self._served = served
+        self._error = error
+
+    def feed(self, protocol: Any, reader: Any) -> bool:
+        """Hand over the next frame, or the end; False when there was none but waiting."""
+        frame = next(self._frames, None)
+        if frame is not None:
+            protocol.data_received(frame)
+        elif self._served.complete:
+            protocol.connection_lost(None)
+        elif self._served.was_cut_off:
+            return False
+        else:
+            assert self._error is not None
+            reader.set_exception(self._error)
+            raise self._error
+        return True
+
+    def feed_all(self, protocol: Any) -> None:
+        """Hand over everything."""
+        for frame in self._frames:
+            protocol.data_received(frame)
+        if not self._served.header("content-length") and not self._served.is_chunked:
+            protocol.connection_lost(None)
+
+
+class _NoPool:
+    """What a connection is given back to that came from nowhere."""
+
+    force_close = False
+
+    def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
+        pass
+
+
+class _Nowhere(asyncio.Transport):
+    """Takes what is written, and does nothing with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._closing = False
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        self._closing = True
+
+    def abort(self) -> None:
+        self._closing = True
+
+    def write(self, data: Any) -> None:
+        pass
+
+    def writelines(self, list_of_data: Any) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass

@@ -1,0 +1,212 @@
+"""One HTTP exchange at the seam.
+
+here = listening()                  None: nobody records or replays here, or a layer above does already
+call = HttpCall(here, request)      raises what stops it, such as a Divergence
+if call.served: …                   answer with that
+with call.live(): …                 or do it, then tell `answered`, each `chunk`, and how it ended
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from collections.abc import Callable, Sequence
+
+import zstandard
+
+from replaykit.model.events import ErrorInfo, WireInfo
+from replaykit.model.values import ABSENT, Raw, raw, sayable
+from replaykit.seam.failures import describe, is_interruption
+from replaykit.seam.http.cleaning import Headers, clean_chunks, clean_headers, clean_url
+from replaykit.seam.http.request import EXCHANGE, MODEL, HttpRequest, pending, text_or_bytes
+from replaykit.seam.http.response import CANCELLED, TOO_LARGE, Served, served
+from replaykit.seam.scope import Outcome, Scope, current, enter, leave
+from replaykit.wire.routes import api_of
+
+__all__ = ["HttpCall", "HttpRequest", "Served", "listening", "open_call"]
+
+KEPT_BYTES = 256 * 1024 * 1024
+"""A response above this is passed on and not kept."""
+
+
+def listening() -> Scope | None:
+    """Where a request that is made here belongs; None where it is nobody's business."""
+    here = current()
+    if here is None or here.session.over or (here.call is not None and here.call.kind in (MODEL, EXCHANGE)):
+        return None
+    return here
+
+
+def open_call(request: HttpRequest, scope: Scope | None = None) -> HttpCall | None:
+    """The exchange that a request begins; None where it is nobody's business. May raise, as the handler says."""
+    here = scope or listening()
+    return None if here is None else HttpCall(here, request)
+
+
+class Inside:
+    """The inside of a call. A class, since a generator takes four times as long."""
+
+    __slots__ = ("_on_failure", "_scope", "_token")
+
+    def __init__(self, scope: Scope, on_failure: Callable[[BaseException], None] | None = None) -> None:
+        self._scope = scope
+        self._on_failure = on_failure
+
+    def __enter__(self) -> None:
+        self._token = enter(self._scope)
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        leave(self._token)
+        if error is not None and self._on_failure is not None:
+            self._on_failure(error)
+
+
+class HttpCall:
+    """An exchange from its request to the last byte of its response."""
+
+    def __init__(self, scope: Scope, request: HttpRequest) -> None:
+        self.request = request
+        self._api = api_of(request.method, request.url, request.header("content-type"))
+        self._call = pending(scope, request, self._api)
+        self._scope = scope
+        self._number = scope.number(self._call.name)
+        self._head: tuple[int, str, str, Headers] = (0, "", "HTTP/1.1", ())
+        self._chunks: list[bytes | bytearray] = []
+        self._pauses: list[float] = []
+        self._size = 0
+        self._interruption: BaseException | None = None
+        self._process = os.getpid()
+        self._began = self._last = time.perf_counter()
+        answer = scope.session.handler.serve(self._call)
+        self.served = None if answer is None else served(self._call, answer, request.method.upper())
+        """The recorded response; None when the request is to be made."""
+        if answer is None:
+            scope.session.unfinished[self._call.seq] = self
+
+    def live(self) -> Inside:
+        """Make the request inside of this: layers below stand aside, and what fails is written down."""
+        return Inside(self._scope.inside(self._call, self._number), self.broke)
+
+    def inside(self) -> Inside:
+        """The same, for who writes down himself what fails."""
+        return Inside(self._scope.inside(self._call, self._number))
+
+    def answered(
+        self, status: int, headers: Sequence[tuple[str, str]], *, reason: str = "", version: str = "HTTP/1.1"
+    ) -> None:
+        """The response has begun."""
+        self._head = (status, reason, version, tuple(headers))
+        self._last = time.perf_counter()
+
+    def chunk(self, data: bytes) -> None:
+        """A piece of the response came."""
+        if not data:
+            return
+        now = time.perf_counter()
+        self._interruption = None
+        self._size += len(data)
+        if self._size <= KEPT_BYTES:
+            self._pauses.append(round((now - self._last) * 1000, 1))
+            self._chunks.append(data)
+        else:
+            self._chunks.clear()
+            self._pauses.clear()
+        self._last = now
+
+    def more(self, data: bytes) -> None:
+        """What came belongs to the piece before: it was cut only because it was asked for in small portions."""
+        if not self._chunks:
+            self.chunk(data)
+            return
+        last = self._chunks[-1]
+        if not isinstance(last, bytearray):
+            last = self._chunks[-1] = bytearray(last)
+        last += data
+        self._size += len(data)
+        self._last = time.perf_counter()
+
+    def ended(self) -> None:
+        """The response was read to its end."""
+        self._settle(None, complete=True)
+
+    def broke(self, error: BaseException | None = None) -> None:
+        """The response, or the request itself, stopped before its end; without an error the caller left it."""
+        error = error or self._interruption
+        self._settle(None if error is None else _described(error), complete=False)
+
+    def interrupted(self, error: BaseException) -> None:
+        """Somebody who waited for the next piece does so no more; if nobody ever does again, that is how it broke."""
+        self._interruption = error
+
+    def _settle(self, error: ErrorInfo | None, *, complete: bool) -> None:
+        session = self._scope.session
+        # The first one to say how it ended is believed; a forked child has no say in what its parent began.
+        if self._process != os.getpid() or session.unfinished.pop(self._call.seq, None) is None:
+            return
+        duration = time.perf_counter() - self._began
+        session.handler.settle(self._call, self._outcome(error, complete=complete), duration)
+
+    def _outcome(self, error: ErrorInfo | None, *, complete: bool) -> Outcome:
+        status, reason, version, headers = self._head
+        if self._size > KEPT_BYTES:
+            error, complete = ErrorInfo(type=TOO_LARGE, message=f"{self._size} bytes, of at most {KEPT_BYTES}"), False
+        wire = WireInfo(
+            method=self.request.method,
+            url=clean_url(self.request.url),
+            status=status,
+            reason=sayable(reason),
+            version=version,
+            headers=clean_headers(headers),
+            pauses_ms=tuple(self._pauses),
+        )
+        if not status:
+            return Outcome(error=error, complete=complete, wire=wire)
+        chunks = list(map(bytes, self._chunks))
+        complete = complete or (error is None and self._has_all())
+        if self._api is None or self._call.kind != MODEL:
+            return Outcome(error=error, items_json=_items(clean_chunks(chunks)), complete=complete, wire=wire)
+        read = self._api.read(self.request.body, status, _decoded(chunks, self._header("content-encoding")))
+        left = not complete and error is None
+        return Outcome(
+            result_json=raw(read.answer.message) if read.answer is not None else ABSENT,
+            error=error or read.error,
+            items_json=_items(chunks),
+            # Who stops at the last event of a stream leaves nothing out.
+            complete=read.complete and read.answer is not None if left else complete,
+            wire=wire,
+            usage=read.usage,
+            finish_reason=read.finish_reason,
+        )
+
+    def _header(self, name: str) -> str:
+        return next((value for key, value in self._head[3] if key.lower() == name), "")
+
+    def _has_all(self) -> bool:
+        """True when every byte that was announced has come, and only the end was not waited for."""
+        length = self._header("content-length")
+        return length.isascii() and length.isdigit() and int(length) == self._size
+
+
+def _items(chunks: list[bytes]) -> tuple[Raw, ...]:
+    return tuple(raw(text_or_bytes(chunk)) for chunk in chunks)
+
+
+def _described(error: BaseException) -> ErrorInfo | None:
+    """The error as data. One that was cancelled waits to be cancelled again; other interruptions are no outcome."""
+    kind = type(error)
+    if not is_interruption(kind):
+        return describe(error)
+    return ErrorInfo(type=CANCELLED, module=kind.__module__) if kind.__name__ == CANCELLED else None
+
+
+def _decoded(chunks: list[bytes], encoding: str) -> Sequence[bytes]:
+    """The chunks without their content encoding; as they are where it is not known here."""
+    try:
+        if encoding in ("gzip", "x-gzip", "deflate"):
+            return [zlib.decompressobj(wbits=15 if encoding == "deflate" else 47).decompress(b"".join(chunks))]
+        if encoding == "zstd":
+            return [zstandard.ZstdDecompressor().decompressobj().decompress(b"".join(chunks))]
+    except (zlib.error, zstandard.ZstdError):
+        return chunks
+    return chunks

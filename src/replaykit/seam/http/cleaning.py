@@ -1,0 +1,129 @@
+"""What of an exchange may be written down: no credentials, neither in headers, nor in the URL, nor in known places of
+bodies. What is hidden is hidden when a call is matched as well, so that another key finds the same answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import pairwise
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from msgspec import Struct
+
+from replaykit.model.values import MAX_DEPTH, Json
+
+Headers = tuple[tuple[str, str], ...]
+
+SEEN = "x-replaykit-seen"
+"""Marks a request that was recorded or served in its own process; the proxy takes it off."""
+HIDDEN = "hidden"
+
+_SECRET_HEADER = re.compile(
+    r"(?:proxy-)?authorization|cookie2?|.*(?:secret|credential|password).*"
+    r"|.*(?:api|access|auth|subscription|security|session|csrf|xsrf|refresh|bearer)[-_]?(?:key|token)(?:[-_]?id)?",
+    re.IGNORECASE,
+)
+_SECRET_PARAMETER = re.compile(
+    r"(?!.*(?:page|next|continuation|sync)[-_]?token$)"  # where a list goes on is no secret
+    r"(?:.*(?:key|token|secret|signature|password|credential)|sig|auth|x-amz-.*|x-goog-.*)",
+    re.IGNORECASE,
+)
+_SECRET_MEMBER = re.compile(
+    r"(?:x[-_])?(?:password|passwd|passphrase|(?:client|app)[-_]?secret|secret[-_]?(?:access[-_]?)?key|private[-_]?key"
+    r"|api[-_]?key|(?:access|refresh|session|auth|bearer|security)[-_]?token|authorization)",
+    re.IGNORECASE,
+)
+_HINTS = (b"passw", b"passph", b"secret", b"private", b"apikey", b"api_key", b"api-key", b'token"', b"authorization")
+_HINTS_IN_ANSWERS = (b'token"', b"secret", b"token>")
+_ANSWERED_SECRET = re.compile(
+    rb'(?i)(?:"(?:access|refresh|session|auth)_?token"\s*:\s*"|"(?:client_?secret|secret_?access_?key)"\s*:\s*"'
+    rb"|<(?:SecretAccessKey|SessionToken)>)([^\"<\\]+)"
+)
+_SEARCHED_BYTES = 1024 * 1024
+
+
+def clean_headers(headers: Iterable[tuple[str, str]]) -> Headers:
+    """Response headers as they are kept: as they came, secrets hidden; of a cookie, its name and attributes stay."""
+    return tuple((name, _clean_value(name, value)) for name, value in headers if name.lower() != SEEN)
+
+
+class CleanUrl(Struct, frozen=True):
+    """A URL without user, password, fragment and secret values."""
+
+    place: str
+    """Host and port, the port only where it is not the usual one."""
+    path: str
+    query: tuple[tuple[str, str], ...]
+    text: str
+
+
+@lru_cache(maxsize=256)  # an agent asks at few places, and taking a URL apart takes long
+def taken_apart(url: str) -> CleanUrl:
+    """The URL as it may be written down, and its parts."""
+    parts = urlsplit(url)
+    usual = {"http": ":80", "https": ":443"}.get(parts.scheme, ":")
+    place = parts.netloc.rpartition("@")[2].lower().removesuffix(usual)
+    query = tuple(clean_query(parts.query)) if parts.query else ()
+    text = urlunsplit((parts.scheme, place, parts.path, urlencode(query), ""))
+    return CleanUrl(place, parts.path or "/", query, text)
+
+
+def clean_url(url: str) -> str:
+    """The URL as it may be written down."""
+    return taken_apart(url).text
+
+
+def clean_query(query: str) -> list[tuple[str, str]]:
+    """The parameters of a query or a form, the values of secret ones hidden."""
+    pairs = parse_qsl(query, keep_blank_values=True)
+    return [(name, HIDDEN if _SECRET_PARAMETER.fullmatch(name) else value) for name, value in pairs]
+
+
+def clean_json(value: Json, text: bytes) -> Json:
+    """A body that was read from this text, the values of members hidden that are secrets by their name."""
+    return _without_secrets(value, MAX_DEPTH) if _hints(text, _HINTS) else value
+
+
+def clean_chunks(chunks: list[bytes]) -> list[bytes]:
+    """The chunks of an answer, tokens and keys that it hands out made illegible; every length stays the same."""
+    whole = b"".join(chunks) if sum(map(len, chunks)) <= _SEARCHED_BYTES else b""
+    if not _hints(whole, _HINTS_IN_ANSWERS):
+        return chunks
+    masked = _ANSWERED_SECRET.sub(lambda found: found[0][: -len(found[1])] + b"x" * len(found[1]), whole)
+    cuts = [0]
+    for chunk in chunks:
+        cuts.append(cuts[-1] + len(chunk))
+    return [masked[start:end] for start, end in pairwise(cuts)]
+
+
+def _hints(text: bytes, words: tuple[bytes, ...]) -> bool:
+    """True when a secret may be there. Nearly always none is, and an expression that finds out takes far longer."""
+    lowered = text.lower()
+    return any(word in lowered for word in words)
+
+
+def _clean_value(name: str, value: str) -> str:
+    if name.lower() in ("set-cookie", "set-cookie2"):
+        cookie, _, attributes = value.partition(";")
+        return f"{cookie.partition('=')[0]}={HIDDEN}" + (f";{attributes}" if attributes else "")
+    return HIDDEN if _is_secret(name) else value
+
+
+@lru_cache(maxsize=1024)
+def _is_secret(header: str) -> bool:
+    return _SECRET_HEADER.fullmatch(header) is not None
+
+
+def _without_secrets(value: Json, levels: int) -> Json:
+    if levels == 0:
+        return None  # nothing below this is written
+    if type(value) is list:
+        return [_without_secrets(item, levels - 1) for item in value]
+    if type(value) is not dict:
+        return value
+    return {
+        name: HIDDEN if type(item) is str and _SECRET_MEMBER.fullmatch(name) else _without_secrets(item, levels - 1)
+        for name, item in value.items()
+    }

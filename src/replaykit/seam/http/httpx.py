@@ -1,0 +1,248 @@
+"""httpx and httpx2, which are the same to us: the transports that every client has unless it was given another.
+
+A stream is passed on as it comes, and noted on the way. SDKs that try again after any exception are told of a
+Divergence in a way that they do not try again after (`_Refusal`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from replaykit.errors import ReplayKitError
+from replaykit.seam.http.call import HttpCall, HttpRequest, Served, listening
+from replaykit.seam.http.request import Amended
+from replaykit.seam.http.response import header_bytes, header_pairs
+from replaykit.seam.scope import Scope
+from replaykit.seam.through import never
+
+_RETRIES = "x-stainless-retry-count"
+"""What SDKs of that make send: they try again after any exception, and not after a response that says so."""
+
+
+def handle_request(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For `HTTPTransport.handle_request`."""
+    library = _Library(original)
+
+    def handle(transport: Any, request: Any) -> Any:
+        here = listening()
+        if here is None:
+            return original(transport, request)
+        request.read()
+        call = library.call(here, request)
+        if call.served is not None:
+            error = None if call.served.status else library.failure(call.served)
+            if error is not None:
+                raise error
+            return library.response(call.served)
+        with call.live(), Amended(request.headers, call.request):
+            response = original(transport, request)
+        return library.tapped(response, call)
+
+    return handle
+
+
+def handle_async_request(original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """For `AsyncHTTPTransport.handle_async_request`."""
+    library = _Library(original)
+
+    async def handle(transport: Any, request: Any) -> Any:
+        here = listening()
+        if here is None:
+            return await original(transport, request)
+        await request.aread()
+        call = library.call(here, request)
+        if call.served is not None:
+            if not call.served.status:
+                await library.fail(call.served)
+            return library.response(call.served)
+        with call.live(), Amended(request.headers, call.request):
+            response = await original(transport, request)
+        return library.tapped(response, call)
+
+    return handle
+
+
+def send(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For `Client.send`."""
+    library = _Library(original)
+
+    def sent(client: Any, request: Any, **options: Any) -> Any:
+        try:
+            return original(client, request, **options)
+        except ReplayKitError as error:
+            return library.refusal(request, error)
+
+    return sent
+
+
+def asend(original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """For `AsyncClient.send`."""
+    library = _Library(original)
+
+    async def sent(client: Any, request: Any, **options: Any) -> Any:
+        try:
+            return await original(client, request, **options)
+        except ReplayKitError as error:
+            return library.refusal(request, error)
+
+    return sent
+
+
+class _Library:
+    """One of the libraries, by the module that a function of it comes from."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.module: Any = sys.modules[function.__module__.partition(".")[0]]
+        self.streams = _streams(self.module)
+
+    def call(self, here: Scope, request: Any) -> HttpCall:
+        asked = HttpRequest(
+            method=request.method,
+            url=str(request.url),
+            headers=header_pairs(request.headers.raw),
+            body=request.content,
+        )
+        return HttpCall(here, asked)
+
+    def tapped(self, response: Any, call: HttpCall) -> Any:
+        """The live response; what is read of it is noted."""
+        told = response.extensions
+        call.answered(
+            response.status_code,
+            header_pairs(response.headers.raw),
+            reason=told.get("reason_phrase", b"").decode("latin-1"),
+            version=told.get("http_version", b"HTTP/1.1").decode("latin-1"),
+        )
+        response.stream = self.streams[0](response.stream, call)
+        return response
+
+    def response(self, served: Served) -> Any:
+        """A recorded response."""
+        extensions = {"http_version": served.version.encode()}
+        if served.reason:
+            extensions["reason_phrase"] = header_bytes(served.reason)
+        return self.module.Response(
+            served.status,
+            headers=[(header_bytes(name), header_bytes(value)) for name, value in served.headers],
+            stream=self.streams[1](served, self),
+            extensions=extensions,
+        )
+
+    def failure(self, served: Served) -> BaseException | None:
+        """What a recorded response ends with; a class of the other library becomes the one of this."""
+        names, error = vars(self.module), served.error
+        if error is not None and error.module.partition(".")[0] in ("httpx", "httpx2") and error.type in names:
+            error = msgspec.structs.replace(error, module=names[error.type].__module__)
+            served = msgspec.structs.replace(served, error=error)
+        return served.failure(names)
+
+    async def fail(self, served: Served) -> None:
+        """End as the recorded response did."""
+        if served.was_cut_off:
+            await never()
+        error = self.failure(served)
+        if error is not None:
+            raise error
+
+    def refusal(self, request: Any, error: ReplayKitError) -> Any:
+        """The error raised, or told in a response where raising it would be taken for a bad connection."""
+        if _RETRIES not in request.headers:
+            raise error
+        refusal = _refusals(self.module)(
+            409,
+            headers={"x-should-retry": "false"},
+            json={"error": {"type": type(error).__name__, "message": str(error)}},
+            request=request,
+        )
+        refusal.replaykit_error = error
+        return refusal
+
+
+@lru_cache(maxsize=8)
+def _refusals(module: Any) -> Any:
+    class Refusal(module.Response):  # type: ignore[misc]
+        """Says what went wrong to whoever reads it, and raises it to whoever asks whether all is well."""
+
+        replaykit_error: ReplayKitError
+
+        def raise_for_status(self) -> Any:
+            raise self.replaykit_error
+
+        @property
+        def is_success(self) -> bool:
+            raise self.replaykit_error
+
+    return Refusal
+
+
+@lru_cache(maxsize=8)
+def _streams(module: Any) -> tuple[Any, Any]:
+    """The streams of live and of recorded responses, as the library's own kind of stream."""
+
+    class Tap(module.SyncByteStream, module.AsyncByteStream):  # type: ignore[misc]
+        """A live stream that is noted while it is read.
+
+        One that is dropped without being closed is written down when the run ends, not here: this may then be the
+        garbage collector, at any moment.
+        """
+
+        def __init__(self, inner: Any, call: HttpCall) -> None:
+            self._inner = inner
+            self._call = call
+
+        def __iter__(self) -> Iterator[bytes]:
+            try:
+                for chunk in self._inner:
+                    self._call.chunk(chunk)
+                    yield chunk
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                self._call.broke(error)
+                raise
+            self._call.ended()
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            try:
+                async for chunk in self._inner:
+                    self._call.chunk(chunk)
+                    yield chunk
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                self._call.broke(error)
+                raise
+            self._call.ended()
+
+        def close(self) -> None:
+            self._inner.close()
+            self._call.broke()
+
+        async def aclose(self) -> None:
+            await self._inner.aclose()
+            self._call.broke()
+
+    class Replay(module.SyncByteStream, module.AsyncByteStream):  # type: ignore[misc]
+        """A recorded stream: the chunks as they came, and then its end."""
+
+        def __init__(self, served: Served, library: _Library) -> None:
+            self._served = served
+            self._library = library
+
+        def __iter__(self) -> Iterator[bytes]:
+            yield from self._served.chunks
+            error = self._library.failure(self._served)
+            if error is not None:
+                raise error
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for chunk in self._served.chunks:
+                yield chunk
+            await self._library.fail(self._served)
+
+    return Tap, Replay

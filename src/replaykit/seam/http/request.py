@@ -1,0 +1,153 @@
+"""A request as it goes over the wire, and as the call that it is at the seam."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import MutableMapping
+from urllib.parse import urlencode
+
+import orjson
+from msgspec import Struct
+
+from replaykit.model.events import Exchange, LlmCall
+from replaykit.model.values import Json, canonical, sayable
+from replaykit.seam.http.cleaning import SEEN, Headers, clean_json, clean_query, taken_apart
+from replaykit.seam.scope import PendingCall, Scope
+from replaykit.wire.api import Api
+from replaykit.wire.keys import match_key
+
+MODEL, EXCHANGE = (str(kind.__struct_config__.tag) for kind in (LlmCall, Exchange))
+WHOLE_BODY = 16 * 1024 * 1024
+"""A request body above this is known by its hash alone."""
+SESSION = "REPLAYKIT_SESSION"
+"""Set where a proxy of ours, on loopback, may stand in for an API."""
+
+_LOOPBACK = ("127.0.0.1", "localhost")
+_BOUNDARY = re.compile(r'boundary="?([^";]+)"?', re.IGNORECASE)
+_SAFE = ("GET", "HEAD", "OPTIONS", "TRACE")
+
+
+class HttpRequest(Struct, frozen=True, kw_only=True):
+    """A request as it goes over the wire."""
+
+    method: str
+    url: str
+    headers: Headers = ()
+    body: bytes = b""
+
+    def header(self, name: str) -> str:
+        """The first value of a header, by its name in small letters."""
+        for key, value in self.headers:
+            if key.lower() == name:
+                return value
+        return ""
+
+    @property
+    def amended(self) -> dict[str, str]:
+        """The headers that are sent in place of the caller's, names in small letters.
+
+        Bodies are asked for uncompressed, so that they can be read, unless the caller has signed what it accepts.
+        """
+        headers: dict[str, str] = {}
+        if self.header("accept-encoding") and "accept-encoding" not in self.header("authorization"):
+            headers["accept-encoding"] = "identity"
+        if os.environ.get(SESSION) and taken_apart(self.url).place.partition(":")[0] in _LOOPBACK:
+            headers[SEEN] = "1"
+        return headers
+
+
+class Amended:
+    """The headers of a request while it is sent; afterwards they are what the caller has made them."""
+
+    def __init__(self, headers: MutableMapping[str, str], request: HttpRequest) -> None:
+        self._headers = headers
+        self._amended = request.amended
+        self._before = {name: headers.get(name) for name in self._amended}
+
+    def __enter__(self) -> None:
+        for name, value in self._amended.items():
+            self._headers[name] = value
+
+    def __exit__(self, *_: object) -> None:
+        for name, value in self._before.items():
+            if value is None:
+                del self._headers[name]
+            else:
+                self._headers[name] = value
+
+
+class _ModelCall(PendingCall):
+    """A call of a model. What it is found by on a tape is worked out when somebody looks: a recording does not."""
+
+    __slots__ = ("_api", "_key")
+
+    def __init__(self, api: Api, name: str, arguments: bytes, scope: Scope) -> None:
+        super().__init__(MODEL, name, arguments, scope, time.time(), effects="none")
+        self._api: Api | None = api
+
+    @property
+    def key(self) -> bytes:
+        if self._api is not None:
+            self._key, self._api = match_key(self._api, self.arguments), None
+        return self._key
+
+    @key.setter
+    def key(self, key: bytes) -> None:
+        self._key, self._api = key, None
+
+
+def pending(scope: Scope, request: HttpRequest, api: Api | None) -> PendingCall:
+    """The call that the request is: of a model, where it speaks its API, or else an exchange."""
+    if api is not None:
+        body = _json(request.body)
+        if isinstance(body, dict):
+            name = body.get("model") or api.model or api.name
+            return _ModelCall(api, str(name), canonical(clean_json(body, request.body)), scope)
+    url = taken_apart(request.url)
+    method = request.method.upper()
+    arguments: dict[str, Json] = {}
+    if url.query:
+        arguments["query"] = [list(pair) for pair in url.query]
+    if request.body:
+        arguments["body"] = _body(request)
+    effects = "none" if method in _SAFE else "external"
+    name = sayable(f"{method} {url.place}{url.path}")
+    return PendingCall(EXCHANGE, name, canonical(arguments), scope, time.time(), effects)
+
+
+def text_or_bytes(data: bytes) -> str | bytes:
+    """Text where it is some, so that people can read it."""
+    if b"\0" in data:
+        return data  # no text that anybody reads, even where it could pass for one
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _body(request: HttpRequest) -> Json:
+    kind, body = request.header("content-type"), request.body
+    boundary = _BOUNDARY.search(kind) if "multipart/" in kind.lower() else None
+    if boundary:  # it is drawn anew for each request
+        body = body.replace(boundary[1].encode(), b"boundary")
+    if len(body) > WHOLE_BODY:
+        import hashlib  # noqa: PLC0415 (few requests are that large)
+
+        return {"sha256": hashlib.sha256(body).hexdigest(), "bytes": len(body)}
+    if "json" in kind.lower():
+        value = _json(body)
+        if value is not None:
+            return clean_json(value, body)
+    text = text_or_bytes(body)
+    if isinstance(text, str) and "x-www-form-urlencoded" in kind.lower():
+        return urlencode(clean_query(text)) or text
+    return text
+
+
+def _json(body: bytes) -> Json:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None

@@ -1,0 +1,144 @@
+"""A recorded response, to be given out as it came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.errors import Unreplayable
+from replaykit.model.events import ErrorInfo, WireInfo
+from replaykit.model.values import decode
+from replaykit.seam.failures import rebuild_error
+from replaykit.seam.http.cleaning import Headers
+from replaykit.seam.scope import Answer, PendingCall
+
+TOO_LARGE = "TooLarge"
+"""The error of a response that was passed on and not kept."""
+CANCELLED = "CancelledError"
+"""The error of a response that somebody waited for until they were cancelled."""
+
+
+class Served(Struct, frozen=True, kw_only=True):
+    """A recorded response: what came, and how it ended."""
+
+    name: str
+    """Of the call it answers."""
+    status: int = 0
+    """0 when no response came: then `error` is what the request failed with."""
+    reason: str = ""
+    version: str = "HTTP/1.1"
+    headers: Headers = ()
+    chunks: tuple[bytes, ...] = ()
+    pauses_ms: tuple[float, ...] = ()
+    """How long each chunk was waited for."""
+    complete: bool = True
+    """False when it broke off after the last chunk."""
+    error: ErrorInfo | None = None
+    """What it broke off with; without one, the caller had left it."""
+
+    def header(self, name: str) -> str:
+        """The first value of a header, by its name in small letters."""
+        return next((value for key, value in self.headers if key.lower() == name), "")
+
+    @property
+    def is_chunked(self) -> bool:
+        """True when HTTP/1.1 frames its body chunk by chunk."""
+        return "chunked" in self.header("transfer-encoding").lower()
+
+    @property
+    def was_cut_off(self) -> bool:
+        """True when whoever waited for it was cancelled: there was, and is, nothing to do but wait."""
+        return self.error is not None and self.error.type == CANCELLED
+
+    def failure(self, namespace: Mapping[str, Any]) -> BaseException | None:
+        """What it ends with, as an exception that `namespace` knows; None when it ends well."""
+        if self.complete:
+            return None
+        if self.error is not None and not self.was_cut_off:
+            return rebuild_error(self.error, namespace)
+        count = len(self.chunks)
+        return Unreplayable(
+            f"`{self.name}` was left after {count} chunks when it was recorded; there is no chunk {count + 1}"
+            if self.status
+            else f"`{self.name}` was interrupted when it was recorded; there is no answer to give"
+        )
+
+
+def served(call: PendingCall, answer: Answer, method: str) -> Served:
+    """The response that a recorded call holds; `Unreplayable` when it holds none."""
+    wire = answer.wire
+    if wire is None:
+        if answer.error is None:
+            raise Unreplayable(f"`{call.name}` was recorded without what came over the wire; there is nothing to give")
+        return Served(name=call.name, complete=False, error=answer.error)
+    if answer.error is not None and answer.error.type == TOO_LARGE:
+        raise Unreplayable(f"`{call.name}` was not kept when it was recorded: {answer.error.message}")
+    chunks = tuple(_as_bytes(decode(item)) for item in answer.items_json or ())
+    broke = not wire.status or not answer.complete
+    return Served(
+        name=call.name,
+        status=wire.status,
+        reason=wire.reason,
+        version=wire.version,
+        headers=_headers(wire, chunks) if not broke and method != "HEAD" else wire.headers,
+        chunks=chunks,
+        pauses_ms=wire.pauses_ms,
+        complete=not broke,
+        error=answer.error if broke else None,
+    )
+
+
+def http1_head(response: Served) -> bytes:
+    """The first lines of the response, as HTTP/1.1 writes them."""
+    version = response.version if response.version == "HTTP/1.0" else "HTTP/1.1"
+    first = f"{version} {response.status} {response.reason}"
+    lines = [first, *(f"{name}: {value}" for name, value in response.headers)]
+    return b"".join(_one_line(line) + b"\r\n" for line in lines) + b"\r\n"
+
+
+def http1_body(response: Served) -> Iterator[bytes]:
+    """The chunks of the response, framed as its headers say; a whole one ends with its last frame."""
+    if not response.is_chunked:
+        yield from response.chunks
+        return
+    end = b"0\r\n\r\n" if response.complete else b""
+    for number, chunk in enumerate(response.chunks, 1):
+        yield b"%x\r\n%b\r\n%b" % (len(chunk), chunk, end if number == len(response.chunks) else b"")
+    if end and not response.chunks:
+        yield end
+
+
+def header_pairs(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Headers from bytes: each character is one byte, so that none is lost."""
+    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw)
+
+
+def header_bytes(text: str) -> bytes:
+    """The bytes of a header's name or value."""
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:  # nothing a server could have sent: somebody has written it into a fixture
+        return text.encode("utf-8", "replace")
+
+
+def _one_line(text: str) -> bytes:
+    return header_bytes(text.replace("\r", " ").replace("\n", " "))
+
+
+def _headers(wire: WireInfo, chunks: tuple[bytes, ...]) -> Headers:
+    """The headers, with the length that the body has: it may have been edited by hand."""
+    if wire.status in (204, 304):
+        return wire.headers
+    size = str(sum(map(len, chunks)))
+    return tuple((name, size if name.lower() == "content-length" else value) for name, value in wire.headers)
+
+
+def _as_bytes(item: Any) -> bytes:
+    if isinstance(item, str):
+        return item.encode()
+    if isinstance(item, bytes):
+        return item
+    return msgspec.json.encode(item)  # somebody has written JSON into a fixture instead of its text

@@ -1,0 +1,261 @@
+"""urllib3, and with it requests, botocore and whatever else sits on it.
+
+One attempt is one exchange: retries and redirects are the caller's, and happen again in a replay. A recorded response
+is read by urllib3 itself, from a connection whose socket holds it; so it has every property of a live one.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from urllib3 import exceptions
+from urllib3.connection import HTTPConnection
+from urllib3.response import HTTPResponse
+
+from replaykit.model.values import Opaque
+from replaykit.seam.http.call import HttpCall, HttpRequest, Served, listening
+from replaykit.seam.http.cleaning import Headers
+from replaykit.seam.http.response import http1_body, http1_head
+
+_TUNNEL = "_replaykit_tunnel"
+_PORTS = {"http": 80, "https": 443}
+_PORTION = 16 * 1024  # a body that is read in small portions is kept in pieces of this size
+
+
+def prepare_proxy(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For `HTTPSConnectionPool._prepare_proxy`, which connects: put off until it is known that the request is made."""
+
+    def prepare(pool: Any, conn: Any) -> None:
+        if listening() is None:
+            original(pool, conn)
+        else:
+            setattr(conn, _TUNNEL, original)
+
+    return prepare
+
+
+def make_request(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For `HTTPConnectionPool._make_request`: one attempt."""
+
+    def make(pool: Any, conn: Any, method: str, url: str, **options: Any) -> Any:
+        here = listening()
+        if here is None:
+            return original(pool, conn, method, url, **options)
+        headers = options.get("headers")
+        headers = pool.headers if headers is None else headers
+        body, options["body"] = _read(options.get("body"))
+        asked = HttpRequest(method=method, url=_url(pool, url), headers=_pairs(headers.items()), body=body)
+        call = HttpCall(here, asked)
+        if call.served is not None:
+            return original(pool, _recorded(pool, conn, call.served), method, url, **options)
+        options["headers"] = _outgoing(headers, call.request.amended)
+        preload = options.pop("preload_content", True)
+        with call.live():
+            tunnel = vars(conn).pop(_TUNNEL, None)
+            if tunnel is not None:
+                tunnel(pool, conn)
+            response = original(pool, conn, method, url, preload_content=False, **options)
+        _tap(response, call)
+        if preload:
+            response._body = response.read(decode_content=options.get("decode_content", True))
+        return response
+
+    return make
+
+
+def _url(pool: Any, url: str) -> str:
+    if not url.startswith("/"):
+        return url  # as a proxy wants it
+    host = f"[{pool.host}]" if ":" in pool.host else pool.host
+    port = "" if pool.port in (None, _PORTS.get(pool.scheme)) else f":{pool.port}"
+    return f"{pool.scheme}://{host}{port}{url}"
+
+
+def _pairs(headers: Iterable[tuple[Any, Any]]) -> Headers:
+    return tuple((_text(name), _text(value)) for name, value in headers)
+
+
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _outgoing(headers: Any, amended: dict[str, str]) -> Any:
+    """The headers that are sent: a copy in the caller's own kind of mapping, since some look at it again."""
+    copied = headers.copy() if hasattr(headers, "copy") else dict(headers)
+    for name in [name for name in copied if _text(name).lower() in amended]:
+        del copied[name]
+    copied.update(amended)
+    return copied
+
+
+def _read(body: Any) -> tuple[bytes, Any]:
+    """The whole body, and what is sent instead of it: what can be read once has been read now."""
+    if body is None:
+        return b"", None
+    if isinstance(body, str):
+        return body.encode(), body
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body), body
+    pieces = (body.read(),) if hasattr(body, "read") else body
+    whole = b"".join(piece.encode() if isinstance(piece, str) else bytes(piece) for piece in pieces)
+    return whole, [whole]  # a list has no length of its own: it is sent as the caller has announced it
+
+
+def _recorded(pool: Any, conn: Any, served: Served) -> HTTPConnection:
+    """A connection that the recorded response waits on; the request that is written to it goes nowhere."""
+    error = served.failure(vars(exceptions))
+    for name, thing in (("pool", pool), ("conn", conn)):
+        if isinstance(getattr(error, "__dict__", {}).get(name), Opaque):
+            setattr(error, name, thing)
+    if error is not None and not served.status:
+        raise error
+    connection = HTTPConnection(conn.host, conn.port)
+    connection.sock = _Socket(served, error)
+    connection.is_verified = True
+    return connection
+
+
+class _Socket:
+    """As much of a socket as http.client wants."""
+
+    def __init__(self, served: Served, error: BaseException | None) -> None:
+        self._frames = _frames(served, error)
+
+    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
+        return io.BufferedReader(_Frames(self._frames))
+
+    def sendall(self, data: Any) -> None:
+        pass
+
+    def settimeout(self, timeout: Any) -> None:
+        pass
+
+    def shutdown(self, how: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _frames(served: Served, error: BaseException | None) -> Iterator[bytes]:
+    yield http1_head(served)
+    yield from http1_body(served)
+    if error is not None:
+        raise error
+
+
+class _Frames(io.RawIOBase):
+    """A file whose reads never go beyond the end of a frame: chunks stay what they were."""
+
+    def __init__(self, frames: Iterator[bytes]) -> None:
+        self._frames = frames
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            frame = next(self._frames, None)
+            if frame is None:
+                return 0
+            self._rest = memoryview(frame)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+
+def _tap(response: Any, call: HttpCall) -> None:
+    """From here on, what is read of the response is noted."""
+    version = "HTTP/1.0" if response.version == 10 else "HTTP/1.1"
+    call.answered(response.status, _pairs(response.headers.items()), reason=response.reason or "", version=version)
+    if not isinstance(response, HTTPResponse):  # HTTP/2, which comes as a whole
+        call.chunk(response.data)
+        call.ended()
+    elif response.isclosed():
+        call.ended()
+    else:
+        response.__class__ = _tapped(type(response))
+        response._replaykit = call  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=8)
+def _tapped(kind: type[HTTPResponse]) -> Any:
+    class Tapped(kind):  # type: ignore[valid-type,misc]
+        """A response whose bytes are noted as they come, before they are unpacked."""
+
+        _replaykit: HttpCall
+        _replaykit_fails = False
+        _replaykit_portion = 0  # how much of the current piece was handed on, where it is asked for in portions
+
+        def _fp_read(self, *args: Any, **options: Any) -> bytes:
+            data: bytes = super()._fp_read(*args, **options)
+            self._note(data, starts=self._replaykit_portion >= _PORTION)
+            if self.isclosed():
+                self._replaykit.ended()
+            return data
+
+        def _handle_chunk(self, amt: int | None) -> bytes:
+            data: bytes = super()._handle_chunk(amt)
+            self._note(data, starts=False)
+            return data
+
+        def _note(self, data: bytes, *, starts: bool) -> None:
+            if starts or not self._replaykit_portion:
+                self._replaykit_portion = 0
+                self._replaykit.chunk(data)
+            else:
+                self._replaykit.more(data)
+            self._replaykit_portion += len(data)
+
+        def _update_chunk_length(self) -> None:
+            begins = self.chunk_left is None
+            self._replaykit_fails = True  # where it does, it closes itself before it says why
+            super()._update_chunk_length()
+            self._replaykit_fails = False
+            if begins:
+                self._replaykit_portion = 0
+            if self.chunk_left == 0:
+                self._replaykit.ended()
+
+        @contextmanager
+        def _error_catcher(self) -> Iterator[None]:
+            try:
+                with super()._error_catcher():
+                    try:
+                        yield
+                    except BaseException:
+                        self._replaykit_fails = True
+                        raise
+            except GeneratorExit:  # nobody reads on; whether it was closed or dropped is yet to be seen
+                self._replaykit_fails = False
+                raise
+            except BaseException as error:
+                self._replaykit.broke(error)
+                raise
+
+        def close(self) -> None:
+            super().close()
+            self._left()
+
+        def release_conn(self) -> None:
+            super().release_conn()
+            self._left()
+
+        def _left(self) -> None:
+            if not self._replaykit_fails:
+                self._replaykit.broke()
+
+        def __del__(self) -> None:
+            # It was dropped, and closes itself. It is written down when the run ends, not here: this may be the
+            # garbage collector, at any moment.
+            self.__class__ = kind  # type: ignore[assignment]
+            kind.__del__(self)
+
+    Tapped.__name__ = Tapped.__qualname__ = kind.__name__
+    return Tapped

@@ -1,0 +1,47 @@
+"""What the machine answers, as calls: the time and chance, recorded where they are asked for and served again.
+
+They are exchanges with the machine, not tools: no assertion counts them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random as chance
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from replaykit.model.values import decode
+from replaykit.seam.scope import Answer, PendingCall, current
+from replaykit.seam.through import through
+
+T = TypeVar("T")
+
+
+def now() -> dt.datetime:
+    """The time, with its zone (UTC); in a replay the recorded one."""
+    return _asked("rk.now", lambda: dt.datetime.now(dt.UTC))
+
+
+def uuid4() -> uuid.UUID:
+    """A random UUID; in a replay the recorded one."""
+    return _asked("rk.uuid4", uuid.uuid4)
+
+
+def random() -> float:
+    """A number from 0 up to 1; in a replay the recorded one."""
+    return _asked("rk.random", chance.random)
+
+
+def _asked(name: str, live: Callable[[], T]) -> T:
+    scope = current()
+    if scope is None:
+        return live()
+    call = PendingCall("exchange", name, b"null", scope, time.time(), effects="none")
+    given: T = through(scope, call, live, _given)
+    return given
+
+
+def _given(answer: Answer) -> Any:
+    return decode(answer.result_json)

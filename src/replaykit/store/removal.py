@@ -1,0 +1,62 @@
+"""Taking runs out of a store, or putting others in their place. A fork keeps what it shares with what goes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from replaykit.model.run import TraceRun
+from replaykit.store import blobs
+from replaykit.store.rows import read_header
+from replaykit.store.writer import add_run
+
+if TYPE_CHECKING:
+    from replaykit.store.sqlite import SQLiteStore
+
+
+def delete_runs(store: SQLiteStore, run_ids: Collection[str]) -> int:
+    """Remove runs by their whole ids; gives how many there were."""
+    with store.transaction() as db:
+        orphans = list(_orphans(store, set(run_ids)))
+        removed = sum(_remove(db, run_id) for run_id in dict.fromkeys(run_ids))
+        for run in orphans:
+            _put_in_place(db, run)
+    return removed
+
+
+def replace_runs(store: SQLiteStore, runs: Collection[TraceRun]) -> None:
+    """Put runs in the place of those with the same ids."""
+    with store.transaction() as db:
+        for run in [*_orphans(store, {run.id for run in runs}), *runs]:
+            _put_in_place(db, run)
+
+
+def _orphans(store: SQLiteStore, going: set[str]) -> Iterator[TraceRun]:
+    """The forks that share events with runs that go, whole: they will hold these events themselves."""
+    for parent in going:
+        mark = b'"run":' + msgspec.json.encode(parent)  # a look at the text is enough to pass over most of them
+        for number, run_id, data in store.query("SELECT n, id, header FROM runs WHERE instr(header, ?)", mark):
+            origin = read_header(number, run_id, data).origin
+            if origin.run == parent and origin.kind != "subgraph" and run_id not in going:
+                yield store.load(run_id)
+
+
+def _put_in_place(db: sqlite3.Connection, run: TraceRun) -> None:
+    """Write a run anew. It gets another number, by which those who are reading the old one can tell."""
+    _remove(db, run.id)
+    add_run(db, run if run.event_count is None else msgspec.structs.replace(run, event_count=len(run.events)))
+
+
+def _remove(db: sqlite3.Connection, run_id: str) -> bool:
+    row = db.execute("SELECT n FROM runs WHERE id = ?", (run_id,)).fetchone()
+    if row is None:
+        return False
+    low, high = row[0] << 32, (row[0] + 1) << 32
+    for table in ("events", "packs"):
+        db.execute(f"DELETE FROM {table} WHERE key >= ? AND key < ?", (low, high))
+    blobs.release(db, row[0])
+    db.execute("DELETE FROM runs WHERE n = ?", row)
+    return True

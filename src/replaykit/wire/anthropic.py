@@ -1,0 +1,136 @@
+"""Anthropic messages: direct, on Bedrock and on Vertex."""
+
+from __future__ import annotations
+
+from replaykit.model.values import Json
+from replaykit.wire.anthropic_stream import fold, unfold
+from replaykit.wire.call import Answer, ToolUse
+from replaykit.wire.dialect import Asked, Dialect, Draft, Minted, Told, ask, call_id
+from replaykit.wire.fields import as_object, as_objects, as_text, joined, nth
+from replaykit.wire.usage import usage_of
+
+_THINKING = ("thinking", "redacted_thinking")
+_INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def _ask(body: dict[str, Json]) -> Asked:
+    return ask(body, "messages", system="system")
+
+
+def _tell(body: dict[str, Json]) -> Told:
+    reason = as_text(body.get("stop_reason")) or None
+    answers: tuple[Answer, ...] = ()
+    if type(body.get("content")) is list:
+        refusal = as_text(as_object(body.get("stop_details")).get("explanation")) if reason == "refusal" else ""
+        answers = (_answer(as_objects(body["content"]), refusal or None),)
+    return Told(
+        answers=answers,
+        finish_reason=reason,
+        usage=usage_of(body.get("usage"), inputs=_INPUTS, outputs=("output_tokens",)),
+        id=as_text(body.get("id")),
+        model=as_text(body.get("model")),
+    )
+
+
+def _answer(content: list[dict[str, Json]], refusal: str | None) -> Answer:
+    return Answer(
+        content=_said(content),
+        tool_calls=tuple(_call(block) for block in content if block.get("type") == "tool_use"),
+        thinking=_thought(content),
+        refusal=refusal,
+        parts=tuple(block for block in content if block.get("type") not in ("text", "tool_use", *_THINKING)),
+    )
+
+
+def _said(content: list[dict[str, Json]]) -> str | None:
+    return joined(as_text(block.get("text")) for block in content if block.get("type") == "text")
+
+
+def _thought(content: list[dict[str, Json]]) -> str | None:
+    return joined((as_text(block.get("thinking")) for block in content if block.get("type") == "thinking"), "\n\n")
+
+
+def _call(block: dict[str, Json]) -> ToolUse:
+    arguments = block.get("input")
+    usable = arguments if type(arguments) in (dict, list, str) else {}
+    return ToolUse(id=as_text(block.get("id")), name=as_text(block.get("name")), arguments=usable)
+
+
+def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
+    answer = draft.answer
+    before = as_objects(recorded.get("content"))
+    calls = [block for block in before if block.get("type") == "tool_use"]
+    content = [
+        *_thinking_blocks(before, draft),
+        *answer.parts,
+        *_text_blocks(before, draft),
+        *(_tool_use(draft, index, nth(calls, index) or {}) for index in range(len(answer.tool_calls))),
+    ]
+    plain = "tool_use" if answer.tool_calls else "end_turn"
+    filled: dict[str, Json] = {
+        "role": answer.role,
+        "content": content,
+        "stop_reason": draft.finish_reason or ("refusal" if answer.refusal else plain),
+        "stop_sequence": None,
+    }
+    if answer.refusal:
+        filled["stop_details"] = {"type": "refusal", "explanation": answer.refusal}
+    envelope = {
+        "id": draft.mint("msg_"),
+        "type": "message",
+        "model": draft.asked.model,
+        "usage": {"input_tokens": 0, "output_tokens": 0},
+    }
+    return envelope | {name: value for name, value in recorded.items() if name != "stop_details"} | filled
+
+
+def _thinking_blocks(before: list[dict[str, Json]], draft: Draft) -> list[dict[str, Json]]:
+    """The recorded blocks, with their signatures, unless the answer thinks something else."""
+    wanted = draft.answer.thinking
+    if wanted == _thought(before):
+        return [block for block in before if block.get("type") in _THINKING]
+    return [] if wanted is None else [{"type": "thinking", "thinking": wanted, "signature": ""}]
+
+
+def _text_blocks(before: list[dict[str, Json]], draft: Draft) -> list[dict[str, Json]]:
+    """The recorded blocks, with their citations, unless the answer says something else."""
+    wanted = draft.answer.content
+    if wanted == _said(before):
+        return [block for block in before if block.get("type") == "text"]
+    return [{"type": "text", "text": wanted}] if wanted else []
+
+
+def _tool_use(draft: Draft, index: int, recorded: dict[str, Json]) -> dict[str, Json]:
+    call = draft.answer.tool_calls[index]
+    made = {"id": call_id(draft, index, recorded.get("id"), "toolu_"), "name": call.name, "input": call.arguments}
+    return {**recorded, "type": "tool_use", **made}
+
+
+DIALECT = Dialect(
+    name="anthropic.messages",
+    ask=_ask,
+    tell=_tell,
+    fold=fold,
+    fill=_fill,
+    unfold=unfold,
+    minted=Minted(
+        conversation=("messages",),
+        ids=(
+            "id",
+            "tool_use_id",
+            "tool_id",
+            "signature",
+            "encrypted_content",
+            "encrypted_index",
+            "encrypted_stdout",
+        ),
+        into=("content", "caller", "citations"),
+        sealed=("redacted_thinking", "data"),
+        state=(
+            ("container",),
+            ("container", "id"),
+            ("diagnostics", "previous_message_id"),
+            ("thread", "previous_message_id"),
+        ),
+    ),
+)

@@ -1,0 +1,181 @@
+"""An API, as one exchange speaks it: reads what was said, and writes an answer it could have said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from replaykit.model.events import ErrorInfo
+from replaykit.model.values import Json
+from replaykit.wire.call import Answer, ModelCall
+from replaykit.wire.dialect import Asked, Dialect, Draft, Folded, Told
+from replaykit.wire.errors import error_of
+from replaykit.wire.eventstream import EventStreamSplitter, encode_frames
+from replaykit.wire.fields import dump, load_object
+from replaykit.wire.frames import ArraySplitter, Frame, LineSplitter, Splitter, SseSplitter
+
+_FIRST_ERROR = 400  # of the HTTP statuses
+
+
+class Framing(Enum):
+    """How an API writes its streams, by their content type."""
+
+    SSE = "text/event-stream"
+    LINES = "application/x-ndjson"
+    ARRAY = "application/json"
+    AWS = "application/vnd.amazon.eventstream"
+
+
+_SPLITTERS: dict[Framing, Callable[[], Splitter]] = {
+    Framing.SSE: SseSplitter,
+    Framing.LINES: LineSplitter,
+    Framing.ARRAY: ArraySplitter,
+    Framing.AWS: EventStreamSplitter,
+}
+
+
+class Written(Struct, frozen=True):
+    """A response with status 200, as it goes over the wire."""
+
+    content_type: str
+    chunks: tuple[bytes, ...]
+
+
+class Api(Struct, frozen=True, kw_only=True):
+    """Which API an exchange speaks, and what its path says; `wire.routes.api_of` finds it."""
+
+    dialect: Dialect
+    framing: Framing = Framing.SSE
+    model: str = ""
+    """The model, where the path names it."""
+    streamed: bool | None = None
+    """Whether the answer is a stream, where the path says it."""
+
+    @property
+    def name(self) -> str:
+        """Such as `openai.chat`."""
+        return self.dialect.name
+
+    def read(self, request: bytes, status: int, chunks: Sequence[bytes]) -> ModelCall:
+        """The exchange as a model call. `chunks` are the response's bytes, with no content encoding.
+
+        Never raises: what could not be understood is told in `problem`. Whether the response is a body or a stream,
+        and which, is told from its bytes, since content types are often wrong.
+        """
+        asked = self.ask(request)
+        if status >= _FIRST_ERROR:
+            wrong = self._response(chunks).error or _any_json(b"".join(chunks))
+            return self._call(asked, Told(), error_of(wrong, status))
+        folded = self._response(chunks)
+        told = self.dialect.tell(folded.body)
+        wrong = folded.error if folded.error is not None or not folded.body.get("error") else folded.body
+        nothing = folded.ended and not told.answers and wrong is None
+        call = self._call(asked, told, None if wrong is None else error_of(wrong))
+        return msgspec.structs.replace(
+            call,
+            complete=folded.ended and told.complete,
+            problem=call.problem or folded.problem or ("the response holds no answer" if nothing else None),
+        )
+
+    def write(
+        self, answer: Answer, *, request: bytes, like: Sequence[bytes] = (), finish_reason: str | None = None
+    ) -> Written:
+        """A response to the request that carries the answer: a stream where the request asks for one.
+
+        `like` is the recorded response: ids, model, usage and whatever the answer does not speak of are taken from
+        it, also the signatures of thinking that stays the same. Without one, or with an error, they are made up. The
+        reason to finish follows from the answer, unless it is given. Raises `UsageError` for what the API cannot
+        carry.
+        """
+        self.dialect.check(answer)
+        asked = self.ask(request)
+        recorded = self._response(like).body
+        draft = Draft(answer=answer, asked=asked, request=request, finish_reason=finish_reason)
+        body = self.dialect.fill(recorded if self.dialect.tell(recorded).answers else {}, draft)
+        if not asked.streamed:
+            return Written("application/json", (dump(body),))
+        return Written(self.framing.value, tuple(_encoded(self.framing, self.dialect.unfold(body, asked))))
+
+    def ask(self, request: bytes) -> Asked:
+        """The request, taken apart; what the path says completes it."""
+        body = load_object(request)
+        asked = self.dialect.ask(body or {})
+        return msgspec.structs.replace(
+            asked,
+            model=asked.model or self.model,
+            streamed=asked.streamed if self.streamed is None else self.streamed,
+            problem="the request is no JSON object" if body is None else asked.problem,
+        )
+
+    def _call(self, asked: Asked, told: Told, error: ErrorInfo | None) -> ModelCall:
+        return ModelCall(
+            api=self.name,
+            model=asked.model or told.model,
+            system=asked.system,
+            messages=asked.messages,
+            tools=asked.tools,
+            parameters=asked.parameters,
+            streamed=asked.streamed,
+            answer=told.answers[0] if told.answers else None,
+            alternatives=told.answers[1:],
+            finish_reason=told.finish_reason,
+            usage=told.usage,
+            response_id=told.id,
+            error=error,
+            problem=asked.problem,
+        )
+
+    def _response(self, chunks: Sequence[bytes]) -> Folded:
+        """The response as a body: as it is, or folded from its stream."""
+        form = _form(chunks)
+        if form is None:
+            whole = b"".join(chunks)
+            body = load_object(whole)
+            if body is not None:
+                return Folded(body=body, ended=True)
+            if not whole.strip():
+                return Folded(body={}, ended=False, problem="the response is empty")
+            if self.framing is not Framing.LINES:
+                return Folded(body={}, ended=False, problem="the response is no whole JSON object")
+        splitter = _SPLITTERS[form or Framing.LINES]()
+        folded = self.dialect.fold(_frames(splitter, chunks))
+        return msgspec.structs.replace(folded, problem=folded.problem or splitter.problem)
+
+
+def _form(chunks: Sequence[bytes]) -> Framing | None:
+    """The framing that the first byte shows; None for an object, or nothing at all."""
+    first = next((start[:1] for chunk in chunks if (start := chunk.lstrip())), b"{")
+    return {b"{": None, b"[": Framing.ARRAY, b"\0": Framing.AWS}.get(first, Framing.SSE)
+
+
+def _frames(splitter: Splitter, chunks: Sequence[bytes]) -> Iterator[Frame]:
+    for chunk in chunks:
+        yield from splitter.feed(chunk)
+    yield from splitter.close()
+
+
+def _any_json(whole: bytes) -> Json:
+    """The JSON of an error's body, or its text."""
+    try:
+        return orjson.loads(whole)
+    except orjson.JSONDecodeError:
+        return whole.decode("utf-8", "replace")
+
+
+def _encoded(framing: Framing, frames: list[Frame]) -> list[bytes]:
+    if framing is Framing.AWS:
+        return encode_frames(frames)
+    if framing is Framing.LINES:
+        return [frame.data + b"\n" for frame in frames]
+    if framing is Framing.ARRAY:
+        return [b"[", *(b",\r\n" * (number > 0) + frame.data for number, frame in enumerate(frames)), b"]"]
+    return [_sse(frame) for frame in frames]
+
+
+def _sse(frame: Frame) -> bytes:
+    name = b"event: " + frame.name.encode() + b"\n" if frame.name else b""
+    return name + b"data: " + frame.data + b"\n\n"

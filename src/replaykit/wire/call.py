@@ -1,0 +1,105 @@
+"""Model calls, as read from the wire: what was asked, what was answered, in one shape for all APIs.
+
+An answer is one message:
+
+    role        who speaks: "assistant"
+    content     everything it says, as one text; null when it says nothing
+    tool_calls  [{id, name, arguments}], in order; the arguments are an object (or list), or, where the model wrote
+                no JSON, its text; the id is "" where the API has none
+    thinking    its reasoning, where the wire shows it in the open
+    refusal     why it would not answer, where the API says so beside the content
+    parts       what else it holds (images, audio, citations, calls of the provider's own tools), each as the wire
+                wrote it
+
+`role`, `content` and `tool_calls` are always there, the others when they hold something. Encrypted reasoning and
+signatures are not part of it: they belong to the recorded bytes, and `Api.write` takes them from there.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct, field
+
+from replaykit.errors import UsageError
+from replaykit.model.events import ErrorInfo, Usage
+from replaykit.model.values import Json
+
+
+class ToolUse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One call of a tool that an answer asks for."""
+
+    id: str = ""
+    name: str
+    arguments: Json = field(default_factory=dict)
+
+
+class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a model answered: one message."""
+
+    role: str = "assistant"
+    content: str | None = None
+    tool_calls: tuple[ToolUse, ...] = ()
+    thinking: str | None = None
+    refusal: str | None = None
+    parts: tuple[Json, ...] = ()
+
+    @property
+    def message(self) -> dict[str, Json]:
+        """As JSON, in the shape this module describes."""
+        calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls]
+        said: dict[str, Json] = {"role": self.role, "content": self.content, "tool_calls": calls}
+        more = {"thinking": self.thinking, "refusal": self.refusal, "parts": list(self.parts)}
+        return said | {name: value for name, value in more.items() if value}
+
+
+class ModelCall(Struct, frozen=True, kw_only=True):
+    """One call of a model: what was asked, and how it ended."""
+
+    api: str
+    """Which API it speaks, such as `openai.chat`."""
+    model: str = ""
+    """The model that was asked for; where the request names none, the one that answered."""
+    system: Json = None
+    """What stands above the conversation, as sent, where the API keeps it apart."""
+    messages: Json = None
+    """The conversation, as sent."""
+    tools: Json = None
+    """The tools on offer, as sent."""
+    parameters: dict[str, Json] = field(default_factory=dict)
+    """Everything else in the request, as sent."""
+    streamed: bool = False
+
+    answer: Answer | None = None
+    alternatives: tuple[Answer, ...] = ()
+    """The other answers, where several were asked for."""
+    finish_reason: str | None = None
+    """Why the answer ended, in the API's own word."""
+    usage: Usage | None = None
+    """Input tokens count everything the model read, cached or not; output tokens count its thinking too."""
+    response_id: str = ""
+    """The id that the provider minted for the answer."""
+    error: ErrorInfo | None = None
+    """What the provider said went wrong; an answer beside it is what came before."""
+    complete: bool = True
+    """False when the answer stopped before its end: a stream that was cut, a response still in progress."""
+    problem: str | None = None
+    """What could not be understood. The rest of the call is what could be."""
+
+    @property
+    def arguments(self) -> dict[str, Json]:
+        """The request, as the arguments of the run log's `llm_call`."""
+        asked = {"system": self.system, "messages": self.messages, "tools": self.tools, "parameters": self.parameters}
+        return {name: value for name, value in asked.items() if value or name == "messages"}
+
+
+def answer_of(value: Json) -> Answer:
+    """The answer that a message in the shape above spells; a text alone is its content."""
+    if isinstance(value, str):
+        return Answer(content=value)
+    try:
+        return msgspec.convert(value, Answer)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"not a model's answer: {error}",
+            hint="An answer is {role, content, tool_calls: [{id, name, arguments}], thinking, refusal, parts}.",
+        ) from None

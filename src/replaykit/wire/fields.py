@@ -1,0 +1,81 @@
+"""Fields: what a member of foreign JSON holds, when it holds what it should, and nothing otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import orjson
+
+from replaykit.errors import UsageError
+from replaykit.model.values import Json
+
+T = TypeVar("T")
+
+
+def as_object(value: Json) -> dict[str, Json]:
+    """The object, or an empty one."""
+    return value if type(value) is dict else {}
+
+
+def as_objects(value: Json) -> list[dict[str, Json]]:
+    """The objects in a list; whatever else is in it is passed over."""
+    return [item for item in value if type(item) is dict] if type(value) is list else []
+
+
+def as_text(value: Json) -> str:
+    """The text, or an empty one."""
+    return value if type(value) is str else ""
+
+
+def as_count(value: Json) -> int | None:
+    """A whole number that counts something."""
+    return value if type(value) is int and 0 <= value < 2**53 else None
+
+
+def without(value: dict[str, Json], *names: str) -> dict[str, Json]:
+    """The object without these members."""
+    return {name: item for name, item in value.items() if name not in names}
+
+
+def nth(items: list[T], index: int) -> T | None:
+    """The item at that index, if there is one."""
+    return items[index] if index < len(items) else None
+
+
+def joined(texts: Iterable[str], by: str = "") -> str | None:
+    """The texts that say something, as one; None when none does."""
+    return by.join(text for text in texts if text) or None
+
+
+def load_object(text: bytes | str) -> dict[str, Json] | None:
+    """The JSON object that the text spells; None when it spells none."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if type(value) is dict else None
+
+
+def load_arguments(text: str) -> Json:
+    """The arguments a model wrote as JSON text; the text itself where it is no object or list."""
+    if not text.strip():
+        return {}
+    try:
+        value = orjson.loads(text)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return text
+    return value if type(value) in (dict, list) else text
+
+
+def dump(value: Json) -> bytes:
+    """JSON text, as a server would send it."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise UsageError(f"an answer that JSON cannot say: {error}") from None
+
+
+def dump_arguments(arguments: Json) -> str:
+    """Arguments as the JSON text that `load_arguments` reads."""
+    return arguments if type(arguments) is str else dump(arguments).decode()

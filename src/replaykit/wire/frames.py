@@ -1,0 +1,211 @@
+"""Frames: the events of a stream, split out of bytes that come in chunks of any size.
+
+A splitter is fed chunk by chunk and gives back the frames that became whole; `close` gives what was left. Chunks
+may end anywhere, inside a UTF-8 sequence or between `\\r` and `\\n`: the frames depend on the bytes alone. Each byte
+is copied a fixed number of times, and what waits for its end is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from msgspec import Struct
+
+MAX_FRAME = 64 * 1024 * 1024
+"""No event of a model API comes near this; a stream with a larger one is not split any further."""
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_LF = re.compile(rb"\n")
+_JSON_TOKEN = re.compile(rb'\\.|["{}\[\],]', re.DOTALL)
+_BOM = b"\xef\xbb\xbf"
+
+
+class Frame(Struct, frozen=True):
+    """One event of a stream: its data, and its name where the stream names events."""
+
+    data: bytes
+    name: str = ""
+    whole: bool = True
+    """False for what was left at the end of the stream without its terminator."""
+
+
+class Splitter(Protocol):
+    """Cuts a stream into frames."""
+
+    problem: str | None
+    """What was wrong with the framing, the first time something was."""
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        """The frames that the chunk completes."""
+
+    def close(self) -> list[Frame]:
+        """What was left when the stream ended."""
+
+
+class _Waiting:
+    """Bytes that wait for their end, up to a bound; beyond it everything is dropped."""
+
+    __slots__ = ("_full", "_pieces", "_size")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._full = False
+
+    def is_full(self) -> bool:
+        """True once there was more than the bound."""
+        return self._full
+
+    def add(self, piece: bytes) -> None:
+        self._size += len(piece)
+        self._full = self._full or self._size > MAX_FRAME
+        if self._full:
+            self._pieces.clear()
+        elif piece:
+            self._pieces.append(piece)
+
+    def take(self, last: bytes = b"") -> bytes:
+        """Everything that waited, and this."""
+        self.add(last)
+        taken = b"".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        return taken
+
+
+class _LineSplitter:
+    """Lines out of chunks, without their ends."""
+
+    def __init__(self, end: re.Pattern[bytes]) -> None:
+        self.problem: str | None = None
+        self._end = end
+        self._waiting = _Waiting()
+        self._after_cr = False
+
+    def _lines(self, chunk: bytes) -> list[bytes]:
+        if not chunk or self._waiting.is_full():
+            return []
+        start = 1 if self._after_cr and chunk[0] == 10 else 0
+        lines = []
+        for found in self._end.finditer(chunk, start):
+            lines.append(self._waiting.take(chunk[start : found.start()]))
+            start = found.end()
+        self._after_cr = self._end is _LINE_END and chunk[-1] == 13
+        self._waiting.add(chunk[start:])
+        if self._waiting.is_full():
+            self._tell(f"a line of more than {MAX_FRAME} bytes")
+        return lines
+
+    def _tell(self, problem: str) -> None:
+        self.problem = self.problem or problem
+
+
+class SseSplitter(_LineSplitter):
+    """Server-sent events. Lines that are no field of the format are passed over, and told in `problem`."""
+
+    def __init__(self) -> None:
+        super().__init__(_LINE_END)
+        self._data = _Waiting()
+        self._has_data = False
+        self._name = b""
+        self._begun = False
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        return [frame for line in self._lines(chunk) for frame in self._line(line)]
+
+    def close(self) -> list[Frame]:
+        if rest := self._waiting.take():
+            self._line(rest)
+        return self._dispatch(whole=False)
+
+    def _line(self, line: bytes) -> list[Frame]:
+        if not self._begun:
+            self._begun = True
+            line = line.removeprefix(_BOM)
+        if not line:
+            return self._dispatch()
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._data.add(b"\n" + value if self._has_data else value)
+            self._has_data = True
+        elif field == b"event":
+            self._name = value
+        elif field not in (b"", b"id", b"retry"):
+            self._tell(f"a line that is no field of an event: {line[:60]!r}")
+        return []
+
+    def _dispatch(self, *, whole: bool = True) -> list[Frame]:
+        if self._data.is_full():
+            self._tell(f"an event of more than {MAX_FRAME} bytes")
+        data, name, has_data = self._data.take(), self._name, self._has_data and not self._data.is_full()
+        self._data, self._name, self._has_data = _Waiting(), b"", False
+        return [Frame(data, name.decode("utf-8", "replace"), whole)] if has_data else []
+
+
+class LineSplitter(_LineSplitter):
+    """JSON values, one per line."""
+
+    def __init__(self) -> None:
+        super().__init__(_LF)
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        return [Frame(line) for line in self._lines(chunk) if line.strip()]
+
+    def close(self) -> list[Frame]:
+        rest = self._waiting.take()
+        return [Frame(rest, whole=False)] if rest.strip() else []
+
+
+class ArraySplitter:
+    """The items of one JSON array that is sent bit by bit."""
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+        self._waiting = _Waiting()
+        self._held = b""  # a backslash whose other half is in the next chunk
+        self._depth = 0
+        self._quoted = False
+        self._ended = False
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        text = self._held + chunk
+        frames: list[Frame] = []
+        start = scanned = 0
+        for found in _JSON_TOKEN.finditer(text):
+            scanned = found.end()
+            if self._is_boundary(found[0]):
+                frames += self._item(text[start : found.start()])
+                start = scanned
+        self._held = b"\\" if text.endswith(b"\\") and scanned < len(text) else b""
+        self._waiting.add(text[start : len(text) - len(self._held)])
+        if self._waiting.is_full():
+            self.problem = self.problem or f"an item of more than {MAX_FRAME} bytes"
+        return frames
+
+    def close(self) -> list[Frame]:
+        rest = self._waiting.take().strip()
+        end = [] if self._ended else [b""]  # an item may be whole, and the array is not
+        return [Frame(item, whole=False) for item in ([rest] if rest else []) + end]
+
+    def _is_boundary(self, token: bytes) -> bool:
+        """True when an item, or the array, begins or ends at the token."""
+        if token == b'"':
+            self._quoted = not self._quoted
+        elif self._quoted or token[:1] == b"\\":
+            return False
+        elif token in b"{[":
+            self._depth += 1
+            return self._depth == 1
+        elif token in b"}]":
+            self._depth -= 1
+            self._ended = self._depth == 0
+            return self._ended
+        else:
+            return self._depth == 1
+        return False
+
+    def _item(self, last: bytes) -> list[Frame]:
+        item = self._waiting.take(last).strip()
+        return [Frame(item)] if item and not self._waiting.is_full() else []

@@ -1,0 +1,129 @@
+"""Keys: what a request asks for, so that the same question finds the same recorded answer.
+
+A key is canonical JSON of the request. Everything that can change the answer is in it: model, parameters, tools,
+every message in its order, and whether the answer is to be streamed (a recorded stream answers no plain request).
+What cannot is not:
+
+- Ids that the provider mints (of calls, messages, items, responses), signatures and encrypted reasoning become `#1`,
+  `#2`, … in order of first appearance: the same conversation with other ids has the same key, and one that answers
+  another call has another. An id that the caller can name (`known`) becomes that name: this is how a request that
+  goes on from `previous_response_id` is told from one that goes on from another response.
+- Members that say who asks, not what: `metadata`, `user`, `safety_identifier`, `prompt_cache_key`, `labels` and
+  their like never reach the model.
+- What the caller's JSON paths name.
+- The order of keys, insignificant whitespace, and how the absence of a stream is spelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import orjson
+
+from replaykit.model.jsonpath import JsonPath, remove_paths
+from replaykit.model.values import Json
+from replaykit.wire.api import Api
+from replaykit.wire.dialect import Minted
+from replaykit.wire.fields import load_object
+
+_ASKER = (
+    "metadata",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "user_profile_id",
+    "workspace_id",
+    "labels",
+    "fallback_credit_token",
+)
+
+_Plan = tuple[tuple[str, ...], tuple[str, ...], bool]
+
+
+def match_key(
+    api: Api, request: bytes, *, ignore: Sequence[JsonPath] = (), known: Mapping[str, str] | None = None
+) -> bytes:
+    """The request as the bytes that decide whether two are the same; see above. What is no JSON is its own key."""
+    body = load_object(request)
+    if body is None:
+        return request
+    try:
+        return _key(api, remove_paths(body, ignore), known or {})
+    except (RecursionError, orjson.JSONEncodeError):  # nested deeper than the conversation of any API
+        return request
+
+
+def _key(api: Api, body: Json, known: Mapping[str, str]) -> bytes:
+    if type(body) is not dict:
+        return orjson.dumps(body)
+    asked = api.dialect.ask(body)
+    streamed = asked.streamed if api.streamed is None else api.streamed
+    key = {name: value for name, value in body.items() if name not in _ASKER and name != "stream"}
+    if api.model:
+        key.setdefault("model", api.model)
+    if streamed:
+        key["stream"] = True
+    names = _Names(api.dialect.minted, known)
+    for name in api.dialect.minted.conversation:
+        names.rename(value if type(value := key.get(name)) is list else [value])
+    for path in api.dialect.minted.state:
+        names.rename_at(key, path)
+    return orjson.dumps(key, option=orjson.OPT_SORT_KEYS)
+
+
+class _Names:
+    """Stable names for minted ids, given out in an order that does not depend on the order of keys.
+
+    Works in place: what it is given was parsed for this key alone.
+    """
+
+    def __init__(self, minted: Minted, known: Mapping[str, str]) -> None:
+        self._minted = minted
+        self._has_nothing = frozenset((*minted.ids, *minted.into, minted.sealed[1])).isdisjoint
+        self._known = known
+        self._given: dict[str, str] = {}
+        self._plans: dict[tuple[str, ...], _Plan] = {}
+
+    def rename(self, items: list[Json]) -> None:
+        """Give names to the ids in a part of the conversation."""
+        for value in items:
+            if type(value) is not dict or self._has_nothing(value):
+                continue
+            # A conversation has thousands of objects of a few shapes: what to do is found once for each.
+            shape = tuple(value)
+            ids, below, sealed = self._plans.get(shape) or self._plan(shape)
+            for name in ids:
+                if type(value[name]) is str:
+                    value[name] = self._name(value[name])
+            if sealed and value["type"] == self._minted.sealed[0]:
+                self.rename_at(value, self._minted.sealed[1:])
+            for name in below:
+                item = value[name]
+                if type(item) is list:
+                    self.rename(item)
+                elif type(item) is dict:
+                    self.rename([item])
+
+    def _plan(self, shape: tuple[str, ...]) -> _Plan:
+        """Which members of such an object hold ids, which may hold objects that do, and whether one may be sealed."""
+        minted = self._minted
+        ids = tuple(name for name in minted.ids if name in shape)
+        below = tuple(name for name in minted.into if name in shape)
+        plan = self._plans[shape] = ids, below, minted.sealed[1] in shape and "type" in shape
+        return plan
+
+    def rename_at(self, value: Json, path: tuple[str, ...]) -> None:
+        """Give a name to the id at the path, if there is one."""
+        *parents, last = path
+        for name in parents:
+            value = value.get(name) if type(value) is dict else None
+        if type(value) is dict and type(value.get(last)) is str:
+            value[last] = self._name(value[last])
+
+    def _name(self, minted: str) -> str:
+        name = self._known.get(minted) or self._given.get(minted)
+        if name is None:
+            name = self._given[minted] = f"#{len(self._given) + 1}"
+        return name

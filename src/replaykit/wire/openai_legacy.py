@@ -1,0 +1,96 @@
+"""OpenAI text completions and embeddings: a prompt in, texts or vectors out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from replaykit.model.values import Json
+from replaykit.wire.call import Answer
+from replaykit.wire.dialect import Asked, Dialect, Draft, Folded, Told, ask
+from replaykit.wire.fields import as_objects, as_text, dump, without
+from replaykit.wire.frames import Frame
+from replaykit.wire.openai_chat import chat_usage
+from replaykit.wire.stream import Events
+
+_DONE = b"[DONE]"
+
+
+def _told(body: dict[str, Json], answers: tuple[Answer, ...], finish_reason: str | None = None) -> Told:
+    return Told(
+        answers=answers,
+        finish_reason=finish_reason,
+        usage=chat_usage(body),
+        id=as_text(body.get("id")),
+        model=as_text(body.get("model")),
+    )
+
+
+def _tell_completion(body: dict[str, Json]) -> Told:
+    choices = as_objects(body.get("choices"))
+    answers = tuple(Answer(content=as_text(choice.get("text")) or None) for choice in choices)
+    return _told(body, answers, as_text(choices[0].get("finish_reason")) or None if choices else None)
+
+
+def _fold_completion(frames: Iterable[Frame]) -> Folded:
+    events = Events(frames, done=_DONE)
+    top: dict[str, Json] = {}
+    choices: dict[int, dict[str, Json]] = {}
+    texts: dict[int, list[str]] = {}
+    for chunk in events:
+        if chunk.get("error"):
+            events.error = chunk
+        top |= {name: value for name, value in without(chunk, "choices", "error").items() if value is not None}
+        for choice in as_objects(chunk.get("choices")):
+            index = choice["index"] if type(choice.get("index")) is int else 0
+            texts.setdefault(index, []).append(as_text(choice.get("text")))
+            told = {name: value for name, value in choice.items() if value is not None}
+            choices.setdefault(index, {}).update(told)
+    bodies = [choices[index] | {"index": index, "text": "".join(texts[index])} for index in sorted(choices)]
+    finished = bool(bodies) and all(body.get("finish_reason") for body in bodies)
+    return events.folded(top | {"choices": bodies} if top else {}, ended=finished or events.done)
+
+
+def _fill_completion(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
+    others = as_objects(recorded.get("choices"))[1:]
+    reason = draft.finish_reason or "stop"
+    choice = {"index": 0, "text": draft.answer.content or "", "logprobs": None, "finish_reason": reason}
+    envelope = {"id": draft.mint("cmpl-"), "object": "text_completion", "created": 0, "model": draft.asked.model}
+    return envelope | recorded | {"choices": [choice, *others]}
+
+
+def _unfold_completion(body: dict[str, Json], _asked: Asked) -> list[Frame]:
+    base = without(body, "choices", "usage")
+    chunks = [base | {"choices": [choice]} for choice in as_objects(body.get("choices"))]
+    if chunks and body.get("usage"):
+        chunks[-1] = chunks[-1] | {"usage": body["usage"]}
+    return [*(Frame(dump(chunk)) for chunk in chunks), Frame(_DONE)]
+
+
+def _tell_embeddings(body: dict[str, Json]) -> Told:
+    vectors = body.get("data")
+    return _told(body, (Answer(parts=tuple(vectors)),) if type(vectors) is list else ())
+
+
+def _fill_embeddings(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
+    envelope = {"object": "list", "model": draft.asked.model, "usage": {"prompt_tokens": 0, "total_tokens": 0}}
+    return envelope | recorded | {"data": list(draft.answer.parts)}
+
+
+COMPLETIONS = Dialect(
+    name="openai.completions",
+    ask=lambda body: ask(body, "prompt"),
+    tell=_tell_completion,
+    fold=_fold_completion,
+    fill=_fill_completion,
+    unfold=_unfold_completion,
+    carries=frozenset({"content"}),
+)
+EMBEDDINGS = Dialect(
+    name="openai.embeddings",
+    ask=lambda body: ask(body, "input"),
+    tell=_tell_embeddings,
+    fold=_fold_completion,  # nothing streams vectors
+    fill=_fill_embeddings,
+    unfold=_unfold_completion,
+    carries=frozenset({"parts"}),
+)

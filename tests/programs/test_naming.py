@@ -1,0 +1,41 @@
+"""Addresses of the proxy in what is written: none is left there, and every one can be told again."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replaykit.programs.naming import address_behind, end_to_end, split_target
+
+BASES = {"openai": "https://api.openai.com/v1", "crm": "http://10.0.0.5:8080", "anthropic": "https://api.anthropic.com"}
+PROXY = "http://127.0.0.1:40123"
+paths = st.text("abc/%2F-.:", max_size=12).map(lambda text: f"/{text}" if text else "")
+queries = st.sampled_from(["", "?a=1", "?a=/x/y&b"])
+
+
+@given(st.sampled_from(["openai", "crm"]), paths, queries)
+def test_a_path_at_the_proxy_is_a_path_at_its_upstream(name: str, path: str, query: str) -> None:
+    assert split_target(f"/{name}{path}{query}", BASES) == (name, path + query)
+    assert address_behind(f"{PROXY}/{name}{path}{query}", PROXY, BASES) == f"{BASES[name]}{path}{query}"
+
+
+@given(st.sampled_from(["https://api.openai.com/v1", "http://127.0.0.1:40124/openai/x", "http://127.0.0.1:401/x"]))
+def test_other_addresses_stay_as_they_are(url: str) -> None:
+    assert address_behind(url, PROXY, BASES) == url
+    assert address_behind(url, "", {}) == url
+
+
+def test_the_version_of_one_api_is_added_where_it_is_missing() -> None:
+    assert split_target("/anthropic/messages", BASES) == ("anthropic", "/v1/messages")
+    assert split_target("/anthropic/v1/messages", BASES) == ("anthropic", "/v1/messages")
+    assert split_target("/anthropic/messages", {"anthropic": "http://gateway/x"}) == ("anthropic", "/messages")
+
+
+@given(st.lists(st.tuples(st.sampled_from(["Connection", "X-A", "x-b", "TE", "Host", "Content-Type"]), st.just("x-a"))))
+def test_headers_of_one_connection_never_stay(headers: list[tuple[str, str]]) -> None:
+    kept = end_to_end(headers)
+
+    names = {name.lower() for name, _ in kept}
+    assert not names & {"connection", "te", "host"}
+    assert ("x-a" in names) == (("X-A", "x-a") in headers and ("Connection", "x-a") not in headers)
+    assert [pair for pair in headers if pair in kept] == kept

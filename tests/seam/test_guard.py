@@ -1,0 +1,146 @@
+"""The socket guard: a replay that goes to the network is stopped, and says who tried."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import replaykit as rk
+from replaykit.errors import LiveConnection
+from replaykit.model.matching import MatchRules, OnMiss, ToolMode
+
+REAL_CONNECT = socket.socket.connect
+REAL_LOOKUP = socket.getaddrinfo
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def connect(port: int) -> str:
+    with socket.create_connection(("127.0.0.1", port), timeout=5):
+        return "connected"
+
+
+def test_a_connection_is_stopped_and_the_line_that_tried_is_named(port: int) -> None:
+    with rk.replaying(rk.Tape([])) as replayer:
+        with pytest.raises(LiveConnection) as caught:
+            connect(port)
+
+    assert (caught.value.host, caught.value.port) == ("127.0.0.1", port)
+    assert "test_guard.py" in caught.value.who
+    assert "in connect" in caught.value.who
+    assert f"'127.0.0.1:{port}'" in (caught.value.hint or "")
+    assert [deviation.kind for deviation in replayer.all_deviations()] == ["network"]
+
+
+def test_looking_up_a_name_is_stopped_with_the_name() -> None:
+    with rk.replaying(rk.Tape([])), pytest.raises(LiveConnection, match=r"api\.example\.com:443"):
+        socket.create_connection(("api.example.com", 443))
+
+
+def test_datagrams_are_stopped(port: int) -> None:
+    with (
+        rk.replaying(rk.Tape([])),
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
+        pytest.raises(LiveConnection),
+    ):
+        sock.sendto(b"metric:1|c", ("127.0.0.1", port))
+
+
+def test_asyncio_is_stopped_and_its_loop_works(port: int) -> None:
+    async def agent() -> str:
+        await asyncio.sleep(0)
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+        return "connected"
+
+    with rk.replaying(rk.Tape([])), pytest.raises(LiveConnection):
+        asyncio.run(agent())
+
+
+def test_jobs_and_threads_of_the_agent_are_stopped(port: int) -> None:
+    with rk.replaying(rk.Tape([])), ThreadPoolExecutor(1) as pool, pytest.raises(LiveConnection):
+        pool.submit(connect, port).result()
+
+
+def test_what_the_case_allows_is_let_through(port: int) -> None:
+    for entry in (f"127.0.0.1:{port}", "127.0.0.1", f"*:{port}", "*"):
+        with rk.replaying(rk.Tape([]), MatchRules(network=(entry,))) as replayer:
+            assert connect(port) == "connected"
+        assert replayer.all_deviations() == []
+
+
+def test_a_call_that_is_done_for_real_may_connect(port: int) -> None:
+    @rk.tool
+    def reach() -> str:
+        return connect(port)
+
+    with rk.replaying(rk.Tape([]), tools={"reach": ToolMode.LIVE}):
+        assert reach() == "connected"
+    with rk.replaying(rk.Tape([]), MatchRules(on_miss=OnMiss.LIVE, live=("reach",))):
+        assert reach() == "connected"
+
+
+def test_other_threads_of_the_process_go_on(port: int) -> None:
+    ready, go, said = threading.Event(), threading.Event(), []
+
+    def other() -> None:
+        ready.set()
+        go.wait(5)
+        said.append(connect(port))
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait(5)
+    with rk.replaying(rk.Tape([])):
+        go.set()
+        thread.join(5)
+
+    assert said == ["connected"]
+
+
+def test_unix_sockets_and_pairs_are_left_alone(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        with rk.replaying(rk.Tape([])), socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(tmp_path / "s"))
+
+
+def test_a_recording_is_not_guarded(port: int, store: rk.Store) -> None:
+    with rk.record("agent", store=store):
+        assert connect(port) == "connected"
+
+
+def test_nothing_is_left_behind(port: int) -> None:
+    with rk.replaying(rk.Tape([])), rk.replaying(rk.Tape([])):
+        assert socket.socket.connect is not REAL_CONNECT
+
+    assert socket.socket.connect is REAL_CONNECT
+    assert socket.getaddrinfo is REAL_LOOKUP
+    assert "connect" not in vars(socket.socket)
+    assert connect(port) == "connected"
+
+
+def test_a_candidate_that_goes_to_the_network_has_left_the_tape(port: int) -> None:
+    run = rk.TraceRun(id="r", name="agent", status="success", output_json=b'"done"')  # type: ignore[arg-type]
+
+    def agent(_: object) -> str:
+        try:
+            connect(port)
+        except Exception:
+            return "done"
+        return "connected"
+
+    result = rk.replay(run, agent)
+
+    assert result.verdict.value == "changed"
+    assert any(deviation.kind == "network" for deviation in result.deviations)
