@@ -549,6 +549,20 @@ def test_a_batch_is_answered_with_a_batch(weather: Any) -> None:
     assert [answer["id"] for answer in first] == [1, 2]
 
 
+def test_what_is_given_up_in_its_own_batch_gets_no_answer(weather: Any) -> None:
+    given_up = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+
+    class Silent(Server):
+        async def __call__(self, request: HttpRequest) -> Reply:
+            return Reply(status=202, chunks=chunks_of())
+
+    async def talk(client: Client) -> Any:
+        return await client.post([tool(1, "echo"), given_up])
+
+    assert recorded(weather, talk, Silent()) == replayed(weather, talk) == 202
+    assert not weather.deviations
+
+
 def test_clients_that_use_the_same_ids_at_once_get_their_own_answers(weather: Any) -> None:
     async def talk(client: Client) -> Any:
         return await asyncio.gather(*(client.post(tool(1, "progress", n=n)) for n in range(5)))

@@ -332,6 +332,19 @@ def test_a_batch_is_answered_with_a_batch(weather: Any) -> None:
     assert refused[0]["error"]["code"] == MISS
 
 
+def test_a_batch_does_not_wait_for_what_nobody_answered(weather: Any) -> None:
+    with weather.recorded() as client:
+        client.send([tool_call(1, "echo"), tool_call(2, "hang")])
+        (recorded,) = client.receive()
+
+    with weather.replayed() as client:
+        client.send([tool_call(1, "echo"), tool_call(2, "hang")])
+        assert client.receive() == [recorded]
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
+        assert client.request(3, "ping")["result"] == {}
+        assert client.before() == []
+
+
 def test_pings_are_answered_and_are_no_calls(weather: Any) -> None:
     with weather.recorded() as client:
         recorded = client.request(1, "ping")

@@ -109,8 +109,9 @@ class Posting(Stream):
         super().send(message)
 
     def left(self, request: Message, answer: Answer | None) -> None:
-        self._refused = None if answer is None else http_error_of(answer)
-        if answer is None or self._refused is not None:
+        refused = None if answer is None else http_error_of(answer)
+        self._refused = self._refused or refused
+        if answer is None or refused is not None:
             self.waiting.pop(id_key(request["id"]), None)
             self._changed.set()
         else:
@@ -126,6 +127,8 @@ class Posting(Stream):
             return Reply(status=status, headers=(("content-type", content_type),), chunks=chunks_of(body.encode()))
         if self._broken and not self._messages:
             return empty_reply(0)
+        if self.is_done() and not self._messages:  # given up in the batch that it came in
+            return empty_reply(202, headers)
         if self.is_done() and all(map(is_response, self._messages)):
             return json_reply(list(self._messages) if self._is_batch else self._messages[0], headers)
         streamed = (("content-type", EVENTS), ("cache-control", "no-cache"), *headers)

@@ -98,7 +98,10 @@ class Batch:
         self._ended(message["id"])
 
     def left(self, request: Message, answer: Answer | None) -> None:
-        self._ended(request["id"])
+        if answer is not None and http_error_of(answer) is not None:
+            self.send(response_of(answer, request["id"]))
+        elif id_key(request["id"]) in self._waiting:  # it may be given up after the others were answered
+            self._ended(request["id"])
 
     def _ended(self, request_id: Json) -> None:
         self._waiting.remove(id_key(request_id))

@@ -7,8 +7,9 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import FrameType
+from typing import Any
 
 from msgspec import Struct
 
@@ -34,20 +35,21 @@ class Ran(Struct, frozen=True, kw_only=True):
 def run_through(command: Sequence[str], environment: Mapping[str, str], out: int) -> Ran:
     """Run the command until it ends; what it prints goes to the file descriptor `out`."""
     source, sink = _pipe(out)
-    try:
-        process = subprocess.Popen(resolved(command), env=dict(environment), stdout=sink)
-    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the command
-        os.close(source)
-        why = getattr(error, "strerror", None) or error
-        raise ReplayKitError(f"{command[0]!r} cannot be started: {why}") from None
-    finally:
-        os.close(sink)
-    tee = _Tee(source, out)
-    tee.start()
-    with _signals_go_to(process) as asked:
+    with _Signals() as signals:  # before the program starts: one that comes in between would end only this process
+        try:
+            process = subprocess.Popen(resolved(command), env=dict(environment), stdout=sink)
+        except (OSError, ValueError) as error:  # ValueError: a NUL byte in the command
+            os.close(source)
+            why = getattr(error, "strerror", None) or error
+            raise ReplayKitError(f"{command[0]!r} cannot be started: {why}") from None
+        finally:
+            os.close(sink)
+        tee = _Tee(source, out)
+        tee.start()
+        signals.go_to(process)
         code = process.wait()
     tee.join(_LATE_OUTPUT_S)
-    return Ran(code=code, printed=tee.printed, interrupted=bool(asked))
+    return Ran(code=code, printed=tee.printed, interrupted=bool(signals.came))
 
 
 class _Tee(threading.Thread):
@@ -72,26 +74,37 @@ class _Tee(threading.Thread):
                 data = data[os.write(self._out, data) :]
 
 
-@contextlib.contextmanager
-def _signals_go_to(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
-    """The program decides what a signal means; the list is of those that asked it to end."""
-    asked: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
+class _Signals:
+    """The program decides what a signal means: those that come are passed on to it, as soon as it is there."""
 
-    def forward(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
-        if number != signal.SIGINT or not _terminal_tells():
-            process.send_signal(number)
+    def __init__(self) -> None:
+        self.came: list[int] = []
+        self._waiting: list[int] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._before: dict[str, Any] = {}
 
-    names = [name for name in ("SIGINT", *_FORWARDED) if hasattr(signal, name)]
-    before = {name: signal.signal(getattr(signal, name), forward) for name in names}
-    try:
-        yield asked
-    finally:
-        for name, handler in before.items():
+    def __enter__(self) -> _Signals:
+        if threading.current_thread() is threading.main_thread():
+            names = [name for name in ("SIGINT", *_FORWARDED) if hasattr(signal, name)]
+            self._before = {name: signal.signal(getattr(signal, name), self._pass_on) for name in names}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, handler in self._before.items():
             signal.signal(getattr(signal, name), handler)
+
+    def go_to(self, process: subprocess.Popen[bytes]) -> None:
+        """The program has started; what came before goes to it now."""
+        self._process = process  # from here on they are passed on at once
+        while self._waiting:
+            process.send_signal(self._waiting.pop(0))
+
+    def _pass_on(self, number: int, _frame: FrameType | None) -> None:
+        self.came.append(number)
+        if self._process is None:
+            self._waiting.append(number)
+        elif number != signal.SIGINT or not _terminal_tells():
+            self._process.send_signal(number)
 
 
 def _terminal_tells() -> bool:
