@@ -314,6 +314,63 @@ class StoreConformance:
         self.write(store, TraceRun(id="odd", name="名前", events=events))
         assert [event.content for event in store.load("odd").events] == texts
 
+    def test_a_first_turn_that_fails_is_forgotten(self, store: Any) -> None:
+        writer = store.share("thread")
+
+        def fail() -> None:
+            with writer.turn():
+                writer.write_header(RunHeader(id="thread"))
+                writer.append(sample_call(0))
+                raise TimeoutError
+
+        _raises(TimeoutError, fail)
+        news = writer.news()
+        assert (news.fresh, news.events, writer.header) == (True, [], None)
+
+    def test_a_shared_run_that_has_ended_counts_what_comes_late(self, store: Any) -> None:
+        writer = store.share("thread")
+        with writer.turn():
+            writer.write_header(RunHeader(id="thread"))
+            writer.append(sample_call(0))
+            writer.write_header(RunHeader(id="thread", status=RunStatus.SUCCESS, event_count=1))
+        with writer.turn():
+            writer.append(sample_call(1))
+        assert store.header("thread").event_count == len(store.load("thread").events) == 2
+
+    def test_runs_below_an_id_are_listed(self, store: Any) -> None:
+        for run_id in ("a", "a/1", "a/2/3", "a0", "a-b", "b/a/1"):
+            store.begin(RunHeader(id=run_id))
+        assert {header.id for header in store.headers(below="a")} == {"a/1", "a/2/3"}
+        assert store.headers(below="c") == []
+
+    def test_a_snapshot_is_of_one_moment(self, store: Any) -> None:
+        store.add(sample_run("old", 3))
+        other = self.reopen(store)
+        with store.snapshot():
+            assert len(store.headers()) == 1
+            other.add(sample_run("new", 3))
+            other.delete(["old"])
+            assert len(store.load("old").events) == 3
+            assert [header.id for header in store.headers()] == ["old"]
+        assert [header.id for header in store.headers()] == ["new"]
+        other.close()
+
+    def test_an_exclusive_block_is_kept_as_a_whole_or_not_at_all(self, store: Any) -> None:
+        store.add(sample_run("old", 3))
+
+        def fail() -> None:
+            with store.exclusive():
+                store.replace([sample_run("new", 1)])
+                store.delete(["old"])
+                raise TimeoutError
+
+        _raises(TimeoutError, fail)
+        assert [header.id for header in store.headers()] == ["old"]
+        with store.exclusive():
+            store.replace([sample_run("new", 1)])
+            store.delete(["old"])
+        assert [header.id for header in store.headers()] == ["new"]
+
 
 def _raises(kind: type[Exception], action: Any) -> None:
     try:

@@ -404,7 +404,7 @@ def test_a_channel_that_comes_and_goes_does_not_make_states_whole(saver: ReplayK
 def test_a_delta_channel_far_from_its_last_whole_value_is_found_fast(saver: ReplayKitSaver) -> None:
     """The states between are not read: they do not hold the channel."""
     graph = delta(saver, until=150, snapshots=1000)
-    graph.invoke({"n": 1, "log": []}, {**THREAD, "recursion_limit": 500})
+    graph.invoke({"n": 1, "log": []}, {**THREAD, "recursion_limit": 500}, durability="sync")
     read: list[int] = []
     with saver._home.used() as store:
         original = store.state_json

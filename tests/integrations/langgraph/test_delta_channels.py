@@ -157,6 +157,33 @@ def test_the_history_of_a_channel_is_what_a_walk_along_the_parents_finds(
         assert found == memory.get_delta_channel_history(config=config, channels=wanted)
 
 
+@settings(max_examples=40)
+@given(checkpoints)
+def test_a_checkpoint_that_stays_has_the_history_it_had(saver: ReplayKitSaver, plan: list[Any]) -> None:
+    """Also where LangGraph's metadata do not say which channels are delta channels."""
+    saver.delete_thread("t")
+    for number, step in enumerate(plan):
+        put_all(step, number, savers=[saver])
+
+    def histories() -> dict[str, Any]:
+        """By checkpoint; one that holds the whole value needs none."""
+        return {
+            item.checkpoint["id"]: saver.get_delta_channel_history(config=item.config, channels=["log"])
+            for item in saver.list({"configurable": {"thread_id": "t"}})
+            if "log" not in item.checkpoint["channel_values"]
+        }
+
+    before = histories()
+    saver.delete_for_runs(["run 1"])
+    left = histories()
+    saver.prune(["t"])
+    last = histories()
+
+    assert left == {checkpoint: before[checkpoint] for checkpoint in left}
+    assert last == {checkpoint: before[checkpoint] for checkpoint in last}
+    assert len([*saver.list({"configurable": {"thread_id": "t"}})]) == 1
+
+
 def put_all(step: Any, number: int, *, savers: list[Any]) -> Any:
     """Put one checkpoint of the plan, with its writes, into all savers."""
     parent = number - 1 - step["parent"] % number if number else None
@@ -174,7 +201,7 @@ def put_all(step: Any, number: int, *, savers: list[Any]) -> Any:
         "channel_versions": versions,
     }
     for saver in savers:
-        put = saver.put(config, checkpoint, {"source": "loop", "step": number}, versions)
+        put = saver.put(config, checkpoint, {"source": "loop", "step": number, "run_id": f"run {number % 3}"}, versions)
         for index, (channel, value, task) in enumerate(step["writes"]):
             saver.put_writes(put, [(channel, value)], f"task-{task}-{index}", f"~__pregel_pull, {task}")
     return {"configurable": {**base, "checkpoint_id": f"{number:04}"}}

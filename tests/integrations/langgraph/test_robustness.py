@@ -19,7 +19,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 import replaykit as rk
 from replaykit.errors import CorruptStore, StoreError, UsageError
-from replaykit.integrations.langgraph import ReplayKitSaver, pruning
+from replaykit.integrations.langgraph import ReplayKitSaver, pruning, states
 from replaykit.integrations.langgraph import saver as saver_module
 
 HERE = Path(__file__).parent
@@ -154,11 +154,14 @@ def test_nothing_acknowledged_is_lost_when_a_process_is_killed(own_directory: Pa
 
 FORKED = """
 import json, os, sys
+import replaykit as rk
+from replaykit.errors import StoreError
 from graphs_for_savers import ReplayKitSaver, counter
 
 def config(name): return {"configurable": {"thread_id": name}}
 
 saver = ReplayKitSaver("threads.db")
+opened = ReplayKitSaver(rk.Store.open("opened.db"))
 graph = counter(saver, until=5)
 graph.invoke({"n": 0, "log": []}, config("before"), durability="sync")
 children = []
@@ -166,6 +169,9 @@ for number in range(3):
     child = os.fork()
     if child == 0:
         same = graph.get_state(config("before")).values["n"] == 5
+        for use in (opened.get_tuple, lambda _: opened.delete_thread("x")):
+            try: use(config("x")); same = False
+            except StoreError: pass
         for name in ("shared", f"own {number}"):
             graph.invoke({"n": 0, "log": []}, config(name), durability="sync")
         os._exit(0 if same else 3)
@@ -223,6 +229,7 @@ print(json.dumps([waiting, answer["log"]]))
         "thread:t",
         "..",
         "a\nb",
+        "a\0b",
         "'; DROP TABLE runs",
         "%",
     ],
@@ -438,6 +445,22 @@ def test_large_threads_do_not_stay_in_memory_together(saver: ReplayKitSaver, mon
 
     assert len(saver._logs) <= 4
     assert all(len(saver.get_tuple(config(thread)).pending_writes) == 1 for thread in range(10))  # type: ignore[union-attr, arg-type]
+
+
+@pytest.mark.parametrize("limit", [0, 3000, 10**9])
+def test_states_are_the_same_from_memory_and_from_the_store(
+    saver: ReplayKitSaver, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(states, "_LIMIT_BYTES", limit)
+    last = None
+    for number in range(60):
+        last = put(saver, "t", number, last, more="x" * number)
+
+    for _ in range(2):
+        found = [item.checkpoint["channel_values"] for item in saver.list(config("t"))]
+        assert [(values["n"], len(values["more"])) for values in found] == [(n, n) for n in reversed(range(60))]
+        assert all(len(values["log"]) == values["n"] % 20 for values in found)
+        saver.close()
 
 
 def test_a_thread_that_goes_on_after_its_end_is_a_whole_run_again(saver: ReplayKitSaver) -> None:

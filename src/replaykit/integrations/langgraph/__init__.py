@@ -2,8 +2,8 @@
 
     graph = builder.compile(checkpointer=ReplayKitSaver())
 
-`saver` speaks LangGraph's protocol, `thread` keeps one thread's checkpoints on the log, `values` says which types
-may be kept and how.
+`saver` speaks LangGraph's protocol, `thread` keeps one thread's checkpoints on the log, `story` says how the log reads,
+`values` which types may be kept and how.
 """
 
 from replaykit.integrations.langgraph.saver import ReplayKitSaver

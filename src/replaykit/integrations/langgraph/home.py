@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from replaykit.config import default_store_path
-from replaykit.errors import UsageError
+from replaykit.errors import StoreError, UsageError
 from replaykit.store.opening import StoreLike
 from replaykit.store.protocol import Durability, Store
 from replaykit.store.sqlite import SQLiteStore
@@ -34,6 +34,11 @@ class Home:
 
     def _open(self) -> Store:
         if not isinstance(self._given, Path):
+            if isinstance(self._given, SQLiteStore) and self._given.owner_pid != os.getpid():
+                raise StoreError(
+                    f"the store was opened by process {self._given.owner_pid}, not by this forked child",
+                    hint="Give the saver the store's path.",
+                )
             return self._given
         if self._own is None:
             self._own = SQLiteStore.open(self._given, durability=self._durability)

@@ -5,25 +5,14 @@ Putting together sets the fields and nothing else: no constructor, validator or 
 
 from __future__ import annotations
 
-import collections
 import copy
 import dataclasses
-import datetime as dt
-import ipaddress
-import pathlib
-import re
-import zoneinfo
 from collections.abc import Callable, Iterable, Mapping, Set
 from enum import Enum, Flag
 from functools import partial
 from typing import Any, NamedTuple
 
-import langchain_core.documents
-import langchain_core.messages
-import langgraph.store.base
-import langgraph.types
-from langchain_core.messages.base import TextAccessor
-from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
@@ -32,7 +21,8 @@ from replaykit.model.values import Json, record_fields
 
 _set = object.__setattr__
 _NO_DEFAULT = (PydanticUndefined, dataclasses.MISSING, ...)
-_EMPTY = (list, dict, set, tuple, frozenset, str)  # factories that may be called for a field that is not there
+EMPTY = (list, dict, set, tuple, frozenset, str)
+"""Factories that may be called for a field that is not there."""
 
 
 class Kind(NamedTuple):
@@ -105,7 +95,7 @@ def _defaults(fields: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
     for name, field in fields.items():
         if not any(field.default is nothing for nothing in _NO_DEFAULT):
             found[name] = partial(copy.deepcopy, field.default)
-        elif any(field.default_factory is empty for empty in _EMPTY):
+        elif any(field.default_factory is empty for empty in EMPTY):
             found[name] = field.default_factory
     return found
 
@@ -161,7 +151,7 @@ def _model_kind(name: str, cls: type[BaseModel]) -> Kind:
             _set(value, "__pydantic_private__", private)
         return value
 
-    is_message = issubclass(cls, langchain_core.messages.BaseMessage)
+    is_message = issubclass(cls, BaseMessage)
     return Kind(name, _message_content if is_message else lambda value: _model_content(value, fields), make)
 
 
@@ -212,91 +202,3 @@ def _based_kind(name: str, cls: type) -> Kind | None:
         return value
 
     return Kind(name, _BASES[base], make)
-
-
-def _as_text(cls: type) -> Kind:
-    return Kind(f"{cls.__module__}.{cls.__qualname__}", str, cls)
-
-
-def _zone(key: Any) -> zoneinfo.ZoneInfo:
-    if not re.fullmatch(r"[\w+-]+(/[\w+-]+)*", key):
-        raise ValueError(f"no zone: {key!r}")
-    return zoneinfo.ZoneInfo(key)
-
-
-def _pattern(content: Any) -> re.Pattern[Any]:
-    try:
-        return re.compile(content[0], content[1])
-    except (re.error, RecursionError) as error:
-        raise ValueError(str(error)) from None
-
-
-_FACTORIES = {factory.__name__: factory for factory in (*_EMPTY, int, float, bool)}
-
-
-def _default_dict_content(value: Any) -> Json:
-    factory = value.default_factory
-    if factory is not None and factory not in _FACTORIES.values():
-        raise UsageError(
-            f"a defaultdict of the graph's state makes its values with {factory!r}, which cannot be kept",
-            hint=f"These can: {', '.join(_FACTORIES)}.",
-        )
-    return [None if factory is None else factory.__name__, dict(value)]
-
-
-def _default_dict(content: Any) -> Any:
-    factory, items = content
-    return collections.defaultdict(None if factory is None else _FACTORIES[factory], items)
-
-
-_PATHS: dict[type, type] = {
-    pathlib.PosixPath: pathlib.Path,
-    pathlib.WindowsPath: pathlib.Path,
-    pathlib.PurePosixPath: pathlib.PurePosixPath,
-    pathlib.PureWindowsPath: pathlib.PureWindowsPath,
-}
-_MESSAGES = [
-    found
-    for name in dir(langchain_core.messages)
-    if isinstance(found := getattr(langchain_core.messages, name), type)
-    and issubclass(found, langchain_core.messages.BaseMessage)
-]
-_CLASSES: list[type] = [
-    *_MESSAGES,
-    TextAccessor,  # the text of a message, which is a kind of str
-    langchain_core.documents.Document,
-    langgraph.types.Send,
-    langgraph.types.Interrupt,
-    langgraph.types.Command,
-    langgraph.types.Overwrite,
-    langgraph.types.TimeoutPolicy,
-    langgraph.types.StateSnapshot,
-    langgraph.types.PregelTask,
-    langgraph.store.base.Item,
-    langgraph.store.base.SearchItem,
-    langgraph.store.base.GetOp,
-    _DeltaSnapshot,
-]
-_KINDS: dict[type, Kind] = {
-    **{cls: Kind(f"pathlib.{cls.__name__}", str, make) for cls, make in _PATHS.items()},
-    **{
-        cls: _as_text(cls)
-        for cls in (
-            *(ipaddress.IPv4Address, ipaddress.IPv4Interface, ipaddress.IPv4Network),
-            *(ipaddress.IPv6Address, ipaddress.IPv6Interface, ipaddress.IPv6Network),
-        )
-    },
-    dt.timezone: Kind(
-        "datetime.timezone", lambda zone: list(zone.__getinitargs__()), lambda content: dt.timezone(*content)
-    ),
-    zoneinfo.ZoneInfo: Kind("zoneinfo.ZoneInfo", lambda zone: zone.key, _zone),
-    re.Pattern: Kind("re.Pattern", lambda p: [p.pattern, int(p.flags)], _pattern),
-    collections.OrderedDict: Kind("collections.OrderedDict", dict, collections.OrderedDict),
-    collections.Counter: Kind("collections.Counter", dict, collections.Counter),
-    collections.defaultdict: Kind("collections.defaultdict", _default_dict_content, _default_dict),
-    collections.deque: Kind(
-        "collections.deque", lambda d: [list(d), d.maxlen], lambda c: collections.deque(c[0], maxlen=c[1])
-    ),
-}
-BUILT_IN: dict[type, Kind] = {**{cls: kind_of(cls) for cls in _CLASSES}, **_KINDS}
-"""What is known without being named: messages, LangGraph's own types, and what Python brings."""

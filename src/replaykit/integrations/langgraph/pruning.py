@@ -6,7 +6,9 @@ from collections.abc import Collection
 
 import msgspec
 
-from replaykit.integrations.langgraph.thread import About, ThreadLog, read_about, read_writes
+from replaykit.integrations.langgraph.records import About, read_about, read_writes
+from replaykit.integrations.langgraph.story import is_passing
+from replaykit.integrations.langgraph.thread import ThreadLog
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Note, State
 from replaykit.model.run import TraceRun
@@ -42,6 +44,7 @@ def _with_history(log: ThreadLog, about: About, removed: Collection[str]) -> Abo
     """The `about` of a checkpoint that loses its parent: it takes over what delta channels need of it."""
     if about.parent not in removed:
         return about
-    counters = log.metadata(about.id).get("counters_since_delta_snapshot") or {}
-    channels = counters.keys() - log.saved[about.id].channels
-    return msgspec.structs.replace(about, history=log.history(about.id, channels))
+    # A channel that has a version and no value may be one: LangGraph does not say it of all checkpoints.
+    channels = log.versions(about.id).keys() - log.saved[about.id].channels
+    wanted = [channel for channel in channels if not is_passing(channel)]
+    return msgspec.structs.replace(about, history=log.history(about.id, wanted))

@@ -116,6 +116,11 @@ def _is_full(channel: str, seen: Any) -> bool:
     return isinstance(seen, set) and seen.issuperset(awaited)
 
 
+def is_passing(channel: str) -> bool:
+    """True for LangGraph's own channels, which have a value for a step or so."""
+    return channel.startswith(("__", _BRANCH, _JOIN))
+
+
 def output_of(text: bytes) -> Raw:
     """The graph's own channels, or what a function returned, where it is small enough to be said twice."""
     if len(text) > _OUTPUT_BYTES:
@@ -123,5 +128,5 @@ def output_of(text: bytes) -> Raw:
     channels = msgspec.json.decode(text, type=dict[str, Raw])
     if _END in channels:
         return channels[_END]
-    own = {name: value for name, value in channels.items() if not name.startswith(("__", _BRANCH, _JOIN))}
+    own = {name: value for name, value in channels.items() if not is_passing(name)}
     return Raw(msgspec.json.encode(own))

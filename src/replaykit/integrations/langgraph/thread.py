@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from langchain_core.runnables import RunnableConfig
@@ -19,6 +19,15 @@ from langgraph.checkpoint.serde.types import ERROR
 
 from replaykit.errors import CorruptStore, StoreError
 from replaykit.integrations.langgraph.place import Place
+from replaykit.integrations.langgraph.records import (
+    About,
+    History,
+    NodeWrites,
+    Saved,
+    Write,
+    read_about,
+    read_writes,
+)
 from replaykit.integrations.langgraph.states import States
 from replaykit.integrations.langgraph.story import StepNames, goes_on, node_name, output_of
 from replaykit.integrations.langgraph.values import KnownTypes
@@ -30,61 +39,7 @@ from replaykit.seam.failures import describe
 from replaykit.store.protocol import News, Store
 
 _UNHEARD = object()
-
-
-class Write(NamedTuple):
-    """One value that a task wrote to a channel, in the order in which the writes of a step apply."""
-
-    path: str
-    task: str
-    number: int
-    channel: str
-    text: bytes
-
-
-class Saved(NamedTuple):
-    """One checkpoint in the log."""
-
-    seq: int
-    step: str
-    channels: frozenset[str]
-    """The channels that have a value in it."""
-    about: bytes
-
-
-class About(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a checkpoint's `about` holds; the parts that are LangGraph's own stay text until they are asked for."""
-
-    id: str
-    parent: str | None = None
-    checkpoint: Raw
-    """All of the checkpoint but its channel values."""
-    metadata: Raw
-    history: dict[str, History] = {}
-    """What was written to delta channels before checkpoints that were removed."""
-
-
-class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The writes to one channel since its last whole value, and that value if there was one."""
-
-    writes: list[tuple[str, str, Raw]] = []
-    seed: Raw = ABSENT
-
-
-class NodeWrites(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The content of a note: what a task wrote on top of a checkpoint."""
-
-    writes: list[tuple[str, Raw]]
-    numbers: list[int] = []
-    """LangGraph's numbers of these writes, where they are not simply counted from 0."""
-    task: str
-    path: str = ""
-    checkpoint: str
-
-
 _encode = msgspec.json.Encoder().encode
-read_about = msgspec.json.Decoder(About).decode
-read_writes = msgspec.json.Decoder(NodeWrites).decode
 
 
 class ThreadLog:
@@ -100,6 +55,7 @@ class ThreadLog:
 
     def _forget(self) -> None:
         self.saved: dict[str, Saved] = {}
+        self.latest: str | None = None  # the ids of checkpoints are in the order of time
         self._states = States()
         self._index_bytes = 0
         self._writes: dict[str, dict[tuple[str, int], Write]] = {}
@@ -121,10 +77,6 @@ class ThreadLog:
         """What is kept in memory, about."""
         return self._index_bytes + self._states.size_bytes
 
-    @property
-    def latest(self) -> str | None:
-        return max(self.saved, default=None)
-
     def about(self, checkpoint: str) -> About:
         """What LangGraph says of a checkpoint."""
         return read_about(self.saved[checkpoint].about)
@@ -132,6 +84,10 @@ class ThreadLog:
     def metadata(self, checkpoint: str) -> dict[str, Any]:
         """A checkpoint's metadata."""
         return self._values(checkpoint, self.about(checkpoint).metadata)
+
+    def versions(self, checkpoint: str) -> dict[str, Any]:
+        """The versions of the channels at a checkpoint."""
+        return dict(self._values(checkpoint, self.about(checkpoint).checkpoint).get("channel_versions", {}))
 
     def config(self, checkpoint: str) -> RunnableConfig:
         """What names a checkpoint."""
@@ -312,6 +268,7 @@ class ThreadLog:
         step, channels = event.step or "", frozenset(self._fold.keys())
         channels = self._shapes.setdefault(channels, channels)
         self.saved[about.id] = Saved(event.seq, step, channels, bytes(event.about_json))
+        self.latest = max(self.latest or "", about.id)
         self._states.keep(event)
         self._index_bytes += len(event.about_json)
         self._tip, self._tip_versions = about.id, None
@@ -333,7 +290,7 @@ class ThreadLog:
         if parent is None or parent != self._tip:
             return frozenset()
         if self._tip_versions is None:
-            self._tip_versions = self._values(parent, self.about(parent).checkpoint).get("channel_versions", {})
+            self._tip_versions = self.versions(parent)
         old, versions, kept = self._tip_versions, checkpoint["channel_versions"], self._fold.keys()
         return frozenset(
             channel

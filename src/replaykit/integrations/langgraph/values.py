@@ -19,7 +19,8 @@ from pydantic import BaseModel
 
 from replaykit.errors import UsageError
 from replaykit.integrations.langgraph.arrays import kind_named, kind_of_array
-from replaykit.integrations.langgraph.kinds import BUILT_IN, Kind, kind_of
+from replaykit.integrations.langgraph.kinds import Kind, kind_of
+from replaykit.integrations.langgraph.known import BUILT_IN
 from replaykit.model.values import MAX_DEPTH, READERS, Json, freeze, is_plain
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
