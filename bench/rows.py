@@ -12,6 +12,7 @@ from typing import Any
 OURS = "ours"
 LANGGRAPH = "langgraph_sqlite"
 CALL_PEERS = ("agent_rewind", "llm_cassette", "agentcassette")
+PROXY_PEERS = ("mitmproxy", "vcrpy")
 IMPORT_PEERS = (*CALL_PEERS, "vcrpy", LANGGRAPH, "flakestorm")
 HELP_PEERS = ("agent_rewind", "llm_cassette", "flakestorm")  # the others have no command line
 
@@ -139,6 +140,15 @@ def _cases(group: str, title: str, metric: str, job: Callable[[str], Job], aim: 
     return Row(group, title, "s", Cell(job(OURS), metric), (theirs,), aim)
 
 
+def _proxied(title: str, metric: str, aim: Aim | None = None) -> Row:
+    def job(system: str) -> Job:
+        return _job(system, "proxied", count=300 if system == "vcrpy" else 2000)
+
+    ours, (proxy, in_process) = _side_by_side(metric, PROXY_PEERS, job)
+    peers = (replace(proxy, note="buffers"), replace(in_process, note="buffers; in process, urllib included"))
+    return Row("proxy", title, "ms" if metric.endswith("_ms") else "us", ours, peers, aim)
+
+
 ROWS = [
     _bytes(100),
     _bytes(300),
@@ -193,6 +203,10 @@ ROWS = [
         Aim("≤ 1.5 (1 is flat)", limit=1.5),
     ),
     _calls("the same, in a session of 1,000 with loading the tape", "replay_session_us", 1000),
+    _proxied("one streamed model call, 9 chunks, recorded at the proxy", "record_us", Aim("≤ 1 ms", limit=1000)),
+    _proxied("the same, replayed", "replay_us", Aim("≤ 0.5 ms", limit=500)),
+    _proxied("the same, wall, 16 connections", "replay_wall_us", Aim("≤ 1.25 ms: 800 a second", limit=1250)),
+    _proxied("what recording adds to the time until the first byte, wall", "first_byte_ms"),
     _start("`import replaykit`, over bare Python", "import_time", IMPORT_PEERS),
     _start("import and first recorded call, over bare Python", "first_call", CALL_PEERS, aim=None),
     _start("`replaykit --help`, over bare Python", "help_time", HELP_PEERS),

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import measurements
+import streams
 import workloads
 from clock import Stopwatch
 from measurements import CallRecorder, Checkpoints, Numbers
+from streams import Proxy
 
 NAME = "ReplayKit"
 DISTRIBUTION = ""  # measured from the checkout, whether it is installed or not
@@ -150,3 +153,40 @@ def import_time(work: Path) -> Numbers:
 def help_time(work: Path) -> Numbers:
     statement = measurements.help_statement("replaykit.cli:main", "replaykit")
     return measurements.start_up(statement, work, env=_ENVIRONMENT)
+
+
+def proxied(work: Path, count: int) -> Numbers:
+    """Streamed requests through the proxy of `replaykit record -- CMD` and `replaykit replay CASE -- CMD`."""
+    _replaykit()
+    from replaykit.model.run import RunHeader, TraceRun
+    from replaykit.programs.merge import put_together
+    from replaykit.programs.plan import Mode, Plan
+    from replaykit.programs.proxy import address_of, open_port, proxying
+    from replaykit.replayer.world import World
+
+    recorded: list[TraceRun] = []
+
+    @contextmanager
+    def opened(mode: Mode, address: str, world: World | None) -> Iterator[Proxy]:
+        port = open_port()
+        plan = Plan(
+            mode=mode,
+            run_id="bench",
+            store=str(work / f"{mode.value}.db"),
+            proxy=address_of(port),
+            upstreams={"openai": f"{address}/v1"},
+        )
+        with proxying(port, plan, world):
+            yield Proxy(port.getsockname()[1], "/openai/chat/completions", time.process_time)
+
+    @contextmanager
+    def record(address: str) -> Iterator[Proxy]:
+        with opened(Mode.RECORD, address, None) as proxy:
+            yield proxy
+        with _replaykit().Store.open(work / "record.db") as store:
+            recorded.append(put_together(store, RunHeader(id="bench")))
+
+    def replay(address: str) -> AbstractContextManager[Proxy]:
+        return opened(Mode.REPLAY, address, World(case_id="bench", calls=recorded[0].events))
+
+    return streams.measured(record, replay, count)

@@ -7,6 +7,7 @@ import http.client
 import itertools
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -54,6 +55,7 @@ class Upstream:
         self.connections = 0
         self.script: Script = lambda asked: [whole(b"{}")]
         self._open: list[socket.socket] = []
+        self._tls: ssl.SSLContext | None = None
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -66,9 +68,15 @@ class Upstream:
             self._open.append(connection)
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
+    def secure(self, context: ssl.SSLContext) -> None:
+        """Speak TLS from here on."""
+        self._tls = context
+
     def _serve(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
+            if self._tls is not None:
+                connection = self._tls.wrap_socket(connection, server_side=True)
             with connection, connection.makefile("rb") as lines:
                 while asked := read_request(lines):
                     self.asked.append(asked)

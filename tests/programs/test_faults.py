@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from replaykit.errors import ReplayKitError, StoreError, Unreplayable
 from replaykit.model.events import LlmCall, WireInfo
@@ -338,3 +339,42 @@ def test_ending_does_not_wait_for_an_upstream_that_never_answers(proxies: Proxie
     connection.close()
 
     assert [call.complete for call in stage.run.llm_calls] == [False]
+
+
+def test_a_body_that_cannot_be_read_is_the_programs_fault_and_nobody_elses(
+    proxies: Proxies, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise web.RequestPayloadError("not enough data")
+
+    with proxies.record() as stage:
+        with monkeypatch.context() as patched:
+            patched.setattr("replaykit.programs.relay.Body.read", broken)
+            answer = stage.chat()
+        assert stage.chat().status == 200
+
+    assert answer.status == 400
+    assert b"not enough data" in answer.body
+    assert len(stage.run.events) == 1
+
+
+def test_an_upload_that_breaks_off_is_nobodys_failure(proxies: Proxies, upstream: Upstream) -> None:
+    head = b"POST /openai/files HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100\r\n\r\n"
+
+    with proxies.record() as stage:
+        with stage.raw(head + b"only the beginning"):
+            pass
+        assert stage.chat().status == 200
+
+    assert [asked.path for asked in upstream.asked] == ["/v1/chat/completions"]
+
+
+def test_what_is_no_http_from_an_upstream_is_a_broken_connection(proxies: Proxies, upstream: Upstream) -> None:
+    upstream.script = lambda asked: [b"SSH-2.0-OpenSSH_9.6\r\n", CLOSE]
+
+    with proxies.record() as stage:
+        live = tried(stage)
+    with proxies.replay(stage.run) as stage:
+        again = tried(stage)
+
+    assert live == again == (b"", False)

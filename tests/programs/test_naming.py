@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.programs.naming import address_behind, end_to_end, split_target
+from replaykit.programs.naming import ByUpstream, address_behind, end_to_end, split_target
+from replaykit.programs.part import Nobody
+from replaykit.seam.scope import PendingCall, Session
 
 BASES = {"openai": "https://api.openai.com/v1", "crm": "http://10.0.0.5:8080", "anthropic": "https://api.anthropic.com"}
 PROXY = "http://127.0.0.1:40123"
@@ -39,3 +42,34 @@ def test_headers_of_one_connection_never_stay(headers: list[tuple[str, str]]) ->
     assert not names & {"connection", "te", "host"}
     assert ("x-a" in names) == (("X-A", "x-a") in headers and ("Connection", "x-a") not in headers)
     assert [pair for pair in headers if pair in kept] == kept
+
+
+@pytest.mark.parametrize(
+    ("recorded", "name"),
+    [
+        ([], "GET openai/models"),
+        (["GET openai/models"], "GET openai/models"),
+        (["GET api.openai.com/v1/models"], "GET api.openai.com/v1/models"),
+        (["GET openai/models", "GET api.openai.com/v1/models"], "GET openai/models"),
+        (["GET other.example/v1/models"], "GET openai/models"),
+    ],
+)
+def test_a_tape_that_was_recorded_without_a_proxy_is_found_by_the_address_behind_it(
+    recorded: list[str], name: str
+) -> None:
+    handler = ByUpstream(Nobody(), PROXY, BASES, recorded)
+    scope = Session(handler).root
+
+    for spelled in ("GET 127.0.0.1:40123/openai/models", "GET elsewhere.example/x"):
+        call = PendingCall("exchange", spelled, b"{}", scope, 0.0)
+        handler.serve(call)
+        assert call.name == (name if "openai" in spelled else spelled)
+
+
+def test_tools_whose_names_look_like_addresses_keep_them() -> None:
+    handler = ByUpstream(Nobody(), PROXY, BASES)
+    call = PendingCall("tool_call", "GET 127.0.0.1:40123/openai/models", b"{}", Session(handler).root, 0.0)
+
+    handler.serve(call)
+
+    assert call.name == "GET 127.0.0.1:40123/openai/models"

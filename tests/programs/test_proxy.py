@@ -12,8 +12,10 @@ from itertools import count
 import msgspec
 import pytest
 
+from replaykit.model.events import StoredEvent
 from replaykit.model.matching import MatchMode, MatchRules, OnMiss, ToolMode
 from replaykit.programs.pace import Pace
+from replaykit.programs.part import _UntilCutOff
 from replaykit.replayer.world import World
 from replaykit.seam.http.cleaning import SEEN
 
@@ -234,6 +236,27 @@ def test_the_event_is_in_the_store_when_the_response_has_ended(proxies: Proxies,
         for number in range(20):
             stage.chat(stream=bool(number % 2))
             assert len(stage.run.events) == number + 1
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_the_end_is_not_sent_before_it_is_written_down(
+    proxies: Proxies, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, streamed: bool
+) -> None:
+    big = b"x" * 200_000
+    upstream.script = lambda asked: [STREAM, chunk(big), END] if streamed else [whole(big)]
+    has_read, too_early = threading.Event(), []
+    append = _UntilCutOff.append
+
+    def slowly(self: _UntilCutOff, event: StoredEvent) -> None:
+        too_early.append(has_read.wait(0.3))  # time enough for a client that has it all
+        append(self, event)
+
+    with proxies.record() as stage:
+        monkeypatch.setattr(_UntilCutOff, "append", slowly)
+        stage.ask("GET", "/openai/files/1/content")
+        has_read.set()
+
+    assert too_early == [False]
 
 
 def test_the_same_question_gets_its_answers_in_the_order_they_came(proxies: Proxies, upstream: Upstream) -> None:
@@ -469,9 +492,9 @@ def test_a_hundred_requests_at_once_are_all_recorded_and_all_served(proxies: Pro
 
 def test_the_path_is_passed_on_as_it_is_spelled(proxies: Proxies, upstream: Upstream) -> None:
     with proxies.record() as stage:
-        stage.ask("GET", "/openai/files/a%2Fb%20c?q=%C3%A9&x=1+2&x=3")
+        stage.ask("GET", "/openai/files/a%2fb%7E%20c//?q=%c3%a9&x=1+2&x=3")
 
-    assert upstream.asked[0].path == "/v1/files/a%2Fb%20c?q=%C3%A9&x=1+2&x=3"
+    assert upstream.asked[0].path == "/v1/files/a%2fb%7E%20c//?q=%c3%a9&x=1+2&x=3"
 
 
 def test_redirects_are_the_programs_affair(proxies: Proxies, upstream: Upstream) -> None:

@@ -11,6 +11,8 @@ import orjson
 if TYPE_CHECKING:
     from aiohttp import web
 
+BAD_REQUEST = 400
+"""What is no HTTP."""
 MISS = 409
 """A request that the tape does not hold."""
 NOT_HERE = 404

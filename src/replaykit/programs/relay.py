@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -17,8 +18,9 @@ from replaykit.programs.naming import UPSTREAM, end_to_end
 from replaykit.programs.pace import Pace
 from replaykit.programs.part import Part
 from replaykit.programs.plan import Mode, Plan
-from replaykit.programs.refusal import MISS, NOT_HERE, Refused, refusal
+from replaykit.programs.refusal import BAD_REQUEST, MISS, NOT_HERE, Refused, refusal
 from replaykit.programs.routing import Target, target_of
+from replaykit.programs.trust import trusting
 from replaykit.seam.http.call import HttpCall, HttpRequest
 from replaykit.seam.http.cleaning import SEEN
 from replaykit.seam.http.request import WHOLE_BODY
@@ -39,6 +41,7 @@ class Relay:
         self.pace = pace
         self.proxies = getproxies()
         """Those on the way to the upstreams, which the user has."""
+        self.trust = cache(trusting)
         self.failure: Exception | None = None
         """The first thing that went wrong here, and not with a program or an upstream."""
 
@@ -54,6 +57,8 @@ class Relay:
         except (Divergence, Unreplayable) as error:
             kind = "replay_miss" if isinstance(error, Divergence) else "unreplayable"
             return refusal(MISS, str(error), kind=kind, target=request.raw_path)
+        except web.RequestPayloadError as error:
+            return refusal(BAD_REQUEST, f"the body of the request cannot be read: {error}", target=request.raw_path)
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as error:  # noqa: BLE001 (the edge: what could not be written must not look like an answer)
@@ -141,4 +146,5 @@ class _Exchange:
             allow_redirects=False,
             skip_auto_headers=_NOT_MADE_UP,
             proxy=None if on_the_way is None or proxy_bypass(address.host or "") else on_the_way,
+            ssl=self._relay.trust() if address.scheme == "https" else True,
         )
