@@ -34,6 +34,7 @@ class Answer:
     announced: int | None = None  # as its length, whatever it is
     gate: threading.Event | None = None  # waited for after the first chunk
     version: str = "HTTP/1.1"
+    nonsense: bytes = b""  # sent in place of all that
 
 
 @dataclass
@@ -90,6 +91,10 @@ def _handler(server: Server) -> type[http.server.BaseHTTPRequestHandler]:
         def _any(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
             answer = server.answer(Request(self.command, self.path, headers, self._body()))
+            if answer.nonsense:
+                self.close_connection = True
+                self.wfile.write(answer.nonsense)
+                return
             self.protocol_version = answer.version
             self.send_response_only(answer.status, answer.reason)
             for name, value in answer.headers:

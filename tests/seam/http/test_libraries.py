@@ -14,6 +14,7 @@ import urllib3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import replaykit as rk
 from replaykit.errors import Divergence, Unreplayable
 from replaykit.model.matching import ErrorSpec, MatchRules, OnMiss
 from replaykit.seam.http.call import HttpRequest
@@ -48,7 +49,13 @@ ANSWERS = {
     "a stream that breaks": {"chunks": [b"one ", b"two "], "breaks": True},
     "a body that is too short": {"chunks": [b"only this"], "framing": "length", "announced": 100, "breaks": True},
     "a stream that breaks at once": {"breaks": True},
+    "no HTTP": {"nonsense": b"SSH-2.0-OpenSSH\r\n\r\n", "breaks": True},
+    "nothing": {"nonsense": b"\r\n", "breaks": True},
 }
+
+
+def sliced(data, size=7):
+    return [data[start : start + size] for start in range(0, len(data), size)]
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
@@ -78,6 +85,41 @@ def test_a_connection_that_is_refused_is_refused_again(fetch, server, tapes):
     assert live.error is not None
     assert replayed.error[0] is live.error[0]
     assert tapes.calls[0].wire.status == 0
+
+
+def test_exceptions_of_aiohttp_know_their_request(server, tapes):
+    url = server.says("/nonsense", nonsense=b"SSH-2.0-OpenSSH\r\n\r\n")
+
+    async def fail():
+        async with aiohttp.ClientSession() as session:
+            with pytest.raises(aiohttp.ClientResponseError) as nonsense:
+                await session.get(url)
+            with pytest.raises(aiohttp.ClientConnectorError) as refused:
+                await session.get("http://127.0.0.1:9/")
+        error = refused.value
+        return str(nonsense.value.request_info.real_url), error.host, error.port, error.os_error.errno, str(error)
+
+    live, replayed = tapes.both(lambda: asyncio.run(fail()))
+
+    assert replayed == live
+    assert live[:3] == (url, "127.0.0.1", 9)
+
+
+def test_exceptions_of_urllib3_know_their_connection_and_their_pool(server, tapes):
+    gate = threading.Event()
+    stuck = server.says("/stuck", chunks=[b"1", b"2"], framing="length", gate=gate)
+
+    def fail():
+        with pytest.raises(urllib3.exceptions.NewConnectionError) as refused:
+            urllib3.request("GET", "http://127.0.0.1:9/", retries=False)
+        with pytest.raises(urllib3.exceptions.ReadTimeoutError) as late:
+            urllib3.request("GET", stuck, timeout=0.05, retries=False)
+        return refused.value.conn.port, late.value.pool.host, late.value.args
+
+    live = tapes.record(fail)
+    gate.set()
+
+    assert tapes.replay(fail)[:2] == live[:2] == (9, "127.0.0.1")
 
 
 def test_the_first_chunk_is_there_before_the_second_is_sent(fetch, server, tapes):
@@ -115,6 +157,18 @@ def test_a_stream_that_is_left_is_replayed_as_far_as_it_was_read(fetch, server, 
     assert tapes.replay(lambda: fetch(url, stop_after=1)) == live
     with pytest.raises(Unreplayable, match="was left after 1 chunks"):
         tapes.replay(lambda: fetch(url))
+
+
+def test_a_stream_that_is_left_is_in_the_log_when_it_is_closed(fetch, server, store):
+    gate = threading.Event()
+    url = server.says("/long", chunks=[b"1", b"2", b"3"], gate=gate)
+
+    with rk.record("left", store=store) as run:
+        fetch(url, stop_after=1)
+        written = [call.items for call in store.load(run.id).calls]
+    gate.set()
+
+    assert written == [["1"]]
 
 
 def test_a_body_that_can_be_read_once_reaches_the_server(fetch, server, tapes):
@@ -289,6 +343,23 @@ def test_responses_of_aiohttp_are_whole(server, tapes):
 
     assert replayed == live
     assert live[:2] == ['{"n": [1, 2]}\ntail', [(303, f"{server.url}/start")]]
+
+
+def test_what_aiohttp_unpacks_is_kept_unpacked(server, tapes):
+    packed = gzip.compress(b"one " * 500)
+    url = server.says("/packed", chunks=sliced(packed), headers=[("Content-Encoding", "gzip")])
+    whole = server.says("/whole", chunks=[packed], headers=[("Content-Encoding", "gzip")], framing="length")
+
+    async def read():
+        async with aiohttp.ClientSession() as session:
+            async with session.get(url) as first, session.get(whole) as second:
+                return await first.text(), await second.text()
+
+    live, replayed = tapes.both(lambda: asyncio.run(read()))
+
+    assert live == replayed == ("one " * 500, "one " * 500)
+    assert "".join(tapes.calls[0].items) == "one " * 500
+    assert tapes.replay(lambda: (httpx.get(url).text, requests.get(whole).text)) == live
 
 
 def test_responses_of_urllib3_are_whole(server, tapes):

@@ -202,6 +202,20 @@ def test_a_transport_that_builds_on_the_usual_one_is_recorded(server, tapes):
     assert [call.wire.status for call in tapes.calls] == [503, 200]
 
 
+def test_a_layer_below_stands_aside(server, tapes, monkeypatch):
+    url = server.says("/path", chunks=[b"once"], framing="length")
+
+    def through_urllib3(transport, request):
+        return httpx.Response(200, content=urllib3.request(request.method, str(request.url)).data)
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", through_urllib3)
+
+    live, replayed = tapes.both(lambda: httpx.get(url).content)
+
+    assert live == replayed == b"once"
+    assert len(tapes.calls) == 1
+
+
 def test_middlewares_of_aiohttp_see_what_is_replayed(server, tapes):
     url = server.says("/path", *[{"status": status, "framing": "length"} for status in (401, 200)])
     seen = []

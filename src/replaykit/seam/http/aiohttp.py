@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
@@ -157,10 +158,9 @@ def _failure(request: Any, served: Served) -> BaseException | None:
     """What a recorded response ends with; what an exception says of its request is taken from the one at hand."""
     error = served.failure(vars(aiohttp))
     if isinstance(error, aiohttp.ClientConnectorError):
-        inner: Any = error.args[-1] if error.args else None
-        error._conn_key = request.connection_key
-        error.args = (request.connection_key, inner)
-        error.errno, error.strerror = getattr(inner, "errno", None), getattr(inner, "strerror", None)
+        inner = next((part for part in error.args if isinstance(part, Exception)), OSError(str(served.error)))
+        with suppress(TypeError):  # a class with arguments of its own, or a stand-in for one
+            return type(error)(request.connection_key, inner)  # type: ignore[arg-type]
     elif isinstance(error, aiohttp.ClientResponseError):
         error.request_info, error.history = request.request_info, ()
         error.args = (request.request_info, ())

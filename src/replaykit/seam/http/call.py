@@ -28,6 +28,8 @@ __all__ = ["HttpCall", "HttpRequest", "Served", "listening", "open_call"]
 
 KEPT_BYTES = 256 * 1024 * 1024
 """A response above this is passed on and not kept."""
+UNPACKED_BYTES = 64 * 1024 * 1024
+"""How much of a compressed answer of a model is read."""
 
 
 def listening() -> Scope | None:
@@ -104,15 +106,9 @@ class HttpCall:
         if not data:
             return
         now = time.perf_counter()
-        self._interruption = None
-        self._size += len(data)
-        if self._size <= KEPT_BYTES:
-            self._pauses.append(round((now - self._last) * 1000, 1))
-            self._chunks.append(data)
-        else:
-            self._chunks.clear()
-            self._pauses.clear()
-        self._last = now
+        self._pauses.append(round((now - self._last) * 1000, 1))
+        self._chunks.append(data)
+        self._came(len(data), now)
 
     def more(self, data: bytes) -> None:
         """What came belongs to the piece before: it was cut only because it was asked for in small portions."""
@@ -123,8 +119,15 @@ class HttpCall:
         if not isinstance(last, bytearray):
             last = self._chunks[-1] = bytearray(last)
         last += data
-        self._size += len(data)
-        self._last = time.perf_counter()
+        self._came(len(data), time.perf_counter())
+
+    def _came(self, size: int, now: float) -> None:
+        self._last = now
+        self._interruption = None
+        self._size += size
+        if self._size > KEPT_BYTES:
+            self._chunks.clear()
+            self._pauses.clear()
 
     def ended(self) -> None:
         """The response was read to its end."""
@@ -166,7 +169,7 @@ class HttpCall:
         complete = complete or (error is None and self._has_all())
         if self._api is None or self._call.kind != MODEL:
             return Outcome(error=error, items_json=_items(clean_chunks(chunks)), complete=complete, wire=wire)
-        read = self._api.read(self.request.body, status, _decoded(chunks, self._header("content-encoding")))
+        read = self._api.read(self.request.body, status, _decoded(chunks, self._header("content-encoding").lower()))
         left = not complete and error is None
         return Outcome(
             result_json=raw(read.answer.message) if read.answer is not None else ABSENT,
@@ -202,11 +205,12 @@ def _described(error: BaseException) -> ErrorInfo | None:
 
 def _decoded(chunks: list[bytes], encoding: str) -> Sequence[bytes]:
     """The chunks without their content encoding; as they are where it is not known here."""
+    whole = b"".join(chunks) if encoding else b""
     try:
         if encoding in ("gzip", "x-gzip", "deflate"):
-            return [zlib.decompressobj(wbits=15 if encoding == "deflate" else 47).decompress(b"".join(chunks))]
+            return [zlib.decompressobj(wbits=47).decompress(whole, UNPACKED_BYTES)]  # 47: whichever of them it is
         if encoding == "zstd":
-            return [zstandard.ZstdDecompressor().decompressobj().decompress(b"".join(chunks))]
+            return [zstandard.ZstdDecompressor().stream_reader(whole).read(UNPACKED_BYTES)]
     except (zlib.error, zstandard.ZstdError):
         return chunks
     return chunks

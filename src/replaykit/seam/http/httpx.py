@@ -24,9 +24,9 @@ _RETRIES = "x-stainless-retry-count"
 """What SDKs of that make send: they try again after any exception, and not after a response that says so."""
 
 
-def handle_request(original: Callable[..., Any]) -> Callable[..., Any]:
+def handle_request(original: Callable[..., Any], name: str) -> Callable[..., Any]:
     """For `HTTPTransport.handle_request`."""
-    library = _Library(original)
+    library = _Library(name)
 
     def handle(transport: Any, request: Any) -> Any:
         here = listening()
@@ -46,9 +46,9 @@ def handle_request(original: Callable[..., Any]) -> Callable[..., Any]:
     return handle
 
 
-def handle_async_request(original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+def handle_async_request(original: Callable[..., Awaitable[Any]], name: str) -> Callable[..., Awaitable[Any]]:
     """For `AsyncHTTPTransport.handle_async_request`."""
-    library = _Library(original)
+    library = _Library(name)
 
     async def handle(transport: Any, request: Any) -> Any:
         here = listening()
@@ -67,9 +67,9 @@ def handle_async_request(original: Callable[..., Awaitable[Any]]) -> Callable[..
     return handle
 
 
-def send(original: Callable[..., Any]) -> Callable[..., Any]:
+def send(original: Callable[..., Any], name: str) -> Callable[..., Any]:
     """For `Client.send`."""
-    library = _Library(original)
+    library = _Library(name)
 
     def sent(client: Any, request: Any, **options: Any) -> Any:
         try:
@@ -80,9 +80,9 @@ def send(original: Callable[..., Any]) -> Callable[..., Any]:
     return sent
 
 
-def asend(original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+def asend(original: Callable[..., Awaitable[Any]], name: str) -> Callable[..., Awaitable[Any]]:
     """For `AsyncClient.send`."""
-    library = _Library(original)
+    library = _Library(name)
 
     async def sent(client: Any, request: Any, **options: Any) -> Any:
         try:
@@ -94,10 +94,10 @@ def asend(original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[An
 
 
 class _Library:
-    """One of the libraries, by the module that a function of it comes from."""
+    """One of the libraries, which is loaded already."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.module: Any = sys.modules[function.__module__.partition(".")[0]]
+    def __init__(self, name: str) -> None:
+        self.module: Any = sys.modules[name]
         self.streams = _streams(self.module)
 
     def call(self, here: Scope, request: Any) -> HttpCall:
@@ -118,7 +118,11 @@ class _Library:
             reason=told.get("reason_phrase", b"").decode("latin-1"),
             version=told.get("http_version", b"HTTP/1.1").decode("latin-1"),
         )
-        response.stream = self.streams[0](response.stream, call)
+        if response.is_closed:  # it came as a whole, from somebody who stands in for the network
+            call.chunk(response.content)
+            call.ended()
+        else:
+            response.stream = self.streams[0](response.stream, call)
         return response
 
     def response(self, served: Served) -> Any:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 from replaykit.seam.scope import current
 
+Make: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-def _late(translator: str, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+
+def _late(translator: str, name: str, *more: str) -> Make:
     """What makes a replacement out of `translator.name`, which is looked up at the first call inside a session."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,7 +26,7 @@ def _late(translator: str, name: str) -> Callable[[Callable[..., Any]], Callable
             if current() is None:
                 return original(*args, **kwargs)
             if translated is None:
-                translated = getattr(import_module(f"replaykit.seam.http.{translator}"), name)(original)
+                translated = getattr(import_module(f"replaykit.seam.http.{translator}"), name)(original, *more)
             return translated(*args, **kwargs)
 
         return call
@@ -32,16 +34,18 @@ def _late(translator: str, name: str) -> Callable[[Callable[..., Any]], Callable
     return make
 
 
-_HTTPX = (
-    ("HTTPTransport", "handle_request", _late("httpx", "handle_request")),
-    ("AsyncHTTPTransport", "handle_async_request", _late("httpx", "handle_async_request")),
-    ("Client", "send", _late("httpx", "send")),
-    ("AsyncClient", "send", _late("httpx", "asend")),
-)
+def _httpx(library: str) -> tuple[tuple[str, str, Make], ...]:
+    return (
+        ("HTTPTransport", "handle_request", _late("httpx", "handle_request", library)),
+        ("AsyncHTTPTransport", "handle_async_request", _late("httpx", "handle_async_request", library)),
+        ("Client", "send", _late("httpx", "send", library)),
+        ("AsyncClient", "send", _late("httpx", "asend", library)),
+    )
 
-HOOKS = {
-    "httpx": _HTTPX,
-    "httpx2": _HTTPX,
+
+HOOKS: dict[str, tuple[tuple[str, str, Make], ...]] = {
+    "httpx": _httpx("httpx"),
+    "httpx2": _httpx("httpx2"),
     "urllib3.connectionpool": (
         ("HTTPConnectionPool", "_make_request", _late("urllib3", "make_request")),
         ("HTTPSConnectionPool", "_prepare_proxy", _late("urllib3", "prepare_proxy")),

@@ -60,7 +60,7 @@ def make_request(original: Callable[..., Any]) -> Callable[..., Any]:
                 tunnel(pool, conn)
             response = original(pool, conn, method, url, preload_content=False, **options)
         _tap(response, call)
-        if preload:
+        if preload and isinstance(response, HTTPResponse):
             response._body = response.read(decode_content=options.get("decode_content", True))
         return response
 
