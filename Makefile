@@ -9,6 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .venv-bench
+MITMPROXY := .venv-mitmproxy
 
 .PHONY: demo test lint unit bench crash clean
 
@@ -28,14 +29,14 @@ unit: $(READY)
 	$(BIN)/python -m pytest -q -n 2
 
 # The peers bring pytest plugins of their own, so they live apart from what `make test` uses.
-bench: $(BENCH)/.ready
-	$(BENCH)/bin/python bench/run.py
+bench: $(BENCH)/.ready $(MITMPROXY)/.ready
+	$(BENCH)/bin/python bench/run.py --python mitmproxy=$(CURDIR)/$(MITMPROXY)/bin/python
 
 crash: $(READY)
 	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -s tests/crash/test_kill.py
 
 clean:
-	rm -rf $(VENV) $(BENCH) .replaykit .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist bench/.work
+	rm -rf $(VENV) $(BENCH) $(MITMPROXY) .replaykit .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist bench/.work
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml
@@ -49,3 +50,9 @@ $(BENCH)/.ready: pyproject.toml
 	$(BENCH)/bin/pip install --quiet --upgrade pip
 	$(BENCH)/bin/pip install --quiet -e ".[bench]"
 	@touch $(BENCH)/.ready
+
+$(MITMPROXY)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(MITMPROXY)
+	$(MITMPROXY)/bin/pip install --quiet --upgrade pip
+	$(MITMPROXY)/bin/pip install --quiet -e ".[bench-mitmproxy]"
+	@touch $(MITMPROXY)/.ready

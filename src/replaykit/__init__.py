@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from replaykit.runners.golden import GoldenResult as GoldenResult
     from replaykit.runners.golden import check_golden as check_golden
     from replaykit.runners.replay import replay as replay
+    from replaykit.seam.hosted import acall_tool as acall_tool
+    from replaykit.seam.hosted import call_tool as call_tool
     from replaykit.seam.machine import now as now
     from replaykit.seam.machine import random as random
     from replaykit.seam.machine import uuid4 as uuid4
@@ -78,6 +80,8 @@ _HOMES = {  # name → module, or module:name where it has another name at home
     "ToolReplayer": "replayer.tool_replayer",
     "TraceRun": "model.run",
     "Verdict": "model.result",
+    "acall_tool": "seam.hosted",
+    "call_tool": "seam.hosted",
     "check_golden": "runners.golden",
     "compare": "travel.comparing",
     "compare_runs": "travel.comparing",

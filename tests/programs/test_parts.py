@@ -249,6 +249,14 @@ def test_states_of_several_processes_fold_in_the_whole_run(plan: Plan) -> None:
     ]
 
 
+def test_a_name_that_is_taken_and_has_no_other_beside_it_is_an_error(plan: Plan) -> None:
+    part = Part(plan, None, iter(["proxy"]))
+
+    with pytest.raises(StoreError, match="has such a part already"):
+        Part(plan, None, iter(["proxy"]))
+    part.end()
+
+
 def test_names_never_run_out(plan: Plan) -> None:
     names: Iterator[str] = numbered("x")
 

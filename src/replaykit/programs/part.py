@@ -201,7 +201,7 @@ def _claim(store: SQLiteStore, plan: Plan, names: Iterator[str]) -> tuple[str, R
         except StoreError as error:
             if "is in the store already" not in error.message:
                 raise
-    raise AssertionError("unreachable: names never end")
+    raise StoreError(f"run {plan.run_id} has such a part already: two recordings or replays cannot share one run")
 
 
 def numbered(name: str) -> Iterator[str]:

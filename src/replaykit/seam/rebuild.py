@@ -13,8 +13,9 @@ from enum import Enum
 from typing import Any, get_args, get_origin
 
 import msgspec
+import orjson
 
-from replaykit.model.values import READERS, Json, record_fields, thaw
+from replaykit.model.values import READERS, Json, Raw, record_fields, thaw
 
 _STREAMS = ("Iterator", "Iterable", "Generator", "AsyncIterator", "AsyncIterable", "AsyncGenerator")
 
@@ -35,6 +36,13 @@ def rebuild(value: Json, hint: Any) -> Json:
         if tag in READERS:
             return thaw(value)
     return {key: rebuild(item, _member_hint(hint, key)) for key, item in value.items()}
+
+
+def value_of(text: Raw, hint: Any) -> Json:
+    """The recorded value, as the hint's classes where it names them."""
+    data = bytes(text)
+    value = orjson.loads(data)
+    return rebuild(value, hint) if b'{"$' in data else value
 
 
 def item_hint(hint: Any) -> Any:

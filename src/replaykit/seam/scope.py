@@ -54,7 +54,20 @@ class Outcome(Struct, frozen=True, kw_only=True):
 class PendingCall:
     """A call that has been made and not answered yet."""
 
-    __slots__ = ("arguments", "at", "effects", "key", "kind", "name", "override", "parent", "path", "seq", "step")
+    __slots__ = (
+        "arguments",
+        "at",
+        "effects",
+        "hosted",
+        "key",
+        "kind",
+        "name",
+        "override",
+        "parent",
+        "path",
+        "seq",
+        "step",
+    )
 
     def __init__(
         self, kind: str, name: str, arguments: bytes, scope: Scope, at: float, effects: str = "external"
@@ -69,6 +82,7 @@ class PendingCall:
         self.seq = next(scope.session.numbers)
         self.at = at
         self.effects = effects  # what it does to the world: none, idempotent or external
+        self.hosted = False  # a framework makes the call: a tool of that name right inside is the same call
         self.override: dict[str, Json] | None = None  # other arguments that a handler wants it done with
 
 

@@ -21,8 +21,10 @@ T = TypeVar("T")
 ABANDONED = Outcome(complete=False)
 
 
-def through(scope: Scope, call: PendingCall, live: Callable[[], T], give: Callable[[Answer], T]) -> T:
-    """The outcome of a plain call."""
+def through(
+    scope: Scope, call: PendingCall, live: Callable[[], T], give: Callable[[Answer], T], keep: Callable[[T], Raw] = raw
+) -> T:
+    """The outcome of a plain call; `keep` makes data of its result."""
     handler, number = scope.session.handler, scope.number(call.name)
     served = handler.serve(call)
     if served is not None:
@@ -38,11 +40,17 @@ def through(scope: Scope, call: PendingCall, live: Callable[[], T], give: Callab
         handler.settle(call, failed(error), time.perf_counter() - began)
         raise
     leave(token)
-    handler.settle(call, Outcome(result_json=raw(result)), time.perf_counter() - began)
+    handler.settle(call, Outcome(result_json=keep(result)), time.perf_counter() - began)
     return result
 
 
-async def athrough(scope: Scope, call: PendingCall, live: Callable[[], Awaitable[T]], give: Callable[[Answer], T]) -> T:
+async def athrough(
+    scope: Scope,
+    call: PendingCall,
+    live: Callable[[], Awaitable[T]],
+    give: Callable[[Answer], T],
+    keep: Callable[[T], Raw] = raw,
+) -> T:
     """The outcome of a call that is awaited."""
     handler, number = scope.session.handler, scope.number(call.name)
     served = handler.serve(call)
@@ -59,7 +67,7 @@ async def athrough(scope: Scope, call: PendingCall, live: Callable[[], Awaitable
         handler.settle(call, failed(error), time.perf_counter() - began)
         raise
     leave(token)
-    handler.settle(call, Outcome(result_json=raw(result)), time.perf_counter() - began)
+    handler.settle(call, Outcome(result_json=keep(result)), time.perf_counter() - began)
     return result
 
 

@@ -13,13 +13,11 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, TypeVar, overload
 
-import orjson
-
 from replaykit.errors import UsageError, nearest
 from replaykit.model.events import ToolCall
-from replaykit.model.values import Json, Raw, canonical, sayable
+from replaykit.model.values import canonical, sayable
 from replaykit.seam.failures import rebuild_error
-from replaykit.seam.rebuild import item_hint, rebuild, return_hint
+from replaykit.seam.rebuild import item_hint, return_hint, value_of
 from replaykit.seam.scope import Answer, PendingCall, Scope, current
 from replaykit.seam.through import astream, athrough, stream, through
 
@@ -78,7 +76,9 @@ class _Tool:
         return self.fn(*receiver, **call.override)
 
     def call(self, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PendingCall | None:
-        """The call, frozen; None when Python itself will refuse these arguments."""
+        """The call, frozen; None when Python itself will refuse these arguments, or a framework has made it already."""
+        if scope.call is not None and scope.call.hosted and scope.call.name == self.name:
+            return None
         named = self.bind(args, kwargs)
         if named is None:
             return None
@@ -92,26 +92,19 @@ class _Tool:
         """The recorded result, or the recorded exception raised."""
         if outcome.error is not None:
             raise rebuild_error(outcome.error, self.namespace)
-        return self._value(outcome.result_json, self.hint)
+        return value_of(outcome.result_json, self.hint)
 
     def give_items(self, outcome: Answer) -> tuple[list[Any], Any]:
         """The items of a stream, which may end in an exception, and its return value."""
         hint = item_hint(self.hint)
-        items: Any = [self._value(item, hint) for item in outcome.items_json or ()]
+        items: Any = [value_of(item, hint) for item in outcome.items_json or ()]
         if outcome.error is not None:
             items = _then_raise(items, rebuild_error(outcome.error, self.namespace))
-        return items, self._value(outcome.result_json, None) if outcome.result_json else None
+        return items, value_of(outcome.result_json, None) if outcome.result_json else None
 
     @property
     def namespace(self) -> dict[str, Any]:
         return getattr(inspect.unwrap(self.fn), "__globals__", {})
-
-    def _value(self, text: Raw, hint: Any) -> Json:
-        data = bytes(text)
-        value = orjson.loads(data)
-        if b'{"$' not in data:
-            return value
-        return rebuild(value, hint)
 
 
 def _then_raise(items: list[Any], error: BaseException) -> Any:

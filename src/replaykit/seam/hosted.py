@@ -1,0 +1,86 @@
+"""Tools that somebody else calls, through the seam: what adapters of frameworks are made of.
+
+A framework knows a tool by its name and calls it with arguments of its own making. An adapter hands both over, with a
+function that does the call for real; outside of a run that is all that happens. A function that is a `@tool` itself
+and is called by such a framework is one call, not two.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from replaykit.model.values import Json, Raw, canonical, raw, sayable
+from replaykit.seam.failures import rebuild_error
+from replaykit.seam.rebuild import return_hint, value_of
+from replaykit.seam.scope import Answer, PendingCall, Scope, current
+from replaykit.seam.through import athrough, through
+from replaykit.seam.tool import TOOL
+
+T = TypeVar("T")
+Arguments = dict[str, Json]
+
+
+def call_tool(
+    name: str,
+    arguments: Mapping[str, Json],
+    live: Callable[[Arguments], T],
+    *,
+    keep: Callable[[T], Json] | None = None,
+    give: Callable[[Any], T] | None = None,
+    fn: Callable[..., Any] | None = None,
+    effects: str = "external",
+) -> T:
+    """The result of a tool's call: the recorded one in a replay, or else that of `live`, written down.
+
+    `live` is given the arguments, which a fork may have changed. `keep` makes plain data of a result, and `give` a
+    result of that data. `fn` is the function behind the tool, whose return annotation says what recorded data is.
+    """
+    scope = current()
+    if scope is None:
+        return live(dict(arguments))
+    call = _pending(scope, name, arguments, effects)
+    return through(scope, call, lambda: live(_wanted(call, arguments)), _giver(give, fn), _keeper(keep))
+
+
+async def acall_tool(
+    name: str,
+    arguments: Mapping[str, Json],
+    live: Callable[[Arguments], Awaitable[T]],
+    *,
+    keep: Callable[[T], Json] | None = None,
+    give: Callable[[Any], T] | None = None,
+    fn: Callable[..., Any] | None = None,
+    effects: str = "external",
+) -> T:
+    """`call_tool`, for a tool that is awaited."""
+    scope = current()
+    if scope is None:
+        return await live(dict(arguments))
+    call = _pending(scope, name, arguments, effects)
+    return await athrough(scope, call, lambda: live(_wanted(call, arguments)), _giver(give, fn), _keeper(keep))
+
+
+def _pending(scope: Scope, name: str, arguments: Mapping[str, Json], effects: str) -> PendingCall:
+    call = PendingCall(TOOL, sayable(name), canonical(dict(arguments)), scope, time.time(), effects)
+    call.hosted = True
+    return call
+
+
+def _wanted(call: PendingCall, arguments: Mapping[str, Json]) -> Arguments:
+    return dict(arguments) if call.override is None else call.override
+
+
+def _keeper(keep: Callable[[T], Json] | None) -> Callable[[T], Raw]:
+    return raw if keep is None else lambda result: raw(keep(result))
+
+
+def _giver(give: Callable[[Any], T] | None, fn: Callable[..., Any] | None) -> Callable[[Answer], T]:
+    def given(answer: Answer) -> T:
+        if answer.error is not None:
+            raise rebuild_error(answer.error, getattr(fn, "__globals__", {}))
+        value = value_of(answer.result_json, None if fn is None else return_hint(fn))
+        return value if give is None else give(value)
+
+    return given

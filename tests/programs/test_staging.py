@@ -1,0 +1,117 @@
+"""The stage: what a program's processes find around them."""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from replaykit.model.events import Exchange, LlmCall, WireInfo
+from replaykit.model.matching import MatchRules, OnMiss, ToolMode
+from replaykit.programs.naming import UPSTREAM
+from replaykit.programs.plan import Mode, Plan, read_plan
+from replaykit.programs.staging import INJECTED, Staging, is_closed, staged
+from replaykit.replayer.world import World
+
+
+def plan(mode: Mode, place: Path) -> Plan:
+    return Plan(mode=mode, run_id="r1", store=str(place / "parts.db"))
+
+
+def variables(
+    place: Path, world: World | None = None, staging: Staging | None = None, **environment: str
+) -> dict[str, str]:
+    mode = Mode.RECORD if world is None else Mode.REPLAY
+    with staged(plan(mode, place), world, place, staging or Staging(), environment) as found:
+        return found
+
+
+def wired(path: str, upstream: str = "openai") -> LlmCall:
+    wire = WireInfo(method="POST", url="https://api.openai.com/v1/chat/completions", headers=((UPSTREAM, upstream),))
+    return LlmCall(seq=0, name="m", path=path, wire=wire)
+
+
+def test_a_recorded_program_is_led_to_the_proxy_and_to_the_start_up_file(tmp_path: Path) -> None:
+    found = variables(tmp_path, PYTHONPATH="mine", MY_OWN="kept")
+
+    assert found["OPENAI_BASE_URL"] == f"{found['REPLAYKIT_PROXY']}/openai"
+    assert found["PYTHONPATH"] == f"{INJECTED}{os.pathsep}mine"
+    assert (found["REPLAYKIT_SESSION"], found["REPLAYKIT_RECORDING"]) == (str(tmp_path), "r1")
+    assert found["MY_OWN"] == "kept"
+    assert not {"HTTPS_PROXY", "OPENAI_API_KEY"} & found.keys(), "what is not its own affair is left alone"
+
+
+def test_the_plan_says_what_the_proxy_stands_in_front_of(tmp_path: Path) -> None:
+    found = variables(tmp_path, staging=Staging(upstreams={"crm": "http://10.0.0.5"}))
+
+    told, world = read_plan(tmp_path)
+    assert told.proxy == found["REPLAYKIT_PROXY"]
+    assert told.upstreams["crm"] == "http://10.0.0.5"
+    assert world is None
+
+
+def test_without_a_proxy_no_variable_leads_anywhere(tmp_path: Path) -> None:
+    found = variables(tmp_path, staging=Staging(proxy=False))
+
+    assert set(found) == {"PYTHONPATH", "REPLAYKIT_SESSION", "REPLAYKIT_RECORDING"}
+
+
+def test_a_proxy_of_the_users_own_is_not_asked_for_this_machine(tmp_path: Path) -> None:
+    found = variables(tmp_path, HTTPS_PROXY="http://corporate:3128", NO_PROXY="intranet")
+
+    assert found["HTTPS_PROXY"] == "http://corporate:3128"
+    assert found["NO_PROXY"] == "intranet,127.0.0.1,localhost,::1"
+
+
+def test_in_a_replay_every_way_out_leads_to_the_proxy(tmp_path: Path) -> None:
+    found = variables(tmp_path, World(case_id="c1"), HTTPS_PROXY="http://corporate:3128")
+
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        assert found[name] == found["REPLAYKIT_PROXY"]
+    assert "127.0.0.1" in found["no_proxy"]
+    assert "REPLAYKIT_RECORDING" not in found
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        World(case_id="c1", models=ToolMode.LIVE),
+        World(case_id="c1", tools={"pay": ToolMode.LIVE}),
+        World(case_id="c1", rules=MatchRules(on_miss=OnMiss.LIVE, live=("pay",))),
+        World(case_id="c1", rules=MatchRules(network=("db.example",))),
+    ],
+)
+def test_a_replay_in_which_something_is_live_leaves_the_ways_open(tmp_path: Path, world: World) -> None:
+    assert not is_closed(world)
+    assert "HTTPS_PROXY" not in variables(tmp_path, world)
+
+
+def test_a_replay_leads_to_what_the_recording_used_and_makes_up_its_keys(tmp_path: Path) -> None:
+    world = World(case_id="c1", calls=(wired("/!proxy", "azure_openai"),))
+
+    found = variables(tmp_path, world)
+
+    assert found["AZURE_OPENAI_ENDPOINT"] == f"{found['REPLAYKIT_PROXY']}/azure_openai"
+    assert found["AZURE_OPENAI_API_KEY"]
+
+
+def test_python_processes_that_did_not_record_themselves_are_left_alone_in_the_replay(tmp_path: Path) -> None:
+    at_proxy, inside = wired("/!proxy"), Exchange(seq=1, name="x", path="/~job#0")
+
+    told = []
+    for number, calls in enumerate([(at_proxy,), (at_proxy, inside), ()]):
+        (tmp_path / str(number)).mkdir()
+        told.append("PYTHONPATH" in variables(tmp_path / str(number), World(case_id="c1", calls=calls)))
+
+    assert told == [False, True, True]
+
+
+def test_the_server_of_a_replay_is_made_when_somebody_comes(tmp_path: Path) -> None:
+    with staged(plan(Mode.REPLAY, tmp_path), World(case_id="c1"), tmp_path, Staging(), {}) as found:
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"{found['REPLAYKIT_PROXY']}/openai/models", timeout=20)
+
+    assert caught.value.code == 409
+    caught.value.close()
