@@ -1,5 +1,6 @@
 # make demo    set up, and see the main job
 # make test    set up, then lint, types and tests
+# make test-integrations    test against SDKs and frameworks (installs them)
 # make bench   measure, side by side with peers (installs them)
 # make crash   kill -9 a recording process 200 times
 # make clean   remove everything that was made here
@@ -10,8 +11,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .venv-bench
 MITMPROXY := .venv-mitmproxy
+INTEGRATIONS := .venv-integrations
+INTEGRATIONS_2 := .venv-integrations-2
+NODE := $(if $(shell command -v npm),.node)
 
-.PHONY: demo test lint unit bench crash clean
+.PHONY: demo test lint unit test-integrations bench crash clean
 
 demo: $(READY)
 	@$(BIN)/replaykit demo
@@ -28,6 +32,11 @@ lint: $(READY)
 unit: $(READY)
 	$(BIN)/python -m pytest -q -n 2
 
+# Two environments, since not all frameworks go with the same SDKs; Node's SDKs where there is Node.
+test-integrations: $(INTEGRATIONS)/.ready $(INTEGRATIONS_2)/.ready $(NODE:%=%/.ready)
+	$(NODE:%=REPLAYKIT_NODE_MODULES=$(CURDIR)/%/node_modules) $(INTEGRATIONS)/bin/python -m pytest -q -n 2 tests/integrations
+	$(INTEGRATIONS_2)/bin/python -m pytest -q -n 2 tests/integrations/frameworks
+
 # The peers bring pytest plugins of their own, so they live apart from what `make test` uses.
 bench: $(BENCH)/.ready $(MITMPROXY)/.ready
 	$(BENCH)/bin/python bench/run.py --python mitmproxy=$(CURDIR)/$(MITMPROXY)/bin/python
@@ -36,7 +45,7 @@ crash: $(READY)
 	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -s tests/crash/test_kill.py
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(MITMPROXY) .replaykit .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist bench/.work
+	rm -rf $(VENV) $(BENCH) $(MITMPROXY) $(INTEGRATIONS) $(INTEGRATIONS_2) .node .replaykit .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist bench/.work
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml
@@ -56,3 +65,19 @@ $(MITMPROXY)/.ready: pyproject.toml
 	$(MITMPROXY)/bin/pip install --quiet --upgrade pip
 	$(MITMPROXY)/bin/pip install --quiet -e ".[bench-mitmproxy]"
 	@touch $(MITMPROXY)/.ready
+
+$(INTEGRATIONS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/pip install --quiet --upgrade pip
+	$(INTEGRATIONS)/bin/pip install --quiet -e ".[dev,integrations]"
+	@touch $@
+
+$(INTEGRATIONS_2)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(INTEGRATIONS_2)
+	$(INTEGRATIONS_2)/bin/pip install --quiet --upgrade pip
+	$(INTEGRATIONS_2)/bin/pip install --quiet -e ".[dev,integrations-2]"
+	@touch $@
+
+.node/.ready: Makefile
+	npm install --silent --prefix .node --no-save --no-package-lock openai@7 @anthropic-ai/sdk@1
+	@touch $@

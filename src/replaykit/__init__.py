@@ -17,18 +17,25 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # type checkers read it as True; `typing` alone would double the cost of this import
 if TYPE_CHECKING:
+    from replaykit import integrations as integrations
+    from replaykit import middleware as middleware
     from replaykit.cases.case import ReplayCase as ReplayCase
     from replaykit.cases.case import load_case as load_case
     from replaykit.cases.scaffold import scaffold as scaffold
     from replaykit.cases.signatures import FailureSignature as FailureSignature
     from replaykit.cases.signatures import detect as detect
+    from replaykit.checks.custom import register_check as register_check
     from replaykit.errors import CorruptStore as CorruptStore
     from replaykit.errors import Divergence as Divergence
     from replaykit.errors import ReplayKitError as ReplayKitError
+    from replaykit.model.faults import ChaosPlan as ChaosPlan
     from replaykit.model.matching import MatchRules as MatchRules
     from replaykit.model.result import ReplayResult as ReplayResult
     from replaykit.model.result import Verdict as Verdict
     from replaykit.model.run import TraceRun as TraceRun
+    from replaykit.project.chaos_config import chaos_plan as chaos_plan
+    from replaykit.project.project import Project as Project
+    from replaykit.project.project import load_project as load_project
     from replaykit.recording.run import Run as Run
     from replaykit.recording.run import record as record
     from replaykit.replayer.handler import replaying as replaying
@@ -37,6 +44,7 @@ if TYPE_CHECKING:
     from replaykit.runners.golden import GoldenResult as GoldenResult
     from replaykit.runners.golden import check_golden as check_golden
     from replaykit.runners.replay import replay as replay
+    from replaykit.seam.failures import ToolError as ToolError
     from replaykit.seam.hosted import acall_tool as acall_tool
     from replaykit.seam.hosted import call_tool as call_tool
     from replaykit.seam.machine import now as now
@@ -61,7 +69,8 @@ if TYPE_CHECKING:
 
     Store = SQLiteStore
 
-_HOMES = {  # name → module, or module:name where it has another name at home
+_HOMES = {  # name → module, or module:name where it has another name at home; a module is its own home
+    "ChaosPlan": "model.faults",
     "Checkpoint": "travel.steps",
     "CheckpointStore": "travel.steps",
     "CorruptStore": "errors",
@@ -70,6 +79,7 @@ _HOMES = {  # name → module, or module:name where it has another name at home
     "FailureSignature": "cases.signatures",
     "GoldenResult": "runners.golden",
     "MatchRules": "model.matching",
+    "Project": "project.project",
     "ReplayCase": "cases.case",
     "ReplayKitError": "errors",
     "ReplayResult": "model.result",
@@ -77,11 +87,13 @@ _HOMES = {  # name → module, or module:name where it has another name at home
     "StepEvent": "travel.steps",
     "Store": "store.sqlite:SQLiteStore",
     "Tape": "replayer.tape",
+    "ToolError": "seam.failures",
     "ToolReplayer": "replayer.tool_replayer",
     "TraceRun": "model.run",
     "Verdict": "model.result",
     "acall_tool": "seam.hosted",
     "call_tool": "seam.hosted",
+    "chaos_plan": "project.chaos_config",
     "check_golden": "runners.golden",
     "compare": "travel.comparing",
     "compare_runs": "travel.comparing",
@@ -89,11 +101,15 @@ _HOMES = {  # name → module, or module:name where it has another name at home
     "fork": "travel.go",
     "fork_run": "travel.go",
     "idempotency_key": "seam.tool",
+    "integrations": "integrations",
     "load_case": "cases.case",
+    "load_project": "project.project",
+    "middleware": "middleware",
     "now": "seam.machine",
     "random": "seam.machine",
     "record": "recording.run",
     "record_tool": "seam.tool",
+    "register_check": "checks.custom",
     "replay": "runners.replay",
     "replaying": "replayer.handler",
     "resume": "travel.go",
@@ -115,7 +131,8 @@ def __getattr__(name: str) -> object:
     from importlib import import_module  # noqa: PLC0415 (only names of the table above are ever imported)
 
     module, _, attribute = home.partition(":")
-    value = getattr(import_module(f"replaykit.{module}"), attribute or name)
+    found = import_module(f"replaykit.{module}")
+    value = found if module == name else getattr(found, attribute or name)
     globals()[name] = value
     return value
 

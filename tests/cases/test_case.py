@@ -257,9 +257,9 @@ assertions = st.one_of(
     st.sampled_from(["success", "error", ["error", "timeout"]]).map(lambda v: parse_assertion("status_is", v)),
     st.integers(0, 9).map(lambda v: parse_assertion("max_tool_calls", v)),
     st.builds(lambda t, n: parse_assertion("max_tool_calls", {"tool": t, "count": n}), names, st.integers(0, 9)),
-    words.map(lambda v: parse_assertion("output_contains", v)),
-    words.map(lambda v: parse_assertion("not", {"output_contains": v})),
-    st.builds(lambda t, a: parse_assertion("tool_called", {"tool": t, "arguments": {t: a}}), names, texts),
+    words.map(lambda v: parse_assertion("output.contains", v)),
+    words.map(lambda v: parse_assertion("not", {"output.contains": v})),
+    st.builds(lambda t, a: parse_assertion("tool.called", {"tool": t, "arguments": {t: a}}), names, texts),
 )
 rules = st.builds(
     MatchRules,

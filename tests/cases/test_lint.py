@@ -126,23 +126,25 @@ def test_a_case_that_desires_nothing_is_a_warning(tmp_path):
         ("status_is: success", "status_is: error"),
         ("status_is: [success, timeout]", "status_is: [error, cancelled]"),
         ("final_output_exists: true", "final_output_exists: false"),
-        ("min_tool_calls: 4", "max_tool_calls: 3"),
-        ("min_tool_calls: {tool: search, count: 4}", "max_tool_calls: 3"),
-        ("min_tool_calls: {tool: search, count: 2}", "max_tool_calls: {tool: search, count: 1}"),
-        ("tool_called: search", "max_tool_calls: {tool: search, count: 0}"),
-        ("tool_called: search", "tool_not_called: search"),
-        ("tool_called: {tool: search, arguments: {q: x, n: 1}}", "tool_not_called: {tool: search, arguments: {q: x}}"),
-        ("output_contains: hello world", "output_not_contains: hello"),
-        ("output_contains: hello", "final_output_exists: false"),
-        ("output_equals: 1", "output_equals: 2"),
-        ("tool_called: search", "not: {tool_called: search}"),
+        ("tool.calls: {min: 4}", "max_tool_calls: 3"),
+        ("tool.calls: {tool: search, min: 4}", "max_tool_calls: 3"),
+        ("tool.calls: {tool: search, min: 2}", "max_tool_calls: {tool: search, count: 1}"),
+        ("tool.called: search", "max_tool_calls: {tool: search, count: 0}"),
+        ("tool.called: {tool: search, min: 3}", "tool.calls: {max: 2}"),
+        ("tool.called: search", "tool.not_called: sear*"),
+        ("tool.called: search", "tool.not_called: search"),
+        ("tool.called: {tool: search, arguments: {q: x, n: 1}}", "tool.not_called: {tool: search, arguments: {q: x}}"),
+        ("output.contains: hello world", "output.not_contains: hello"),
+        ("output.contains: hello", "final_output_exists: false"),
+        ("output.equals: 1", "output.equals: 2"),
+        ("tool.called: search", "not: {tool.called: search}"),
     ],
 )
 @pytest.mark.parametrize("turned", [False, True])
 def test_assertions_that_cannot_hold_together_are_an_error(one, other, turned, tmp_path):
     desired = [other, one] if turned else [one, other]
 
-    problems = lint_text(tmp_path, assertions(["error_like: x"], desired))
+    problems = lint_text(tmp_path, assertions(["run.error: x"], desired))
 
     assert told(problems) == [("contradiction", 7)]
     assert "desired[0] and desired[1] cannot both hold" in problems[0].message
@@ -152,26 +154,28 @@ def test_assertions_that_cannot_hold_together_are_an_error(one, other, turned, t
     ("one", "other"),
     [
         ("status_is: [success, error]", "status_is: [error, timeout]"),
-        ("min_tool_calls: 3", "max_tool_calls: 3"),
-        ("min_tool_calls: 4", "max_tool_calls: {tool: search, count: 3}"),
-        ("min_tool_calls: 4", "max_tool_calls: {count: 3, same_arguments: true}"),
-        ("tool_called: {tool: search, arguments: {q: x}}", "tool_not_called: {tool: search, arguments: {q: y}}"),
-        ("output_contains: hello", "output_not_contains: hello world"),
-        ("final_output_exists: true", "step_budget_exhausted: false"),
+        ("tool.calls: {min: 3}", "max_tool_calls: 3"),
+        ("tool.called: sear*", "tool.not_called: search"),
+        ("tool.calls: {min: 1}", "tool.calls: {max: 1}"),
+        ("tool.calls: {min: 4}", "max_tool_calls: {tool: search, count: 3}"),
+        ("tool.calls: {min: 4}", "max_tool_calls: {count: 3, same_arguments: true}"),
+        ("tool.called: {tool: search, arguments: {q: x}}", "tool.not_called: {tool: search, arguments: {q: y}}"),
+        ("output.contains: hello", "output.not_contains: hello world"),
+        ("final_output_exists: true", "steps.exhausted: false"),
     ],
 )
 def test_assertions_that_can_hold_together_are_not(one, other, tmp_path):
-    assert lint_text(tmp_path, assertions(["error_like: x"], [one, other])) == []
+    assert lint_text(tmp_path, assertions(["run.error: x"], [one, other])) == []
 
 
 def test_an_observed_loop_is_not_a_limit(tmp_path):
-    observed = ["min_tool_calls: 4", "max_tool_calls: 3"]
+    observed = ["tool.calls: {min: 4}", "max_tool_calls: 3"]
 
     assert lint_text(tmp_path, assertions(observed, ["status_is: success"])) == []
 
 
 def test_a_fix_that_would_be_the_failure_is_an_error(tmp_path):
-    (problem,) = lint_text(tmp_path, assertions(["status_is: error"], ["status_is: error", "tool_called: search"]))
+    (problem,) = lint_text(tmp_path, assertions(["status_is: error"], ["status_is: error", "tool.called: search"]))
 
     assert (problem.code, problem.line, problem.severity) == ("same-on-both-sides", 6, Severity.ERROR)
 
@@ -188,19 +192,40 @@ def test_a_loop_and_its_limit_may_read_the_same(tmp_path):
 
 
 def test_an_assertion_that_is_there_twice_is_a_warning(tmp_path):
-    (problem,) = lint_text(tmp_path, assertions(["status_is: error"], ["tool_called: search"] * 2))
+    (problem,) = lint_text(tmp_path, assertions(["status_is: error"], ["tool.called: search"] * 2))
 
     assert (problem.code, problem.line, problem.severity) == ("repeated-assertion", 7, Severity.WARNING)
 
 
 def test_a_tool_that_nobody_knows_is_a_warning(tmp_path):
     text = "scenario:\n  tools: {serch: live}\n  match: {ignore: ['seach:$.id']}\n"
-    text += assertions(["status_is: error"], ["tool_called: saerch", "not: {tool_called: search}"])
+    text += assertions(["status_is: error"], ["tool.called: saerch", "not: {tool.called: search}"])
 
     problems = lint_text(tmp_path, text)
 
     assert told(problems) == [("unknown-tool", 4), ("unknown-tool", 5), ("unknown-tool", 9)]
     assert all("did you mean 'search'?" in problem.message for problem in problems)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "trajectory.match: [search, saerch, 'x*']",
+        "trajectory.match: {calls: [{tool: saerch}]}",
+        "trajectory.before: {first: saerch, then: search}",
+        "any: [{tool.called: search}, {not: {tool.args: {tool: saerch, arguments: {}}}}]",
+    ],
+)
+def test_a_tool_is_looked_for_wherever_an_assertion_names_it(written, tmp_path):
+    (problem,) = lint_text(tmp_path, assertions(["status_is: error"], [written]))
+
+    assert (problem.code, problem.line) == ("unknown-tool", 6)
+    assert "did you mean 'search'?" in problem.message
+
+
+@pytest.mark.parametrize("written", ["tool.called: 'x*'", "effect.none: [POST *, delete]", "span.exists: plan"])
+def test_a_pattern_or_a_request_is_no_unknown_tool(written, tmp_path):
+    assert lint_text(tmp_path, assertions(["status_is: error"], [written])) == []
 
 
 def test_an_id_other_than_the_directory_is_a_warning(tmp_path):

@@ -11,6 +11,7 @@ from replaykit.cases.case import load_case
 from replaykit.cases.document import parse_document
 from replaykit.cases.schema import SCHEMA_FILE, case_schema, schema_text
 from replaykit.checks.assertions import ASSERTIONS
+from replaykit.checks.reference import all_kinds
 from replaykit.errors import InvalidFile
 
 START = "replaykit: 1\nid: x\n"
@@ -23,7 +24,7 @@ GOOD = [
     "scenario: {match: {mode: strict, ignore: ['$.a'], on_miss: live, live: [a]}}",
     "scenario: {match: {on_miss: fault, fault: {type: TimeoutError, message: late}}}",
     "observed: [{status_is: error}, {max_tool_calls: {tool: a, count: 5}}]\ndesired: [{max_tool_calls: 3}]",
-    "desired: [{not: {tool_called: a}}, {output_equals: {a: 1}}, {tool_sequence: [a, b]}]",
+    "desired: [{not: {tool.called: a}}, {output.equals: {a: 1}}, {trajectory.match: [a, b]}]",
 ]
 BAD = [
     "titel: x",
@@ -82,6 +83,36 @@ def test_what_the_schema_refuses_the_loader_refuses(text, validator, tmp_path):
 @pytest.mark.parametrize("text", ["id: x", "replaykit: 1", "replaykit: 2\nid: x", "replaykit: 1\nid: a/b", "[]"])
 def test_what_is_no_case_is_refused(text, validator):
     assert not validator.is_valid(parse_document(text, "case.yaml").value)
+
+
+def test_every_example_of_an_assertion_is_accepted(validator):
+    for info in all_kinds():
+        for example in info.examples:
+            value = parse_document(f"{START}desired:\n- {example}\n", "case.yaml").value
+            assert validator.is_valid(value), example
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "output.json: objct",
+        "output.length: {max: -1}",
+        "tool.args: {tool: a, arguments: {}, match: exat}",
+        "trajectory.match: {calls: [{tol: a}]}",
+        "trajectory.match: {calls: [], overrides: {a: exat}}",
+        "threshold: {of: [{status_is: success}], min: 2}",
+        "all: [{status_iz: success}]",
+        "safety.no_pii: [outputs]",
+        "state.diff: {form: step_1}",
+        "custom.python: {limit: 3}",
+    ],
+)
+def test_what_no_assertion_says_is_refused_by_both(text, validator, tmp_path):
+    (tmp_path / "case.yaml").write_text(f"{START}desired:\n- {text}\n")
+
+    assert not validator.is_valid(parse_document(f"{START}desired:\n- {text}\n", "case.yaml").value)
+    with pytest.raises(InvalidFile):
+        load_case(tmp_path)
 
 
 def test_every_assertion_is_described():

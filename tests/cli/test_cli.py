@@ -412,8 +412,9 @@ def test_init_prepares_a_project_once(replaykit: Command) -> None:
     second = replaykit("init")
 
     assert first.code == second.code == 0
-    assert [line.split()[0] for line in first.out.splitlines()[:2]] == ["created", "created"]
-    assert [line.split()[0] for line in second.out.splitlines()[:2]] == ["there", "there"]
+    assert [line.split()[0] for line in first.out.splitlines()[:3]] == ["created"] * 3
+    assert [line.split()[0] for line in second.out.splitlines()[:3]] == ["there"] * 3
+    assert rk.load_project("replaykit.yaml").cases == (Path("cases"),)
     assert Path(".replaykit/.gitignore").read_text() == "*\n"
     assert snapshot() == before
 
@@ -421,7 +422,8 @@ def test_init_prepares_a_project_once(replaykit: Command) -> None:
 def test_init_prepares_another_directory(replaykit: Command) -> None:
     assert replaykit("init", "new/project").code == 0
 
-    assert sorted(snapshot()) == ["new/project/.replaykit/.gitignore", "new/project/cases/README.md"]
+    made = [".replaykit/.gitignore", "cases/README.md", "replaykit.yaml"]
+    assert sorted(snapshot()) == [f"new/project/{name}" for name in made]
 
 
 def test_demo_shows_both_verdicts_and_leaves_nothing_behind(

@@ -45,7 +45,9 @@ def section(page: str, title: str) -> str:
 
 
 def options_of(command: click.Command) -> list[str]:
-    return [name for option in command.params if isinstance(option, click.Option) for name in option.opts]
+    below = command.commands.values() if isinstance(command, click.Group) and command is not cli else ()
+    own = [name for option in command.params if isinstance(option, click.Option) for name in option.opts]
+    return [*own, *(name for inner in below for name in options_of(inner))]
 
 
 def examples(*keys: str) -> list[str]:

@@ -11,7 +11,6 @@ import http.server
 import itertools
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -390,15 +389,11 @@ def test_a_miss_reaches_the_caller_as_it_is_and_is_not_tried_again(sdk, world):
         with pytest.raises(Divergence):
             ask()
 
-    with rk.replaying(rk.Tape([])) as replayer:
-        began = time.perf_counter()
-        with pytest.raises(Divergence) as caught:
-            ask()
-        took = time.perf_counter() - began
+    with rk.replaying(rk.Tape([])) as replayer, pytest.raises(Divergence) as caught:
+        ask()
 
     assert "left its recording" in str(caught.value)
     assert 1 <= len(replayer.deviations) <= (5 if "openai a" in sdk else 1)  # up to five at once, none of them twice
-    assert took < 0.5  # who tries again waits for half a second at the least
     assert world.hits == 0
 
 

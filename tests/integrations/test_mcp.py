@@ -382,3 +382,61 @@ def test_fastmcp_on_both_sides(own_directory: Path, transport: str, mode: str) -
 
     assert second == first
     assert first[2]
+
+
+AGENT = """
+import asyncio, json, sys
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+def target(entry):
+    if "url" in entry:
+        return entry["url"]
+    return stdio_client(StdioServerParameters(command=entry["command"], args=entry["args"], env=entry.get("env")))
+
+async def ask(server, cities):
+    async with Client(target(server), mode=sys.argv[2]) as client:
+        tools = sorted(tool.name for tool in (await client.list_tools()).tools)
+        results = await asyncio.gather(*(client.call_tool("get", {"city": city}) for city in cities))
+        steps = []
+        async def told(done, total, message):
+            steps.append(done)
+        await client.call_tool("steps", {"count": 3}, progress_callback=told)
+        return tools, {city: result.content[0].text for city, result in zip(cities, results)}, steps
+
+async def main(file, mode, cities):
+    servers = json.load(open(file))["mcpServers"]
+    names = sorted(servers) if cities < cities[::-1] else sorted(servers, reverse=True)
+    print(json.dumps({name: await ask(servers[name], cities) for name in names}, sort_keys=True))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_a_whole_program_is_replayed_by_its_configuration_with_all_servers_dead(server: list[str], mode: str) -> None:
+    Path("agent.py").write_text(AGENT)
+    config = Path(".mcp.json")
+    run = [sys.executable, "-m", "replaykit"]
+    agent = [sys.executable, "agent.py", ".mcp.json", mode]
+
+    with behind_http(server, "streamable-http") as address:
+        near = {"command": server[0], "args": [*server[1:], "stdio"]}
+        config.write_text(json.dumps({"mcpServers": {"near": near, "far": {"url": f"{address}/mcp"}}}))
+        record = [*run, "record", "--store", "store.db", "--mcp-config", ".mcp.json", "--", *agent, "abc"]
+        first = subprocess.run(record, capture_output=True, text=True, timeout=120)
+    assert first.returncode == 0, first.stderr
+    dead = {"near": {"command": "no-such-server"}, "far": {"url": f"{address}/mcp"}}
+    config.write_text(json.dumps({"mcpServers": dead}))
+    subprocess.run([*run, "scaffold", "agent", "--out", "case", "--store", "store.db"], check=True, timeout=120)
+    replay = [*run, "replay", "case", "--json", "--", *agent, "cba"]
+    second = subprocess.run(replay, capture_output=True, text=True, timeout=120)
+
+    assert second.returncode == 0, second.stdout + second.stderr
+    (result,) = json.loads(second.stdout)["results"]
+    assert json.loads(result["run"]["output"]) == json.loads(first.stdout)
+    assert result["deviations"] == []
+    with rk.Store.open("store.db", read_only=True) as store:
+        calls = [call for call in store.load(recorded_id()).calls if " meanwhile" not in call.name]
+    assert sum(call.kind == "tool_call" for call in calls) == 8
+    assert all(call.kind == "tool_call" or call.name.startswith("MCP ") for call in calls)

@@ -78,7 +78,9 @@ def test_a_server_with_a_url_is_led_through_the_proxy(key: str) -> None:
     done, config = rewritten({"mcpServers": {"my server": entry}})
 
     assert config["mcpServers"]["my server"] == {**entry, key: f"{PROXY}/mcp-my_server/v1/mcp?team=a"}
-    assert done.http == (HttpServer(upstream="mcp-my_server", name="my server", address="https://mcp.example:8443"),)
+    assert done.http == (
+        HttpServer(upstream="mcp-my_server", name="my server", address="https://mcp.example:8443", path="/v1/mcp"),
+    )
 
 
 def test_servers_of_projects_and_of_one_name_are_led_too() -> None:
@@ -112,6 +114,50 @@ def test_in_a_replay_nothing_is_needed_to_start_a_server_or_to_be_trusted_by_it(
     }
     assert servers["b"] == {"url": f"{PROXY}/mcp-b/mcp", "type": "http"}
     assert done.left == ()
+
+
+def test_what_a_url_holds_of_secrets_stays_with_the_client_and_is_left_out_of_a_replay() -> None:
+    config = {
+        "mcpServers": {"a": {"url": "https://me:pass@a.example/mcp?key=k"}, "b": {"command": "x", "args": ["-k"]}}
+    }
+
+    done, live = rewritten(config)
+    _, replayed = rewritten(config, Mode.REPLAY)
+
+    assert live["mcpServers"]["a"]["url"] == "http://me:pass@127.0.0.1:40123/mcp-a/mcp?key=k"
+    assert done.http == (HttpServer(upstream="mcp-a", name="a", address="https://a.example", path="/mcp"),)
+    assert replayed["mcpServers"]["a"]["url"] == f"{PROXY}/mcp-a/mcp"
+    assert replayed["mcpServers"]["b"]["args"] == shim_of("b", "x")
+
+
+def test_names_in_the_paths_of_the_proxy_are_plain_and_differ() -> None:
+    servers = {"größe": {"url": "http://a"}, "gr__e": {"url": "http://b"}, "gr??e": {"url": "http://c/x"}}
+
+    done, config = rewritten({"mcpServers": servers})
+
+    assert [server.upstream for server in done.http] == ["mcp-gr__e", "mcp-gr__e-2", "mcp-gr_e"]
+    assert config["mcpServers"]["größe"]["url"] == f"{PROXY}/mcp-gr__e"
+
+
+def test_a_server_that_is_known_already_is_the_same_and_others_get_other_names() -> None:
+    file = Path("some.json")
+    file.write_text(json.dumps({"mcpServers": {"a": {"url": "http://one/mcp"}, "b": {"url": "http://two/mcp"}}}))
+    first = HttpServer(upstream="mcp-a", name="a", address="http://one", path="/mcp")
+    taken = HttpServer(upstream="mcp-b", name="", address="")
+
+    done = rewrite_config(file, Path("session"), mode=Mode.RECORD, proxy=PROXY, known=[first, taken])
+
+    assert [server.upstream for server in done.http] == ["mcp-a", "mcp-b-2"]
+
+
+@pytest.mark.parametrize(
+    "url", ["ws://a/mcp", "http://[a/mcp", "http://a:port/mcp", "https://${input:host}/mcp", "http:///mcp"]
+)
+def test_a_url_that_leads_nowhere_is_left_as_it_is(url: str) -> None:
+    done, config = rewritten({"mcpServers": {"a": {"url": url, "headers": {}}}})
+
+    assert done.left == ("a",)
+    assert config["mcpServers"]["a"] == {"url": url, "headers": {}}
 
 
 def test_variables_in_a_url_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

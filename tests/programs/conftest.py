@@ -21,7 +21,6 @@ from replaykit.model.matching import MatchRules
 from replaykit.model.result import Deviation
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.programs.merge import all_deviations, merged, parts_of
-from replaykit.programs.pace import Pace
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.proxy import address_of, open_port, proxying
 from replaykit.replayer.world import World
@@ -240,19 +239,17 @@ class Proxies:
 
     @contextmanager
     def record(self) -> Iterator[Stage]:
-        with self._stage(Mode.RECORD, None, None) as stage:
+        with self._stage(Mode.RECORD, None) as stage:
             yield stage
 
     @contextmanager
-    def replay(
-        self, run: TraceRun | World, rules: MatchRules | None = None, pace: Pace | None = None, **changed: Any
-    ) -> Iterator[Stage]:
+    def replay(self, run: TraceRun | World, rules: MatchRules | None = None, **changed: Any) -> Iterator[Stage]:
         world = run if isinstance(run, World) else World(case_id="c1", calls=run.events, rules=rules or MatchRules())
-        with self._stage(Mode.REPLAY, world, pace, **changed) as stage:
+        with self._stage(Mode.REPLAY, world, **changed) as stage:
             yield stage
 
     @contextmanager
-    def _stage(self, mode: Mode, world: World | None, pace: Pace | None, **changed: Any) -> Iterator[Stage]:
+    def _stage(self, mode: Mode, world: World | None, **changed: Any) -> Iterator[Stage]:
         file = self._directory / f"parts-{next(self._numbers)}.db"
         port = open_port()
         plan = Plan(
@@ -261,8 +258,9 @@ class Proxies:
             store=str(file),
             proxy=address_of(port),
             upstreams=changed.get("upstreams", self.upstreams),
+            speed=changed.get("speed", 0.0),
         )
-        with proxying(port, plan, world, pace=pace):
+        with proxying(port, plan, world):
             yield Stage(plan)
 
 

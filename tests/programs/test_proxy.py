@@ -14,7 +14,6 @@ import pytest
 
 from replaykit.model.events import StoredEvent
 from replaykit.model.matching import MatchMode, MatchRules, OnMiss, ToolMode
-from replaykit.programs.pace import Pace
 from replaykit.programs.part import _UntilCutOff
 from replaykit.replayer.world import World
 from replaykit.seam.http.cleaning import SEEN
@@ -372,7 +371,9 @@ def test_sequence_goes_by_position_when_the_case_says_so(proxies: Proxies, upstr
         assert stage.chat("good bye").status == 200
 
 
-def test_responses_are_given_out_at_the_pace_they_came(proxies: Proxies, upstream: Upstream) -> None:
+def test_responses_are_given_out_at_the_pace_they_came(
+    proxies: Proxies, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
     upstream.script = lambda asked: [STREAM, chunk(event("a")), chunk(event("b")), chunk(DONE), END]
     with proxies.record() as stage:
         stage.chat(stream=True)
@@ -387,10 +388,11 @@ def test_responses_are_given_out_at_the_pace_they_came(proxies: Proxies, upstrea
     async def sleep(seconds: float) -> None:
         waits.append(round(seconds, 6))
 
-    with proxies.replay(World(case_id="c1", calls=(slow,)), pace=Pace(2.0, sleep)) as stage:
+    monkeypatch.setattr("replaykit.programs.handing.asyncio.sleep", sleep)
+    with proxies.replay(World(case_id="c1", calls=(slow,)), speed=2.0) as stage:
         answer = stage.chat(stream=True)
 
-    assert waits == [0.75, 0.05, 0.2]
+    assert waits == [0.75, 0.05, 0.0, 0.2]
     assert answer.body == event("a") + event("b") + DONE
 
 

@@ -24,8 +24,8 @@ def variables(
     place: Path, world: World | None = None, staging: Staging | None = None, **environment: str
 ) -> dict[str, str]:
     mode = Mode.RECORD if world is None else Mode.REPLAY
-    with staged(plan(mode, place), world, place, staging or Staging(), environment) as found:
-        return found
+    with staged(plan(mode, place), world, place, staging or Staging(), environment) as stage:
+        return stage.environment
 
 
 def wired(path: str, upstream: str = "openai") -> LlmCall:
@@ -109,9 +109,9 @@ def test_python_processes_that_did_not_record_themselves_are_left_alone_in_the_r
 
 
 def test_the_server_of_a_replay_is_made_when_somebody_comes(tmp_path: Path) -> None:
-    with staged(plan(Mode.REPLAY, tmp_path), World(case_id="c1"), tmp_path, Staging(), {}) as found:
+    with staged(plan(Mode.REPLAY, tmp_path), World(case_id="c1"), tmp_path, Staging(), {}) as stage:
         with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(f"{found['REPLAYKIT_PROXY']}/openai/models", timeout=20)
+            urllib.request.urlopen(f"{stage.environment['REPLAYKIT_PROXY']}/openai/models", timeout=20)
 
     assert caught.value.code == 409
     caught.value.close()

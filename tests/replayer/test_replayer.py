@@ -158,3 +158,21 @@ def test_tool_replayer_answers_from_a_run(store: rk.Store) -> None:
         replayer.replay("search_docs", {"query": "boom"})
     with pytest.raises(rk.Divergence):
         replayer.replay("search_docs", {"query": "b"})
+
+
+def test_of_calls_that_are_alike_but_for_ignored_members_the_very_same_one_goes_first() -> None:
+    tape = rk.Tape([call(i, "search", f"found {i}", query="a", more={"request_id": f"r-{i}"}) for i in range(3)])
+
+    with rk.replaying(tape, rk.MatchRules(ignore=("$..request_id",))):
+        assert search("a", request_id="r-2") == "found 2"
+        assert search("a", request_id="r-9") == "found 0"
+        assert search("a", request_id="r-0") == "found 1"
+
+
+def test_a_rule_may_be_said_in_a_word_and_no_other_word_is_taken_for_one() -> None:
+    rules = rk.MatchRules(mode="args", on_miss="repeat")  # type: ignore[arg-type]
+
+    assert (rules.mode, rules.on_miss) == (MatchMode.ARGS, OnMiss.REPEAT)
+    assert type(rules.mode) is MatchMode
+    with pytest.raises(rk.ReplayKitError, match="did you mean 'args'"):
+        rk.MatchRules(mode="arg")  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ import replaykit as rk
 from replaykit.errors import UsageError
 from replaykit.model.events import ErrorInfo, LlmCall
 from replaykit.model.values import raw
-from replaykit.runners import http
+from replaykit.runners import asking
 from replaykit.runners.http import HttpCandidate
 
 MakeCase = Callable[..., Path]
@@ -153,6 +153,16 @@ def test_the_request_carries_the_case_the_input_and_the_recorded_answers(
     }
 
 
+def test_whether_the_recorded_answers_were_used_is_not_known_and_said(
+    make_case: MakeCase, endpoint: Endpoint, frozen: Any
+) -> None:
+    taped = rk.replay(make_case("a", calls=[frozen(0, "lookup", "x")]), endpoint.answers(FIXED))
+    plain = rk.replay(make_case("b"), endpoint.answers(FIXED))
+
+    assert [deviation.kind for deviation in taped.deviations] == ["unwatched"]
+    assert plain.deviations == ()
+
+
 def test_recorded_model_calls_are_no_tool_responses(make_case: MakeCase, endpoint: Endpoint, frozen: Any) -> None:
     model = LlmCall(seq=1, name="gpt-4o", arguments_json=raw({"messages": []}), result_json=raw("hello"))
 
@@ -189,7 +199,7 @@ def test_an_answer_of_the_wrong_shape_says_so(make_case: MakeCase, endpoint: End
 def test_an_answer_that_is_too_large_is_not_read_to_its_end(
     make_case: MakeCase, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "MAX_OUTPUT_BYTES", 1000)
+    monkeypatch.setattr(asking, "MAX_OUTPUT_BYTES", 1000)
 
     assert "more than 1,000 bytes" in refused(make_case(), endpoint.answers(b" " * 5000))
 
@@ -206,7 +216,7 @@ def test_an_endpoint_that_is_not_there_is_said_to_be_unreachable(make_case: Make
 
 def test_an_endpoint_that_hangs_up_is_no_answer(make_case: MakeCase) -> None:
     with speaking() as candidate:
-        assert "cannot be reached" in refused(make_case(), candidate)
+        assert "broke off" in refused(make_case(), candidate)
 
 
 def test_a_slow_answer_is_a_run_with_the_status_timeout(make_case: MakeCase, endpoint: Endpoint) -> None:

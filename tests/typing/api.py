@@ -34,7 +34,11 @@ def record_and_replay() -> None:
     assert_type(rk.replay("cases/search-loop", "python runner.py", timeout_s=5).verdict, rk.Verdict)
     case = rk.load_case("cases/search-loop")
     assert_type(case, rk.ReplayCase)
+    plan = rk.chaos_plan({"tool_faults": [{"tool": "search_docs", "mode": "timeout"}]}, seed=7)
+    assert_type(plan, rk.ChaosPlan)
+    rk.replay(case, agent, chaos=plan)
     assert_type(rk.detect(trace), list[rk.FailureSignature])
+    rk.register_check("short", lambda run, most=280: len(str(run.output)) <= most)
     with rk.replaying(rk.Tape.of(trace), rk.MatchRules()) as replayer:
         agent("why?")
     assert replayer.deviations == []
@@ -61,6 +65,25 @@ def travel(run_id: str) -> None:
     checkpoint_store.save_checkpoint(checkpoint)
     divergence = rk.compare_runs(run_id, fork_id)
     assert_type(divergence.identical, bool)
+
+
+def project() -> None:
+    found = rk.load_project("replaykit.yaml")
+    assert_type(found, rk.Project)
+    assert_type(found.file.exists(), bool)
+
+
+async def web_app(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+
+
+served = rk.middleware.asgi(web_app, enabled=True, token="secret")
+
+
+def frameworks() -> None:
+    assert_type(rk.call_tool("add", {"a": 1}, lambda given: len(given)), int)
+    with rk.integrations.langgraph.ReplayKitSaver() as saver:
+        saver.delete_thread("alice")
 
 
 def regression() -> None:

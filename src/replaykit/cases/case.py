@@ -17,8 +17,10 @@ from replaykit.cases.emit import emit_yaml
 from replaykit.cases.shape import Flaw, describe, find_flaws
 from replaykit.checks.assertions import Assertion, parse_assertion
 from replaykit.errors import FormatTooNew, InvalidFile
+from replaykit.model.events import Call
+from replaykit.model.faults import ChaosPlan
 from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, OnMiss, ToolMode
-from replaykit.model.values import NULL, Json, Raw, decode, freeze
+from replaykit.model.values import ABSENT, NULL, Json, Raw, decode, freeze
 
 CASE_FILE = "case.yaml"
 MAX_CASE_BYTES = 8 * 1024 * 1024
@@ -45,6 +47,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """The world a candidate is put into."""
 
     input_json: Raw = NULL
+    context_json: Raw = ABSENT
+    """What the agent is given beside its input, where a session says so."""
     tools: tuple[tuple[str, ToolMode], ...] = ((EVERY_TOOL, ToolMode.RECORDED),)
     """Tool names and where their answers come from; `*` stands for the others."""
     models: ModelMode = ModelMode.RECORDED
@@ -52,7 +56,13 @@ class Scenario(Struct, frozen=True, kw_only=True):
     clock: str | None = None
     """What time it is for the agent; see `case_shape.parse_clock`."""
     seed: int | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables with the values they had."""
+    trusted: tuple[str, ...] = ()
+    """Those that whoever runs the case has allowed; see `pins.is_harmless`. No file says this."""
     timeout_s: float = DEFAULT_TIMEOUT_S
+    chaos: ChaosPlan | None = None
+    """The faults that whoever runs the case has asked for. No file says this."""
 
     @property
     def input(self) -> Json:
@@ -77,6 +87,8 @@ class ReplayCase(Struct, frozen=True, kw_only=True):
     semantic: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     notes: str = ""
+    tape: tuple[Call, ...] | None = None
+    """The recorded calls of a case that has no directory of fixtures."""
     directory: Path = Path()
     file_name: str = CASE_FILE
 
@@ -165,6 +177,7 @@ def _build_scenario(value: dict[str, Json]) -> Scenario:
         match=_build_match(value.get("match", {})),
         clock=value.get("clock"),
         seed=value.get("seed"),
+        environment=tuple(value.get("environment", {}).items()),
         timeout_s=value.get("timeout_s", DEFAULT_TIMEOUT_S),
     )
 
@@ -220,6 +233,7 @@ def _dump_scenario(scenario: Scenario) -> dict[str, Json]:
         "match": _dump_match(scenario.match),
         "clock": scenario.clock,
         "seed": scenario.seed,
+        "environment": dict(scenario.environment) or None,
         "timeout_s": scenario.timeout_s,
     }
     return {key: item for key, item in value.items() if key == "input" or item is not None}

@@ -138,6 +138,7 @@ _SCENARIO = Record(
         "match": _MATCH,
         "clock": Either((Text(check=parse_clock), Nothing())),
         "seed": Number(above=-1, at_most=MAX_SEED, whole=True),
+        "environment": MapOf(Text(expected="text without NUL", pattern=r"^[^\x00]*$")),
         "timeout_s": Number(above=0, at_most=MAX_TIMEOUT_S),
     },
     notes={
@@ -147,6 +148,7 @@ _SCENARIO = Record(
         "match": "How a call finds its recorded answer.",
         "clock": "The time the agent sees: ISO 8601 with a zone (`tick` before it lets it run), `tick`, or `live`.",
         "seed": "What random, uuid4 and os.urandom are seeded with.",
+        "environment": "Variables, with the values they had when the run was recorded.",
         "timeout_s": f"Seconds until the candidate is stopped; {DEFAULT_TIMEOUT_S} unless said.",
     },
 )

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
-from replaykit.checks.assertions import Assertion, Not
+from replaykit.checks.assertions import Assertion, Not, inner_assertions
 from replaykit.checks.compare import same, within
-from replaykit.checks.outcome import FinalOutputExists, OutputContains, OutputEquals, OutputNotContains, StatusIs
+from replaykit.checks.effects import EffectExactlyOnce, EffectNone
+from replaykit.checks.outcome import StatusIs
+from replaykit.checks.output import FinalOutputExists, OutputContains, OutputEquals, OutputNotContains
 from replaykit.checks.rule import Rule
-from replaykit.checks.tools import MaxToolCalls, MinToolCalls, ToolCalled, ToolNotCalled
+from replaykit.checks.selecting import glob
+from replaykit.checks.tools import MaxToolCalls, ToolCalled, ToolCalls, ToolNotCalled
+from replaykit.checks.trajectory import TrajectoryMatch
 from replaykit.model.result import Side
 
 MAX_COMPARED = 200  # every pair is looked at; no case that a person wrote has more
@@ -26,20 +30,29 @@ def contradictions(assertions: Sequence[Assertion], side: Side) -> Iterator[tupl
 def means_the_same(one: Assertion, other: Assertion) -> bool:
     """True when an observed and a desired assertion hold for exactly the same runs."""
     # Observed, it counts "at least"; desired, "at most": equal words, different questions.
-    return one == other and "max_tool_calls" not in (one.kind, *_inner_kinds(one))
+    return one == other and "max_tool_calls" not in _kinds(one)
 
 
 def tools_named(assertion: Assertion) -> list[str]:
-    """The tools an assertion speaks of."""
-    rule = assertion.rule
-    if isinstance(rule, Not):
-        return tools_named(rule.inner)
-    names = [getattr(rule, "tool", None), *(getattr(rule, "tools", None) or [])]
-    return [name for name in names if isinstance(name, str)]
+    """The tools an assertion speaks of by their whole name."""
+    inside = [name for one in inner_assertions(assertion) for name in tools_named(one)]
+    return inside + [name for name in _own_tools(assertion.rule) if "*" not in name]
 
 
-def _inner_kinds(assertion: Assertion) -> list[str]:
-    return [assertion.rule.inner.kind] if isinstance(assertion.rule, Not) else []
+def _own_tools(rule: Rule) -> Iterator[str]:
+    if isinstance(rule, EffectNone | EffectExactlyOnce):
+        return  # what it names may be a request as well
+    if isinstance(rule, TrajectoryMatch):
+        yield from (call if isinstance(call, str) else call.tool for call in rule.calls)
+    for field in ("tool", "first", "then", "after"):
+        name = getattr(rule, field, None)
+        if isinstance(name, str):
+            yield name
+    yield from getattr(rule, "tools", None) or ()
+
+
+def _kinds(assertion: Assertion) -> list[str]:
+    return [assertion.kind, *(kind for one in inner_assertions(assertion) for kind in _kinds(one))]
 
 
 def _clash(one: Assertion, other: Assertion, side: Side) -> str | None:
@@ -78,7 +91,7 @@ def _outputs(one: Rule, other: Rule) -> str | None:
 
 
 def _called(one: Rule, other: Rule) -> str | None:
-    if not isinstance(one, ToolCalled) or not isinstance(other, ToolNotCalled) or one.tool != other.tool:
+    if not isinstance(one, ToolCalled) or not isinstance(other, ToolNotCalled) or not glob(other.tool, one.tool):
         return None
     if other.arguments is not None and not within(other.arguments, one.arguments or {}):
         return None
@@ -87,12 +100,17 @@ def _called(one: Rule, other: Rule) -> str | None:
 
 def _counts(one: Rule, other: Rule) -> str | None:
     """At least so many, and at most fewer: only where the first calls are among those the second counts."""
-    if not isinstance(other, MaxToolCalls) or not isinstance(one, MinToolCalls | ToolCalled):
+    if not isinstance(other, MaxToolCalls | ToolCalls) or not isinstance(one, ToolCalls | ToolCalled):
         return None
-    least = one.count if isinstance(one, MinToolCalls) else 1
-    alike = isinstance(one, MinToolCalls) and one.same_arguments
+    least = one.min or 0
+    most = other.count if isinstance(other, MaxToolCalls) else other.max
+    alike = isinstance(one, ToolCalls) and one.same_arguments
     counted = other.tool in (None, one.tool) and (alike or least == 1 or not other.same_arguments)
-    return f"at least {least} calls are more than at most {other.count}" if counted and least > other.count else None
+    return (
+        f"at least {least} calls are more than at most {most}"
+        if most is not None and counted and least > most
+        else None
+    )
 
 
 _RULES: tuple[Callable[[Rule, Rule], str | None], ...] = (_statuses, _outputs, _called)

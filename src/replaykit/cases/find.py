@@ -1,33 +1,148 @@
-"""Find cases: a case file, a case's directory, or a directory of cases."""
+"""Find cases and sessions: a file, a case's directory, or a directory with any of them below it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from replaykit.cases.case import CASE_FILE, ReplayCase, load_case
-from replaykit.errors import NothingSelected, UsageError
+from msgspec import Struct
+
+from replaykit.cases.case import CASE_FILE, MAX_CASE_BYTES
+from replaykit.cases.document import Document, load_document
+from replaykit.cases.fixtures import FIXTURES
+from replaykit.cases.session_shape import looks_like_session
+from replaykit.errors import InvalidFile, NothingSelected, ReplayKitError, UsageError
+from replaykit.model.values import Json
+
+SUFFIXES = (".yaml", ".yml", ".json")
+_WORDS_OF_OTHERS = frozenset({"agent", "contracts", "invariants", "replays", "chaos", "chaos_matrix"})
+
+
+class Unusable(Struct, frozen=True, kw_only=True):
+    """What stands where a case should, and cannot be used as one."""
+
+    id: str
+    file: Path
+    error: ReplayKitError
+
+    @property
+    def reason(self) -> str:
+        """What is wrong, with the file and the line."""
+        return str(self.error)
+
+
+class CaseFile(Struct, frozen=True):
+    """A file that holds a case."""
+
+    file: Path
+
+
+class SessionFile(Struct, frozen=True):
+    """A file that holds a session, read."""
+
+    document: Document
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """What is at some paths, in order; `passed_over` are files that are neither cases nor sessions."""
+
+    files: tuple[CaseFile | SessionFile | Unusable, ...]
+    passed_over: tuple[Path, ...] = ()
+
+
+def find_files(paths: Iterable[Path]) -> Found:
+    """The cases and sessions at these paths, each once; directories are searched, by name."""
+    found: dict[Path, CaseFile | SessionFile | Unusable] = {}
+    passed_over: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            below = list(_below(path))
+            if not any(sort is not None for _, sort in below):
+                raise NothingSelected(f"{path} holds no case and no session", hint=_HOW_TO_MAKE.format(path=path))
+            found.update((file, sort) for file, sort in below if sort is not None)
+            passed_over += [file for file, sort in below if sort is None]
+        elif path.exists():
+            found[path] = _named(path)
+        else:
+            hint = "A CASE is a case.yaml, a session file, or a directory of them."
+            raise UsageError(f"{path} does not exist", hint=hint)
+    return Found(files=tuple(found.values()), passed_over=tuple(passed_over))
+
+
+_HOW_TO_MAKE = "Make one: replaykit scaffold TRACE --out {path}/NAME"
 
 
 def find_case_files(paths: Iterable[Path]) -> list[Path]:
-    """The case files at these paths, each once, in the order given; directories are searched, by name."""
-    found: dict[Path, None] = {}
-    for path in paths:
-        if path.is_dir() and not (path / CASE_FILE).is_file():
-            below = sorted(file for file in path.rglob(CASE_FILE) if ".replaykit" not in file.parts)
-            if not below:
-                raise NothingSelected(
-                    f"{path} holds no case", hint=f"Make one: replaykit scaffold TRACE --out {path}/NAME"
-                )
-            found.update(dict.fromkeys(below))
-        elif path.exists():
-            found[path / CASE_FILE if path.is_dir() else path] = None
+    """The files of `find_files`, good or bad."""
+    return [
+        Path(found.document.file) if isinstance(found, SessionFile) else found.file for found in find_files(paths).files
+    ]
+
+
+def unusable(file: Path, error: ReplayKitError) -> Unusable:
+    """The entry for a file that is wrong."""
+    return Unusable(id=file.parent.name if file.name == CASE_FILE else file.stem, file=file, error=error)
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    """The directories from here on, but for hidden ones, and the names of their files, sorted."""
+    for directory, inner, files in os.walk(root):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        yield Path(directory), sorted(files)
+
+
+def _below(root: Path) -> Iterator[tuple[Path, CaseFile | SessionFile | Unusable | None]]:
+    """Each file that may be a case or a session, and what it is; None for one that is neither."""
+    if (root / CASE_FILE).is_file():
+        yield root / CASE_FILE, CaseFile(root / CASE_FILE)
+        return
+    cases: set[Path] = set()
+    for directory, files in _walk(root):
+        if CASE_FILE in files:
+            cases.add(directory)
+            yield directory / CASE_FILE, CaseFile(directory / CASE_FILE)
+        elif directory.name == FIXTURES and directory.parent in cases:
+            continue
         else:
-            hint = "A CASE is a case.yaml, its directory, or a directory of cases."
-            raise UsageError(f"{path} does not exist", hint=hint)
-    return list(found)
+            for name in files:
+                if name.lower().endswith(SUFFIXES):
+                    yield from _told(directory / name)
 
 
-def find_cases(paths: Iterable[Path]) -> list[ReplayCase]:
-    """The cases at these paths, loaded."""
-    return [load_case(file) for file in find_case_files(paths)]
+def _told(file: Path) -> Iterator[tuple[Path, SessionFile | Unusable | None]]:
+    """What a file in a directory is, told by its keys."""
+    try:
+        document = load_document(file, limit_bytes=MAX_CASE_BYTES)
+    except InvalidFile as error:
+        yield file, unusable(file, error)
+        return
+    if looks_like_session(document.value):
+        yield file, SessionFile(document)
+    elif document.value is None:
+        yield file, unusable(file, InvalidFile("the file is empty", file=str(file)))
+    elif not _is_known(document.value):
+        yield file, None
+
+
+def _is_known(value: Json) -> bool:
+    """True for a configuration or a contract: they may well lie beside sessions."""
+    return isinstance(value, dict) and bool(value.keys() & _WORDS_OF_OTHERS)
+
+
+def _named(file: Path) -> CaseFile | SessionFile | Unusable:
+    """What a file is that somebody named."""
+    if file.name == CASE_FILE:
+        return CaseFile(file)
+    try:
+        document = load_document(file, limit_bytes=MAX_CASE_BYTES)
+    except InvalidFile as error:
+        return unusable(file, error)
+    value = document.value
+    if looks_like_session(value):
+        return SessionFile(document)
+    if isinstance(value, dict) and "replaykit" in value and not _is_known(value):
+        return CaseFile(file)
+    hint = "A session has an id, an input and a contract; a case begins with `replaykit: 1`."
+    said = "the file is empty" if value is None else "neither a case nor a session"
+    return unusable(file, document.error(said, hint=hint))

@@ -30,6 +30,7 @@ from replaykit.errors import FormatTooNew, InvalidFile, UsageError, nearest
 from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, ToolCall, Usage, WireInfo
 from replaykit.model.lines import line_of
 from replaykit.model.values import ABSENT, NULL, Json, Raw
+from replaykit.replayer.turns import ended_before
 
 T = TypeVar("T", bound=Struct)
 
@@ -67,6 +68,7 @@ class _Call(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     items: tuple[Raw, ...] | None = None
     complete: bool = True
     duration_s: float = 0.0
+    after: int | None = None
     finish_reason: str | None = None
     usage: _Usage | None = None
     wire: _Wire | None = None
@@ -88,8 +90,11 @@ def write_fixtures(directory: str | os.PathLike[str], calls: Iterable[Call]) -> 
     case = Path(directory)
     written: dict[Path, tuple[str, str]] = {}
     groups: dict[tuple[str, str], list[Call]] = {}
-    for call in sorted(calls, key=lambda call: call.seq):
-        groups.setdefault((call.kind, call.name), []).append(call)
+    ordered = sorted(calls, key=lambda call: call.seq)
+    late = ended_before(ordered)
+    for call in ordered:
+        told = msgspec.structs.replace(call, after=late[call.seq]) if call.seq in late else call
+        groups.setdefault((call.kind, call.name), []).append(told)
     for (kind, name), group in groups.items():
         file = _place(case, f"{slug(kind, name)}.json")
         if file in written:
@@ -173,6 +178,8 @@ def _entry(call: Call) -> dict[str, Json]:
         entry["complete"] = False
     if call.duration_s:
         entry["duration_s"] = call.duration_s
+    if call.after is not None:
+        entry["after"] = call.after
     if isinstance(call, LlmCall):
         extra = {"finish_reason": call.finish_reason, "usage": call.usage}
         entry |= {key: value for key, value in extra.items() if value is not None}
@@ -206,6 +213,7 @@ def _build(content: _File, index: int, text: bytes, file: str) -> Call:
         items_json=None if entry.items is None else tuple(map(_compact, entry.items)),
         complete=entry.complete,
         duration_s=entry.duration_s,
+        after=entry.after,
         wire=_plain(entry.wire, WireInfo),
         **extra,
     )

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from replaykit.cases.case import MAX_FLAWS, ReplayCase, build_case, find_case_flaws, open_case
+from replaykit.cases.case import CASE_FILE, MAX_FLAWS, ReplayCase, build_case, find_case_flaws, open_case
 from replaykit.cases.document import Document, read_bytes
 from replaykit.cases.fixtures import FIXTURES, fixture_files, read_fixture
 from replaykit.cases.lint_rules import CASE_RULES, FIXTURE_RULES, Fixture, Subject
-from replaykit.cases.shape import Flaw, Severity
+from replaykit.cases.session_shape import SESSION, looks_like_session
+from replaykit.cases.shape import Flaw, Severity, find_flaws
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError, nearest
 from replaykit.importers.files import import_trace
 from replaykit.model.run import TraceRun
@@ -54,7 +55,7 @@ def lint_cases(paths: Iterable[str | os.PathLike[str]]) -> list[Problem]:
         owner = owners.setdefault(case_id, document.file)
         if os.path.realpath(owner) != os.path.realpath(document.file):
             flaw = Flaw(("id",), "duplicate-id", f"the id {case_id!r} is also that of {owner}", "Rename one of them.")
-            problems += _located(document, [flaw])
+            problems += located(document, [flaw])
     return problems
 
 
@@ -62,7 +63,9 @@ def _lint(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]
     try:
         document, directory = open_case(path)
     except (InvalidFile, FormatTooNew) as error:
-        return None, [_of_error(error, str(path))]
+        return None, [problem_of(error, str(path))]
+    if Path(document.file).name != CASE_FILE and looks_like_session(document.value):
+        return document, located(document, list(islice(find_flaws(SESSION, document.value), MAX_FLAWS)))
     fixtures, problems = _read_fixtures(directory)
     flaws = list(find_case_flaws(document, directory))
     if not flaws:
@@ -71,7 +74,7 @@ def _lint(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]
         subject = Subject(case=case, fixtures=tuple(fixtures), run=run)
         flaws += [flaw for rule in CASE_RULES for flaw in islice(rule(subject), MAX_FLAWS)]
         problems += unreadable + _fixture_problems(subject)
-    problems += _located(document, flaws)
+    problems += located(document, flaws)
     return document, sorted(problems, key=lambda problem: (problem.file, problem.line or 0))
 
 
@@ -81,12 +84,12 @@ def _read_fixtures(directory: Path) -> tuple[list[Fixture], list[Problem]]:
     try:
         files = fixture_files(directory)
     except InvalidFile as error:
-        return [], [_of_error(error, str(directory / FIXTURES))]
+        return [], [problem_of(error, str(directory / FIXTURES))]
     for file in files:
         try:
             fixtures += [Fixture(file, index, call) for index, call in enumerate(read_fixture(file))]
         except (InvalidFile, FormatTooNew) as error:
-            problems.append(_of_error(error, str(file)))
+            problems.append(problem_of(error, str(file)))
     return fixtures, problems
 
 
@@ -101,7 +104,7 @@ def _read_run(case: ReplayCase) -> tuple[TraceRun | None, list[Flaw], list[Probl
     try:
         runs = {run.id: run for run in import_trace(trace, case.source.format).runs}
     except (InvalidFile, FormatTooNew) as error:
-        return None, [], [_of_error(error, str(trace))]
+        return None, [], [problem_of(error, str(trace))]
     except UsageError as error:
         return None, [Flaw(("source", "format"), "bad-value", f"source.format: {error.message}")], []
     wanted = case.source.run
@@ -121,11 +124,12 @@ def _fixture_problems(subject: Subject) -> list[Problem]:
     return [
         problem
         for file, found in flaws.items()
-        for problem in _located(Document(None, file=str(file), text=read_bytes(file)), found)
+        for problem in located(Document(None, file=str(file), text=read_bytes(file)), found)
     ]
 
 
-def _located(document: Document, flaws: list[Flaw]) -> list[Problem]:
+def located(document: Document, flaws: list[Flaw]) -> list[Problem]:
+    """The flaws of a document, each with its file and line."""
     lines = document.lines([flaw.path for flaw in flaws]) if flaws else []
     return [
         Problem(
@@ -140,7 +144,8 @@ def _located(document: Document, flaws: list[Flaw]) -> list[Problem]:
     ]
 
 
-def _of_error(error: InvalidFile | FormatTooNew, file: str) -> Problem:
+def problem_of(error: InvalidFile | FormatTooNew, file: str) -> Problem:
+    """A file that cannot be read, as a problem."""
     if isinstance(error, FormatTooNew):
         code, line, message = "format-too-new", None, error.message
     else:

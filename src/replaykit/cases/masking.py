@@ -25,7 +25,7 @@ _STARS = re.compile(r"\*[\s*]*\*")
 
 
 def mask(text: str) -> str:
-    """A pattern for `error_like` that the text itself matches: one line, volatile parts as `*`."""
+    """A pattern for `run.error` that the text itself matches: one line, volatile parts as `*`."""
     line = _telling_line(text.strip())
     return _STARS.sub("*", _VOLATILE.sub("*", line)) or "*"
 

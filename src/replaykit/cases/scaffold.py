@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from replaykit.cases.case import CASE_FILE, ReplayCase, Scenario, Source, dump_case, load_case
+from replaykit.cases.case_shape import MAX_SEED
 from replaykit.cases.fixtures import FIXTURES, write_fixtures
 from replaykit.cases.signatures import FailureSignature, detect, propose_desired, propose_semantic
 from replaykit.cases.timeline import render_notes
@@ -22,6 +23,7 @@ from replaykit.errors import InvalidFile, ReplayKitError, UsageError
 from replaykit.importers import run_log
 from replaykit.model.matching import MatchRules, OnMiss
 from replaykit.model.run import TraceRun, encode_run
+from replaykit.model.values import Json
 
 TRACE_FILE = "source-trace.json"
 NOTES_FILE = "notes.md"
@@ -75,7 +77,13 @@ def _case(
         id=case_id,
         title=title or _title(run, signatures),
         source=source,
-        scenario=Scenario(input_json=run.input_json, match=match, clock=_clock(run)),
+        scenario=Scenario(
+            input_json=run.input_json,
+            match=match,
+            clock=_clock(run),
+            seed=_seed(run),
+            environment=_environment(run),
+        ),
         observed=tuple(signature.assertion for signature in signatures),
         desired=tuple(propose_desired(run, signatures)),
         semantic=tuple(propose_semantic(run, signatures)),
@@ -108,6 +116,25 @@ def _clock(run: TraceRun) -> str | None:
         moment = dt.datetime.fromtimestamp(run.started_at, dt.UTC)
         return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
     return None
+
+
+def _seed(run: TraceRun) -> int | None:
+    seed = _program(run).get("seed")
+    return seed if type(seed) is int and 0 <= seed <= MAX_SEED else None
+
+
+def _environment(run: TraceRun) -> tuple[tuple[str, str], ...]:
+    """Variables whose values the recording wrote down; whether a replay sets them is not up to the file."""
+    held = _program(run).get("environment")
+    items = held.items() if isinstance(held, dict) else ()
+    return tuple((name, value) for name, value in items if isinstance(value, str) and "\0" not in value)
+
+
+def _program(run: TraceRun) -> dict[str, Json]:
+    """What a recording of a whole program says of it."""
+    metadata = run.metadata
+    program = metadata.get("program") if isinstance(metadata, dict) else None
+    return program if isinstance(program, dict) else {}
 
 
 def _run_log(run: TraceRun) -> bytes:

@@ -11,7 +11,7 @@ import sys
 import msgspec
 
 from replaykit.cases.case_shape import CASE
-from replaykit.checks.assertions import ASSERTIONS, Not
+from replaykit.checks.assertions import ASSERTIONS
 from replaykit.checks.rule import Rule
 from replaykit.model.values import Json
 
@@ -24,7 +24,7 @@ def case_schema() -> dict[str, Json]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ReplayKit case",
         **CASE.schema(),
-        "$defs": {"assertion": _assertion_schema()},
+        "$defs": {"assertion": _assertion_schema(), **_shared()},
     }
 
 
@@ -49,11 +49,23 @@ def _kind_schema(rule: type[Rule]) -> dict[str, Json]:
     return {"description": note, **_value_schema(rule)}
 
 
+def _components(*rules: type[Rule]) -> dict[str, dict[str, Json]]:
+    return msgspec.json.schema_components(rules)[1]
+
+
+def _shared() -> dict[str, Json]:
+    """What several kinds, or the parameters of one, refer to by name."""
+    rules = [rule for rule in ASSERTIONS.values() if rule.schema() is None]
+    names = {rule.__name__ for rule in rules}
+    return {name: part for name, part in sorted(_components(*rules).items()) if name not in names}
+
+
 def _value_schema(rule: type[Rule]) -> dict[str, Json]:
     """The plain value, the parameters by name, or either, as `Rule.parse` takes them."""
-    if issubclass(rule, Not):
-        return {"$ref": "#/$defs/assertion"}
-    _, components = msgspec.json.schema_components([rule])
+    own = rule.schema()
+    if own is not None:
+        return own
+    components = _components(rule)
     fields = components[rule.__name__]
     forms = []
     if rule.plain is not None:

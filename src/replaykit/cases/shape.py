@@ -146,6 +146,22 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+    expected: str = "true or false"
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, bool)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        return iter(())
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One of a few words."""
 

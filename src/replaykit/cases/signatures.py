@@ -68,7 +68,7 @@ def propose_desired(run: TraceRun, signatures: Sequence[FailureSignature]) -> li
 def propose_semantic(run: TraceRun, signatures: Sequence[FailureSignature]) -> list[str]:
     """Sentences about a good answer that only judgement can check."""
     checks = ["The response addresses the user's question correctly"]
-    if any(signature.assertion.kind == "ignored_tool_error" for signature in signatures):
+    if any(signature.assertion.kind == "tool.ignored_error" for signature in signatures):
         checks.append("The response states nothing that no tool returned")
     return checks
 
@@ -92,14 +92,14 @@ def _error_text(run: TraceRun) -> list[FailureSignature]:
         code = "timeout_text" if run.status is RunStatus.TIMEOUT else "error_text"
     # A message such as "'id'" says nothing without its class.
     telling = error.message if len(error.message) >= TELLING_CHARS else str(error)
-    return _signature(run, code, "error_like", mask(telling))
+    return _signature(run, code, "run.error", mask(telling))
 
 
 @DETECTORS.register("step_budget")
 def _step_budget(run: TraceRun) -> list[FailureSignature]:
     if budget_reason(run) is None:
         return []
-    return _signature(run, "step_budget", "step_budget_exhausted", True, explains=("budget_text",))
+    return _signature(run, "step_budget", "steps.exhausted", True, explains=("budget_text",))
 
 
 @DETECTORS.register("loop")
@@ -128,8 +128,8 @@ def _tool_error(run: TraceRun) -> list[FailureSignature]:
             continue
         code = f"unretried:{tool}"
         explains = ("error_text",) if _told_in(run, reason) else ()
-        found += _signature(run, f"ignored:{tool}", "ignored_tool_error", {"tool": tool}, explains=(code,))
-        found += _signature(run, code, "unretried_tool_error", {"tool": tool}, explains=explains)
+        found += _signature(run, f"ignored:{tool}", "tool.ignored_error", {"tool": tool}, explains=(code,))
+        found += _signature(run, code, "tool.unretried_error", {"tool": tool}, explains=explains)
     return found
 
 
@@ -138,7 +138,7 @@ def _injection(run: TraceRun) -> list[FailureSignature]:
     found: list[FailureSignature] = []
     for obeyed in obeyed_calls(run):
         value = {"tool": obeyed.call.name, "arguments": dict([obeyed.argument])}
-        found += _signature(run, "injection", "tool_called", value)
+        found += _signature(run, "injection", "tool.called", value)
     return [one for index, one in enumerate(found) if one not in found[:index]]
 
 
@@ -147,7 +147,7 @@ def _output(run: TraceRun) -> list[FailureSignature]:
     if says_something(run) or run.status is RunStatus.RUNNING:
         return []
     if has_output(run):
-        return _signature(run, "empty_output", "final_output_empty", True)
+        return _signature(run, "empty_output", "output.empty", True)
     return _signature(run, "no_output", "final_output_exists", False)
 
 
@@ -193,7 +193,7 @@ def _told_in(run: TraceRun, reason: str) -> bool:
     return any(reason in str(error) or (error.message and error.message in reason) for _seq, error in run_errors(run))
 
 
-_IMPLIED = frozenset({"status_is", "error_like", "final_output_exists", "final_output_empty"})
+_IMPLIED = frozenset({"status_is", "run.error", "final_output_exists", "output.empty"})
 """Kinds whose opposite is what every `desired` says anyway: success, and an answer."""
 
 
@@ -203,9 +203,9 @@ def _opposite(run: TraceRun, signature: Assertion) -> list[Assertion]:
         return []
     if kind == "max_tool_calls":
         return [parse_assertion(kind, _fewer(run, value))]
-    if kind == "tool_called":
-        return [parse_assertion("tool_not_called", value)]
-    if kind == "step_budget_exhausted":
+    if kind == "tool.called":
+        return [parse_assertion("tool.not_called", value)]
+    if kind == "steps.exhausted":
         return [parse_assertion(kind, False)]
     return [parse_assertion("not", {kind: value})]
 

@@ -1,32 +1,15 @@
-"""Assertions about how a run ended: its status, its error, its output."""
+"""Assertions about how a run ended: its status, its error, its steps."""
 
 from __future__ import annotations
 
 import re
 from typing import ClassVar
 
-from replaykit.checks.compare import same
-from replaykit.checks.reading import (
-    budget_reason,
-    ending_seq,
-    has_output,
-    is_blank,
-    last_seq,
-    matches,
-    output_text,
-    run_errors,
-    says_something,
-    short,
-    shown,
-    shown_output,
-    step_count,
-)
-from replaykit.checks.rule import ASSERTIONS, Rule, Seen
+from replaykit.checks.reading import budget_reason, ending_seq, last_seq, matches, run_errors, short, step_count
+from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
 from replaykit.errors import nearest
 from replaykit.model.events import ErrorInfo
-from replaykit.model.result import Side
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json
 
 _CLASS = re.compile(r"\s*[A-Za-z_][\w.]*(?:Error|Exception): ")
 _STATUSES = [status.value for status in RunStatus]
@@ -38,10 +21,15 @@ _ENDINGS = {
 
 @ASSERTIONS.register("status_is")
 class StatusIs(Rule, frozen=True, kw_only=True):
-    """The run ended with this status, or with one of these."""
+    """The run ended with this status, or with one of these.
 
+    The statuses are `success`, `error`, `timeout`, `cancelled` and `running`.
+    """
+
+    family: ClassVar[str] = "run"
     plain: ClassVar[str] = "status"
     named: ClassVar[bool] = False
+    examples: ClassVar[tuple[str, ...]] = ("status_is: success", "status_is: [error, timeout]")
     status: str | list[str]
 
     def __post_init__(self) -> None:
@@ -56,7 +44,7 @@ class StatusIs(Rule, frozen=True, kw_only=True):
         """The accepted statuses."""
         return [self.status] if isinstance(self.status, str) else self.status
 
-    def check(self, run: TraceRun, side: Side) -> Seen:
+    def check(self, run: TraceRun, context: Context) -> Seen:
         return Seen(
             holds=run.status.value in self.statuses,
             text=_ENDINGS.get(run.status, f"Run ended with {run.status.value}"),
@@ -66,111 +54,25 @@ class StatusIs(Rule, frozen=True, kw_only=True):
         )
 
 
-@ASSERTIONS.register("final_output_exists")
-class FinalOutputExists(Rule, frozen=True, kw_only=True):
-    """The run gave an output that says something (true), or none that does (false)."""
+@ASSERTIONS.register("run.error")
+class RunError(Rule, frozen=True, kw_only=True):
+    """The run's error, or one of its error events, reads like this text.
 
-    plain: ClassVar[str] = "exists"
-    named: ClassVar[bool] = False
-    exists: bool
-
-    def check(self, run: TraceRun, side: Side) -> Seen:
-        return Seen(
-            holds=says_something(run) is self.exists,
-            text=_output_in_words(run),
-            expected="a final output" if self.exists else "no final output",
-            actual=shown_output(run),
-            seq=last_seq(run),
-        )
-
-
-@ASSERTIONS.register("final_output_empty")
-class FinalOutputEmpty(Rule, frozen=True, kw_only=True):
-    """The run gave an output, and it is blank: white space, `{}` or `[]`. None at all is not an empty one."""
-
-    plain: ClassVar[str] = "empty"
-    named: ClassVar[bool] = False
-    empty: bool
-
-    def check(self, run: TraceRun, side: Side) -> Seen:
-        return Seen(
-            holds=(run.output is not None and is_blank(run.output)) is self.empty,
-            text=_output_in_words(run),
-            expected="an empty final output" if self.empty else "no empty final output",
-            actual=shown_output(run),
-            seq=last_seq(run),
-        )
-
-
-class _OutputText(Rule, frozen=True, kw_only=True):
-    plain: ClassVar[str] = "text"
-    named: ClassVar[bool] = False
-    text: str
-
-    def __post_init__(self) -> None:
-        if not self.text:
-            raise ValueError("expected some text: nothing is in every output")
-
-    def _seen(self, run: TraceRun, holds: bool, expected: str) -> Seen:
-        found = "contains" if self.text in output_text(run) else "does not contain"
-        return Seen(
-            holds=holds,
-            text=f"Output {found} {self.text!r}" if has_output(run) else "No final output",
-            expected=expected,
-            actual=shown_output(run),
-            seq=last_seq(run),
-        )
-
-
-@ASSERTIONS.register("output_contains")
-class OutputContains(_OutputText, frozen=True, kw_only=True):
-    """The output contains the text, letter by letter; of an output that is no text, its JSON does."""
-
-    def check(self, run: TraceRun, side: Side) -> Seen:
-        return self._seen(run, self.text in output_text(run), f"output containing {self.text!r}")
-
-
-@ASSERTIONS.register("output_not_contains")
-class OutputNotContains(_OutputText, frozen=True, kw_only=True):
-    """There is an output, and the text is not in it: a run without an answer does not pass by silence."""
-
-    def check(self, run: TraceRun, side: Side) -> Seen:
-        holds = has_output(run) and self.text not in output_text(run)
-        return self._seen(run, holds, f"output without {self.text!r}")
-
-
-@ASSERTIONS.register("output_equals")
-class OutputEquals(Rule, frozen=True, kw_only=True):
-    """The output is this JSON value."""
-
-    plain: ClassVar[str] = "value"
-    named: ClassVar[bool] = False
-    value: Json
-
-    def check(self, run: TraceRun, side: Side) -> Seen:
-        equal = same(run.output, self.value)
-        return Seen(
-            holds=equal,
-            text="Output is as expected" if equal else "Output differs" if has_output(run) else "No final output",
-            expected=f"output {shown(self.value)}",
-            actual=shown_output(run),
-            seq=last_seq(run),
-        )
-
-
-@ASSERTIONS.register("error_like")
-class ErrorLike(Rule, frozen=True, kw_only=True):
-    """The run's error, or one of its error events, reads like this; `*` stands for anything."""
+    `*` stands for any stretch of text; without one the whole text has to agree. White space counts as one blank; upper
+    and lower case differ. Compared with the message, with `Class: message`, and with the message without a class in
+    front of it. Errors of tools do not count: those are `tool.error`.
+    """
 
     plain: ClassVar[str] = "text"
     named: ClassVar[bool] = False
+    examples: ClassVar[tuple[str, ...]] = ('run.error: "Max tool call limit exceeded*"', 'run.error: "KeyError: *"')
     text: str
 
     def __post_init__(self) -> None:
         if not self.text.strip():
             raise ValueError("expected the text of an error, with `*` for what may vary")
 
-    def check(self, run: TraceRun, side: Side) -> Seen:
+    def check(self, run: TraceRun, context: Context) -> Seen:
         errors = run_errors(run)
         found = next(((seq, e) for seq, e in errors if self._reads(e)), None)
         seq, error = found or (errors[-1] if errors else (last_seq(run), None))
@@ -188,15 +90,21 @@ class ErrorLike(Rule, frozen=True, kw_only=True):
         return any(matches(self.text, text) for text in (error.message, str(error), bare))
 
 
-@ASSERTIONS.register("step_budget_exhausted")
-class StepBudgetExhausted(Rule, frozen=True, kw_only=True):
-    """The run was stopped because it used up its steps, turns, iterations or tool calls."""
+@ASSERTIONS.register("steps.exhausted")
+class StepsExhausted(Rule, frozen=True, kw_only=True):
+    """True: the run was stopped because it used up its steps. False: it was not.
+
+    Steps, turns, iterations, rounds, recursion and tool calls all count. The signs are an error that speaks of such a
+    limit (a rate limit is none), an output that begins with `Agent stopped due to iteration` (or `max`, `time`,
+    `step`), or as many steps as the run's metadata names in `max_steps` in a run that did not succeed.
+    """
 
     plain: ClassVar[str] = "exhausted"
     named: ClassVar[bool] = False
+    examples: ClassVar[tuple[str, ...]] = ("steps.exhausted: true",)
     exhausted: bool
 
-    def check(self, run: TraceRun, side: Side) -> Seen:
+    def check(self, run: TraceRun, context: Context) -> Seen:
         reason = budget_reason(run)
         return Seen(
             holds=(reason is not None) is self.exhausted,
@@ -205,12 +113,6 @@ class StepBudgetExhausted(Rule, frozen=True, kw_only=True):
             actual=reason or f"{step_count(run)} steps, no sign of a limit",
             seq=ending_seq(run),
         )
-
-
-def _output_in_words(run: TraceRun) -> str:
-    if not has_output(run):
-        return "No final output"
-    return "Final output exists" if says_something(run) else "Final output is empty"
 
 
 def _because(run: TraceRun) -> str:

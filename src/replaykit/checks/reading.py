@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from replaykit.checks.selecting import glob
 from replaykit.model.events import ErrorEvent, ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, canonical
@@ -52,20 +53,7 @@ def run_errors(run: TraceRun) -> list[tuple[int | None, ErrorInfo]]:
 
 def matches(pattern: str, text: str) -> bool:
     """True when the text is the pattern, with `*` for any stretch of text; in linear time, blanks alike."""
-    first, *rest = [" ".join(piece.split()) for piece in pattern.strip().split("*")]
-    text = " ".join(text.split())
-    if not rest:
-        return text == first
-    if not text.startswith(first):
-        return False
-    position = len(first)
-    *middle, last = rest
-    for piece in middle:
-        found = text.find(piece, position)
-        if found < 0:
-            return False
-        position = found + len(piece)
-    return len(text) - len(last) >= position and text.endswith(last)
+    return glob("*".join(" ".join(piece.split()) for piece in pattern.strip().split("*")), " ".join(text.split()))
 
 
 def has_output(run: TraceRun) -> bool:

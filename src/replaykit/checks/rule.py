@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
-from typing import ClassVar, NoReturn
+from typing import Annotated, ClassVar, NoReturn, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from replaykit.errors import UsageError, nearest
+from replaykit.checks.mistakes import in_plain_words
+from replaykit.errors import ReplayKitError, UsageError, nearest
 from replaykit.model.lines import split_where
-from replaykit.model.result import Side
+from replaykit.model.result import Deviation, Side
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 from replaykit.registry import Registry
 
 Path = tuple[str | int, ...]
 """Where inside an assertion's value: keys and indexes; `()` is the assertion itself."""
+
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+"""A number of things."""
+Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
+Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+"""A part of a whole: 0 is none of it, 1 is all."""
 
 
 class BadAssertion(UsageError):
@@ -26,6 +32,18 @@ class BadAssertion(UsageError):
     def __init__(self, message: str, path: Path = ()) -> None:
         super().__init__(message)
         self.path = path
+
+
+class CannotTell(ReplayKitError):
+    """The assertion is a good one, and yet nobody can say whether it holds here: what it needs is not there."""
+
+
+class Context(Struct, frozen=True):
+    """What a rule is told beside the run."""
+
+    side: Side
+    deviations: tuple[Deviation, ...] | None = None
+    """Where the candidate did not follow the tape; None when the run is no replay, or nobody watched it."""
 
 
 class Seen(Struct, frozen=True):
@@ -39,45 +57,50 @@ class Seen(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of one kind of assertion; a subclass adds fields and `check`."""
+    """The parameters of one kind of assertion; a subclass adds fields and `check`.
+
+    Its docstring, `notes` and `examples` are the kind's documentation, in the terminal and in the docs.
+    """
 
     plain: ClassVar[str | None] = None
-    """The field that a value written without parameter names fills."""
+    """The parameter that a value written without parameter names fills."""
     named: ClassVar[bool] = True
     """False when a mapping is a value like any other, not parameters by name."""
+    family: ClassVar[str] = ""
+    """The family of a kind whose name has no dot."""
+    notes: ClassVar[dict[str, str]] = {}
+    """What each parameter means, in a few words."""
+    examples: ClassVar[tuple[str, ...]] = ()
+    """Assertions of this kind as one writes them in a case."""
 
     @classmethod
     def parse(cls, value: Json) -> Rule:
         """The rule a file's value describes; `BadAssertion` says what is wrong, and where."""
         if cls.named and isinstance(value, dict):
-            _refuse_unknown(value, cls.__struct_fields__)
+            refuse_unknown(value, cls.__struct_encode_fields__)
             return _convert(value, cls, drop=0)
         if cls.plain is None:
-            raise BadAssertion(f"expected a mapping with {_listed(cls.__struct_fields__)}")
+            raise BadAssertion(f"expected a mapping with {_listed(cls.__struct_encode_fields__)}")
         return _convert({cls.plain: value}, cls, drop=1)
 
-    def check(self, run: TraceRun, side: Side) -> Seen:
+    @classmethod
+    def schema(cls) -> dict[str, Json] | None:
+        """The JSON Schema of the value, for a rule that parses it by itself; None when its fields say it."""
+        return None
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
         """What this rule sees in the run."""
         raise NotImplementedError
 
 
-_WORDS = {
-    "array": "a list",
-    "bool": "true or false",
-    "float": "a number",
-    "int": "a whole number",
-    "null": "nothing",
-    "object": "a mapping",
-    "str": "a text",
-}
-_TYPE = re.compile(rf"`((?:{'|'.join(_WORDS)})(?: \| (?:{'|'.join(_WORDS)}))*)`")
-
+_SOME_MEMBER = "…"
 
 ASSERTIONS: Registry[type[Rule]] = Registry("assertion")
 """Every kind of assertion, by the name it has in a case."""
 
 
-def _refuse_unknown(parameters: dict[Json, Json], known: Collection[str]) -> None:
+def refuse_unknown(parameters: dict[Json, Json], known: Collection[str]) -> None:
+    """Raise on the first parameter that there is none of, with the nearest that there is."""
     for name in parameters:
         if name not in known:
             raise BadAssertion(f"unknown parameter {name!r}; {nearest(str(name), known)}", (str(name),))
@@ -87,19 +110,15 @@ def _convert(parameters: dict[str, Json], rule: type[Rule], *, drop: int) -> Rul
     try:
         return msgspec.convert(parameters, rule, strict=True)
     except msgspec.ValidationError as error:
-        _raise_readable(str(error), drop)
+        _raise_readable(str(error), rule, drop)
 
 
-def _raise_readable(text: str, drop: int) -> NoReturn:
+def _raise_readable(text: str, rule: type[Rule], drop: int) -> NoReturn:
     """msgspec's sentence, with its `$.path` taken off and handed over as data."""
-    message, path = split_where(text)
-    message = message.replace("Object missing required field", "missing parameter")
-    message = _TYPE.sub(lambda found: _in_words(found[1]), message)
-    raise BadAssertion(message[:1].lower() + message[1:], path[drop:]) from None
-
-
-def _in_words(types: str) -> str:
-    return " or ".join(_WORDS[name] for name in types.split(" | "))
+    # Of a member of a mapping msgspec does not say which one it is: the place is the mapping.
+    message, path = split_where(text.replace("[...]", f".{_SOME_MEMBER}"))
+    known = path[: path.index(_SOME_MEMBER)] if _SOME_MEMBER in path else path
+    raise BadAssertion(in_plain_words(message, rule, path), known[drop:]) from None
 
 
 def _listed(names: Collection[str]) -> str:

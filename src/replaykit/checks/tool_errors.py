@@ -6,10 +6,11 @@ import re
 from typing import ClassVar
 
 from replaykit.checks.failures import call_failed
-from replaykit.checks.reading import output_text, says_something, shown_output
-from replaykit.checks.rule import ASSERTIONS, Rule, Seen
+from replaykit.checks.reading import last_seq, matches, output_text, says_something, shown_output
+from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.checks.selecting import glob
+from replaykit.checks.tools import TOOL_NOTE
 from replaykit.model.events import ToolCall
-from replaykit.model.result import Side
 from replaykit.model.run import RunStatus, TraceRun
 
 ACKNOWLEDGING = (
@@ -45,14 +46,55 @@ Left out on purpose, because answers that hide a failure use them too: sorry, pr
 """
 
 
-@ASSERTIONS.register("unretried_tool_error")
+@ASSERTIONS.register("tool.error")
+class ToolError(Rule, frozen=True, kw_only=True):
+    """A call of the tool failed; with `like`, in these words, `*` standing for anything.
+
+    A call failed when it raised, when its result is a text that begins like an error (`Error`, `ValueError:`,
+    `Traceback`), or an object with a truthy `error`, `errors`, `is_error` or `isError`, or with a `status`,
+    `status_code` or `code` from 400 to 599.
+    """
+
+    plain: ClassVar[str] = "tool"
+    notes: ClassVar[dict[str, str]] = {
+        "tool": f"{TOOL_NOTE}; a plain text is this",
+        "like": "what the failure says, as for `run.error`",
+    }
+    examples: ClassVar[tuple[str, ...]] = (
+        "tool.error: lookup_billing",
+        'tool.error: {tool: "*", like: "*timeout"}',
+    )
+    tool: str
+    like: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.like is not None and not self.like.strip():
+            raise ValueError("expected the text of an error in `like`, with `*` for what may vary")
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        calls = [call for call in run.tool_calls if glob(self.tool, call.name)]
+        reasons = [(call, reason) for call in calls if (reason := call_failed(call)) is not None]
+        found = next((one for one in reasons if self.like is None or matches(self.like, one[1])), None)
+        told = found or (reasons[-1] if reasons else None)
+        return Seen(
+            holds=found is not None,
+            text=f"Tool {told[0].name!r} failed: {told[1]}" if told else f"Tool {self.tool!r} did not fail",
+            expected=f"a failure of tool {self.tool!r}" + (f" like {self.like!r}" if self.like else ""),
+            actual=f"failed with {told[1]!r}" if told else _outcomes(calls),
+            seq=told[0].seq if told else calls[-1].seq if calls else last_seq(run),
+        )
+
+
+@ASSERTIONS.register("tool.unretried_error")
 class UnretriedToolError(Rule, frozen=True, kw_only=True):
     """The tool failed, and the agent never called it again."""
 
     plain: ClassVar[str] = "tool"
+    notes: ClassVar[dict[str, str]] = {"tool": "the tool's name; a plain text is this"}
+    examples: ClassVar[tuple[str, ...]] = ("tool.unretried_error: lookup_billing",)
     tool: str
 
-    def check(self, run: TraceRun, side: Side) -> Seen:
+    def check(self, run: TraceRun, context: Context) -> Seen:
         calls = calls_of(run, self.tool)
         failed = next((call for call in calls if call_failed(call)), None)
         holds = failed is not None and failed is calls[-1]
@@ -69,15 +111,23 @@ class UnretriedToolError(Rule, frozen=True, kw_only=True):
         )
 
 
-@ASSERTIONS.register("ignored_tool_error")
+@ASSERTIONS.register("tool.ignored_error")
 class IgnoredToolError(Rule, frozen=True, kw_only=True):
     """The tool's last call failed, yet the run succeeded with an answer that admits no failure.
 
-    An answer admits one when it has a word that begins like one of `acknowledged_by`, upper and lower case
-    alike; by default one of `ACKNOWLEDGING`.
+    An answer admits one when some word in it begins like one of [these](#words-that-admit-a-failure), in upper or lower
+    case. A list of your own in `acknowledged_by` replaces them.
     """
 
     plain: ClassVar[str] = "tool"
+    notes: ClassVar[dict[str, str]] = {
+        "tool": "the tool's name; a plain text is this",
+        "acknowledged_by": "what an answer admits a failure with",
+    }
+    examples: ClassVar[tuple[str, ...]] = (
+        "tool.ignored_error: lookup_billing",
+        "tool.ignored_error: {tool: lookup_billing, acknowledged_by: [erreur, échoué]}",
+    )
     tool: str
     acknowledged_by: list[str] | None = None
 
@@ -85,7 +135,7 @@ class IgnoredToolError(Rule, frozen=True, kw_only=True):
         if self.acknowledged_by is not None and not all(word.strip() for word in self.acknowledged_by):
             raise ValueError("expected words in `acknowledged_by`: an empty one is in every answer")
 
-    def check(self, run: TraceRun, side: Side) -> Seen:
+    def check(self, run: TraceRun, context: Context) -> Seen:
         calls = calls_of(run, self.tool)
         failed = call_failed(calls[-1]) if calls else None
         answered = run.status is RunStatus.SUCCESS and says_something(run)

@@ -1,28 +1,40 @@
-"""Assertions about the tool calls the agent made: which, how often, in what order."""
+"""Assertions about the tool calls the agent made: which, and how often."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
 
 from replaykit.checks.compare import within
+from replaykit.checks.ranges import check_range, in_range, range_text
 from replaykit.checks.reading import last_seq, short, shown
-from replaykit.checks.rule import ASSERTIONS, Rule, Seen
+from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seen
+from replaykit.checks.selecting import glob
+from replaykit.model.diff import call_text
 from replaykit.model.events import ToolCall
 from replaykit.model.result import Side
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 
+TOOL_NOTE = "the tool's name; `*` in it stands for anything"
+
 
 class _ToolCount(Rule, frozen=True, kw_only=True):
-    plain: ClassVar[str] = "count"
-    count: int
+    notes: ClassVar[dict[str, str]] = {
+        "count": "how many; a plain number is this",
+        "min": "the least",
+        "max": "the most",
+        "tool": f"{TOOL_NOTE}; all tools without it",
+        "same_arguments": "only the largest group of calls with the same tool and arguments counts",
+    }
     tool: str | None = None
     same_arguments: bool = False
 
     def counted(self, run: TraceRun) -> list[ToolCall]:
         """The calls that count: the named tool's or all, and of those the largest group of equals if asked."""
-        calls = [call for call in run.tool_calls if self.tool in (None, call.name)]
+        calls = [call for call in run.tool_calls if self.tool is None or glob(self.tool, call.name)]
         return largest_group(calls, by_arguments=True) if self.same_arguments else calls
 
     def _what(self) -> str:
@@ -39,15 +51,25 @@ class _ToolCount(Rule, frozen=True, kw_only=True):
 
 @ASSERTIONS.register("max_tool_calls")
 class MaxToolCalls(_ToolCount, frozen=True, kw_only=True):
-    """Desired: at most that many calls. Observed: a loop, one tool was called at least that often."""
+    """Desired: at most that many calls. Observed: a loop, one tool was called at least that often.
 
-    def __post_init__(self) -> None:
-        if self.count < 0:
-            raise ValueError(f"expected a count of 0 or more, got {self.count}")
+    In `desired`: **at most** that many calls, of the tool that is named or of all tools together. In `observed`:
+    **at least** that many calls of one tool; without `tool`, of the one that was called most. An observed 0 still needs
+    one call.
+    """
 
-    def check(self, run: TraceRun, side: Side) -> Seen:
+    family: ClassVar[str] = "tool"
+    plain: ClassVar[str] = "count"
+    examples: ClassVar[tuple[str, ...]] = (
+        "max_tool_calls: 3",
+        "max_tool_calls: {tool: lookup_billing, count: 2}",
+        "max_tool_calls: {tool: lookup_billing, count: 1, same_arguments: true}",
+    )
+    count: Count
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
         calls = self.counted(run)
-        if side is Side.DESIRED:
+        if context.side is Side.DESIRED:
             return self._seen(calls, len(calls) <= self.count, f"at most {self.count} {self._what()}")
         # A loop signature is about one tool: a busy agent with many tools is not a looping one.
         calls = calls if self.same_arguments else largest_group(calls)
@@ -64,89 +86,107 @@ class MaxToolCalls(_ToolCount, frozen=True, kw_only=True):
         )
 
 
-@ASSERTIONS.register("min_tool_calls")
-class MinToolCalls(_ToolCount, frozen=True, kw_only=True):
-    """At least that many calls: of all tools together, or of the one that is named."""
+@ASSERTIONS.register("tool.calls")
+class ToolCalls(_ToolCount, frozen=True, kw_only=True):
+    """There were this many tool calls, on both sides alike: of all tools together, or of those that are named."""
+
+    examples: ClassVar[tuple[str, ...]] = (
+        "tool.calls: {min: 1, max: 3}",
+        "tool.calls: {tool: send_*, min: 1, max: 1}",
+    )
+    min: Count | None = None
+    max: Count | None = None
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise ValueError(f"expected a count of 1 or more, got {self.count}")
+        check_range(self.min, self.max)
 
-    def check(self, run: TraceRun, side: Side) -> Seen:
+    def check(self, run: TraceRun, context: Context) -> Seen:
         calls = self.counted(run)
+        beyond = calls[self.max : self.max + 1] if self.max is not None else []
+        telling = beyond or calls[-1:]
         return Seen(
-            holds=len(calls) >= self.count,
+            holds=in_range(len(calls), self.min, self.max),
             text=self._text(calls),
-            expected=f"at least {self.count} {self._what()}",
+            expected=f"{range_text(self.min, self.max)} {self._what()}",
             actual=f"{len(calls)} calls",
-            seq=calls[-1].seq if calls else last_seq(run),
+            seq=telling[0].seq if telling else last_seq(run),
         )
 
 
 class _NamedCall(Rule, frozen=True, kw_only=True):
     plain: ClassVar[str] = "tool"
+    notes: ClassVar[dict[str, str]] = {
+        "tool": f"{TOOL_NOTE}; a plain text is this",
+        "arguments": "what has to be among the arguments of a call",
+        "min": "the least of such calls",
+        "max": "the most of them",
+    }
     tool: str
     arguments: dict[str, Json] | None = None
 
-    def found(self, run: TraceRun) -> ToolCall | None:
-        """The first call of the tool whose arguments hold those that are named."""
-        return next((call for call in run.tool_calls if self._fits(call)), None)
+    def found(self, run: TraceRun) -> list[ToolCall]:
+        """The calls of the tool whose arguments hold those that are named."""
+        return [call for call in run.tool_calls if self._fits(call)]
 
     def _fits(self, call: ToolCall) -> bool:
-        return call.name == self.tool and (self.arguments is None or within(self.arguments, call.arguments))
+        return glob(self.tool, call.name) and (self.arguments is None or within(self.arguments, call.arguments))
 
     def _what(self) -> str:
         return f"{self.tool}({shown(self.arguments)})" if self.arguments else self.tool
-
-    def _seen(self, run: TraceRun, holds: bool, expected: str) -> Seen:
-        call = self.found(run)
-        return Seen(
-            holds=holds,
-            text=f"Tool {self.tool!r} {'called' if call else 'not called'}{self._with()}",
-            expected=expected,
-            actual=f"{call.name}({shown(call.arguments)})" if call else _called(run),
-            seq=call.seq if call else last_seq(run),
-        )
 
     def _with(self) -> str:
         return f" with {shown(self.arguments)}" if self.arguments else ""
 
 
-@ASSERTIONS.register("tool_called")
+@ASSERTIONS.register("tool.called")
 class ToolCalled(_NamedCall, frozen=True, kw_only=True):
-    """The tool was called, with at least these arguments when some are named."""
+    """The tool was called, with at least these arguments.
 
-    def check(self, run: TraceRun, side: Side) -> Seen:
-        return self._seen(run, self.found(run) is not None, f"a call {self._what()}")
+    An object among the arguments may have more keys than are named, at any depth; a list has to have as many items.
+    With `min` or `max`, that many of such calls were made.
+    """
+
+    examples: ClassVar[tuple[str, ...]] = (
+        "tool.called: send_email",
+        "tool.called: {tool: send_email, arguments: {to: {mail: ana@example.com}}, max: 1}",
+        "tool.called: send_*",
+    )
+    min: Annotated[int, Meta(ge=1)] = 1
+    max: Annotated[int, Meta(ge=1)] | None = None
+
+    def __post_init__(self) -> None:
+        check_range(self.min, self.max)
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        calls = self.found(run)
+        times = "" if (self.min, self.max) == (1, None) else f", {range_text(self.min, self.max)} times"
+        told = (calls[self.max or 0 : (self.max or 0) + 1] or calls[-1:]) if calls else []
+        return Seen(
+            holds=in_range(len(calls), self.min, self.max),
+            text=f"Tool {self.tool!r} {called_times(len(calls)) if times else _called(calls)}{self._with()}",
+            expected=f"a call {self._what()}{times}",
+            actual=_shown_calls(calls, run),
+            seq=told[0].seq if told else last_seq(run),
+        )
 
 
-@ASSERTIONS.register("tool_not_called")
+@ASSERTIONS.register("tool.not_called")
 class ToolNotCalled(_NamedCall, frozen=True, kw_only=True):
     """The tool was not called, or not with these arguments."""
 
-    def check(self, run: TraceRun, side: Side) -> Seen:
-        return self._seen(run, self.found(run) is None, f"no call {self._what()}")
+    examples: ClassVar[tuple[str, ...]] = (
+        "tool.not_called: delete_*",
+        "tool.not_called: {tool: refund, arguments: {order: 7}}",
+    )
 
-
-@ASSERTIONS.register("tool_sequence")
-class ToolSequence(Rule, frozen=True, kw_only=True):
-    """The agent called exactly these tools, in this order."""
-
-    plain: ClassVar[str] = "tools"
-    named: ClassVar[bool] = False
-    tools: list[str]
-
-    def check(self, run: TraceRun, side: Side) -> Seen:
-        calls = run.tool_calls
-        names = [call.name for call in calls]
-        equal = (i for i, (name, tool) in enumerate(zip(names, self.tools, strict=False)) if name != tool)
-        differs = next(equal, min(len(names), len(self.tools)))
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        calls = self.found(run)
         return Seen(
-            holds=names == self.tools,
-            text=f"Tools called: {_in_order(names)}",
-            expected=f"tools {_in_order(self.tools)}",
-            actual=f"tools {_in_order(names)}",
-            seq=calls[differs].seq if differs < len(calls) else last_seq(run),
+            holds=not calls,
+            text=f"Tool {self.tool!r} {_called(calls)}{self._with()}",
+            expected=f"no call {self._what()}",
+            actual=_shown_calls(calls, run),
+            seq=calls[0].seq if calls else last_seq(run),
         )
 
 
@@ -168,9 +208,21 @@ def called_times(count: int) -> str:
     return {0: "was not called", 1: "called once"}.get(count, f"called {count} times")
 
 
-def _called(run: TraceRun) -> str:
-    return f"tools {_in_order([call.name for call in run.tool_calls])}"
-
-
-def _in_order(names: list[str]) -> str:
+def in_order(names: list[str]) -> str:
+    """Names one after the other, for a message."""
     return short(" → ".join(names)) or "none"
+
+
+def shown_call(call: ToolCall) -> str:
+    """A call in one short line, for a message."""
+    return short(call_text(call.name, call.arguments))
+
+
+def _called(calls: list[ToolCall]) -> str:
+    return "called" if calls else "not called"
+
+
+def _shown_calls(calls: list[ToolCall], run: TraceRun) -> str:
+    if not calls:
+        return f"tools {in_order([call.name for call in run.tool_calls])}"
+    return f"{len(calls)} calls, the last {shown_call(calls[-1])}" if len(calls) > 1 else shown_call(calls[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from replaykit.checks.assertions import Assertion
+from replaykit.checks.assertions import Assertion, CannotTell
 from replaykit.model.result import Deviation, Finding, ReplayResult, SemanticCheck, Side, Verdict
 from replaykit.model.run import RunStatus, TraceRun
 
@@ -20,14 +20,22 @@ def judge_run(
     semantic: Iterable[str],
     run: TraceRun | None,
     deviations: Sequence[Deviation] = (),
+    watched: bool = True,
     candidate: str = "",
 ) -> ReplayResult:
-    """Check both sides of a case against the run, and say what that adds up to."""
+    """Check both sides of a case against the run, and say what that adds up to.
+
+    `watched` is false when nobody saw whether the candidate followed the tape: then no deviations say nothing.
+    """
     impossible = _cannot_tell(observed, desired, run, deviations)
     if run is None or impossible:
         return failed_to_run(case_id, impossible, candidate, run=run, deviations=deviations)
-    seen = tuple(assertion.check(run, Side.OBSERVED) for assertion in observed)
-    wanted = tuple(assertion.check(run, Side.DESIRED) for assertion in desired)
+    known = deviations if watched or deviations else None
+    try:
+        seen = tuple(assertion.check(run, Side.OBSERVED, known) for assertion in observed)
+        wanted = tuple(assertion.check(run, Side.DESIRED, known) for assertion in desired)
+    except CannotTell as error:
+        return failed_to_run(case_id, str(error), candidate, run=run, deviations=deviations)
     left = next((deviation for deviation in deviations if deviation.kind in LEFT_THE_TAPE), None)
     # Off the tape the candidate was in another world than the failure: that is never the failure again.
     reproduced = left is None and all(finding.holds for finding in seen) if seen else None
@@ -44,6 +52,15 @@ def judge_run(
         reason=reason,
         run=run,
     )
+
+
+def is_red(result: ReplayResult) -> bool:
+    """True when the failure is there: reproduced; or, where no signature says how it looks, a desired assertion that
+    fails on the tape."""
+    if result.verdict is Verdict.CHANGED and not result.observed:
+        left = any(deviation.kind in LEFT_THE_TAPE for deviation in result.deviations)
+        return not left and any(not finding.holds for finding in result.desired)
+    return result.verdict is Verdict.REPRODUCED
 
 
 def failed_to_run(

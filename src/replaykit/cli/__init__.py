@@ -21,7 +21,11 @@ VERBS = {
     "scaffold": "Make a case from a failed trace file, or from a recorded run.",
     "lint": "Check cases: schema, references, fixtures, contradictions.",
     "replay": "Run a candidate against cases: does the failure still happen?",
+    "contract": "Try an agent against a contract: named promises, in good worlds and broken ones.",
+    "judge": "Show what judges say about a case's sentences, or ask them.",
+    "review": "Answer a case's sentences yourself, about its newest replay.",
     "prove": "Prove that a case can tell a broken agent from a fixed one.",
+    "chaos": "Try an agent in broken worlds: seeded faults of its tools, models and context.",
     "record": "Run a program, and record what it does as one run.",
     "runs": "List recorded runs, newest first.",
     "show": "Show a run: what was asked, what happened, how it ended.",
@@ -37,6 +41,7 @@ VERBS = {
     "verify": "Check the whole store, and name what is damaged.",
     "init": "Prepare a project for cases and recordings.",
     "demo": "See the whole loop, offline, in seconds.",
+    "assertions": "List what a case can assert, or tell all about one kind.",
     "schema": "Print the JSON Schema of case.yaml.",
 }
 """Each verb and the first line of its help, so that `--help` imports none of them."""

@@ -16,18 +16,46 @@ Each directory here is a failure that once happened, kept so that it cannot come
 """
 
 
+_CONFIG = """replaykit: 1
+
+# The agent under test. `replaykit replay` runs it against everything below.
+# agent:
+#   type: python                 # or http, langchain, command
+#   endpoint: my_agent:answer    # module:function, a URL, or a command
+#   timeout: 30000               # milliseconds
+
+cases: [cases]
+
+# What the agent promises. A session names the contract that it must keep.
+# contracts:
+#   default:
+#     invariants:
+#       - {id: answers, type: output_not_empty, severity: critical}
+
+# Incidents: an input, what the tools answered, and a contract.
+# replays:
+#   sessions:
+#     - file: replays/incident_001.yaml
+"""
+
+
 @click.command(name="init")
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False), default=Path())
 def command(directory: Path) -> None:
     """Prepare a project for cases and recordings.
 
-    Makes a place for cases, and one for the store that stays out of git.
+    Makes a configuration, a place for cases, and one for the store that stays out of git.
 
     What is there already is left as it is.
     """
     from replaykit.config import HOME
+    from replaykit.project.find import PROJECT_FILES
 
-    for file, text in ((directory / HOME / ".gitignore", "*\n"), (directory / "cases" / "README.md", _README)):
+    for file, text in (
+        (directory / HOME / ".gitignore", "*\n"),
+        (directory / "cases" / "README.md", _README),
+        (directory / PROJECT_FILES[0], _CONFIG),
+    ):
         if file.exists():
             click.echo(f"there     {file}")
             continue

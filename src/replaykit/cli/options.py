@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,53 @@ upstream = click.option(
     metavar="NAME=URL",
     help="A further API behind the proxy; sets NAME_BASE_URL for the program. Repeatable.",
 )
+
+
+MCP_CONFIG = Path(".mcp.json")
+"""Where many programs look for their MCP servers."""
+
+
+def mcp_config(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The configuration files of a program's MCP servers."""
+    for option in (
+        click.option(
+            "--mcp-config-in-place",
+            "in_place",
+            is_flag=True,
+            help="The program reads those files where they are: swap them while it runs.",
+        ),
+        click.option(
+            "--mcp-config",
+            "mcp_configs",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Lead the MCP servers in this file, such as .mcp.json, through ReplayKit. Repeatable.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def mcp_props(files: tuple[Path, ...], *, in_place: bool) -> Any:
+    """What the `--mcp-config` options put on a program's stage; None where there are none."""
+    from replaykit.errors import UsageError
+    from replaykit.programs.swapping import put_back
+
+    for file in files:
+        put_back(file)
+    if not files:
+        with suppress(UsageError):  # whoever uses it is in nobody's way here
+            put_back(MCP_CONFIG)
+        if in_place:
+            raise UsageError("which file is to be swapped?", hint=f"Name it: --mcp-config {MCP_CONFIG}")
+        return None
+    from replaykit.mcp.config import checked_config
+    from replaykit.mcp.staging import McpConfigs
+
+    for file in files:
+        checked_config(file)
+    return McpConfigs(files=tuple(dict.fromkeys(files)), in_place=in_place)
 
 
 def upstreams_of(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -57,6 +104,17 @@ class BeforeProgram(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- CMD...]"]
 
 
+class Parts(click.Group):
+    """A verb with parts; one that there is not is answered with the nearest."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        from replaykit.errors import nearest
+
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise click.UsageError(f"no such part {args[0]!r}; {nearest(args[0], self.commands)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
 class Seconds(click.FloatRange):
     """A time limit: more than nothing, at most a day."""
 
@@ -68,6 +126,78 @@ class Seconds(click.FloatRange):
         if seconds != seconds:  # NaN is neither too small nor too large
             self.fail(f"{value} is not a number of seconds.", param, ctx)
         return seconds
+
+
+class Speed(click.FloatRange):
+    """A pace: `1x` as recorded, `0.5x` half as fast, 0 at once; the `x` may be left out."""
+
+    name = "pace"
+
+    def __init__(self) -> None:
+        super().__init__(min=0, max=1000)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: Any = str(value).removesuffix("x")
+        speed = float(super().convert(number, param, ctx))
+        if speed != speed:  # NaN is neither too small nor too large
+            self.fail(f"{value} is not a pace.", param, ctx)
+        return speed
+
+
+config = click.option(
+    "-c",
+    "--config",
+    "config",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="The project's configuration: its agent, contracts and sessions.  [default: replaykit.yaml, if there is one]",
+)
+
+
+def project_of(config: Path | None) -> Any:
+    """The configuration that was named, or that lies here; None when there is none. Its notices are told."""
+    from replaykit.project.find import find_project
+    from replaykit.project.project import load_project
+
+    file = config if config is not None else find_project()
+    if file is None:
+        return None
+    project = load_project(file)
+    for notice in project.notices:
+        click.echo(f"note: {notice}", err=True)
+    return project
+
+
+def chaos(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Faults around the candidate, where they are asked for."""
+    for option in (
+        click.option("--seed", type=click.IntRange(0), help="With --chaos: where the faults strike.  [default: 0]"),
+        click.option(
+            "--chaos",
+            metavar="PROFILE|FILE",
+            help="Inject the faults of a profile (`replaykit chaos profiles`) or a file.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def chaos_plan(name: str, seed: int | None, endpoint: str | None = None) -> Any:
+    """The plan that `--chaos` and `--seed` name."""
+    from replaykit.errors import UsageError
+    from replaykit.project.chaos_config import named_plan
+
+    plan = named_plan(name, seed=seed)
+    if endpoint is not None and plan.of_calls:
+        raise UsageError(OUT_OF_REACH, hint=OUT_OF_REACH_HINT)
+    return plan
+
+
+OUT_OF_REACH = "faults of tools and models do not reach an agent behind a URL: it calls them in its own process"
+OUT_OF_REACH_HINT = (
+    "Run it as a program (-- CMD) or as --agent MODULE:FUNCTION; "
+    "or put the middleware around it, and name it in a configuration."
+)
 
 
 timeout = click.option("--timeout", "timeout_s", type=Seconds(), help="Seconds per run, instead of the case's own.")
@@ -91,11 +221,16 @@ def chosen_candidate(
     *,
     program: tuple[str, ...] | None = None,
     staging: Any = None,
+    project: Any = None,
 ) -> Any:
-    """The candidate that the options name; `program` is what follows two dashes."""
+    """The candidate that the options name, else the project's; `program` is what follows two dashes."""
     from replaykit.errors import UsageError
 
     given = [value for value in (runner_cmd, agent, endpoint, program) if value is not None]
+    if not given and project is not None:
+        from replaykit.runners.agents import candidate_of as agent_of
+
+        return agent_of(project, staging=staging)
     if len(given) != 1:
         raise UsageError(
             "give exactly one candidate" if given else "no candidate to run",
@@ -112,6 +247,32 @@ def chosen_candidate(
     from replaykit.runners.http import HttpCandidate
 
     return HttpCandidate(str(endpoint))
+
+
+def candidate_and_jobs(*names: str | None, jobs: int | None, project: Any, **given: Any) -> tuple[Any, int]:
+    """The candidate that the options name, else the project's, and how many of its runs go side by side. What it
+    keeps running ends with the command."""
+    from replaykit.runners.attempt import Stoppable
+
+    named = any(name is not None for name in (*names, given.get("program")))
+    candidate = chosen_candidate(*names, project=project, **given)
+    if isinstance(candidate, Stoppable):
+        click.get_current_context().call_on_close(candidate.stop)
+    if jobs is None and project is not None and not named:
+        from replaykit.runners.agents import default_jobs
+
+        return candidate, default_jobs(project)
+    return candidate, jobs or 1
+
+
+def tell_notices(subjects: Any) -> None:
+    """Say what was passed over, and what is wrong with files; one that is the only one is an error."""
+    if len(subjects.all) == 1 and subjects.unusable:
+        raise subjects.unusable[0].error
+    for notice in subjects.notices:
+        click.echo(f"note: {notice}", err=True)
+    for wrong in subjects.unusable:
+        click.echo(f"{click.style('error', fg='red', bold=True)}: {wrong.reason}", err=True)
 
 
 @contextmanager
@@ -185,3 +346,38 @@ def json_list(option: str, text: str) -> list[Any]:
     if not isinstance(value, list):
         raise click.UsageError(f"{option} {text!r}: expected a JSON list")
     return value
+
+
+def judged_result(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which replay of a case is judged."""
+    for option in (
+        click.option(
+            "--evidence",
+            type=click.Path(path_type=Path, file_okay=False),
+            default=None,
+            help="Where replays leave their files.  [default: .replaykit/runs]",
+        ),
+        click.option(
+            "--result",
+            type=click.Path(path_type=Path),
+            default=None,
+            metavar="PATH",
+            help="A replay's result.json, or its directory.  [default: the newest replay of the case]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def chosen_judge(spec: str | None, config: Path | None) -> Any:
+    """The judge that is named, or else the project's own. No case ever names one."""
+    from replaykit.errors import UsageError
+    from replaykit.trials.judging import judge_of
+
+    if spec is not None:
+        return judge_of(spec)
+    project = project_of(config)
+    if project is None or project.judge is None:
+        where = "no judge to ask" if project is None else f"{project.file} names no judge"
+        raise UsageError(where, hint="Name one: --judge openai:MODEL, or `judge:` in replaykit.yaml")
+    return judge_of(project.judge.use, project.judge.parameters)

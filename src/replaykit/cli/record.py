@@ -15,8 +15,13 @@ from replaykit.cli import options
 @click.option("--name", help="The run's name.  [default: the script's]")
 @click.option("--input", "given", metavar="TEXT", help="What the agent is asked: JSON, or else text.")
 @options.upstream
+@options.mcp_config
 @click.option("--no-proxy", is_flag=True, help="Start no proxy: record Python processes only.")
 @click.option("--no-inject", is_flag=True, help="Leave Python processes alone: record at the proxy only.")
+@click.option(
+    "--pin-env", multiple=True, metavar="NAME", help="Write down a variable's value, for replays. Repeatable."
+)
+@click.option("--no-pins", is_flag=True, help="Leave chance alone, and write down nothing for replays to hold still.")
 @click.option("--recover", is_flag=True, help="Put together recordings that were killed, and run nothing.")
 @options.store
 @options.as_json
@@ -25,8 +30,12 @@ def command(
     name: str | None,
     given: str | None,
     upstream: tuple[str, ...],
+    mcp_configs: tuple[Path, ...],
+    in_place: bool,
     no_proxy: bool,
     no_inject: bool,
+    pin_env: tuple[str, ...],
+    no_pins: bool,
     recover: bool,
     store_path: Path | None,
     as_json: bool,
@@ -41,6 +50,7 @@ def command(
     replaykit record -- python agent.py "Why was I charged?"
     replaykit record --name billing -- node agent.mjs
     replaykit record --upstream stripe=https://api.stripe.com -- node agent.mjs
+    replaykit record --mcp-config .mcp.json -- claude --mcp-config .mcp.json -p "..."
     """
     from replaykit.config import default_store_path
     from replaykit.errors import UsageError
@@ -48,16 +58,27 @@ def command(
     from replaykit.programs.recording import record_program
     from replaykit.programs.recovery import recover as recovered
     from replaykit.programs.staging import Staging
-    from replaykit.report.recorded import recorded_json, recorded_text, recovered_text
+    from replaykit.report.recorded import recorded_json, recorded_text, recovered_text, unasked_text, unrecorded_text
     from replaykit.store.sqlite import SQLiteStore
 
     if not program and not recover:
         raise UsageError("no program to record", hint="Name it after two dashes: replaykit record -- python agent.py")
     if program and recover:
         raise UsageError("--recover runs no program", hint="Put it together first, then record.")
+    if pin_env and no_pins:
+        raise UsageError("--pin-env and --no-pins do not go together")
     if program and os.environ.get(SESSION):
         _pass_through(program)
-    staging = Staging(proxy=not no_proxy, inject=not no_inject, upstreams=options.upstreams_of(upstream))
+    servers = options.mcp_props(mcp_configs, in_place=in_place)
+    if program and servers is None and options.MCP_CONFIG.exists():
+        click.echo(unrecorded_text(options.MCP_CONFIG), err=True)
+    staging = Staging(
+        proxy=not no_proxy,
+        inject=not no_inject,
+        upstreams=options.upstreams_of(upstream),
+        props=servers,
+        facts={} if servers is None else servers.facts,
+    )
     with SQLiteStore.open(store_path or default_store_path()) as store:
         found = recovered(store)
         for run in found:
@@ -71,11 +92,16 @@ def command(
             name=name or "",
             given=None if given is None else options.json_or_text(given),
             staging=staging,
+            pin=not no_pins,
+            pin_env=pin_env,
             out=2 if as_json else 1,
         )
     if as_json:
         click.echo(recorded_json([recorded.run]))
-    click.echo(recorded_text(recorded.run, program, store_path), err=True)
+    again = () if servers is None else servers.options
+    click.echo(recorded_text(recorded.run, program, store_path, again), err=True)
+    if servers is not None and not servers.were_asked(recorded.run):
+        click.echo(unasked_text(mcp_configs), err=True)
     if recorded.failure is not None:
         raise recorded.failure
     click.get_current_context().exit(recorded.exit_code)

@@ -10,7 +10,8 @@ from replaykit.cli import options
 
 
 @click.command(name="replay", cls=options.BeforeProgram)
-@click.argument("cases", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CASE...")
+@click.argument("cases", nargs=-1, type=click.Path(path_type=Path), metavar="[CASE]...")
+@options.config
 @options.candidate
 @click.option(
     "--expect",
@@ -29,13 +30,23 @@ from replaykit.cli import options
 )
 @click.option(
     "--speed",
-    type=click.FloatRange(0, 1000),
-    default=0.0,
+    type=options.Speed(),
+    default="0",
     show_default=True,
-    help="Pace of recorded responses: 1 as recorded, 2 twice as fast, 0 at once.",
+    help="Pace of recorded responses: 1x as recorded, 2x twice as fast, 0 at once.",
 )
 @options.upstream
-@click.option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Run N at once.")
+@options.mcp_config
+@click.option("--pin-env", multiple=True, metavar="NAME", help="Set this variable to the case's value. Repeatable.")
+@click.option("--no-pins", is_flag=True, help="Hold nothing still: today's clock, real chance, your environment.")
+@options.chaos
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1),
+    default=None,
+    help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
+)
 @click.option(
     "--evidence",
     type=click.Path(path_type=Path, file_okay=False),
@@ -45,6 +56,7 @@ from replaykit.cli import options
 @options.as_json
 def command(
     cases: tuple[Path, ...],
+    config: Path | None,
     runner_cmd: str | None,
     agent: str | None,
     endpoint: str | None,
@@ -54,48 +66,85 @@ def command(
     live: tuple[str, ...],
     speed: float,
     upstream: tuple[str, ...],
-    jobs: int,
+    mcp_configs: tuple[Path, ...],
+    in_place: bool,
+    pin_env: tuple[str, ...],
+    no_pins: bool,
+    chaos: str | None,
+    seed: int | None,
+    jobs: int | None,
     evidence: Path | None,
     as_json: bool,
 ) -> None:
     """Run a candidate against cases: does the failure still happen?
 
-    CASE is a case.yaml, its directory, or a directory of cases. What follows two dashes is a program that is run
-    unchanged, its calls answered from the case. Exit 0 when every verdict is the expected one, 1 when not, 3 when a
+    CASE is a case.yaml, a session file, or a directory of them; without one, everything that the configuration names
+    is run. What follows two dashes is a program that is run unchanged, its calls answered from the case. Exit 0 when
+    every verdict is the expected one, 1 when not, 2 when a file is wrong (the others are run all the same), 3 when a
     candidate gave no usable answer.
 
     \b
     replaykit replay cases/search-loop --agent my_agent:answer
+    replaykit replay replays/incident_001.yaml -c replaykit.yaml
     replaykit replay cases/billing -- node agent.mjs
     replaykit replay cases --runner-cmd "python runner.py" -j 4
     """
-    from replaykit.cases.find import find_cases
+    from replaykit.cases.case import ReplayCase
     from replaykit.config import default_evidence_path
+    from replaykit.errors import UsageError
     from replaykit.model.result import Verdict
     from replaykit.programs.staging import Staging
+    from replaykit.project.subjects import find_subjects
+    from replaykit.report.injected import injected_text
     from replaykit.report.replays import result_text, results_json, results_text
+    from replaykit.runners.command import CommandCandidate
     from replaykit.runners.many import exit_code, replay_many
-    from replaykit.runners.worlds import let_live
+    from replaykit.runners.worlds import left_unset, let_live, with_chaos, with_pins
 
-    candidate = options.chosen_candidate(
+    servers = options.mcp_props(mcp_configs, in_place=in_place)
+    project = options.project_of(config)
+    candidate, jobs = options.candidate_and_jobs(
         runner_cmd,
         agent,
         endpoint,
+        jobs=jobs,
         program=click.get_current_context().meta.get("program"),
-        staging=Staging(speed=speed, upstreams=options.upstreams_of(upstream)),
+        staging=Staging(speed=speed, upstreams=options.upstreams_of(upstream), props=servers),
+        project=project,
     )
-    found = [let_live(case, live) for case in find_cases(cases)]
-    root = evidence or default_evidence_path()
+    if in_place and jobs > 1:
+        raise UsageError("--mcp-config-in-place swaps one file: runs cannot share it", hint="Say --jobs 1.")
+    if servers is not None and not isinstance(candidate, CommandCandidate):
+        raise UsageError("--mcp-config is for programs", hint="Name one with --runner-cmd, or after two dashes.")
+    if seed is not None and chaos is None:
+        raise UsageError("--seed says where faults strike, but there are none", hint="Name some: --chaos PROFILE")
+    if pin_env and no_pins:
+        raise UsageError("--pin-env and --no-pins do not go together")
+    subjects = find_subjects(project, cases)
+    options.tell_notices(subjects)
+    found = [
+        with_pins(let_live(subject, live), pin=not no_pins, trusted=pin_env)
+        if isinstance(subject, ReplayCase)
+        else subject
+        for subject in subjects.all
+    ]
+    if chaos is not None:
+        plan = options.chaos_plan(chaos, seed, endpoint)
+        found = [with_chaos(subject, plan) if isinstance(subject, ReplayCase) else subject for subject in found]
+    for name in left_unset(subject for subject in found if isinstance(subject, ReplayCase)):
+        click.echo(f"{name} has a value in the case that is not set here; --pin-env {name} sets it", err=True)
+    root, wrong = evidence or default_evidence_path(), [subject.error for subject in subjects.unusable]
     with options.progress(len(found) * repeat, "replaying") as advance:
         results = replay_many(
             [case for case in found for _ in range(repeat)],
             candidate,
             timeout_s=timeout_s,
             evidence=root,
-            jobs=jobs,
+            jobs=min(jobs, len(found) * repeat),
             on_done=advance,
+            on_wrong=wrong.append if len(found) > 1 else None,
         )
-    code = exit_code(results, Verdict(expect))
+    code = min((error.exit_code for error in wrong), default=0) or exit_code(results, Verdict(expect))
     if as_json:
         click.echo(results_json(results, passed=code == 0))
     elif len(results) == 1:
@@ -104,4 +153,6 @@ def command(
     else:
         click.echo(results_text(results))
         click.echo(f"Evidence: {root}", err=True)
+    if chaos is not None:
+        click.echo(f"Injected: {injected_text(results)}", err=True)
     click.get_current_context().exit(code)

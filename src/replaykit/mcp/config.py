@@ -15,9 +15,9 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import orjson
 from msgspec import Struct
@@ -36,6 +36,8 @@ _VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING = re.compile(r'"(?:\\.|[^"\\\n])*"|,(?=\s*[}\]])')
 _BOM = "\ufeff"
+_UNKNOWN = "http://unknown/mcp"
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]")  # what every client leaves as it is in a path
 
 
 class HttpServer(Struct, frozen=True, kw_only=True):
@@ -46,7 +48,9 @@ class HttpServer(Struct, frozen=True, kw_only=True):
     name: str
     """Its name in the configuration: what its tools are called by."""
     address: str
-    """Scheme, host and port behind the proxy; the path stays the same."""
+    """Scheme, host and port behind the proxy, and nothing secret; the path stays the same."""
+    path: str = ""
+    """Where it speaks MCP."""
 
 
 class Rewritten(Struct, frozen=True, kw_only=True):
@@ -61,17 +65,16 @@ class Rewritten(Struct, frozen=True, kw_only=True):
     """Servers that stay as they are, because nobody knows where they lead: they are not recorded."""
 
 
-def rewrite_config(file: Path, session: Path, *, mode: Mode, proxy: str) -> Rewritten:
+def rewrite_config(file: Path, session: Path, *, mode: Mode, proxy: str, known: Iterable[HttpServer] = ()) -> Rewritten:
     """Write the configuration that a program is to be given instead of this one, below the session's directory.
 
     `proxy` is its address, such as `http://127.0.0.1:40123`; the caller tells the proxy of the servers in `http`.
+    `known` are the servers that it was told of already.
     """
-    config = read_config(file)
-    servers = _Servers(session, mode, proxy)
+    config = checked_config(file)
+    servers = _Servers(session, mode, proxy, known)
     for group in _groups(config):
         servers.lead(group)
-    if not servers.stdio and not servers.http and not servers.left:
-        raise InvalidFile(f"no MCP server is in it, under {', '.join(map(repr, _MAPS))}", file=str(file))
     place = session / "mcp" / hashlib.sha256(os.fsencode(file.absolute())).hexdigest()[:8]
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     target = place / file.name
@@ -79,6 +82,15 @@ def rewrite_config(file: Path, session: Path, *, mode: Mode, proxy: str) -> Rewr
     with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:  # it may hold secrets
         out.write(orjson.dumps(config, option=orjson.OPT_INDENT_2) + b"\n")
     return Rewritten(file=target, stdio=tuple(servers.stdio), http=tuple(servers.http), left=tuple(servers.left))
+
+
+def checked_config(file: Path) -> dict[str, Json]:
+    """The configuration in a file; an `InvalidFile` where no server is in it."""
+    config = read_config(file)
+    entries = [entry for group in _groups(config) for entry in group.values()]
+    if not any(_has_command(entry) or _url_key(entry) for entry in entries):
+        raise InvalidFile(f"no MCP server is in it, under {', '.join(map(repr, _MAPS))}", file=str(file))
+    return config
 
 
 def read_config(file: Path) -> dict[str, Json]:
@@ -100,10 +112,11 @@ def read_config(file: Path) -> dict[str, Json]:
 class _Servers:
     """The servers of one configuration on their way through shim and proxy."""
 
-    def __init__(self, session: Path, mode: Mode, proxy: str) -> None:
+    def __init__(self, session: Path, mode: Mode, proxy: str, known: Iterable[HttpServer]) -> None:
         self._session = session.absolute()
         self._mode = mode
         self._proxy = proxy
+        self._known = list(known)
         self.stdio: list[str] = []
         self.http: list[HttpServer] = []
         self.left: list[str] = []
@@ -111,18 +124,16 @@ class _Servers:
     def lead(self, group: dict[str, Json]) -> None:
         """Put something else into the place of each server in a map."""
         for name, entry in group.items():
-            if not isinstance(entry, dict):
-                continue
-            address = next((key for key in _URLS if isinstance(entry.get(key), str)), None)
-            if isinstance(entry.get("command"), str | list) and entry["command"]:
+            if _has_command(entry):
                 group[name] = self._with_shim(name, entry)
-            elif address is not None:
-                group[name] = self._through_proxy(name, entry, address)
+            elif key := _url_key(entry):
+                group[name] = self._through_proxy(name, entry, key)
 
     def _with_shim(self, name: str, entry: dict[str, Json]) -> dict[str, Json]:
         self.stdio.append(name)
         command, given = entry["command"], entry.get("args")
         words = command if isinstance(command, list) else [command, *(given if isinstance(given, list) else ())]
+        words = words if self._mode is Mode.RECORD else words[:1]
         # -P: a file in the directory that the client starts servers in must not stand in for a module.
         shim = ["-P", "-m", "replaykit", "mcp", f"--name={name}", f"--session={self._session}", "--", *words]
         own: dict[str, Json] = {"command": sys.executable, "args": shim}
@@ -134,21 +145,32 @@ class _Servers:
         return {**kept, **own, member: {**(before if isinstance(before, dict) else {}), ALONE: "1"}}
 
     def _through_proxy(self, name: str, entry: dict[str, Json], key: str) -> dict[str, Json]:
-        url = urlsplit(_resolved(entry[key]))
-        if url.scheme not in ("http", "https") or not url.netloc:
-            if self._mode is Mode.RECORD:
-                self.left.append(name)
-                return entry
-            url = urlsplit("http://unknown/mcp")  # what the recording says of it is found by its name alone
-        server = HttpServer(upstream=self._free(part_name(name)), name=name, address=f"{url.scheme}://{url.netloc}")
-        self.http.append(server)
-        query = f"?{url.query}" if url.query else ""
-        return {**self._kept(entry), key: f"{self._proxy}/{server.upstream}{url.path}{query}"}
+        url = _address(entry[key])
+        if url is None and self._mode is Mode.RECORD:
+            self.left.append(name)
+            return entry
+        url = url or urlsplit(_UNKNOWN)  # what the recording says of it is found by its name alone
+        user, at, host = url.netloc.rpartition("@")
+        server = self._server(name, f"{url.scheme}://{host}", url.path)
+        place, rest = self._proxy, url.path
+        if self._mode is Mode.RECORD:  # what the client makes of these is its own affair
+            place = place.replace("://", f"://{user}{at}", 1)
+            rest += f"?{url.query}" if url.query else ""
+        return {**self._kept(entry), key: f"{place}/{server.upstream}{rest}"}
 
-    def _free(self, name: str) -> str:
-        taken = {server.upstream for server in self.http}
-        others = (f"{name}-{number}" for number in itertools.count(2))
-        return next(free for free in itertools.chain([name], others) if free not in taken)
+    def _server(self, name: str, address: str, path: str) -> HttpServer:
+        """The server at that place: one that is known already, or else another one."""
+        before = [*self._known, *self.http]
+        same = next((s for s in before if (s.name, s.address, s.path) == (name, address, path)), None)
+        if same is None:
+            plain = _NOT_PLAIN.sub("_", part_name(name))
+            others = (f"{plain}-{number}" for number in itertools.count(2))
+            taken = {server.upstream for server in before}
+            free = next(free for free in itertools.chain([plain], others) if free not in taken)
+            same = HttpServer(upstream=free, name=name, address=address, path=path)
+        if same not in self.http:
+            self.http.append(same)
+        return same
 
     def _kept(self, entry: dict[str, Json]) -> dict[str, Json]:
         if self._mode is Mode.RECORD:
@@ -164,6 +186,27 @@ def _groups(config: dict[str, Json]) -> Iterator[dict[str, Json]]:
         for key in _MAPS if isinstance(place, dict) else ():
             if isinstance(place.get(key), dict):
                 yield place[key]
+
+
+def _has_command(entry: Json) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("command"), str | list) and bool(entry["command"])
+
+
+def _url_key(entry: Json) -> str:
+    """The member that holds the URL of a server; nothing where there is none."""
+    found = (key for key in _URLS if isinstance(entry, dict) and isinstance(entry.get(key), str))
+    return next(found, "")
+
+
+def _address(text: str) -> SplitResult | None:
+    """Where a URL leads; None where nobody here can tell."""
+    try:
+        url = urlsplit(_resolved(text))
+        _ = url.port
+    except ValueError:
+        return None
+    known = url.scheme in ("http", "https") and url.hostname and "${" not in url.netloc
+    return url if known else None
 
 
 def _resolved(url: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.values import raw
 from replaykit.programs.merge import all_deviations, parts_of, put_together
 from replaykit.programs.naming import address_behind
-from replaykit.programs.part import Part, numbered, own_calls, segment
+from replaykit.programs.part import SHIM, Part, numbered, own_calls, segment
 from replaykit.programs.plan import RECORDING, SESSION, Mode, Plan, read_plan
 from replaykit.programs.staging import INJECTED, PROXY_ADDRESS
 from replaykit.programs.start import ALONE
@@ -36,6 +36,8 @@ _LAUNCHERS = re.compile(
     r"(?:python|pypy|node|deno|bun|ruby|java)[\d.]*|npx|pnpx|bunx|uvx|uv|pipx|npm|run|exec|x|tool|cmd"
 )
 _MORE_OFTEN = 3  # a server may be started so many times more than it was
+CONFIGS = "REPLAYKIT_MCP_CONFIG"
+"""Tells a program where the configurations are that it is to use."""
 _UNUSUAL = re.compile(r"[^\w.@-]+")
 
 
@@ -63,7 +65,7 @@ def outside(environment: Mapping[str, str], plan: Plan) -> dict[str, str]:
     kept = {
         name: address_behind(value, plan.proxy, plan.upstreams)
         for name, value in environment.items()
-        if name not in (SESSION, RECORDING, PROXY_ADDRESS, ALONE)
+        if name not in (SESSION, RECORDING, PROXY_ADDRESS, CONFIGS, ALONE)
     }
     if "PYTHONPATH" in kept:
         paths = kept["PYTHONPATH"].split(os.pathsep)
@@ -108,13 +110,13 @@ def alone(name: str, store: Path, *, replay: str | None = None) -> Iterator[Join
 
 def part_name(name: str) -> str:
     """What the parts of a server are called."""
-    return f"mcp-{_UNUSUAL.sub('_', name)}"
+    return f"{SHIM}{_UNUSUAL.sub('_', name)}"
 
 
 @contextmanager
 def _part(name: str, plan: Plan, world: World | None, names: Iterator[str]) -> Iterator[Joined]:
     world = None if world is None else _with_siblings(world, name)
-    part = Part(plan, None if world is None else _asked_for(world, name), names)
+    part = Part(plan, None if world is None else asked_for(world, [name]), names)
     recorded = () if world is None else own_calls(world, part.name)
     own = Joined(part.session, plan, Backstage(name, recorded, part.tell))
     try:
@@ -153,9 +155,11 @@ def _world(name: str, store: Path, run_id: str) -> World:
     return World(case_id=run.name or run.id, calls=calls, run_id=run.id)  # type: ignore[arg-type]
 
 
-def _asked_for(world: World, name: str) -> World:
-    """The world without what nobody asks for: that is given along with the answers."""
-    calls = (call for call in world.calls if not isinstance(call, Call) or is_asked_for(name, call))
+def asked_for(world: World, names: Collection[str]) -> World:
+    """The world without what nobody asks these servers for: that is given along with the answers."""
+    calls = (
+        call for call in world.calls if not isinstance(call, Call) or all(is_asked_for(name, call) for name in names)
+    )
     return msgspec.structs.replace(world, calls=tuple(calls))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncGenerator, Callable
+from io import BytesIO
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -15,6 +16,7 @@ from replaykit.mcp.http import McpEndpoint, speaks_mcp
 from replaykit.mcp.outlets import Reply, empty_reply
 from replaykit.mcp.relay import Upstream
 from replaykit.programs.naming import end_to_end
+from replaykit.programs.props import Ask
 from replaykit.seam.http.request import HttpRequest
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -22,17 +24,17 @@ _LARGEST = 1 << 30
 _MADE_ANEW = ("content-length", "accept-encoding")
 
 
-def upstream_of(client: aiohttp.ClientSession) -> Upstream:
-    """Requests done for real; the client must not decompress."""
+def upstream_of(do: Ask) -> Upstream:
+    """Requests done for real, by `aiohttp.ClientSession.request` or its like; the client must not decompress."""
 
     async def ask(request: HttpRequest) -> Reply:
         headers = [pair for pair in end_to_end(request.headers) if pair[0].lower() not in _MADE_ANEW]
         try:
-            response = await client.request(
+            response = await do(
                 request.method,
                 URL(request.url, encoded=True),
                 headers=[*headers, ("accept-encoding", "identity")],
-                data=request.body or None,
+                data=BytesIO(request.body) if request.body else None,  # of large bytes aiohttp warns
                 allow_redirects=False,
             )
         except aiohttp.ClientError as error:
@@ -88,7 +90,7 @@ class Shim:
         async with aiohttp.ClientSession(
             timeout=timeout, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
         ) as client:
-            self._upstream = upstream_of(client)
+            self._upstream = upstream_of(client.request)
             self._endpoint = self._make(self._upstream)
             await runner.setup()
             try:
@@ -101,7 +103,7 @@ class Shim:
                 self._endpoint.end()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        if not _is_from_here(request):
+        if not is_from_here(request):
             return web.Response(status=403, text="only for programs on this machine")
         asked = HttpRequest(
             method=request.method,
@@ -110,16 +112,19 @@ class Shim:
             body=await request.read(),
         )
         try:
-            reply = await self._reply(asked)
+            reply = await reply_of(self._endpoint, asked, self._url.path, self._upstream)
         except OSError as error:
-            return web.Response(status=502, text=f"{self._url.netloc} cannot be reached: {error}")
+            place = self._url.netloc.rpartition("@")[2]
+            return web.Response(status=502, text=f"{place} cannot be reached: {error}")
         return await hand_over(request, reply)
 
-    async def _reply(self, request: HttpRequest) -> Reply:
-        if urlsplit(request.url).path == self._url.path or speaks_mcp(request) or self._endpoint.knows(request):
-            return await self._endpoint.answer(request)
-        # Such as where to get a token: nobody's business here, and in a replay none is needed.
-        return await self._upstream(request) if self._endpoint.has_server else empty_reply(404)
+
+async def reply_of(endpoint: McpEndpoint, request: HttpRequest, path: str, upstream: Upstream) -> Reply:
+    """The reply to a request to a server that speaks MCP at this path, and may have other pages."""
+    if urlsplit(request.url).path == path or speaks_mcp(request) or endpoint.knows(request):
+        return await endpoint.answer(request)
+    # Such as where to get a token: nobody's business here, and in a replay none is needed.
+    return await upstream(request) if endpoint.has_server else empty_reply(404)
 
 
 async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
@@ -132,7 +137,7 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, Non
         response.close()
 
 
-def _is_from_here(request: web.Request) -> bool:
+def is_from_here(request: web.BaseRequest) -> bool:
     """A page in a browser can post to loopback, but not under one of its names."""
     origin = request.headers.get("origin")
     hosts = [urlsplit(f"//{request.host}").hostname, urlsplit(origin).hostname if origin else "localhost"]

@@ -86,6 +86,10 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
     """Of a call that went over HTTP: the items are the chunks of the response as they came."""
     asked_json: Raw = field(default=ABSENT, name="asked")
     """What the agent asked, where a fork called with other arguments; absent where it is the arguments."""
+    faults: tuple[str, ...] = ()
+    """The names of faults that were injected: the answer is theirs, or was changed by them."""
+    after: int | None = None
+    """Of a tool's call in a case: the one that ended last before it while it was under way; in a log, times tell it."""
     like: Cut | None = None
     """At rest only: the arguments are those of the call before, of this kind and name, but for this cut."""
 

@@ -141,3 +141,21 @@ def _advance(rests: list[_Rest], key: str | int) -> list[_Rest] | None:
         if step.pick is Pick.DEEP and rest not in below:
             below.append(rest)
     return below
+
+
+def values_at(value: Json, path: JsonPath) -> list[Json]:
+    """Every member of the value that the path names."""
+    found = [value]
+    for step in path.steps:
+        found = [inner for outer in found for inner in _picked(outer, step)]
+    return found
+
+
+def _picked(value: Json, step: Step) -> list[Json]:
+    if type(value) not in (dict, list):
+        return []
+    members = list(value.items() if type(value) is dict else enumerate(value))
+    picked = [item for key, item in members if step.takes(key)]
+    if step.pick is Pick.DEEP:
+        picked += [inner for _, item in members for inner in _picked(item, step)]
+    return picked

@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from replaykit.errors import UsageError, nearest
 
 
 class MatchMode(StrEnum):
@@ -53,3 +56,17 @@ class MatchRules(Struct, frozen=True, kw_only=True):
     """What is raised when `on_miss` is `fault`."""
     network: tuple[str, ...] = ()
     """Hosts, or `host:port`, that may be connected to in a replay; `*` is any."""
+
+    def __post_init__(self) -> None:
+        """Words are taken for what they say: `mode="args"` is `MatchMode.ARGS`, and any other word is an error."""
+        for name, kind in (("mode", MatchMode), ("on_miss", OnMiss)):
+            value = getattr(self, name)
+            if type(value) is not kind:
+                force_setattr(self, name, _word(name, value, kind))
+
+
+def _word(name: str, value: str, kind: type[StrEnum]) -> StrEnum:
+    try:
+        return kind(value)
+    except ValueError:
+        raise UsageError(f"{name}={value!r}; {nearest(str(value), map(str, kind))}") from None

@@ -15,6 +15,11 @@ class Clock(StrEnum):
     LIVE = "live"  # it is today's
 
 
+def is_harmless(variable: str) -> bool:
+    """True for a variable that a file may set: it says how things are written, and never what is run."""
+    return variable in ("TZ", "LANG", "LANGUAGE", "PYTHONHASHSEED") or variable.startswith("LC_")
+
+
 class Pins(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a replay holds still, and what a recording writes down for it."""
 

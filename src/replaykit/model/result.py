@@ -36,6 +36,9 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     actual: str = ""
     seq: int | None = None
     """The event it points at."""
+    id: str = ""
+    """Of the invariant that asked, where a contract did."""
+    severity: str = ""
 
 
 class SemanticCheck(Struct, frozen=True, kw_only=True):
@@ -43,13 +46,18 @@ class SemanticCheck(Struct, frozen=True, kw_only=True):
 
     text: str
     status: str = "needs_human"
+    """pass, fail, needs_human, or unjudged: there is a judge, and no answer of theirs for this output."""
+    by: str = ""
+    """Who answered."""
+    reason: str = ""
 
 
 class Deviation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One place where the candidate did not follow the tape."""
 
     kind: str
-    """missing, unanswerable, blocked, network, moved, arguments, repeated, live, fault, answer, handshake or unused"""
+    """missing, unanswerable, blocked, network, moved, arguments, repeated, live, fault, answer, handshake, unused,
+    context (a session's context that the agent cannot take) or unwatched (tools that nobody answered)"""
     text: str
     index: int | None = None
     name: str | None = None

@@ -10,7 +10,6 @@ import asyncio
 import socket
 import struct
 from collections.abc import Mapping
-from itertools import chain, repeat
 
 import aiohttp
 from aiohttp import web
@@ -18,7 +17,6 @@ from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 
 from replaykit.programs.naming import end_to_end
-from replaykit.programs.pace import Pace
 from replaykit.seam.http.call import HttpCall, Served
 from replaykit.seam.http.response import header_pairs
 
@@ -27,20 +25,22 @@ _LARGE = 4 * 1024 * 1024  # to write down more than this takes so long that othe
 _END = b"0\r\n\r\n"
 
 
-async def hand_out(request: web.BaseRequest, served: Served, took_s: float, pace: Pace) -> web.StreamResponse:
-    """A recorded response that took that long, chunk by chunk."""
-    await pace.wait(took_s - sum(served.pauses_ms) / 1000)
+async def hand_out(request: web.BaseRequest, served: Served) -> web.StreamResponse:
+    """A recorded response, chunk by chunk."""
+    if served.waits_s:
+        await asyncio.sleep(served.waits_s[0])
     if not served.status:
         return drop(request)
     headers, size = CIMultiDict(end_to_end(served.headers)), sum(map(len, served.chunks))
     if served.complete and len(served.chunks) == 1:
         headers.setdefault("content-length", str(size))
-    if served.complete and size <= _AT_ONCE and not pace.is_slow:
+    if served.complete and size <= _AT_ONCE and not served.waits_s:
         return await _at_once(request, served, headers)
     response = web.StreamResponse(status=served.status, reason=served.reason or None, headers=headers)
     outbox = _Outbox(request, await response.prepare(request))
-    for chunk, pause_ms in zip(served.chunks, chain(served.pauses_ms, repeat(0.0)), strict=False):
-        await pace.wait(pause_ms / 1000)
+    for number, chunk in enumerate(served.chunks, 1):
+        if served.waits_s:
+            await asyncio.sleep(served.waits_s[number])
         await outbox.put(chunk)
     if not served.complete:
         outbox.send()

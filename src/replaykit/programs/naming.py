@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from replaykit.model.events import AnyEvent, Call, Exchange, WireInfo
+from replaykit.model.events import AnyEvent, Exchange, WireInfo
 from replaykit.model.values import Json
 from replaykit.seam.http.cleaning import SEEN
 from replaykit.seam.scope import Answer, Handler, Outcome, PendingCall
@@ -65,15 +65,11 @@ class ByUpstream:
         self._proxy = proxy
         self._place = f" {urlsplit(proxy).netloc}/"
         self._upstreams = upstreams
-        self.took_s = 0.0
-        """How long the recorded call took whose answer was last given."""
 
     def serve(self, call: PendingCall) -> Answer | None:
         if call.kind == _EXCHANGE and self._proxy:
             call.name = self._name(call.name)
-        answer = self._handler.serve(call)
-        self.took_s = answer.duration_s if isinstance(answer, Call) else 0.0
-        return answer
+        return self._handler.serve(call)
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
         if outcome.wire is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Collection, Iterator
+from urllib.parse import urlsplit
 
 import msgspec
 
+from replaykit.chaos.front import under_chaos
 from replaykit.errors import StoreError
-from replaykit.model.events import AnyEvent, Call, Note, StoredEvent
+from replaykit.model.events import AnyEvent, Call, Exchange, Note, StoredEvent, ToolCall
 from replaykit.model.matching import MatchMode
 from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
@@ -19,9 +20,11 @@ from replaykit.programs.plan import Mode, Plan
 from replaykit.recording.recorder import Recorder
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.tape import Tape
+from replaykit.replayer.turns import turns_of
 from replaykit.replayer.world import World
 from replaykit.seam.logged import event_of
-from replaykit.seam.scope import Answer, Handler, Outcome, PendingCall, Session
+from replaykit.seam.moment import wall_time
+from replaykit.seam.scope import Answer, Handler, Order, Outcome, PendingCall, Session
 from replaykit.store.protocol import RunWriter
 from replaykit.store.sqlite import SQLiteStore
 
@@ -31,6 +34,8 @@ PROXY = "proxy"
 """The part of the proxy, which stands in for all processes that cannot record themselves."""
 PARTS = "part"
 """Ids of parts are below this, so that no beginning of a run's id is ambiguous while it is recorded."""
+SHIM = "mcp-"
+"""Names of parts begin so that stand before a server of another protocol."""
 DEVIATION = "replaykit.deviation"
 """Notes of this name say where a process left its tape. They are written at once: no kill loses them."""
 
@@ -58,11 +63,17 @@ class Part:
         self._writer = _UntilCutOff(writer, self._store)
         handler: Handler = Recorder(self._writer)
         recorded: Collection[str] = ()
+        order: Order | None = None
         if plan.mode is Mode.REPLAY and world is not None:
             handler = replaying = _Replaying(world, self.name, self._writer)
             recorded = {call.name for call in replaying.tape.calls}
+            order = turns_of(replaying.tape.calls)
+            handler = under_chaos(replaying, world.chaos, place=self.name)
         self.told = ByUpstream(handler, plan.proxy, plan.upstreams, recorded)
         self.session = Session(self.told, lineage=plan.run_id)
+        self.session.speed = plan.speed
+        self.session.order = order
+        self.session.elsewhere = tuple(f"{urlsplit(plan.proxy).netloc}/{name}/" for name in plan.endpoints)
         self._ended = False
 
     def tell(self, text: str, kind: str = "network") -> None:
@@ -75,7 +86,7 @@ class Part:
         if self._ended:
             return
         self._ended = True
-        self._writer.finish(msgspec.structs.replace(self._header, status=status, ended_at=time.time()))
+        self._writer.finish(msgspec.structs.replace(self._header, status=status, ended_at=wall_time()))
         self._store.close()
 
 
@@ -170,16 +181,29 @@ def own_calls(world: World, name: str) -> list[Call]:
 
 
 def is_at_proxy_alone(world: World) -> bool:
-    """True when the recording was made at the proxy, and no process recorded itself."""
-    return bool(world.calls) and all(_is_below(event.path, segment(PROXY)) for event in world.calls)
+    """True when the recording was made at the proxy, and no process recorded itself. Servers and what was put before
+    them say nothing of that."""
+    others = [event for event in world.calls if not is_of_server(event)]
+    return bool(others) and all(_is_below(event.path, segment(PROXY)) for event in others)
+
+
+def is_of_server(event: AnyEvent) -> bool:
+    """True for what was asked of an MCP server: written down by a shim, or by the proxy in its place."""
+    if event.path.startswith(segment(SHIM)):
+        return True
+    is_asked = isinstance(event, ToolCall) or (isinstance(event, Exchange) and event.name.startswith("MCP "))
+    return is_asked and _is_below(event.path, segment(PROXY))
 
 
 def _tape_of(world: World, name: str) -> list[Call]:
     """What a process is served from. Where the recording was made without a proxy, the proxy answers for all that went
     over the wire."""
-    if name == PROXY and not any(_is_below(event.path, segment(PROXY)) for event in world.calls):
-        return [event for event in world.calls if isinstance(event, Call) and event.wire is not None]
-    return own_calls(world, name)
+    own = own_calls(world, name)
+    at_proxy = [event for event in world.calls if _is_below(event.path, segment(PROXY))]
+    if name != PROXY or not all(map(is_of_server, at_proxy)):
+        return own
+    calls = (event for event in world.calls if isinstance(event, Call) and event.wire is not None)
+    return [*own, *(call for call in calls if not _is_below(call.path, segment(PROXY)))]
 
 
 def _is_below(path: str, own: str) -> bool:
@@ -192,7 +216,7 @@ def _claim(store: SQLiteStore, plan: Plan, names: Iterator[str]) -> tuple[str, R
         header = RunHeader(
             id=part_id(plan.run_id, name),
             name=name,
-            started_at=time.time(),
+            started_at=wall_time(),
             origin=Origin(kind=PARTS, run=plan.run_id),
             metadata_json=raw({"part": name, "pid": os.getpid()}),
         )
@@ -219,7 +243,7 @@ def python_names(script: str) -> Iterator[str]:
 
 
 def _deviation(deviation: Deviation, seq: int) -> Note:
-    return Note(seq=seq, at=time.time(), name=DEVIATION, content_json=raw(msgspec.to_builtins(deviation)))
+    return Note(seq=seq, at=wall_time(), name=DEVIATION, content_json=raw(msgspec.to_builtins(deviation)))
 
 
 def deviations_of(part: TraceRun) -> list[Deviation]:

@@ -44,9 +44,11 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where the proxy is, such as `http://127.0.0.1:40123`; nothing when there is none."""
     upstreams: dict[str, str] = {}
     """What the proxy stands in front of: the name in its paths, and the address behind it."""
-    pins: Pins | None = None
-    guard: bool = True
-    """In a replay: stop connections to anything but the proxy."""
+    endpoints: tuple[str, ...] = ()
+    """Those of them that the proxy answers for in another way than by HTTP: the processes leave them to it."""
+    pins: Pins = Pins()
+    speed: float = 0.0
+    """The pace at which recorded responses are given; see `Session.speed`."""
 
 
 def write_plan(directory: Path, plan: Plan, world: World | None = None) -> None:

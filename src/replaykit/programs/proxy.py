@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from replaykit.errors import ReplayKitError
 from replaykit.model.run import RunStatus
-from replaykit.programs.pace import Pace
 from replaykit.programs.part import PROXY, Part, segment
 from replaykit.programs.plan import Plan
+from replaykit.programs.props import MakeEndpoints
 from replaykit.replayer.world import World
 
 if TYPE_CHECKING:
@@ -40,12 +40,19 @@ def address_of(port: socket.socket) -> str:
 
 @contextmanager
 def proxying(
-    port: socket.socket, plan: Plan, world: World | None = None, *, pace: Pace | None = None
+    port: socket.socket,
+    plan: Plan,
+    world: World | None = None,
+    *,
+    endpoints: MakeEndpoints | None = None,
 ) -> Iterator[None]:
-    """The proxy serves that port during the block. What went wrong inside of it is raised at the end."""
+    """The proxy serves that port during the block. What went wrong inside of it is raised at the end.
+
+    `endpoints` answer for some upstreams in a way of their own.
+    """
     with port:
         part = Part(plan, world, iter([PROXY]))
-        thread = _Serving(port, plan, part, pace or Pace())
+        thread = _Serving(port, plan, part, endpoints or (lambda part, ask: {}))
         thread.has_work = world is None or any(event.path.startswith(segment(PROXY)) for event in world.calls)
         thread.start()
         try:
@@ -60,12 +67,12 @@ def proxying(
 class _Serving(threading.Thread):
     """The thread of the server."""
 
-    def __init__(self, port: socket.socket, plan: Plan, part: Part, pace: Pace) -> None:
+    def __init__(self, port: socket.socket, plan: Plan, part: Part, endpoints: MakeEndpoints) -> None:
         super().__init__(name="replaykit-proxy", daemon=True)
         self._port = port
         self._plan = plan
         self._part = part
-        self._pace = pace
+        self._endpoints = endpoints
         self._bell, self._rope = socket.socketpair()
         self.has_work = True
         """False when it may well be that nobody comes, and that all the imports would be for nothing."""
@@ -111,7 +118,8 @@ class _Serving(threading.Thread):
             max_line_size=_LONGEST_LINE,
             max_field_size=_LONGEST_LINE,
         ) as client:
-            relay = Relay(self._plan, self._part, client, self._pace)
+            relay = Relay(self._plan, self._part, client)
+            relay.endpoints = self._endpoints(self._part, relay.ask)
             server = web.Server(
                 relay.handle,
                 handler_cancellation=True,
@@ -125,6 +133,8 @@ class _Serving(threading.Thread):
             await loop.run_in_executor(None, self._bell.recv, 1)
             listening.close()
             await server.shutdown(_GRACE_S)
+            for endpoint in relay.endpoints.values():
+                endpoint.end()
             self.failure = relay.failure
 
 

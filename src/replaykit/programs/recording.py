@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import secrets
 import tempfile
 import time
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from replaykit.programs.command import clean_command, name_of_command
 from replaykit.programs.ending import ended, shell_code, with_facts
 from replaykit.programs.merge import put_together
 from replaykit.programs.part import parts_below
+from replaykit.programs.pinning import pins_of_today
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.recovery import RECORDER, being_recorded
 from replaykit.programs.running import Ran, run_through
@@ -47,10 +47,16 @@ def record_program(
     name: str = "",
     given: Json = None,
     staging: Staging | None = None,
+    pin: bool = True,
+    pin_env: Sequence[str] = (),
     out: int = 1,
 ) -> Recorded:
-    """Run the command, and keep what it did as one run; what it prints goes to the file descriptor `out`."""
-    pins = Pins(started_at=time.time(), seed=secrets.randbits(32))
+    """Run the command, and keep what it did as one run; what it prints goes to the file descriptor `out`.
+
+    `pin` holds chance, and writes down what a replay has to hold; `pin_env` names further variables whose values are
+    written down for that.
+    """
+    pins = pins_of_today(os.environ, pin_env) if pin else Pins(started_at=time.time())
     header = RunHeader(
         id=new_run_id(), name=name or name_of_command(command), input_json=raw(given), started_at=pins.started_at
     )
@@ -60,6 +66,8 @@ def record_program(
         python=platform.python_version(),
         started_at=pins.started_at,
         seed=pins.seed,
+        environment=pins.environment or None,
+        **(staging.facts if staging else {}),
     )
     plan = Plan(
         mode=Mode.RECORD,
@@ -84,8 +92,8 @@ def _performed(
 ) -> tuple[Ran, ReplayKitError | None]:
     ran: Ran | None = None
     try:
-        with staged(plan, None, directory, staging) as environment:
-            ran = run_through(command, environment, out)
+        with staged(plan, None, directory, staging) as stage:
+            ran = run_through(stage.command(command), stage.environment, out)
     except ReplayKitError as failure:
         if ran is None:  # it has not begun: nothing is left of it
             parts = [header.id for header in store.headers(below=parts_below(plan.run_id))]

@@ -31,7 +31,7 @@ KILLED = ErrorInfo(type="RecordingInterrupted", message="the recorder was killed
 def being_recorded(directory: Path) -> Iterator[Json]:
     """Holds the lock during the block; gives what the run's header has to say for others to find it."""
     with (directory / _LOCK).open("wb") as file:
-        _lock(file.fileno())
+        locked(file.fileno())
         yield {"host": socket.gethostname(), "directory": str(directory.absolute())}
 
 
@@ -65,7 +65,7 @@ def _is_abandoned(header: RunHeader) -> bool:
         return False
     try:
         with (Path(recorder["directory"]) / _LOCK).open("rb") as file:
-            return _lock(file.fileno())
+            return locked(file.fileno())
     except FileNotFoundError:
         return True
     except OSError:
@@ -78,7 +78,7 @@ def _recorder(header: RunHeader) -> dict[str, Json]:
     return recorder if isinstance(recorder, dict) else {}
 
 
-def _lock(file: int) -> bool:
+def locked(file: int) -> bool:
     """Take the lock; False when somebody has it."""
     if os.name != "posix":
         return True

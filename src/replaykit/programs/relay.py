@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -15,9 +17,9 @@ from replaykit.errors import Divergence, Unreplayable
 from replaykit.programs.bodies import WHOLE_QUESTION, Body
 from replaykit.programs.handing import drop, hand_back, hand_out
 from replaykit.programs.naming import UPSTREAM, end_to_end
-from replaykit.programs.pace import Pace
 from replaykit.programs.part import Part
 from replaykit.programs.plan import Mode, Plan
+from replaykit.programs.props import Endpoint
 from replaykit.programs.refusal import BAD_REQUEST, MISS, NOT_HERE, Refused, refusal
 from replaykit.programs.routing import Target, target_of
 from replaykit.programs.trust import trusting
@@ -34,14 +36,15 @@ _NOT_MADE_UP = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 class Relay:
     """Handles what comes to the proxy."""
 
-    def __init__(self, plan: Plan, part: Part, client: aiohttp.ClientSession, pace: Pace) -> None:
+    def __init__(self, plan: Plan, part: Part, client: aiohttp.ClientSession) -> None:
         self.plan = plan
         self.part = part
         self.client = client
-        self.pace = pace
         self.proxies = getproxies()
         """Those on the way to the upstreams, which the user has."""
         self.trust = cache(trusting)
+        self.endpoints: Mapping[str, Endpoint] = {}
+        """Those who answer for an upstream in a way of their own."""
         self.failure: Exception | None = None
         """The first thing that went wrong here, and not with a program or an upstream."""
 
@@ -51,6 +54,8 @@ class Relay:
             target = target_of(request, self.plan, self.part.tell)
             if request.headers.get("expect", "").lower() == "100-continue":
                 await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            if target.upstream in self.endpoints:
+                return await self.endpoints[target.upstream].answer(request, target.address)
             return await _Exchange(self, request, target).answered()
         except Refused as error:
             return refusal(error.status, error.message, target=request.raw_path)
@@ -64,6 +69,17 @@ class Relay:
         except Exception as error:  # noqa: BLE001 (the edge: what could not be written must not look like an answer)
             self.failure = self.failure or error
             return drop(request)
+
+    def ask(self, method: str, address: URL, **options: Any) -> aiohttp.client._RequestContextManager:
+        """Do a request for real, past the proxies that the user has, and trusting whom the user trusts."""
+        on_the_way = self.proxies.get(address.scheme)
+        return self.client.request(
+            method,
+            address,
+            proxy=None if on_the_way is None or proxy_bypass(address.host or "") else on_the_way,
+            ssl=self.trust() if address.scheme == "https" else True,
+            **options,
+        )
 
 
 class _Exchange:
@@ -91,8 +107,10 @@ class _Exchange:
             if not self._is_seen and (self._relay.plan.mode is Mode.REPLAY or not self._body.is_large):
                 await self._body.put_aside()
                 self._begin()
+            if self._call is not None and self._call.wait_s:
+                await asyncio.sleep(self._call.wait_s)
             if self._call is not None and self._call.served is not None:
-                return await hand_out(self._request, self._call.served, self._relay.part.told.took_s, self._relay.pace)
+                return await hand_out(self._request, self._call.served)
             return await self._passed_on()
         finally:
             self._body.close()
@@ -118,6 +136,8 @@ class _Exchange:
         try:
             async with self._ask(URL(address, encoded=True)) as answer:
                 self._begin()
+                if self._call is not None and self._call.is_altered:
+                    return await self._altered(self._call, answer)
                 return await hand_back(self._request, answer, self._call, {UPSTREAM: upstream} if upstream else {})
         except asyncio.CancelledError:
             self._break(BrokenPipeError("the program left before the response had ended"))
@@ -125,6 +145,12 @@ class _Exchange:
         except (aiohttp.ClientError, OSError) as error:
             self._break(ConnectionError(f"{address.partition('?')[0]}: {str(error) or type(error).__name__}"))
             return drop(self._request)
+
+    async def _altered(self, call: HttpCall, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+        """What a fault makes of the upstream's whole answer."""
+        body = await answer.read()
+        call.answered(answer.status, header_pairs(answer.raw_headers), reason=answer.reason or "")
+        return await hand_out(self._request, call.altered(body))
 
     def _break(self, error: Exception) -> None:
         self._begin()
@@ -137,14 +163,11 @@ class _Exchange:
             headers.pop("content-length", None)
         if not self._is_seen:
             headers["accept-encoding"] = "identity"
-        on_the_way = self._relay.proxies.get(address.scheme)
-        return self._relay.client.request(
+        return self._relay.ask(
             self._request.method,
             address,
             headers=headers,
             data=body.passed_on() if body.is_large else body.whole or None,
             allow_redirects=False,
             skip_auto_headers=_NOT_MADE_UP,
-            proxy=None if on_the_way is None or proxy_bypass(address.host or "") else on_the_way,
-            ssl=self._relay.trust() if address.scheme == "https" else True,
         )

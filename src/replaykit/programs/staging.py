@@ -7,7 +7,7 @@ set up from outside (variables, files, servers such as the proxy), and into `sta
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -16,13 +16,16 @@ from msgspec import Struct
 
 from replaykit.model.events import Call
 from replaykit.model.matching import OnMiss, ToolMode
+from replaykit.model.values import Json
 from replaykit.programs.checking import check_tape
 from replaykit.programs.environment import Upstream, pointers, upstreams
 from replaykit.programs.keys import keys_for, used_by
-from replaykit.programs.pace import Pace
 from replaykit.programs.part import is_at_proxy_alone
+from replaykit.programs.pinning import held
 from replaykit.programs.plan import RECORDING, SESSION, Mode, Plan, write_plan
+from replaykit.programs.props import MakeProps, Props, in_command, in_environment
 from replaykit.programs.proxy import address_of, open_port, proxying
+from replaykit.programs.swapping import swapped
 from replaykit.replayer.world import World
 
 PROXY_ADDRESS = "REPLAYKIT_PROXY"
@@ -42,26 +45,49 @@ class Staging(Struct, frozen=True, kw_only=True):
     upstreams: dict[str, str] = {}
     """Further upstreams of the proxy, by name."""
     speed: float = 0.0
-    """The pace of a replay; see `pace`."""
+    """The pace of a replay; see `Session.speed`."""
+    props: MakeProps | None = None
+    """Makes what else is put there."""
+    facts: dict[str, Json] = {}
+    """What a recording says of it among the facts of its program."""
+
+
+class Stage(Struct, frozen=True, kw_only=True):
+    """A stage that is set."""
+
+    environment: dict[str, str]
+    """What the program is to be started with."""
+    files: dict[Path, Path] = {}
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """The command as it is run here: with other files in the place of some."""
+        return in_command(words, self.files)
 
 
 @contextmanager
 def staged(
     plan: Plan, world: World | None, directory: Path, staging: Staging, environment: Mapping[str, str] = os.environ
-) -> Iterator[dict[str, str]]:
-    """The environment for the program, which may run inside of the block. The plan is left in the directory."""
+) -> Iterator[Stage]:
+    """The stage for the program, which may run inside of the block. The plan is left in the directory."""
     changed = dict(environment)
     if world is not None:
         check_tape(_calls(world))
     with ExitStack() as stack:
         if staging.proxy:
             found = _upstreams(environment, staging, world)
-            port = open_port()
+            port = stack.enter_context(open_port())
             plan = msgspec.structs.replace(
                 plan, proxy=address_of(port), upstreams={upstream.name: upstream.base for upstream in found}
             )
-            stack.enter_context(proxying(port, plan, world, pace=Pace(staging.speed)))
             changed |= pointers(found, plan.proxy) | _past_other_proxies(environment) | {PROXY_ADDRESS: plan.proxy}
+        props = Props() if staging.props is None else staging.props(plan, world, directory)
+        plan = msgspec.structs.replace(
+            plan, upstreams={**plan.upstreams, **props.upstreams}, endpoints=tuple(props.upstreams)
+        )
+        changed |= in_environment(environment, props.files) | props.variables
+        if staging.proxy:
+            serving = proxying(port, plan, props.world or world, endpoints=props.endpoints)
+            stack.enter_context(serving)
         if world is not None:
             changed |= keys_for(_calls(world), environment)
             if plan.proxy and is_closed(world):
@@ -72,9 +98,12 @@ def staged(
             changed["PYTHONPATH"] = os.pathsep.join(filter(None, (str(INJECTED), environment.get("PYTHONPATH"))))
         if plan.mode is Mode.RECORD:
             changed[RECORDING] = plan.run_id
+        changed |= held(plan.pins)
         write_plan(directory, plan, world)
         changed[SESSION] = str(directory.absolute())
-        yield changed
+        for file, other in props.files.items() if props.in_place else ():
+            stack.enter_context(swapped(file, other))
+        yield Stage(environment=changed, files=props.files)
 
 
 def is_closed(world: World) -> bool:

@@ -11,15 +11,19 @@ import sys
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlsplit
 
 from replaykit.errors import ReplayKitError
 from replaykit.model.events import ErrorEvent
+from replaykit.model.pins import Pins
 from replaykit.model.run import RunStatus
 from replaykit.model.values import sayable
 from replaykit.programs.part import Nobody, Part, numbered, python_names
 from replaykit.programs.plan import RECORDING, Mode, Plan, read_plan, session_directory
 from replaykit.replayer.world import World
 from replaykit.seam.failures import describe
+from replaykit.seam.guard import Guard
+from replaykit.seam.pinning import pinned
 
 ALONE = "REPLAYKIT_ALONE"
 """Set for processes of ReplayKit's own, which take part in another way."""
@@ -28,7 +32,7 @@ ALONE = "REPLAYKIT_ALONE"
 def start() -> None:
     """Take part in the run that the environment names. A plan that cannot be read ends the process: going on without
     it would do for real what should be served."""
-    if os.environ.get(ALONE) or _keeps_house():
+    if os.environ.get(ALONE) or _keeps_house() or _is_shim():
         return
     if os.environ.get(RECORDING) and not session_directory().is_dir():
         return  # the recording is over: whoever started this process has outlived it
@@ -54,7 +58,17 @@ class _TakingPart:
         self._hook, sys.excepthook = sys.excepthook, self._on_error
 
     def _enter(self, entered: ExitStack) -> None:
-        entered.enter_context(self._part.session.active())
+        replays, session = self._plan.mode is Mode.REPLAY, self._part.session
+        # In a recording only chance is held, so that a replay can draw the same: its clock and variables are real.
+        pins = self._plan.pins if replays else Pins(seed=self._plan.pins.seed)
+        self._resalt = entered.enter_context(pinned(pins, self._part.name, keys=replays))
+        if replays and self._world is not None:
+            allowed = [*self._world.rules.network, urlsplit(self._plan.proxy).netloc]
+            entered.enter_context(Guard(session, allowed, self._stopped, everywhere=True).standing())
+        entered.enter_context(session.active())
+
+    def _stopped(self, text: str) -> None:
+        self._part.tell(text)
 
     def _renew(self) -> None:
         """In a forked child: the same session, written to a part of its own."""
@@ -67,6 +81,7 @@ class _TakingPart:
         session.numbers = part.session.numbers
         part.session = session
         self._part = part
+        self._resalt(part.name)
 
     def _on_error(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
         self._status = RunStatus.ERROR
@@ -90,3 +105,14 @@ def _script() -> str:
 def _keeps_house() -> bool:
     """True for the process that `multiprocessing` starts to tidy up after the others: it does nothing of its own."""
     return any("multiprocessing.resource_tracker" in argument for argument in getattr(sys, "orig_argv", ()))
+
+
+def _is_shim() -> bool:
+    """True for `replaykit mcp`, which takes part by itself, for the server that it stands before."""
+    words = getattr(sys, "orig_argv", sys.argv)[1:]
+    names = [os.path.basename(word).removesuffix(".exe") for word in words]
+    if "replaykit" not in names:
+        return False
+    own = names.index("replaykit")
+    verb = next((word for word in words[own + 1 :] if not word.startswith("-")), "")
+    return verb == "mcp" and (words[own - 1] == "-m" or all(word.startswith("-") for word in words[:own]))

@@ -13,9 +13,10 @@ from replaykit.model.result import Deviation
 from replaykit.model.values import Json, raw
 from replaykit.replayer.miss import blocked, explain, unanswerable
 from replaykit.replayer.tape import Matcher, Tape
+from replaykit.replayer.turns import turns_of
 from replaykit.seam.failures import describe
 from replaykit.seam.logged import event_of
-from replaykit.seam.scope import Answer, Outcome, PendingCall, Session
+from replaykit.seam.scope import Answer, Handler, Outcome, PendingCall, Session
 
 MODEL = str(LlmCall.__struct_config__.tag)
 
@@ -62,7 +63,7 @@ class Replayer:
             if how != "exact":
                 self._note(how, call, index, self._in_words(how, call, position))
             recorded = self.matcher.calls[position]
-            return self._log(call, recorded, recorded.duration_s)
+            return self._give(call, recorded, recorded.duration_s)
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
         """A call that was let through has ended."""
@@ -96,11 +97,12 @@ class Replayer:
         return [*self.deviations, *unused]
 
     @contextmanager
-    def at_work(self) -> Iterator[Session]:
-        """Calls made inside are served here, and nothing else reaches the network."""
+    def at_work(self, front: Handler | None = None) -> Iterator[Session]:
+        """Calls made inside are served here, and nothing else reaches the network. `front` is asked before."""
         from replaykit.seam.guard import Guard  # noqa: PLC0415 (brings in sockets)
 
-        session = Session(self)
+        session = Session(front or self)
+        session.order = turns_of(self.tape.calls)
         with Guard(session, self.rules.network, self.stopped).standing(), session.active():
             yield session
 
@@ -118,7 +120,7 @@ class Replayer:
             last = self.matcher.last_outcome(call)
             if last is not None:
                 self._note("repeated", call, index, f"`{call.name}` was called again: the last outcome was repeated")
-                return self._log(call, self.matcher.calls[last], 0.0)
+                return self._give(call, self.matcher.calls[last], 0.0)
         elif policy is OnMiss.LIVE and call.name in self.rules.live:
             self._note("live", call, index, f"`{call.name}` is not on the tape and was done live")
             return None
@@ -127,6 +129,12 @@ class Replayer:
             self._note("fault", call, index, f"`{call.name}` is not on the tape and was answered with {fault.type}")
             return self._log(call, Outcome(error=_error_of(fault.type, fault.message)), 0.0)
         raise self._stop("missing", explain(self.tape, self.matcher, call, index), call, index)
+
+    def _give(self, call: PendingCall, answer: Answer, duration_s: float) -> Answer:
+        """A recorded answer, with the faults in it that are injected."""
+        if call.injected is None:
+            return self._log(call, answer, duration_s)
+        return self._log(call, call.injected.applied(answer), duration_s + call.injected.delay_s)
 
     def _log(self, call: PendingCall, answer: Answer, duration_s: float) -> Answer:
         self._made.append((call, answer, duration_s))

@@ -15,6 +15,9 @@ from replaykit.model.run import TraceRun
 from replaykit.replayer.keys import key_of
 from replaykit.seam.scope import PendingCall
 
+UNKNOWN = b"null"
+"""The arguments of a tool's call that nobody has written down; those that were are an object."""
+
 
 class Tape:
     """The recorded calls of a run, in the order they were made."""
@@ -70,13 +73,14 @@ class Matcher:
     def take(self, call: PendingCall) -> tuple[int, str] | None:
         """The recorded call that answers this one, and how it was found: exact, moved or arguments."""
         arguments = self.key(call.name, call.key) if self._ignore else call.key
+        said = None if arguments is call.arguments else call.arguments
         if self.mode is MatchMode.CAUSAL:
             waiting = self._by_path.get((call.path, call.kind, call.name, arguments))
-            index = self._first_free(waiting) if waiting else None
+            index = self._first_free(waiting, said) if waiting else None
             if index is not None:
                 return self._use(index, "exact")
         if self.mode in (MatchMode.CAUSAL, MatchMode.ARGS):
-            index = self._first_free(self._by_arguments.get((call.kind, call.name, arguments)))
+            index = self._first_free(self._by_arguments.get((call.kind, call.name, arguments)), said)
             if index is None:
                 return None
             return self._use(index, "moved" if self.mode is MatchMode.CAUSAL else "exact")
@@ -87,7 +91,8 @@ class Matcher:
     def take_exactly(self, call: PendingCall) -> int | None:
         """The recorded call with this very path and these arguments, or nothing."""
         arguments = self.key(call.name, call.key)
-        index = self._first_free(self._by_path.get((call.path, call.kind, call.name, arguments)))
+        said = None if arguments is call.arguments else call.arguments
+        index = self._first_free(self._by_path.get((call.path, call.kind, call.name, arguments)), said)
         return None if index is None else self._use(index, "exact")[0]
 
     def last_outcome(self, call: PendingCall) -> int | None:
@@ -131,15 +136,21 @@ class Matcher:
             return None
         self._next_of_name[name] = position + 1
         index = recorded[position]
-        same = self.key(call.name, key_of(self.calls[index])) == arguments
+        key = key_of(self.calls[index])
+        same = key == UNKNOWN or self.key(call.name, key) == arguments
         return self._use(index, "exact" if same else "arguments")
 
-    def _first_free(self, waiting: deque[int] | None) -> int | None:
-        while waiting:
-            if not self.used[waiting[0]]:
-                return waiting[0]
+    def _first_free(self, waiting: deque[int] | None, said: bytes | None = None) -> int | None:
+        """The first that is not taken yet. Where less than all is compared (`said` is all), one that agrees in
+        everything goes first."""
+        while waiting and self.used[waiting[0]]:
             waiting.popleft()
-        return None
+        if not waiting:
+            return None
+        if said is not None and len(waiting) > 1:
+            same = (i for i in waiting if not self.used[i] and bytes(self.calls[i].request_json) == said)
+            return next(same, waiting[0])
+        return waiting[0]
 
     def _use(self, index: int, how: str) -> tuple[int, str]:
         self.used[index] = 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from replaykit.model.events import AnyEvent
+from replaykit.model.faults import ChaosPlan
 from replaykit.model.matching import MatchRules, ToolMode
 from replaykit.model.pins import Pins
-from replaykit.model.values import NULL, Raw
+from replaykit.model.values import ABSENT, NULL, Raw
 
 
 class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -15,10 +16,14 @@ class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     case_id: str
     input_json: Raw = NULL
+    context_json: Raw = ABSENT
+    """What the agent is given beside its input."""
     calls: tuple[AnyEvent, ...] = ()
     rules: MatchRules = MatchRules()
     tools: dict[str, ToolMode] = {}
     models: ToolMode = ToolMode.RECORDED
     pins: Pins = Pins()
+    chaos: ChaosPlan | None = None
+    """Faults that come between the agent and what it calls."""
     run_id: str | None = None
     """The recorded run it is made of."""

@@ -42,7 +42,7 @@ def case_json(case: ReplayCase) -> str:
     )
 
 
-def problems_text(problems: Sequence[Problem], count: int) -> str:
+def problems_text(problems: Sequence[Problem], count: int, what: str = "case") -> str:
     """What lint found, each with file, line and what to do."""
     lines = []
     for problem in problems:
@@ -54,7 +54,7 @@ def problems_text(problems: Sequence[Problem], count: int) -> str:
     errors = sum(problem.severity is Severity.ERROR for problem in problems)
     warnings = len(problems) - errors
     found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}" if problems else style("ok", fg="green")
-    return "\n".join([*lines, f"{counted(count, 'case')}: {found}"])
+    return "\n".join([*lines, f"{counted(count, what)}: {found}"])
 
 
 def problems_json(problems: Sequence[Problem]) -> str:

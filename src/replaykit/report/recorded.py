@@ -15,8 +15,8 @@ from replaykit.report.panel import counted
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.CANCELLED: "yellow"}
 
 
-def recorded_text(run: TraceRun, command: Sequence[str], store: Path | None) -> str:
-    """The run, and what to type next."""
+def recorded_text(run: TraceRun, command: Sequence[str], store: Path | None, options: Sequence[str] = ()) -> str:
+    """The run, and what to type next; `options` have to be given again."""
     status = style(run.status.value, fg=_COLOURS.get(run.status, "red"))
     calls = sum(1 for _ in run.calls)
     lines = [f"replaykit: recorded {run.id}: {status}, {counted(calls, 'call')}, {run.duration_s or 0:.1f} s"]
@@ -29,9 +29,23 @@ def recorded_text(run: TraceRun, command: Sequence[str], store: Path | None) -> 
     lines += [
         f"  Look at it:    replaykit show {run.id}{where}",
         f"  Make a case:   replaykit scaffold {run.id} --out {shlex.quote(case)}{where}",
-        f"  Run it again:  replaykit replay {shlex.quote(case)} -- {shlex.join(command)}",
+        f"  Run it again:  replaykit replay {shlex.join([case, *options, '--', *command])}",
     ]
     return "\n".join(lines)
+
+
+def unrecorded_text(config: Path) -> str:
+    """A configuration of MCP servers that nobody asked to be recorded."""
+    return f"replaykit: the MCP servers in {config} are not recorded; to record them: --mcp-config {config}"
+
+
+def unasked_text(configs: Sequence[Path]) -> str:
+    """MCP servers that were ready to be recorded, and that nobody spoke to."""
+    named = ", ".join(map(str, configs))
+    return (
+        f"replaykit: no MCP server of {named} was spoken to. A program finds them when its command or a variable names"
+        " the file;\n  for one that reads the file where it is: --mcp-config-in-place"
+    )
 
 
 def recovered_text(run: TraceRun) -> str:

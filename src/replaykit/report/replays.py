@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from click import style, unstyle
 
+from replaykit.checks.verdict import is_red
 from replaykit.model.result import Finding, ReplayResult, Verdict
 from replaykit.report.panel import counted, panel, short
 
@@ -72,7 +73,7 @@ def results_json(results: Sequence[ReplayResult], *, passed: bool) -> str:
 def _counts(result: ReplayResult) -> list[str]:
     reproduced = {True: "Yes", False: "No", None: "Cannot tell"}[result.reproduced]
     holding = sum(finding.holds for finding in result.desired)
-    waiting = sum(check.status == "needs_human" for check in result.semantic)
+    waiting = sum(check.status in ("needs_human", "unjudged") for check in result.semantic)
     return [
         f"  Observed failure reproduced: {reproduced}",
         f"  Desired assertions: {holding}/{len(result.desired)} passed",
@@ -92,10 +93,14 @@ def _first_line(text: str) -> str:
 def proof_text(bad: ReplayResult, good: ReplayResult, *, proven: bool) -> str:
     """Red and green, and whether they are."""
     lines = []
-    for name, result, wanted in (("bad", bad, Verdict.REPRODUCED), ("good", good, Verdict.FIXED)):
-        mark = style("✓", fg="green") if result.verdict is wanted else style("✗", fg="red")
+    red = Verdict.REPRODUCED if bad.observed else Verdict.CHANGED
+    for name, result, wanted, is_so in (
+        ("bad", bad, red, is_red(bad)),
+        ("good", good, Verdict.FIXED, good.verdict is Verdict.FIXED),
+    ):
+        mark = style("✓", fg="green") if is_so else style("✗", fg="red")
         lines.append(f"{mark} {name:<5} {result.verdict.value:<11} {short(result.candidate, 60)}")
-        if result.verdict is not wanted:
+        if not is_so:
             why = result.reason or "; ".join(finding.text for finding in result.observed)
             lines += [f"    expected {wanted.value}: {line}" for line in why.splitlines()[:5]]
     said = "proven: red → green" if proven else "not proven"

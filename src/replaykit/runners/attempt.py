@@ -19,6 +19,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
     run: TraceRun | None = None
     deviations: tuple[Deviation, ...] = ()
+    watched: bool = True
+    """False when the candidate answered its calls itself, and nobody saw whether it followed the tape."""
     reason: str = ""
 
 

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from replaykit.chaos.front import under_chaos
 from replaykit.model.events import Call
 from replaykit.model.run import Origin, TraceRun
 from replaykit.model.values import ABSENT, Json, decode, raw
@@ -34,7 +35,8 @@ class AgentCall:
         """Call the agent; an exception of its own is the run's error, `sys.exit` included."""
         output: Json = None
         failure: BaseException | None = None
-        with pinned(self._world.pins), self.replayer.at_work():
+        front = under_chaos(self.replayer, self._world.chaos)
+        with pinned(self._world.pins), self.replayer.at_work(front):
             try:
                 output = finished(call_with(agent, decode(self._world.input_json)))
             except KeyboardInterrupt:

@@ -14,7 +14,8 @@ import msgspec
 from replaykit.errors import UsageError
 from replaykit.replayer.world import World
 from replaykit.runners.calling import AgentCall
-from replaykit.runners.loading import load_agent
+from replaykit.runners.entries import Entry
+from replaykit.runners.loading import load_named
 from replaykit.runners.output import CANNOT_LOAD, REASON_NAME, WORLD_NAME, write_log_output
 
 
@@ -22,17 +23,18 @@ def main() -> None:
     """Run the agent that the environment names. Ends the process, so that stray threads cannot hold it."""
     output = Path(os.environ["REPLAYKIT_OUTPUT_PATH"])
     spec, timeout_s = os.environ["REPLAYKIT_AGENT"], float(os.environ["REPLAYKIT_TIMEOUT_S"])
-    call = AgentCall(msgspec.json.decode(output.with_name(WORLD_NAME).read_bytes(), type=World))
+    world = msgspec.json.decode(output.with_name(WORLD_NAME).read_bytes(), type=World)
+    call = AgentCall(world)
     watchdog = threading.Timer(timeout_s, _out_of_time, (call, output, timeout_s))
     watchdog.daemon = True
     watchdog.start()
     try:
-        agent = load_agent(spec)
+        entry = Entry(load_named(spec), spec)
     except UsageError as error:
         _leave(CANNOT_LOAD, str(error))
-    run = call.run(agent)
+    run = entry.run(call, world)
     watchdog.cancel()
-    write_log_output(output, run, call.replayer.all_deviations())
+    write_log_output(output, run, entry.deviations(call, world))
     _leave(0)
 
 

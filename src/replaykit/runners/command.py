@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from replaykit.cases.case import ReplayCase
+from replaykit.cases.case import CASE_FILE, ReplayCase, Source, dump_case
 from replaykit.errors import UsageError
 from replaykit.model.events import ErrorEvent, ErrorInfo
 from replaykit.model.run import Origin, RunStatus, TraceRun
@@ -48,9 +48,10 @@ class CommandCandidate:
         from replaykit.runners.program import Performance  # noqa: PLC0415 (other candidates use this module as well)
 
         performance = Performance(case, workspace, self._staging)
-        with performance.environment() as variables:
-            env = {**variables, **runner_environment(case, workspace)}
-            ended = self._processes.run(resolved(self._command), env=env, workspace=workspace, timeout_s=timeout_s)
+        with performance.stage() as stage:
+            env = {**stage.environment, **runner_environment(case, workspace)}
+            command = stage.command(resolved(self._command))
+            ended = self._processes.run(command, env=env, workspace=workspace, timeout_s=timeout_s)
         return self._attempt(performance, ended, workspace, timeout_s)
 
     def _attempt(self, performance: Performance, ended: Ended, workspace: Path, timeout_s: float) -> Attempt:
@@ -81,13 +82,23 @@ class CommandCandidate:
 
 def runner_environment(case: ReplayCase, workspace: Path) -> dict[str, str]:
     """The variables of the runner contract."""
-    directory = case.directory.absolute()
+    directory = (case.directory if case.tape is None else workspace).absolute()
     return {
-        "REPLAYKIT_CASE_PATH": str(case.file.absolute()),
+        "REPLAYKIT_CASE_PATH": str(_case_file(case, workspace).absolute()),
         "REPLAYKIT_OUTPUT_PATH": str((workspace / OUTPUT_NAME).absolute()),
         "REPLAYKIT_FIXTURES_DIR": str(directory / "fixtures"),
         "REPLAYKIT_SOURCE_TRACE_PATH": str(case.trace_path.absolute() if case.trace_path else ""),
     }
+
+
+def _case_file(case: ReplayCase, workspace: Path) -> Path:
+    """The case as a file; one that has none, or whose input was attacked, is written for this run alone."""
+    chaos = case.scenario.chaos
+    if case.file.is_file() and (chaos is None or not chaos.of_input):
+        return case.file
+    file = workspace / CASE_FILE
+    file.write_text(dump_case(msgspec.structs.replace(case, source=Source())), encoding="utf-8", newline="\n")
+    return file
 
 
 def attempt_of(ended: Ended, workspace: Path, timeout_s: float) -> Attempt:

@@ -14,7 +14,7 @@ import msgspec
 
 from replaykit.config import make_home
 from replaykit.errors import StoreError
-from replaykit.model.result import Finding, ReplayResult
+from replaykit.model.result import Finding, ReplayResult, SemanticCheck
 
 
 def new_workspace(root: Path, case_id: str) -> Path:
@@ -60,7 +60,7 @@ def summary(result: ReplayResult) -> str:
     lines += _section("Observed failure signatures", result.observed)
     lines += _section("Desired assertions", result.desired)
     if result.semantic:
-        lines += ["", "## Semantic checks", "", *(f"- {check.status}: {check.text}" for check in result.semantic)]
+        lines += ["", "## Semantic checks", "", *map(_semantic, result.semantic)]
     if result.deviations:
         lines += [
             "",
@@ -69,6 +69,11 @@ def summary(result: ReplayResult) -> str:
             *(f"- {deviation.kind}: {deviation.text}" for deviation in result.deviations),
         ]
     return "\n".join(lines) + "\n"
+
+
+def _semantic(check: SemanticCheck) -> str:
+    why = ": ".join(part for part in (check.by, " ".join(check.reason.split())) if part)
+    return f"- {check.status}: {check.text}" + (f" ({why})" if why else "")
 
 
 def _section(title: str, findings: tuple[Finding, ...]) -> list[str]:

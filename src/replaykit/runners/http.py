@@ -1,31 +1,29 @@
 """An HTTP endpoint as a candidate: the case goes in as JSON, the runner output comes back as JSON.
 
-The tools of such an agent live in its own process. The request carries the recorded answers, for an agent that
-can use them; one that does not is judged by what it answers, with its tools as live as they are.
+The tools of such an agent live in its own process. One with `replaykit.middleware` is handed the tape. To any other the
+request carries the recorded answers, and whether it used them is not known: the result says so.
 """
 
 from __future__ import annotations
 
-import http.client
-import queue
-import threading
-import urllib.error
-import urllib.request
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
 from replaykit.cases.case import ReplayCase
-from replaykit.cases.fixtures import read_fixtures
 from replaykit.errors import UsageError
-from replaykit.model.events import ToolCall
+from replaykit.middleware.messages import TapeLog
+from replaykit.model.events import Call, ToolCall
+from replaykit.model.result import Deviation
 from replaykit.model.values import Json
+from replaykit.runners.asking import Ask, ask
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.command import OUTPUT_NAME, timed_out_run
-from replaykit.runners.output import MAX_OUTPUT_BYTES, parse_output
+from replaykit.runners.output import parse_output
+from replaykit.runners.tape_client import UNWATCHED, Headers, TapeClient, TapeRefused
+from replaykit.runners.worlds import calls_of, world_of
 
 
 class HttpCandidate:
@@ -40,55 +38,53 @@ class HttpCandidate:
         if not usable:
             raise UsageError(f"{url!r} is not an address of an agent", hint="Write http://host:port/path")
         self.label = url
+        self._tapes = TapeClient(url)
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
-        """Post the case once."""
-        calls = [call for call in read_fixtures(case.directory) if isinstance(call, ToolCall)]
+        """Post the case once; inside of its tape, where there is one and the agent takes it."""
+        calls = tuple(calls_of(case))
+        taped = bool(calls) and self._tapes.is_there(timeout_s)
+        try:
+            headers = self._tapes.offer(world_of(case), timeout_s) if taped else ()
+            attempt = self._posted(case, calls, headers, workspace, timeout_s)
+            if taped:
+                return _with_log(attempt, self._tapes.log(headers, timeout_s))
+        except TapeRefused as error:
+            return Attempt(reason=f"{self.label} does not take the tape: {error}")
+        told = (Deviation(kind=UNWATCHED, text=_NOT_KNOWN),) if calls and attempt.run is not None else ()
+        return msgspec.structs.replace(attempt, deviations=attempt.deviations + told)
+
+    def _posted(
+        self, case: ReplayCase, calls: Iterable[Call], headers: Headers, workspace: Path, timeout_s: float
+    ) -> Attempt:
         body = {
             "case": case.id,
             "input": case.scenario.input_json,
-            "tool_responses": [_response(call) for call in calls],
+            **({"context": case.scenario.context_json} if case.scenario.context_json else {}),
+            "tool_responses": [_response(call) for call in calls if isinstance(call, ToolCall)],
         }
-        answer = _within(timeout_s, partial(_post, self.label, msgspec.json.encode(body), timeout_s))
-        if answer is None:
+        sent = (("content-type", "application/json"), *headers)
+        answer = ask(Ask(method="POST", url=self.label, body=msgspec.json.encode(body), headers=sent), timeout_s)
+        if answer.timed_out:
             return Attempt(run=timed_out_run(timeout_s))
-        if isinstance(answer, str):
-            return Attempt(reason=f"{self.label} {answer}")
-        (workspace / OUTPUT_NAME).write_bytes(answer)
-        return parse_output(answer)
+        if answer.status is None or not 200 <= answer.status < 300:
+            return Attempt(reason=f"{self.label} {answer.why or f'answered {answer.status}'}")
+        (workspace / OUTPUT_NAME).write_bytes(answer.body)
+        return parse_output(answer.body)
 
 
-def _post(url: str, body: bytes, timeout_s: float) -> bytes | str | None:
-    """What the endpoint answered; in words why there is no answer; None when it took too long."""
-    try:
-        request = urllib.request.Request(url, data=body, headers={"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
-            text: bytes = answer.read(MAX_OUTPUT_BYTES + 1)
-    except urllib.error.HTTPError as error:
-        with error:
-            return f"answered {error.code} {error.reason}"
-    except TimeoutError:
-        return None
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        return f"cannot be reached: {getattr(error, 'reason', None) or repr(error)}"
-    return text if len(text) <= MAX_OUTPUT_BYTES else f"answered with more than {MAX_OUTPUT_BYTES:,} bytes"
+_NOT_KNOWN = (
+    "the agent takes no tape: whether it used the recorded answers it was sent, or called its tools, is not known"
+)
 
 
-def _within(timeout_s: float, action: Callable[[], bytes | str | None]) -> bytes | str | None:
-    """The action's result, or None when it is not there in time: a socket's own timeout is for each read."""
-    results: queue.SimpleQueue[bytes | str | None] = queue.SimpleQueue()
-
-    def work() -> None:
-        try:
-            results.put(action())
-        except Exception as error:  # noqa: BLE001 (whatever the endpoint did to the client)
-            results.put(f"cannot be read: {error!r}")
-
-    threading.Thread(target=work, daemon=True).start()
-    try:
-        return results.get(timeout=timeout_s)
-    except queue.Empty:
-        return None
+def _with_log(attempt: Attempt, log: TapeLog) -> Attempt:
+    """What the agent did as its middleware saw it, instead of as it says itself."""
+    if not log.runs or attempt.run is None:
+        return attempt
+    taped = log.runs[0]
+    run = msgspec.structs.replace(attempt.run, events=taped.events, event_count=len(taped.events))
+    return Attempt(run=run, deviations=taped.deviations)
 
 
 def _response(call: ToolCall) -> dict[str, Json]:

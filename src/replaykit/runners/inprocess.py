@@ -10,6 +10,7 @@ from replaykit.cases.case import ReplayCase
 from replaykit.model.events import Call
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.calling import AgentCall
+from replaykit.runners.entries import Entry
 from replaykit.runners.worlds import world_of
 
 
@@ -17,12 +18,12 @@ class CallableCandidate:
     """An agent function that is called here and now."""
 
     def __init__(self, agent: Callable[..., Any], *, calls: Iterable[Call] | None = None) -> None:
-        self._agent = agent
-        self._calls = None if calls is None else tuple(calls)
         self.label = getattr(agent, "__qualname__", type(agent).__qualname__)
+        self._entry = Entry(agent, self.label)
+        self._calls = None if calls is None else tuple(calls)
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Call the function once."""
-        call = AgentCall(world_of(case, self._calls))
-        run = call.run(self._agent)
-        return Attempt(run=run, deviations=tuple(call.replayer.all_deviations()))
+        world = world_of(case, self._calls)
+        call = AgentCall(world)
+        return Attempt(run=self._entry.run(call, world), deviations=self._entry.deviations(call, world))

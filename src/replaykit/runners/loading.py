@@ -24,8 +24,16 @@ def check_spec(spec: str) -> str:
     return spec
 
 
-def load_agent(spec: str, *directories: str) -> Callable[..., Any]:
+def load_agent(spec: str, *directories: str, what: str = "agent") -> Callable[..., Any]:
     """The function; it may be imported from the directories (else from the working one); no tool runs meanwhile."""
+    found = load_named(spec, *directories, what=what)
+    if not callable(found):
+        raise UsageError(f"the {what} {spec!r} is a {type(found).__name__}, not something to call")
+    return found  # type: ignore[no-any-return]
+
+
+def load_named(spec: str, *directories: str, what: str = "agent") -> Any:
+    """What `module:attribute` names, whatever it is."""
     module_name, _, attribute = check_spec(spec).partition(":")
     for directory in reversed(directories or (os.getcwd(),)):
         if directory not in sys.path:
@@ -36,10 +44,8 @@ def load_agent(spec: str, *directories: str) -> Callable[..., Any]:
         for name in attribute.split("."):
             found = getattr(found, name)
     except BaseException as error:  # importing runs the user's code, which may end in any way
-        raise UsageError(f"the agent {spec!r} cannot be loaded: {type(error).__name__}: {error}") from error
-    if not callable(found):
-        raise UsageError(f"the agent {spec!r} is a {type(found).__name__}, not something to call")
-    return found  # type: ignore[no-any-return]
+        raise UsageError(f"the {what} {spec!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    return found
 
 
 class _Importing:

@@ -4,36 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from replaykit.cases.case import ReplayCase
-from replaykit.errors import ExitCode
+from replaykit.cases.find import Unusable
+from replaykit.checks.verdict import failed_to_run
+from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, ReplayKitError
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.runners.attempt import Candidate, Stoppable
 from replaykit.runners.replay import replay
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 
 def replay_many(
-    cases: Sequence[ReplayCase],
+    cases: Sequence[ReplayCase | Unusable],
     candidate: Candidate,
     *,
     timeout_s: float | None = None,
     evidence: Path | None = None,
     jobs: int = 1,
     on_done: Callable[[], None] = lambda: None,
+    on_wrong: Callable[[ReplayKitError], None] | None = None,
 ) -> list[ReplayResult]:
-    """The result of each case, in the order of the cases."""
+    """The result of each case, in the order of the cases; of what is no case, an error.
 
-    def one(case: ReplayCase) -> ReplayResult:
-        result = replay(case, candidate, timeout_s=timeout_s, evidence=evidence)
-        on_done()
-        return result
+    A case whose fixtures or trace turn out to be wrong raises; with `on_wrong` it is told there, and is one error.
+    """
 
+    def one(case: ReplayCase | Unusable) -> ReplayResult:
+        try:
+            if isinstance(case, Unusable):
+                return failed_to_run(case.id, case.reason)
+            return replay(case, candidate, timeout_s=timeout_s, evidence=evidence)
+        except (InvalidFile, FormatTooNew) as error:
+            if on_wrong is None:
+                raise
+            on_wrong(error)
+            return failed_to_run(case.id, str(error))
+        finally:
+            on_done()
+
+    return side_by_side(cases, one, candidate, jobs=jobs)
+
+
+def side_by_side(work: Sequence[T], one: Callable[[T], R], candidate: Candidate, *, jobs: int) -> list[R]:
+    """What `one` gives for each piece of work, in its order; an exception ends what the candidate still does."""
     if jobs == 1:
-        return [one(case) for case in cases]
+        return [one(piece) for piece in work]
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (slow to import)
 
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        waiting = [pool.submit(one, case) for case in cases]
+        waiting = [pool.submit(one, piece) for piece in work]
         try:
             return [future.result() for future in waiting]
         except BaseException:

@@ -93,7 +93,7 @@ def parse_output(text: bytes) -> Attempt:
             return _log_of(msgspec.json.decode(text, type=_LogOutput))
         run = _run_of(msgspec.json.decode(text, type=_Output))
         _look_at(run)
-        return Attempt(run=run)
+        return Attempt(run=run, watched=False)
     except msgspec.ValidationError as error:
         return Attempt(reason=f"the runner output has the wrong shape: {error} ({CONTRACT})")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -51,16 +51,16 @@ class Processes:
                 return Ended(timed_out=True, duration_s=time.monotonic() - began)
             finally:
                 self._running.discard(process)
-                _kill_group(process)
+                kill_group(process)
         return Ended(exit_code=code, duration_s=time.monotonic() - began)
 
     def stop(self) -> None:
         """End whatever is running."""
         for process in list(self._running):
-            _kill_group(process)
+            kill_group(process)
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
+def kill_group(process: subprocess.Popen[bytes]) -> None:
     """End the process and whatever it has started and left behind."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if os.name == "posix":

@@ -15,8 +15,9 @@ from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunHeader, TraceRun
 from replaykit.programs.ending import MAX_OUTPUT, ended
 from replaykit.programs.merge import all_deviations, merged, parts_of
+from replaykit.programs.part import is_of_server
 from replaykit.programs.plan import Mode, Plan
-from replaykit.programs.staging import Staging, staged
+from replaykit.programs.staging import Stage, Staging, staged
 from replaykit.runners.worlds import world_of
 from replaykit.store.sqlite import SQLiteStore
 
@@ -28,6 +29,10 @@ class Performance:
         self._world = world_of(case)
         self._place = (workspace / "session").absolute()
         self._staging = staging or Staging()
+        if self._staging.props is None and any(map(is_of_server, self._world.calls)):
+            from replaykit.runners.servers import with_servers  # noqa: PLC0415 (few programs have any)
+
+            self._staging = with_servers(self._staging, case)
         header = RunHeader(
             id=f"replay-{case.id}",
             name=case.id,
@@ -40,14 +45,16 @@ class Performance:
         self.deviations: tuple[Deviation, ...] = ()
 
     @contextmanager
-    def environment(self) -> Iterator[dict[str, str]]:
-        """The variables that the program is started with; what its processes left is read when the block ends."""
+    def stage(self) -> Iterator[Stage]:
+        """The stage that the program is started on; what its processes left is read when the block ends."""
         self._place.mkdir()
         store = self._place / "parts.db"
-        plan = Plan(mode=Mode.REPLAY, run_id=self.run.id, store=str(store), pins=self._world.pins)
+        plan = Plan(
+            mode=Mode.REPLAY, run_id=self.run.id, store=str(store), pins=self._world.pins, speed=self._staging.speed
+        )
         try:
-            with staged(plan, self._world, self._place, self._staging) as variables:
-                yield variables
+            with staged(plan, self._world, self._place, self._staging) as stage:
+                yield stage
             self._read(store)
         finally:
             rmtree(self._place, ignore_errors=True)  # the case holds the world, and the evidence will hold the run

@@ -11,11 +11,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from replaykit.cases.case import ReplayCase, load_case
+from replaykit.cases.case import CASE_FILE, ReplayCase, load_case
 from replaykit.checks.verdict import failed_to_run, judge_run
 from replaykit.config import MAX_TIMEOUT_S
-from replaykit.errors import UsageError
-from replaykit.model.result import ReplayResult
+from replaykit.errors import FormatTooNew, InvalidFile, UsageError
+from replaykit.model.faults import ChaosPlan
+from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.run import TraceRun
 from replaykit.runners.attempt import Attempt, Candidate
 from replaykit.runners.command import CommandCandidate
@@ -30,12 +31,18 @@ def replay(
     *,
     timeout_s: float | None = None,
     evidence: str | os.PathLike[str] | None = None,
+    chaos: ChaosPlan | None = None,
 ) -> ReplayResult:
-    """Run a candidate (a callable, a command, or a `Candidate`) against a case or a recorded run.
+    """Run a candidate (a callable, a command, or a `Candidate`) against a case, a session or a recorded run.
 
-    `evidence` names the directory under which the replay leaves its files; without it none are kept.
+    A session's contract is that of the configuration in the working directory. `evidence` names the directory under
+    which the replay leaves its files; without it none are kept. `chaos` injects faults; see `chaos_plan`.
     """
     subject = case if isinstance(case, ReplayCase) else _subject(case)
+    if chaos is not None:
+        from replaykit.runners.worlds import with_chaos  # noqa: PLC0415 (few replays have any)
+
+        subject = with_chaos(subject, chaos)
     runner = _candidate(candidate, case if isinstance(case, TraceRun) else None)
     if evidence is not None:
         workspace = new_workspace(Path(evidence), subject.id)
@@ -51,7 +58,12 @@ def _subject(case: TraceRun | str | os.PathLike[str]) -> ReplayCase:
         from replaykit.cases.scaffold import case_of  # noqa: PLC0415 (brings in all detectors; few replays need them)
 
         return case_of(case)
-    return load_case(case)
+    file = Path(case)
+    if file.is_dir() or file.name == CASE_FILE or not file.is_file():
+        return load_case(case)
+    from replaykit.project.subjects import load_subject  # noqa: PLC0415 (brings in contracts; only sessions need them)
+
+    return load_subject(file)
 
 
 def _candidate(candidate: CandidateLike, run: TraceRun | None) -> Candidate:
@@ -84,12 +96,28 @@ def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: fl
 def _judge(case: ReplayCase, candidate: Candidate, attempt: Attempt) -> ReplayResult:
     if attempt.run is None:
         return failed_to_run(case.id, attempt.reason, candidate.label, deviations=attempt.deviations)
-    return judge_run(
+    result = judge_run(
         case_id=case.id,
         observed=case.observed,
         desired=case.desired,
         semantic=case.semantic,
         run=attempt.run,
         deviations=attempt.deviations,
+        watched=attempt.watched,
         candidate=candidate.label,
     )
+    return _with_judgements(case, result) if case.semantic else result
+
+
+def _with_judgements(case: ReplayCase, result: ReplayResult) -> ReplayResult:
+    """The result, with what is stored beside the case of its sentences; a case that is no file has no such place."""
+    from replaykit.judges.semantic import with_judgements  # noqa: PLC0415 (most cases have nothing to judge)
+    from replaykit.judges.stored import FILE, read_judgements  # noqa: PLC0415
+
+    if not os.path.lexists(case.directory / FILE) or not case.file.is_file():
+        return result
+    try:
+        known = read_judgements(case.directory)
+    except (InvalidFile, FormatTooNew) as error:  # of one case among many, which are replayed all the same
+        return msgspec.structs.replace(result, verdict=Verdict.ERROR, reason=str(error))
+    return with_judgements(result, known, str(case.directory))

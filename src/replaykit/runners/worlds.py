@@ -6,13 +6,15 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from replaykit.cases.case import ReplayCase
-from replaykit.cases.case_shape import parse_clock
+from replaykit.cases.case import EVERY_TOOL, ReplayCase, Scenario
+from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, ModelMode, parse_clock
 from replaykit.cases.fixtures import read_fixtures
 from replaykit.importers.files import import_trace
 from replaykit.model.events import Call
-from replaykit.model.matching import OnMiss, ToolMode
-from replaykit.model.pins import Clock, Pins
+from replaykit.model.faults import ChaosPlan
+from replaykit.model.matching import MatchRules, OnMiss, ToolMode
+from replaykit.model.pins import Clock, Pins, is_harmless
+from replaykit.model.values import Json, raw
 from replaykit.replayer.world import World
 
 
@@ -21,28 +23,82 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
     return World(
         case_id=case.id,
         input_json=case.scenario.input_json,
-        calls=tuple(read_fixtures(case.directory) if calls is None else calls),  # type: ignore[arg-type]
+        context_json=case.scenario.context_json,
+        calls=tuple(calls_of(case) if calls is None else calls),  # type: ignore[arg-type]
         rules=case.scenario.match,
         tools=dict(case.scenario.tools),
         models=ToolMode(case.scenario.models),
         pins=_pins(case),
+        chaos=case.scenario.chaos,
         run_id=case.source.run,
     )
 
 
+def calls_of(case: ReplayCase) -> Iterable[Call]:
+    """The case's recorded calls."""
+    return read_fixtures(case.directory) if case.tape is None else case.tape
+
+
 def _pins(case: ReplayCase) -> Pins:
-    """What the case holds still. A clock that names no moment starts where the source's run did."""
-    seed = case.scenario.seed
+    """What the case holds still."""
+    scenario = case.scenario
+    started_at, clock = _clock(case)
+    allowed = {name: value for name, value in scenario.environment if is_harmless(name) or name in scenario.trusted}
+    return Pins(started_at=started_at, clock=clock, seed=scenario.seed, environment=allowed)
+
+
+def left_unset(cases: Iterable[ReplayCase]) -> list[str]:
+    """Variables that the cases hold values of, and that nobody has allowed them to set."""
+    held = {name: name in _pins(case).environment for case in cases for name, _ in case.scenario.environment}
+    return sorted(name for name, is_set in held.items() if not is_set)
+
+
+def _clock(case: ReplayCase) -> tuple[float, Clock]:
+    """When time begins, and how it passes. A clock that names no moment starts where the source's run did."""
     if case.scenario.clock is None:
-        return Pins(clock=Clock.LIVE, seed=seed)
+        return 0.0, Clock.LIVE
     moment, clock = parse_clock(case.scenario.clock)
     if moment is not None:
-        return Pins(started_at=moment.timestamp(), clock=clock, seed=seed)
+        return moment.timestamp(), clock
     if clock is Clock.LIVE or case.trace_path is None:
-        return Pins(clock=Clock.LIVE, seed=seed)
+        return 0.0, Clock.LIVE
     runs = import_trace(case.trace_path, case.source.format).runs
-    started = next((run.started_at for run in runs if case.source.run in (None, run.id)), 0.0)
-    return Pins(started_at=started, clock=clock, seed=seed)
+    return next((run.started_at for run in runs if case.source.run in (None, run.id)), 0.0), clock
+
+
+def with_pins(case: ReplayCase, *, pin: bool = True, trusted: Sequence[str] = ()) -> ReplayCase:
+    """The case with these of its variables set as well; or with nothing held still at all."""
+    scenario = case.scenario
+    if not pin:
+        scenario = msgspec.structs.replace(scenario, clock=None, seed=None, environment=())
+    elif trusted:
+        scenario = msgspec.structs.replace(scenario, trusted=(*scenario.trusted, *trusted))
+    return msgspec.structs.replace(case, scenario=scenario)
+
+
+def with_chaos(case: ReplayCase, plan: ChaosPlan) -> ReplayCase:
+    """The case with a plan's faults around the candidate, and its attacks in the input."""
+    if plan.is_calm:
+        return case
+    from replaykit.chaos.attacks import attacked  # noqa: PLC0415 (few cases have chaos)
+
+    given, names = attacked(case.scenario.input, plan)
+    scenario = msgspec.structs.replace(case.scenario, chaos=plan)
+    if names:
+        scenario = msgspec.structs.replace(scenario, input_json=raw(given))
+    return msgspec.structs.replace(case, scenario=scenario)
+
+
+def live_case(given: Json, *, case_id: str = "live", timeout_s: float = DEFAULT_TIMEOUT_S) -> ReplayCase:
+    """A world without a tape: everything is done for real."""
+    scenario = Scenario(
+        input_json=raw(given),
+        tools=((EVERY_TOOL, ToolMode.LIVE),),
+        models=ModelMode.LIVE,
+        match=MatchRules(network=("*",)),
+        timeout_s=timeout_s,
+    )
+    return ReplayCase(id=case_id, scenario=scenario, tape=(), file_name="")
 
 
 def let_live(case: ReplayCase, names: Sequence[str]) -> ReplayCase:

@@ -27,6 +27,15 @@ class RecordedError(Exception):
     """Stands in for a recorded exception whose class is not to be found here."""
 
 
+class ToolError(RecordedError):
+    """A tool that answered with an error status: `status` is 0 where no answer came."""
+
+    def __init__(self, message: str, *, status: int = 0, response: Json = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.response = response
+
+
 def describe(error: BaseException, *, traceback: str | None = None) -> ErrorInfo:
     """The exception as data."""
     return _described(error, _LEVELS, None if traceback is None else sayable(traceback))

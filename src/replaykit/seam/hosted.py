@@ -7,12 +7,12 @@ and is called by such a framework is one call, not two.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from replaykit.model.values import Json, Raw, canonical, raw, sayable
 from replaykit.seam.failures import rebuild_error
+from replaykit.seam.moment import wall_time
 from replaykit.seam.rebuild import return_hint, value_of
 from replaykit.seam.scope import Answer, PendingCall, Scope, current
 from replaykit.seam.through import athrough, through
@@ -63,7 +63,7 @@ async def acall_tool(
 
 
 def _pending(scope: Scope, name: str, arguments: Mapping[str, Json], effects: str) -> PendingCall:
-    call = PendingCall(TOOL, sayable(name), canonical(dict(arguments)), scope, time.time(), effects)
+    call = PendingCall(TOOL, sayable(name), canonical(dict(arguments)), scope, wall_time(), effects)
     call.hosted = True
     return call
 

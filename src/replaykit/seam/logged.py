@@ -28,6 +28,7 @@ def event_of(call: PendingCall, answer: Answer, duration_s: float) -> AnyEvent:
         items_json=answer.items_json,
         complete=answer.complete,
         wire=answer.wire,
+        faults=() if call.injected is None else call.injected.faults,
     )
     if not isinstance(event, LlmCall) or not isinstance(answer, LlmCall | Outcome):
         return event  # type: ignore[return-value]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import datetime as dt
 import random as chance
-import time
 import uuid
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from replaykit.model.values import decode
+from replaykit.seam.moment import wall_time
 from replaykit.seam.scope import Answer, PendingCall, current
 from replaykit.seam.through import through
 
@@ -38,7 +38,7 @@ def _asked(name: str, live: Callable[[], T]) -> T:
     scope = current()
     if scope is None:
         return live()
-    call = PendingCall("exchange", name, b"null", scope, time.time(), effects="none")
+    call = PendingCall("exchange", name, b"null", scope, wall_time(), effects="none")
     given: T = through(scope, call, live, _given)
     return given
 

@@ -2,7 +2,8 @@
 
 `time` and `datetime` are held by time-machine, which reaches them where C code looks. `monotonic` and `perf_counter`
 are left alone: timeouts and sleeps go on working. The randomness of the operating system is replaced for Python code
-only; what TLS uses is not touched.
+only; what TLS uses is not touched. In a recording it is not replaced at all, but for `uuid4`: keys that a recorded
+program makes are real ones.
 """
 
 from __future__ import annotations
@@ -11,25 +12,33 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from hashlib import blake2b
 from typing import Any
 
 from replaykit.model.pins import Clock, Pins
 
+Resalt = Callable[[str], None]
+"""Begin chance anew, for a process of that name: a forked one would go on as its parent does."""
+
 
 @contextmanager
-def pinned(pins: Pins, salt: str = "") -> Iterator[None]:
-    """The world as the pins say, inside of this block, for the whole process. `salt` tells its processes apart."""
+def pinned(pins: Pins, salt: str = "", *, keys: bool = True) -> Iterator[Resalt]:
+    """The world as the pins say, inside of this block, for the whole process. `salt` tells its processes apart.
+
+    `keys`: what is drawn for keys (`os.urandom`, `secrets`) is pinned as well.
+    """
+    resalt: Resalt = lambda _: None  # noqa: E731
     with ExitStack() as stack:
         if pins.environment:
             stack.enter_context(_environment(pins.environment))
         if pins.seed is not None:
-            stack.enter_context(_chance(pins.seed, salt))
+            resalt = stack.enter_context(_chance(pins.seed, salt, keys=keys))
         if pins.started_at and pins.clock is not Clock.LIVE:
             stack.enter_context(_travel(pins.started_at, tick=pins.clock is Clock.TICK))
-        yield
+        yield resalt
 
 
 def _travel(moment: float, *, tick: bool) -> Any:
@@ -54,6 +63,7 @@ def _time_machine() -> Any:
 def _environment(values: dict[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
+    _look_at_the_zone(values)
     try:
         yield
     finally:
@@ -62,25 +72,38 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+        _look_at_the_zone(values)
+
+
+def _look_at_the_zone(values: dict[str, str]) -> None:
+    if "TZ" in values and hasattr(time, "tzset"):  # not on every system
+        time.tzset()
 
 
 @contextmanager
-def _chance(seed: int, salt: str) -> Iterator[None]:
-    """`random` seeded; `os.urandom`, and with it `uuid4` and `secrets`, from a generator of our own."""
+def _chance(seed: int, salt: str, *, keys: bool) -> Iterator[Resalt]:
+    """`random` seeded; `uuid4`, and with `keys` all that `os.urandom` gives, from generators of our own."""
     state = random.getstate()
-    number = int.from_bytes(blake2b(f"{seed}/{salt}".encode(), digest_size=8).digest())
-    generator, lock = random.Random(number), threading.Lock()
+    uuids, bits, lock = random.Random(), random.Random(), threading.Lock()
+    real, in_random = os.urandom, random._urandom  # type: ignore[attr-defined]
 
     def urandom(size: int, /) -> bytes:
+        is_uuid = sys._getframe(1).f_globals.get("__name__") == "uuid"
+        if not is_uuid and not keys:
+            return real(size)
         with lock:
-            return generator.randbytes(size)
+            return (uuids if is_uuid else bits).randbytes(size)
 
-    real, in_random = os.urandom, random._urandom  # type: ignore[attr-defined]
-    random.seed(number)
+    def begin(salt: str) -> None:
+        for number, reseed in enumerate((random.seed, uuids.seed, bits.seed)):
+            reseed(blake2b(f"{seed}/{number}/{salt}".encode(), digest_size=16).digest())
+
+    begin(salt)
     os.urandom = urandom
-    random._urandom = urandom  # type: ignore[attr-defined]
+    if keys:
+        random._urandom = urandom  # type: ignore[attr-defined]
     try:
-        yield
+        yield begin
     finally:
         os.urandom = real
         random._urandom = in_random  # type: ignore[attr-defined]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,9 +18,12 @@ from msgspec import Struct
 from replaykit.model.events import AnyEvent, ErrorInfo, Event, State, Usage, WireInfo
 from replaykit.model.sampling import EVERY_STATE, NOT_KEPT, Sampling, StateLog, Written
 from replaykit.model.values import ABSENT, Json, Raw
+from replaykit.seam.moment import wall_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from replaykit.seam.http.request import HttpRequest
 
 
 class Answer(Protocol):
@@ -51,6 +53,23 @@ class Outcome(Struct, frozen=True, kw_only=True):
     finish_reason: str | None = None
 
 
+class Injected:
+    """What a handler that injects faults does to one call."""
+
+    __slots__ = ("alter", "delay_s", "faults", "wait_s")
+
+    def __init__(self) -> None:
+        self.faults: tuple[str, ...] = ()  # the names of those that have struck
+        self.alter: Callable[[Answer], Answer] | None = None  # its answer becomes another one
+        self.wait_s = 0.0  # how long it is waited for in earnest
+        self.delay_s = 0.0  # how much longer the log says that it took
+
+    def applied(self, answer: Answer) -> Answer:
+        """The answer that is given and written down; whoever has it first asks, and only once."""
+        alter, self.alter = self.alter, None
+        return answer if alter is None else alter(answer)
+
+
 class PendingCall:
     """A call that has been made and not answered yet."""
 
@@ -59,12 +78,14 @@ class PendingCall:
         "at",
         "effects",
         "hosted",
+        "injected",
         "key",
         "kind",
         "name",
         "override",
         "parent",
         "path",
+        "request",
         "seq",
         "step",
     )
@@ -84,6 +105,8 @@ class PendingCall:
         self.effects = effects  # what it does to the world: none, idempotent or external
         self.hosted = False  # a framework makes the call: a tool of that name right inside is the same call
         self.override: dict[str, Json] | None = None  # other arguments that a handler wants it done with
+        self.injected: Injected | None = None  # faults that a handler wants in it
+        self.request: HttpRequest | None = None  # of a call that goes over HTTP
 
 
 class Handler(Protocol):
@@ -100,6 +123,16 @@ class Handler(Protocol):
 
     def amend(self, step: str | None, state: Json) -> Json:
         """The state the agent shall go on with; the one it has, unless a fork changes it at this step."""
+
+
+class Order(Protocol):
+    """Whose turn it is to end, among served calls that run side by side."""
+
+    def wait(self, answer: Answer) -> None:
+        """Return when it is the turn of this one."""
+
+    async def wait_awhile(self, answer: Answer) -> None:
+        """The same, for a call that is awaited."""
 
 
 class Unfinished(Protocol):
@@ -142,6 +175,12 @@ class Session:
         self.root = Scope(self, path="", children=begins.children)
         self.unfinished: dict[int, Unfinished] = {}
         """Exchanges that are under way, by their numbers."""
+        self.order: Order | None = None
+        """In a replay of tools that ran side by side: the order they ended in."""
+        self.elsewhere: tuple[str, ...] = ()
+        """Places (host, port and the beginning of a path) whose requests somebody else writes down or serves."""
+        self.speed = 0.0
+        """The pace at which recorded responses are given: 1 as they came, 2 twice as fast, 0 at once."""
         self.over = False
         """True when its run has ended; threads that it has left behind may still be at work."""
         self._states = StateLog(sampling)
@@ -211,7 +250,7 @@ class Session:
     def _keep(self, kind: type[Event], scope: Scope, **fields: Any) -> None:
         event = kind(
             seq=next(self.numbers),
-            at=time.time(),
+            at=wall_time(),
             step=scope.step,
             parent=scope.parent,
             path=scope.path,

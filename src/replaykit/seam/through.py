@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 from replaykit.errors import Unreplayable
 from replaykit.model.values import Json, Raw, raw
 from replaykit.seam.failures import describe, is_interruption
-from replaykit.seam.scope import Answer, Outcome, PendingCall, Scope, enter, leave
+from replaykit.seam.scope import Answer, Handler, Injected, Outcome, PendingCall, Scope, enter, leave
 
 T = TypeVar("T")
 
 ABANDONED = Outcome(complete=False)
+MOST_ITEMS = 10_000
+"""Of a stream that a fault changes: all of it has to be there for that."""
 
 
 def through(
@@ -30,16 +32,24 @@ def through(
     if served is not None:
         if not served.complete and not _answered(served):
             raise Unreplayable(f"`{call.name}` was interrupted when it was recorded; there is no answer to give")
+        if call.injected is not None:
+            _pause(call.injected)
+        if scope.session.order is not None:
+            scope.session.order.wait(served)
         return give(served)
     token = enter(scope.inside(call, number))
     began = time.perf_counter()
     try:
+        if call.injected is not None:
+            _pause(call.injected)
         result = live()
     except BaseException as error:
         leave(token)
         handler.settle(call, failed(error), time.perf_counter() - began)
         raise
     leave(token)
+    if call.injected is not None and call.injected.alter is not None:
+        return give(_altered(handler, call, Outcome(result_json=keep(result)), time.perf_counter() - began))
     handler.settle(call, Outcome(result_json=keep(result)), time.perf_counter() - began)
     return result
 
@@ -57,16 +67,24 @@ async def athrough(
     if served is not None:
         if not served.complete and not _answered(served):
             await never()
+        if call.injected is not None:
+            await _apause(call.injected)
+        if scope.session.order is not None:
+            await scope.session.order.wait_awhile(served)
         return give(served)
     token = enter(scope.inside(call, number))
     began = time.perf_counter()
     try:
+        if call.injected is not None:
+            await _apause(call.injected)
         result = await live()
     except BaseException as error:
         leave(token)
         handler.settle(call, failed(error), time.perf_counter() - began)
         raise
     leave(token)
+    if call.injected is not None and call.injected.alter is not None:
+        return give(_altered(handler, call, Outcome(result_json=keep(result)), time.perf_counter() - began))
     handler.settle(call, Outcome(result_json=keep(result)), time.perf_counter() - began)
     return result
 
@@ -80,12 +98,18 @@ def stream(
     """The items of a call that yields, its return value at the end."""
     handler, number = scope.session.handler, scope.number(call.name)
     served = handler.serve(call)
+    if call.injected is not None:
+        _pause(call.injected)
     if served is not None:
         items, result = _items_of(served, call, give)
         yield from items
         _end_of(served, call)
         return result
     inner = scope.inside(call, number)
+    if call.injected is not None and call.injected.alter is not None:
+        items, result = _items_of(_collected(inner, call, live), call, give)
+        yield from items
+        return result
     recorder, began = _Items(), time.perf_counter()
     try:
         generator = live()
@@ -118,6 +142,8 @@ async def astream(
     """The items of a call that yields asynchronously."""
     handler, number = scope.session.handler, scope.number(call.name)
     served = handler.serve(call)
+    if call.injected is not None:
+        await _apause(call.injected)
     if served is not None:
         items, _ = _items_of(served, call, give)
         for item in items:
@@ -125,6 +151,11 @@ async def astream(
         _end_of(served, call)
         return
     inner = scope.inside(call, number)
+    if call.injected is not None and call.injected.alter is not None:
+        items, _ = _items_of(await _acollected(inner, call, live), call, give)
+        for item in items:
+            yield item
+        return
     recorder, began = _Items(), time.perf_counter()
     iterator = live().__aiter__()
     try:
@@ -182,6 +213,60 @@ def _advance(inner: Scope, resume: Callable[[], Any]) -> tuple[Any, Any, bool]:
         leave(token)
 
 
+def _pause(injected: Injected) -> None:
+    if injected.wait_s:
+        time.sleep(injected.wait_s)
+
+
+async def _apause(injected: Injected) -> None:
+    if injected.wait_s:
+        await later(injected.wait_s)
+
+
+def _altered(handler: Handler, call: PendingCall, outcome: Outcome, duration_s: float) -> Answer:
+    """What a fault makes of the answer of a call that was done: that is written down, and given."""
+    altered = call.injected.applied(outcome) if call.injected is not None else outcome
+    handler.settle(call, altered, duration_s)  # type: ignore[arg-type]
+    return altered
+
+
+def _collected(inner: Scope, call: PendingCall, live: Callable[[], Generator[Any, Any, Any]]) -> Answer:
+    """All that a stream yields, changed by a fault; at most `MOST_ITEMS`, since some have no end."""
+    handler, recorder, began = inner.session.handler, _Items(), time.perf_counter()
+    generator, result, ended = live(), None, False
+    try:
+        while not ended and len(recorder.items) < MOST_ITEMS:
+            item, result, ended = _advance(inner, partial(generator.send, None))
+            if not ended:
+                recorder.add(item)
+        generator.close()
+    except BaseException as error:
+        handler.settle(call, recorder.failed(error), time.perf_counter() - began)
+        raise
+    return _altered(handler, call, recorder.ended(result), time.perf_counter() - began)
+
+
+async def _acollected(inner: Scope, call: PendingCall, live: Callable[[], AsyncIterator[Any]]) -> Answer:
+    """The same of a stream that is awaited."""
+    handler, recorder, began = inner.session.handler, _Items(), time.perf_counter()
+    iterator = live().__aiter__()
+    token = enter(inner)
+    try:
+        while len(recorder.items) < MOST_ITEMS:
+            recorder.add(await anext(iterator))
+    except StopAsyncIteration:
+        pass
+    except BaseException as error:
+        leave(token)
+        handler.settle(call, recorder.failed(error), time.perf_counter() - began)
+        raise
+    leave(token)
+    close = getattr(iterator, "aclose", None)
+    if close is not None:
+        await close()
+    return _altered(handler, call, recorder.ended(None), time.perf_counter() - began)
+
+
 def _answered(outcome: Answer) -> bool:
     return bool(outcome.result_json) or outcome.error is not None or outcome.items_json is not None
 
@@ -191,6 +276,13 @@ async def never() -> None:
     import asyncio  # noqa: PLC0415 (slow to import, and here already when this runs)
 
     await asyncio.get_running_loop().create_future()
+
+
+async def later(seconds: float) -> None:
+    """Wait for what took that long."""
+    import asyncio  # noqa: PLC0415 (as above)
+
+    await asyncio.sleep(seconds)
 
 
 def _items_of(

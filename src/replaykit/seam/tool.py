@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import time
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, TypeVar, overload
@@ -17,6 +16,7 @@ from replaykit.errors import UsageError, nearest
 from replaykit.model.events import ToolCall
 from replaykit.model.values import canonical, sayable
 from replaykit.seam.failures import rebuild_error
+from replaykit.seam.moment import wall_time
 from replaykit.seam.rebuild import item_hint, return_hint, value_of
 from replaykit.seam.scope import Answer, PendingCall, Scope, current
 from replaykit.seam.through import astream, athrough, stream, through
@@ -82,7 +82,7 @@ class _Tool:
         named = self.bind(args, kwargs)
         if named is None:
             return None
-        return PendingCall(TOOL, self.name, canonical(named), scope, time.time(), self.effects)
+        return PendingCall(TOOL, self.name, canonical(named), scope, wall_time(), self.effects)
 
     @functools.cached_property
     def hint(self) -> Any:

@@ -185,7 +185,7 @@ def test_a_thread_with_an_error_makes_a_case(saver: ReplayKitSaver) -> None:
 
     replaykit("scaffold", "thread:fails", "--out", "cases/fails")
 
-    assert "error_like: 'ValueError: no * today'" in Path("cases/fails/case.yaml").read_text().replace('"', "'")
+    assert "run.error: 'ValueError: no * today'" in Path("cases/fails/case.yaml").read_text().replace('"', "'")
 
 
 def test_the_header_says_how_the_thread_stands(saver: ReplayKitSaver) -> None:

@@ -172,6 +172,20 @@ def test_a_question_is_the_same_whatever_ids_were_minted_and_however_it_is_writt
     assert tapes.replay(lambda: asked("call_other", indent=4, sort_keys=True)) == COMPLETION
 
 
+def test_of_questions_that_differ_in_minted_ids_alone_the_very_same_one_goes_first(server, tapes):
+    answers = [{"chunks": [json.dumps({**COMPLETION, "id": f"answer-{n}"}).encode()], "headers": JSON} for n in "ab"]
+    url = server.says("/v1/chat/completions", *answers)
+
+    def asked(call_id):
+        call = {"id": call_id, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        said = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": call_id, "content": "1"}]
+        return httpx.post(url, json={"messages": said, "model": "gpt-4o"}).json()["id"]
+
+    assert tapes.record(lambda: [asked("call_1"), asked("call_2")]) == ["answer-a", "answer-b"]
+    assert tapes.replay(lambda: [asked("call_2"), asked("call_1")]) == ["answer-b", "answer-a"]
+    assert tapes.replay(lambda: [asked("call_9"), asked("call_1")]) == ["answer-a", "answer-b"]
+
+
 def test_what_happens_inside_a_tool_belongs_to_it_and_not_to_its_replay(server, tapes):
     url = server.says("/inner", chunks=[b"1"], framing="length")
 

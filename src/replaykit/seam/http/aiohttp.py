@@ -66,7 +66,7 @@ class _Hops:
         self._cut: HttpCall | None = None
 
     async def pass_through(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        here = listening()
+        here = listening(request.url)
         if here is None or request.headers.get("Upgrade", "").lower() == "websocket":
             return await handler(request)
         call = await self._call(here, request)
@@ -74,13 +74,20 @@ class _Hops:
             return await self._recorded(request, call.served)
         with call.inside(), Amended(request.headers, call.request):
             try:
+                if call.wait_s:
+                    await asyncio.sleep(call.wait_s)
                 response = await handler(request)
+                body = await response.content.read() if call.is_altered else b""
             except BaseException as error:
                 if is_interruption(type(error)):
                     self._cut = call  # by a time-out, perhaps: the session knows
                 else:
                     call.broke(error)
                 raise
+        if call.is_altered:
+            self._begin(response, call)
+            response.release()
+            return await self._recorded(request, call.altered(body))
         self._tap(response, call)
         return response
 
@@ -98,13 +105,16 @@ class _Hops:
         )
         return HttpCall(here, asked)
 
-    def _tap(self, response: Any, call: HttpCall) -> None:
-        """From here on, what comes of the response is noted."""
+    def _begin(self, response: Any, call: HttpCall) -> None:
         version = f"HTTP/{response.version.major}.{response.version.minor}"
         headers = header_pairs(response.raw_headers)
         if self._unpack:
             headers = _unpacked(headers)
         call.answered(response.status, headers, reason=response.reason or "", version=version)
+
+    def _tap(self, response: Any, call: HttpCall) -> None:
+        """From here on, what comes of the response is noted."""
+        self._begin(response, call)
         content = response.content
         if type(content) is not StreamReader:
             call.ended()
@@ -119,6 +129,8 @@ class _Hops:
 
     async def _recorded(self, request: Any, served: Served) -> Any:
         """A recorded response, or the recorded failure raised."""
+        if served.waits_s:
+            await asyncio.sleep(served.waits_s[0])
         if served.was_cut_off and not served.status:
             await never()
         error = _failure(request, served)
@@ -138,7 +150,7 @@ class _Hops:
         response = await request.send(connection)
         await response.start(connection)
         frames = _Frames(served, error)
-        if served.complete and len(served.chunks) < 2:
+        if served.complete and len(served.chunks) < 2 and not served.waits_s:
             frames.feed_all(protocol)  # as a server would: who does not read it does not have to
         elif type(response.content) is StreamReader:
             setattr(protocol, _STATE, frames)
@@ -208,6 +220,8 @@ class _Replay(StreamReader):
 
     async def _wait(self, func_name: str) -> None:
         frames: _Frames = getattr(self._protocol, _STATE)
+        if (wait := next(frames.waits, 0.0)) > 0:
+            await asyncio.sleep(wait)
         if not frames.feed(self._protocol, self):
             await super()._wait(func_name)
 
@@ -220,7 +234,8 @@ class _Frames:
     """A recorded body on its way to a reader."""
 
     def __init__(self, served: Served, error: BaseException | None) -> None:
-        self._frames: Iterator[bytes] = http1_body(served)
+        self._frames: Iterator[bytes] = http1_body(served, served.chunks)
+        self.waits = iter(served.waits_s[1:])
         self._served = served
         self._error = error
 

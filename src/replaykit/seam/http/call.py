@@ -1,6 +1,6 @@
 """One HTTP exchange at the seam.
 
-here = listening()                  None: nobody records or replays here, or a layer above does already
+here = listening(url)               None: nobody records or replays here, or somebody else does already
 call = HttpCall(here, request)      raises what stops it, such as a Divergence
 if call.served: …                   answer with that
 with call.live(): …                 or do it, then tell `answered`, each `chunk`, and how it ended
@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 
 import zstandard
 
-from replaykit.model.events import ErrorInfo, WireInfo
+from replaykit.model.events import Call, ErrorInfo, WireInfo
 from replaykit.model.values import ABSENT, Raw, raw, sayable
 from replaykit.seam.failures import describe, is_interruption
-from replaykit.seam.http.cleaning import Headers, clean_chunks, clean_headers, clean_url
+from replaykit.seam.http.cleaning import Headers, clean_chunks, clean_headers, clean_url, taken_apart
 from replaykit.seam.http.request import EXCHANGE, MODEL, HttpRequest, pending, text_or_bytes
-from replaykit.seam.http.response import CANCELLED, TOO_LARGE, Served, served
-from replaykit.seam.scope import Outcome, Scope, current, enter, leave
+from replaykit.seam.http.response import CANCELLED, TOO_LARGE, Served, at_pace, later_by, served
+from replaykit.seam.scope import Answer, Outcome, Scope, current, enter, leave
 from replaykit.wire.routes import api_of
 
 __all__ = ["HttpCall", "HttpRequest", "Served", "listening", "open_call"]
@@ -32,17 +32,24 @@ UNPACKED_BYTES = 64 * 1024 * 1024
 """How much of a compressed answer of a model is read."""
 
 
-def listening() -> Scope | None:
-    """Where a request that is made here belongs; None where it is nobody's business."""
+def listening(url: object = None) -> Scope | None:
+    """Where a request that is made here belongs; None where it is nobody's business.
+
+    `url` is text or what turns into it. It is looked at only where some requests are left to others.
+    """
     here = current()
     if here is None or here.session.over or (here.call is not None and here.call.kind in (MODEL, EXCHANGE)):
         return None
+    if url is not None and here.session.elsewhere:
+        asked = taken_apart(str(url))
+        if f"{asked.place}{asked.path}/".startswith(here.session.elsewhere):
+            return None
     return here
 
 
 def open_call(request: HttpRequest, scope: Scope | None = None) -> HttpCall | None:
     """The exchange that a request begins; None where it is nobody's business. May raise, as the handler says."""
-    here = scope or listening()
+    here = scope or listening(request.url)
     return None if here is None else HttpCall(here, request)
 
 
@@ -71,6 +78,7 @@ class HttpCall:
         self.request = request
         self._api = api_of(request.method, request.url, request.header("content-type"))
         self._call = pending(scope, request, self._api)
+        self._call.request = request
         self._scope = scope
         self._number = scope.number(self._call.name)
         self._head: tuple[int, str, str, Headers] = (0, "", "HTTP/1.1", ())
@@ -81,10 +89,43 @@ class HttpCall:
         self._process = os.getpid()
         self._began = self._last = time.perf_counter()
         answer = scope.session.handler.serve(self._call)
-        self.served = None if answer is None else served(self._call, answer, request.method.upper())
+        self.served = None if answer is None else self._recorded(answer, scope.session.speed)
         """The recorded response; None when the request is to be made."""
         if answer is None:
             scope.session.unfinished[self._call.seq] = self
+
+    def _recorded(self, answer: Answer, speed: float) -> Served:
+        response = served(self._call, answer, self.request.method.upper())
+        if self.wait_s:
+            return later_by(response, self.wait_s)
+        return at_pace(response, answer.duration_s, speed) if speed and isinstance(answer, Call) else response
+
+    @property
+    def wait_s(self) -> float:
+        """How much longer a fault makes it take, in earnest."""
+        return 0.0 if self._call.injected is None else self._call.injected.wait_s
+
+    @property
+    def is_altered(self) -> bool:
+        """True when a fault changes the live response: then the whole body is read first, and `altered` given."""
+        return self._call.injected is not None and self._call.injected.alter is not None
+
+    def altered(self, body: bytes) -> Served:
+        """What a fault makes of the response that has begun, and of its whole body; that is written down as well."""
+        encoding = self._header("content-encoding").lower()
+        status, reason, version, headers = self._head
+        whole = b"".join(_decoded([body], encoding))
+        if whole != body:
+            headers = tuple(pair for pair in headers if pair[0].lower() != "content-encoding")
+            self._head = (status, reason, version, headers)
+        self.chunk(whole)
+        answer: Answer = self._outcome(None, complete=True)
+        if self._call.injected is not None:
+            answer = self._call.injected.applied(answer)
+        session = self._scope.session
+        if session.unfinished.pop(self._call.seq, None) is not None:
+            session.handler.settle(self._call, answer, time.perf_counter() - self._began)  # type: ignore[arg-type]
+        return served(self._call, answer, self.request.method.upper())
 
     def live(self) -> Inside:
         """Make the request inside of this: layers below stand aside, and what fails is written down."""

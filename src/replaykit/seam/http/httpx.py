@@ -7,6 +7,7 @@ Divergence in a way that they do not try again after (`_Refusal`).
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -16,9 +17,9 @@ import msgspec
 from replaykit.errors import ReplayKitError
 from replaykit.seam.http.call import HttpCall, HttpRequest, Served, listening
 from replaykit.seam.http.request import Amended
-from replaykit.seam.http.response import header_bytes, header_pairs
+from replaykit.seam.http.response import header_bytes, header_pairs, in_time
 from replaykit.seam.scope import Scope
-from replaykit.seam.through import never
+from replaykit.seam.through import later, never
 
 _RETRIES = "x-stainless-retry-count"
 """What SDKs of that make send: they try again after any exception, and not after a response that says so."""
@@ -29,18 +30,24 @@ def handle_request(original: Callable[..., Any], name: str) -> Callable[..., Any
     library = _Library(name)
 
     def handle(transport: Any, request: Any) -> Any:
-        here = listening()
+        here = listening(request.url)
         if here is None:
             return original(transport, request)
         request.read()
         call = library.call(here, request)
         if call.served is not None:
+            if call.served.waits_s:
+                time.sleep(call.served.waits_s[0])
             error = None if call.served.status else library.failure(call.served)
             if error is not None:
                 raise error
             return library.response(call.served)
         with call.live(), Amended(request.headers, call.request):
+            if call.wait_s:
+                time.sleep(call.wait_s)
             response = original(transport, request)
+            if call.is_altered:
+                return library.altered(response, call, b"".join(response.iter_raw()))
         return library.tapped(response, call)
 
     return handle
@@ -51,17 +58,23 @@ def handle_async_request(original: Callable[..., Awaitable[Any]], name: str) -> 
     library = _Library(name)
 
     async def handle(transport: Any, request: Any) -> Any:
-        here = listening()
+        here = listening(request.url)
         if here is None:
             return await original(transport, request)
         await request.aread()
         call = library.call(here, request)
         if call.served is not None:
+            if call.served.waits_s:
+                await later(call.served.waits_s[0])
             if not call.served.status:
                 await library.fail(call.served)
             return library.response(call.served)
         with call.live(), Amended(request.headers, call.request):
+            if call.wait_s:
+                await later(call.wait_s)
             response = await original(transport, request)
+            if call.is_altered:
+                return library.altered(response, call, b"".join([chunk async for chunk in response.aiter_raw()]))
         return library.tapped(response, call)
 
     return handle
@@ -109,8 +122,12 @@ class _Library:
         )
         return HttpCall(here, asked)
 
-    def tapped(self, response: Any, call: HttpCall) -> Any:
-        """The live response; what is read of it is noted."""
+    def altered(self, response: Any, call: HttpCall, body: bytes) -> Any:
+        """What a fault makes of the live response, whose body is this."""
+        self._begin(response, call)
+        return self.response(call.altered(body))
+
+    def _begin(self, response: Any, call: HttpCall) -> None:
         told = response.extensions
         call.answered(
             response.status_code,
@@ -118,6 +135,10 @@ class _Library:
             reason=told.get("reason_phrase", b"").decode("latin-1"),
             version=told.get("http_version", b"HTTP/1.1").decode("latin-1"),
         )
+
+    def tapped(self, response: Any, call: HttpCall) -> Any:
+        """The live response; what is read of it is noted."""
+        self._begin(response, call)
         if response.is_closed:  # it came as a whole, from somebody who stands in for the network
             call.chunk(response.content)
             call.ended()
@@ -239,13 +260,15 @@ def _streams(module: Any) -> tuple[Any, Any]:
             self._library = library
 
         def __iter__(self) -> Iterator[bytes]:
-            yield from self._served.chunks
+            yield from in_time(self._served)
             error = self._library.failure(self._served)
             if error is not None:
                 raise error
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            for chunk in self._served.chunks:
+            for number, chunk in enumerate(self._served.chunks, 1):
+                if self._served.waits_s:
+                    await later(self._served.waits_s[number])
                 yield chunk
             await self._library.fail(self._served)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import MutableMapping
 from urllib.parse import urlencode
 
@@ -14,6 +13,7 @@ from msgspec import Struct
 from replaykit.model.events import Exchange, LlmCall
 from replaykit.model.values import Json, canonical, sayable
 from replaykit.seam.http.cleaning import SEEN, Headers, clean_json, clean_query, taken_apart
+from replaykit.seam.moment import wall_time
 from replaykit.seam.scope import PendingCall, Scope
 from replaykit.wire.api import Api
 from replaykit.wire.keys import match_key
@@ -84,7 +84,7 @@ class _ModelCall(PendingCall):
     __slots__ = ("_api", "_key")
 
     def __init__(self, api: Api, name: str, arguments: bytes, scope: Scope) -> None:
-        super().__init__(MODEL, name, arguments, scope, time.time(), effects="none")
+        super().__init__(MODEL, name, arguments, scope, wall_time(), effects="none")
         self._api: Api | None = api
 
     @property
@@ -114,7 +114,7 @@ def pending(scope: Scope, request: HttpRequest, api: Api | None) -> PendingCall:
         arguments["body"] = _body(request)
     effects = "none" if method in _SAFE else "external"
     name = sayable(f"{method} {url.place}{url.path}")
-    return PendingCall(EXCHANGE, name, canonical(arguments), scope, time.time(), effects)
+    return PendingCall(EXCHANGE, name, canonical(arguments), scope, wall_time(), effects)
 
 
 def text_or_bytes(data: bytes) -> str | bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -34,6 +35,8 @@ class Served(Struct, frozen=True, kw_only=True):
     chunks: tuple[bytes, ...] = ()
     pauses_ms: tuple[float, ...] = ()
     """How long each chunk was waited for."""
+    waits_s: tuple[float, ...] = ()
+    """How long this time each chunk is to be waited for, before them the head; nothing where all is there at once."""
     complete: bool = True
     """False when it broke off after the last chunk."""
     error: ErrorInfo | None = None
@@ -65,6 +68,18 @@ class Served(Struct, frozen=True, kw_only=True):
             if self.status
             else f"`{self.name}` was interrupted when it was recorded; there is no answer to give"
         )
+
+
+def at_pace(response: Served, took_s: float, speed: float) -> Served:
+    """The response, to be given as slowly as it came, when the whole of it took that long."""
+    pauses = [pause / 1000 for pause in response.pauses_ms][: len(response.chunks)]
+    waits = [max(0.0, took_s - sum(pauses)), *pauses, *[0.0] * (len(response.chunks) - len(pauses))]
+    return msgspec.structs.replace(response, waits_s=tuple(wait / speed for wait in waits))
+
+
+def later_by(response: Served, seconds: float) -> Served:
+    """The response, of which all is to be waited for that long."""
+    return msgspec.structs.replace(response, waits_s=(seconds, *[0.0] * len(response.chunks)))
 
 
 def served(call: PendingCall, answer: Answer, method: str) -> Served:
@@ -99,13 +114,21 @@ def http1_head(response: Served) -> bytes:
     return b"".join(_one_line(line) + b"\r\n" for line in lines) + b"\r\n"
 
 
-def http1_body(response: Served) -> Iterator[bytes]:
+def in_time(response: Served) -> Iterator[bytes]:
+    """The chunks of the response, each after the time it takes."""
+    for number, chunk in enumerate(response.chunks, 1):
+        if response.waits_s:
+            time.sleep(response.waits_s[number])
+        yield chunk
+
+
+def http1_body(response: Served, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The chunks of the response, framed as its headers say; a whole one ends with its last frame."""
     if not response.is_chunked:
-        yield from response.chunks
+        yield from chunks
         return
     end = b"0\r\n\r\n" if response.complete else b""
-    for number, chunk in enumerate(response.chunks, 1):
+    for number, chunk in enumerate(chunks, 1):
         yield b"%x\r\n%b\r\n%b" % (len(chunk), chunk, end if number == len(response.chunks) else b"")
     if end and not response.chunks:
         yield end

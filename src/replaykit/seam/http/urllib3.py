@@ -7,6 +7,7 @@ is read by urllib3 itself, from a connection whose socket holds it; so it has ev
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -19,7 +20,7 @@ from urllib3.response import HTTPResponse
 from replaykit.model.values import Opaque
 from replaykit.seam.http.call import HttpCall, HttpRequest, Served, listening
 from replaykit.seam.http.cleaning import Headers
-from replaykit.seam.http.response import http1_body, http1_head
+from replaykit.seam.http.response import http1_body, http1_head, in_time
 
 _TUNNEL = "_replaykit_tunnel"
 _PORTS = {"http": 80, "https": 443}
@@ -42,7 +43,7 @@ def make_request(original: Callable[..., Any]) -> Callable[..., Any]:
     """For `HTTPConnectionPool._make_request`: one attempt."""
 
     def make(pool: Any, conn: Any, method: str, url: str, **options: Any) -> Any:
-        here = listening()
+        here = listening(_url(pool, url))
         if here is None:
             return original(pool, conn, method, url, **options)
         headers = options.get("headers")
@@ -58,7 +59,14 @@ def make_request(original: Callable[..., Any]) -> Callable[..., Any]:
             tunnel = vars(conn).pop(_TUNNEL, None)
             if tunnel is not None:
                 tunnel(pool, conn)
+            if call.wait_s:
+                time.sleep(call.wait_s)
             response = original(pool, conn, method, url, preload_content=False, **options)
+            body = response.read(decode_content=False) if call.is_altered else b""
+        if call.is_altered:
+            _begin(response, call)
+            other = _recorded(pool, conn, call.altered(body))
+            return original(pool, other, method, url, preload_content=preload, **options)
         _tap(response, call)
         if preload and isinstance(response, HTTPResponse):
             response._body = response.read(decode_content=options.get("decode_content", True))
@@ -142,8 +150,10 @@ class _Socket:
 
 
 def _frames(served: Served, error: BaseException | None) -> Iterator[bytes]:
+    if served.waits_s:
+        time.sleep(served.waits_s[0])
     yield http1_head(served)
-    yield from http1_body(served)
+    yield from http1_body(served, in_time(served))
     if error is not None:
         raise error
 
@@ -170,10 +180,14 @@ class _Frames(io.RawIOBase):
         return size
 
 
-def _tap(response: Any, call: HttpCall) -> None:
-    """From here on, what is read of the response is noted."""
+def _begin(response: Any, call: HttpCall) -> None:
     version = "HTTP/1.0" if response.version == 10 else "HTTP/1.1"
     call.answered(response.status, _pairs(response.headers.items()), reason=response.reason or "", version=version)
+
+
+def _tap(response: Any, call: HttpCall) -> None:
+    """From here on, what is read of the response is noted."""
+    _begin(response, call)
     if not isinstance(response, HTTPResponse):  # HTTP/2, which comes as a whole
         call.chunk(response.data)
         call.ended()

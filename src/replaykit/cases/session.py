@@ -1,0 +1,180 @@
+"""Sessions: an incident in one small file, read as a case.
+
+A session holds an input, what the tools answered, and the name of a contract. Nobody wrote down what the tools were
+called with, so an answer goes to the next call of that name, each once; then the tool is blocked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from replaykit.cases.case import MAX_CASE_BYTES, ReplayCase, Scenario
+from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, ModelMode
+from replaykit.cases.confine import inside
+from replaykit.cases.document import Document, load_document
+from replaykit.cases.document import Path as Place
+from replaykit.cases.session_shape import FOLLOWED, SESSION
+from replaykit.cases.shape import find_flaws
+from replaykit.checks.assertions import Assertion
+from replaykit.errors import InvalidFile
+from replaykit.model.events import ToolCall
+from replaykit.model.matching import MatchMode, MatchRules
+from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, raw
+from replaykit.seam.failures import ToolError, describe
+
+FAILED_FROM = 400
+"""A tool's status from which on it failed; so did one with 0, which gave no answer."""
+
+
+MAX_FOLLOWED = 16
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """An incident: what the agent was given, what its tools answered, and the contract it must keep."""
+
+    id: str
+    name: str = ""
+    source: str = ""
+    captured_at: str = ""
+    input_json: Raw = NULL
+    context_json: Raw = ABSENT
+    calls: tuple[ToolCall, ...] = ()
+    expected_failure: str = ""
+    contract: str = ""
+    document: Document
+    at: Place = ()
+    """Where in the document it stands."""
+
+    @property
+    def file(self) -> Path:
+        """The file it stands in."""
+        return Path(self.document.file)
+
+    def error(self, message: str, key: str, *, hint: str | None = None) -> InvalidFile:
+        """The error that says what is wrong with one of its keys, and where that is."""
+        return self.document.error(message, (*self.at, key), hint=hint)
+
+
+def load_session(file: Path) -> Session:
+    """The session in a file; `InvalidFile` names the line of the first thing that is wrong."""
+    return read_session(load_document(file, limit_bytes=MAX_CASE_BYTES))
+
+
+def read_session(document: Document, at: Place = (), *, value: Json = None) -> Session:
+    """The session in a document, or in a part of it (`value`, at that place)."""
+    return _session(document, at, document.value if not at else value, trail=())
+
+
+def _session(document: Document, at: Place, value: Json, *, trail: tuple[str, ...]) -> Session:
+    for flaw in find_flaws(SESSION, value, at):
+        raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+    named = value.get(FOLLOWED)
+    if named is None:
+        return _built(document, at, value)
+    # A configuration is the user's own and may name any file; a session is data and stays below its directory.
+    trail = (*trail, str(Path(document.file).resolve())) if not at else trail
+    file = _named(document, at, named)
+    if str(file.resolve()) in trail:
+        raise document.error(f"{FOLLOWED}: {named!r} leads back to where it is named", (*at, FOLLOWED))
+    if len(trail) > MAX_FOLLOWED:
+        raise document.error(f"{FOLLOWED}: more than {MAX_FOLLOWED} files name one another", (*at, FOLLOWED))
+    inner = _opened(document, at, file)
+    followed = {**inner.value} if isinstance(inner.value, dict) else inner.value
+    if isinstance(followed, dict):
+        _fill_in(document, at, value, followed)
+    return _session(inner, (), followed, trail=trail)
+
+
+def _named(document: Document, at: Place, text: str) -> Path:
+    directory = Path(document.file).parent
+    if at:
+        return directory / text
+    try:
+        return inside(directory, text)
+    except ValueError as error:
+        message = str(error).replace("the case's directory", "the session's directory")
+        raise document.error(f"{FOLLOWED}: {message}", (FOLLOWED,)) from None
+
+
+def _opened(document: Document, at: Place, file: Path) -> Document:
+    if not file.is_file():
+        hint = f"It is looked for beside {document.file}."
+        raise document.error(f"{FOLLOWED}: there is no file {str(file)!r}", (*at, FOLLOWED), hint=hint)
+    return load_document(file, limit_bytes=MAX_CASE_BYTES)
+
+
+def _fill_in(document: Document, at: Place, value: dict[str, Json], followed: dict[str, Json]) -> None:
+    """What is said beside `file` holds where the file says nothing; the file is never contradicted."""
+    for key, said in value.items():
+        if key == FOLLOWED:
+            continue
+        if followed.setdefault(key, said) != said:
+            message = f"{key}: the file {value[FOLLOWED]!r} says something else"
+            raise document.error(message, (*at, key), hint="Take one of them away.")
+
+
+def _built(document: Document, at: Place, value: dict[str, Json]) -> Session:
+    context = value.get("context")
+    return Session(
+        id=value["id"],
+        name=value.get("name") or "",
+        source=value.get("source") or "",
+        captured_at=value.get("captured_at") or "",
+        input_json=raw(value["input"]),
+        context_json=ABSENT if context is None else raw(context),
+        calls=tuple(_call(seq, answer) for seq, answer in enumerate(value.get("tool_responses") or ())),
+        expected_failure=value.get("expected_failure") or "",
+        contract=value.get("contract") or "",
+        document=document,
+        at=at,
+    )
+
+
+def _call(seq: int, answer: dict[str, Json]) -> ToolCall:
+    tool, status, response = answer["tool"], answer.get("status"), answer.get("response")
+    arguments = answer.get("arguments")
+    failure = None
+    if status is not None and (status >= FAILED_FROM or status == 0):
+        failure = describe(_failure(tool, status, response))
+    return ToolCall(
+        seq=seq,
+        name=tool,
+        arguments_json=NULL if arguments is None else Raw(canonical(arguments)),
+        result_json=raw(response) if failure is None else ABSENT,
+        error=failure,
+        duration_s=(answer.get("latency_ms") or 0) / 1000,
+    )
+
+
+def _failure(tool: str, status: int, response: Json) -> ToolError:
+    said = f"`{tool}` answered {status}" if status else f"`{tool}` gave no answer"
+    detail = f": {response[:200]}" if isinstance(response, str) and response else ""
+    return ToolError(said + detail, status=status, response=response)
+
+
+def case_of_session(
+    session: Session,
+    desired: tuple[Assertion, ...],
+    *,
+    models: ModelMode = ModelMode.RECORDED,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> ReplayCase:
+    """The case that a session is: its answers in their order, and nothing besides."""
+    return ReplayCase(
+        id=session.id,
+        title=session.name or session.expected_failure,
+        notes=session.expected_failure if session.name else "",
+        scenario=Scenario(
+            input_json=session.input_json,
+            context_json=session.context_json,
+            models=models,
+            match=MatchRules(mode=MatchMode.SEQUENCE),
+            timeout_s=timeout_s,
+        ),
+        desired=desired,
+        tape=session.calls,
+        directory=session.file.parent,
+        file_name=session.file.name,
+    )

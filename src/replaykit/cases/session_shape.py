@@ -1,0 +1,87 @@
+"""The shape of a session file: every key it may have, what each may hold, and what tells it from other files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replaykit.cases.shape import Anything, Either, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
+from replaykit.model.values import Json
+
+MAX_STATUS = 999
+MAX_LATENCY_MS = 86_400_000
+FOLLOWED = "file"
+"""The key that names another session file."""
+
+# Names end up in reports and in names of directories.
+_NAME = Text(
+    "a name of up to 200 characters, without control characters",
+    pattern=r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$(?!\n)",
+    max_length=200,
+)
+_TEXT = Either((Text(), Nothing()))
+
+ANSWER = Record(
+    {
+        "tool": _NAME,
+        "response": Anything(),
+        "status": Either((Number(above=-1, at_most=MAX_STATUS, whole=True), Nothing())),
+        "latency_ms": Either((Number(above=-1, at_most=MAX_LATENCY_MS, whole=True), Nothing())),
+        "arguments": Either((MapOf(Anything()), Nothing())),
+    },
+    required=("tool",),
+    notes={
+        "tool": "The tool that gave the answer.",
+        "response": "What it answered: any JSON value.",
+        "status": "400 and more, or 0 where no answer came: the tool failed.",
+        "latency_ms": "How long it took. Nobody sleeps; assertions see it.",
+        "arguments": "What it was called with, where that is known.",
+    },
+)
+
+
+def _session_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+    if FOLLOWED in value:
+        return
+    for key in ("id", "input"):
+        if key not in value:
+            hint = f"Add {key}, or name the file that holds the session: file: PATH."
+            yield Flaw((), "missing-key", f"the key {key!r} is missing", hint)
+
+
+SESSION = Record(
+    {
+        "id": _NAME,
+        "name": _TEXT,
+        "source": _TEXT,
+        "captured_at": _TEXT,
+        "input": Anything(),
+        "context": Anything(),
+        "tool_responses": Either((ListOf(ANSWER), Nothing())),
+        "expected_failure": _TEXT,
+        "contract": Either((_NAME, Nothing())),
+        FOLLOWED: Text("a path", pattern=r"\S"),
+    },
+    notes={
+        "id": "What the session is called in results.",
+        "name": "What happened, in one line.",
+        "source": "Where it was captured, such as manual or langsmith.",
+        "captured_at": "When it was captured.",
+        "input": "What the agent was given: any JSON value.",
+        "context": "What else the agent knew: messages of the conversation, say.",
+        "tool_responses": "What the tools answered, in order.",
+        "expected_failure": "What went wrong, in words.",
+        "contract": "The contract that the agent must keep: its name, or the path of its file.",
+        FOLLOWED: "Another file that holds the session.",
+    },
+    cross=_session_flaws,
+)
+
+_TELLING = frozenset({"input", "tool_responses", "expected_failure", "contract"})
+
+
+def looks_like_session(value: Json) -> bool:
+    """True for what somebody meant as a session, mistakes included."""
+    if not isinstance(value, dict):
+        return False
+    known = value.keys() & SESSION.members.keys()
+    return value.keys() == {FOLLOWED} or "tool_responses" in known or bool(known & _TELLING and len(known) > 1)

@@ -1,0 +1,156 @@
+"""Changes of an answer that came: of a tool, of a server, of a model.
+
+Each takes an answer and gives another, or None where the fault has nothing to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import orjson
+
+from replaykit.chaos.answers import PAYLOAD, empty, malformed, partial, saying, with_hidden
+from replaykit.chaos.chance import Chance
+from replaykit.chaos.drifts import drifted, garbage, truncated
+from replaykit.chaos.replies import wire_of
+from replaykit.errors import UsageError
+from replaykit.model.events import WireInfo
+from replaykit.model.faults import ContextAttack, ModelFault, ModelTrouble, ToolFault, ToolTrouble
+from replaykit.model.values import ABSENT, Json, Raw, decode, raw
+from replaykit.seam.http.rewriting import chunks_of, with_body, written
+from replaykit.seam.scope import Answer, Outcome, PendingCall
+from replaykit.wire.api import Api
+from replaykit.wire.call import Answer as Said
+from replaykit.wire.call import answer_of
+
+Change = Callable[[Answer], Answer | None]
+
+_LENGTH = {"anthropic": "max_tokens", "gemini": "MAX_TOKENS", "openai.responses": "max_output_tokens"}
+"""How APIs call it that an answer was broken off because of its length; the others say `length`."""
+
+
+def of_tool(fault: ToolFault) -> Change:
+    """What the fault does to the answer of a tool or a server."""
+    payload = fault.payload if isinstance(fault.payload, str) else PAYLOAD
+    spoil: dict[ToolTrouble, Callable[[Json], Json]] = {
+        ToolTrouble.MALFORMED: malformed,
+        ToolTrouble.PARTIAL: partial,
+        ToolTrouble.EMPTY: empty,
+        ToolTrouble.MALICIOUS: lambda value: saying(value, payload),
+    }
+    return lambda answer: _changed(answer, spoil[fault.mode])
+
+
+def instead(earlier: Answer) -> Change:
+    """The answer that was given before."""
+    return lambda answer: None if answer.error is not None else earlier
+
+
+def given(value: Json) -> Change:
+    """This value as the answer."""
+    return lambda answer: _changed(answer, lambda _: value)
+
+
+def hiding(attack: ContextAttack, chance: Chance) -> Change:
+    """One of the attack's payloads in the answer."""
+    payloads = attack.payloads or ((attack.payload,) if attack.payload else (PAYLOAD,))
+    payload = chance.dice().choice(payloads)
+    return lambda answer: _changed(answer, lambda value: with_hidden(value, payload))
+
+
+def of_model(fault: ModelFault, chance: Chance, call: PendingCall, api: Api | None) -> Change:
+    """What the fault does to the answer of a model."""
+
+    def change(answer: Answer) -> Answer | None:
+        said = _said(answer)
+        if said is None:
+            return None
+        other, reason = _other(said, fault, chance, api)
+        return None if other == said else rewritten(other, answer, call, api, reason)
+
+    return change
+
+
+def made_up(fault: ModelFault, chance: Chance) -> Said | None:
+    """What a model says whatever it was asked; None where the fault needs to know what it would have said."""
+    if fault.mode is ModelTrouble.EMPTY:
+        return Said(content="")
+    return garbage(chance.dice()) if fault.mode is ModelTrouble.GARBAGE else None
+
+
+def rewritten(
+    said: Said, answer: Answer, call: PendingCall, api: Api | None, finish_reason: str | None = None
+) -> Outcome | None:
+    """The outcome in which the model says this; None where its API has no way to."""
+    request = call.request
+    if api is None or request is None:
+        return Outcome(result_json=raw(said.message), finish_reason=finish_reason)
+    wire = answer.wire or wire_of(request, 200)
+    try:
+        return written(api, said, wire, request=request.body, like=chunks_of(answer, wire), finish_reason=finish_reason)
+    except UsageError:  # an API of vectors, say
+        return None
+
+
+def _other(said: Said, fault: ModelFault, chance: Chance, api: Api | None) -> tuple[Said, str | None]:
+    made = made_up(fault, chance)
+    if made is not None:
+        return made, None
+    if fault.mode is ModelTrouble.TRUNCATED:
+        family = "" if api is None else api.name.partition(".")[0]
+        reason = _LENGTH.get("" if api is None else api.name) or _LENGTH.get(family, "length")
+        return truncated(said, fault.max_tokens), reason
+    return drifted(said, fault, chance.dice()), None
+
+
+def _said(answer: Answer) -> Said | None:
+    """What the model said; None when it failed, or the log cannot tell."""
+    if answer.error is not None or not answer.result_json:
+        return None
+    try:
+        return answer_of(decode(answer.result_json))
+    except UsageError:
+        return None
+
+
+def _changed(answer: Answer, change: Callable[[Json], Json]) -> Answer | None:
+    """The answer with its value changed: the result, the items of a stream, or the body of a response."""
+    if answer.error is not None:
+        return None
+    if answer.wire is not None:
+        return _with_body_changed(answer, answer.wire, change)
+    if answer.items_json is not None:
+        items = change([orjson.loads(bytes(item)) for item in answer.items_json])
+        listed = items if isinstance(items, list) else [items]
+        return _but_for(answer, items_json=tuple(map(_dumped, listed)))
+    if not answer.result_json:
+        return None
+    return _but_for(answer, result_json=_dumped(change(orjson.loads(bytes(answer.result_json)))))
+
+
+def _with_body_changed(answer: Answer, wire: WireInfo, change: Callable[[Json], Json]) -> Answer | None:
+    """A response with another body: its JSON is changed as JSON where it is some, or else as text."""
+    body = b"".join(chunks_of(answer, wire))
+    if not wire.status or not body:
+        return None
+    value = change(_value_of(body))
+    data = value.encode() if isinstance(value, str) else orjson.dumps(value)
+    return with_body(wire, b"" if value is None else data)
+
+
+def _value_of(body: bytes) -> Json:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return body.decode("utf-8", "replace")
+
+
+def _dumped(value: Json) -> Raw:
+    """The value as it is, tagged forms included."""
+    return Raw(orjson.dumps(value))
+
+
+def _but_for(answer: Answer, **changes: Json) -> Outcome:
+    kept = {name: getattr(answer, name) for name in ("result_json", "items_json", "complete", "wire")}
+    return msgspec.structs.replace(Outcome(result_json=ABSENT), **{**kept, **changes})

@@ -1,0 +1,97 @@
+"""Assertions written in Python: functions that were registered, by the name a case gives them.
+
+A name in a file never imports anything: who wants a function checked enters it, in Python, before a case is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, TypeAlias
+
+from replaykit.checks.reading import last_seq, shown
+from replaykit.checks.rule import ASSERTIONS, BadAssertion, CannotTell, Context, Rule, Seen
+from replaykit.errors import UsageError, nearest
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json
+from replaykit.registry import Registry
+
+Check: TypeAlias = Callable[..., bool | str | Seen]
+"""Takes the run and the parameters by name. True holds; False does not; a text is why it does not."""
+
+CHECKS: Registry[Check] = Registry("check")
+"""The functions that `custom.python` may name; packages add theirs through the entry point group `replaykit.checks`."""
+
+
+def register_check(name: str, fn: Check) -> None:
+    """Let cases call this function: `custom.python: {check: NAME, …}`.
+
+    It is given the run, and the other parameters by name. It returns True, False, a text that says why not, or a
+    `Seen`.
+    """
+    if not isinstance(name, str) or not name.strip() or not callable(fn):
+        raise UsageError(f"register_check takes a name and a function, got {name!r} and {fn!r}")
+    CHECKS.register(name)(fn)
+
+
+@ASSERTIONS.register("custom.python")
+class CustomPython(Rule, frozen=True, kw_only=True):
+    """A function of your own says whether it holds: one that Python code entered with `rk.register_check(name, fn)`.
+
+    It is called with the run and all parameters but `check`, by name, and returns true or false, a text that says why
+    it does not hold, or a `Seen`. A name in a file never imports anything; a package can enter functions through the
+    entry point group `replaykit.checks`. A function that is not there, or that raises, makes the verdict `error`.
+    """
+
+    plain: ClassVar[str] = "check_"
+    notes: ClassVar[dict[str, str]] = {"check": "the function's name; a plain text is this", "…": "what it is given"}
+    examples: ClassVar[tuple[str, ...]] = (
+        "custom.python: charged_once",
+        "custom.python: {check: total_below, limit: 50}",
+    )
+    check_: str
+    parameters: dict[str, Json] = {}
+
+    @classmethod
+    def parse(cls, value: Json) -> Rule:
+        parameters = dict(value) if isinstance(value, dict) else {"check": value}
+        name = parameters.pop("check", None)
+        if not isinstance(name, str) or not name.strip():
+            raise BadAssertion("expected the name of a check, as in `custom.python: {check: charged_once}`")
+        for key in parameters:
+            if not isinstance(key, str) or not key.isidentifier():
+                raise BadAssertion(f"the parameter {key!r} is not the name of an argument", (str(key),))
+        return cls(check_=name, parameters=parameters)
+
+    @classmethod
+    def schema(cls) -> dict[str, Json]:
+        named = {"type": "object", "properties": {"check": {"type": "string"}}, "required": ["check"]}
+        return {"anyOf": [{"type": "string"}, named]}
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        found = _call(self.check_, run, self.parameters)
+        if isinstance(found, Seen):
+            return found
+        if not isinstance(found, bool | str):
+            raise CannotTell(f"the check {self.check_!r} returned {shown(str(found))}: expected true, false or a text")
+        given = f"({shown(self.parameters)})" if self.parameters else ""
+        why = found if isinstance(found, str) else "it holds" if found else "it does not hold"
+        return Seen(
+            holds=found is True,
+            text=f"Check {self.check_!r}: {why}",
+            expected=f"the check {self.check_}{given} to hold",
+            actual=why,
+            seq=last_seq(run),
+        )
+
+
+def _call(name: str, run: TraceRun, parameters: dict[str, Json]) -> object:
+    if name not in CHECKS:
+        known = list(CHECKS)
+        raise CannotTell(
+            f"no check {name!r} is registered" + (f"; {nearest(name, known)}" if known else ""),
+            hint=f"Register it in Python before the replay: rk.register_check({name!r}, function)",
+        )
+    try:
+        return CHECKS.get(name)(run, **parameters)
+    except Exception as error:
+        raise CannotTell(f"the check {name!r} raised {type(error).__name__}: {error}") from error

@@ -1,0 +1,173 @@
+"""Reference: every kind of assertion as data, for the terminal and for the docs; both say what the rules say.
+
+`python -m replaykit.checks.reference docs/assertions.md` writes the part of that page between its two marks anew.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import NODEFAULT, Struct
+
+from replaykit.checks.assertions import ASSERTIONS
+from replaykit.checks.rule import Rule
+from replaykit.model.values import Json
+
+FAMILIES = {
+    "run": "How the run ended",
+    "output": "What it answered",
+    "tool": "Which tools it called, and how that went",
+    "trajectory": "The order of its tool calls",
+    "steps": "How many steps it took",
+    "llm": "How often it asked a model",
+    "state": "The agent's state",
+    "effect": "What it did to the world",
+    "budget": "What it took",
+    "replay": "Whether it followed the tape",
+    "safety": "What may not get out",
+    "span": "Calls and steps as spans",
+    "custom": "Checks in Python",
+    "combining": "Assertions made of others",
+    "other": "From other packages",
+}
+"""Each family and its title, in the order they are shown."""
+
+BEGIN = "<!-- The rules' own words: python -m replaykit.checks.reference docs/assertions.md -->"
+END = "<!-- End of the rules' own words. -->"
+
+_PLAIN = {
+    msgspec.inspect.AnyType: "any value",
+    msgspec.inspect.BoolType: "true or false",
+    msgspec.inspect.StrType: "text",
+    msgspec.inspect.IntType: "whole number",
+    msgspec.inspect.FloatType: "number",
+    msgspec.inspect.DictType: "mapping",
+    msgspec.inspect.StructType: "mapping",
+}
+
+
+class Parameter(Struct, frozen=True):
+    """One parameter of a kind."""
+
+    name: str
+    type: str
+    default: str
+    """In words; empty when it has to be given."""
+    meaning: str
+
+
+class KindInfo(Struct, frozen=True):
+    """One kind of assertion, as it is documented."""
+
+    kind: str
+    family: str
+    line: str
+    text: str
+    """All of its documentation, the first line included."""
+    parameters: tuple[Parameter, ...]
+    examples: tuple[str, ...]
+
+
+def kind_info(kind: str) -> KindInfo:
+    """What there is to know about a kind; a `UsageError` names the nearest one."""
+    rule = ASSERTIONS.get(kind)
+    text = inspect.cleandoc(rule.__doc__ or "")
+    family = kind.partition(".")[0] if "." in kind else rule.family
+    return KindInfo(
+        kind=kind,
+        family=family if family in FAMILIES else "other",
+        line=text.partition("\n")[0],
+        text=text,
+        parameters=_parameters(rule),
+        examples=rule.examples,
+    )
+
+
+def all_kinds() -> list[KindInfo]:
+    """Every kind, family by family."""
+    families = list(FAMILIES)
+    return sorted(map(kind_info, ASSERTIONS), key=lambda info: (families.index(info.family), "." in info.kind))
+
+
+def reference_text() -> str:
+    """The reference part of the page about assertions."""
+    parts = []
+    for family, title in FAMILIES.items():
+        kinds = [info for info in all_kinds() if info.family == family]
+        parts += [f"## {title}", *map(_section, kinds)] if kinds else []
+    return "\n\n".join(parts)
+
+
+def page_with_reference(page: str) -> str:
+    """The page, with the part between the marks as the rules have it."""
+    before, _, rest = page.partition(BEGIN)
+    _old, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{reference_text()}\n\n{END}{after}"
+
+
+def _section(info: KindInfo) -> str:
+    rows = [f"| `{p.name}` | {p.type} | {p.default or 'required'} | {p.meaning} |" for p in info.parameters]
+    table = "\n".join(["| parameter | type | default | meaning |", "|---|---|---|---|", *rows]) if rows else ""
+    examples = "\n".join(["```yaml", *(f"- {example}" for example in info.examples), "```"])
+    return "\n\n".join(part for part in (f"### `{info.kind}`", info.text, table, examples) if part)
+
+
+def _parameters(rule: type[Rule]) -> tuple[Parameter, ...]:
+    own = rule.schema()
+    if own is not None:  # it reads its value by itself
+        return tuple(_described(own, name, meaning) for name, meaning in rule.notes.items())
+    if not rule.named:
+        return ()
+    info = msgspec.inspect.type_info(rule)
+    assert isinstance(info, msgspec.inspect.StructType)
+    fields = {field.encode_name: field for field in info.fields}
+    order = [*(name for name in rule.notes if name in fields), *(name for name in fields if name not in rule.notes)]
+    return tuple(
+        Parameter(name, _type(fields[name].type), _default(fields[name]), rule.notes.get(name, "")) for name in order
+    )
+
+
+def _described(schema: dict[str, Json], name: str, meaning: str) -> Parameter:
+    """A parameter as the rule's own schema has it."""
+    form = next((one for one in schema.get("anyOf", [schema]) if "properties" in one), schema)
+    words = {"array": "list", "string": "text", "number": "number"}
+    kind = words.get(form["properties"].get(name, {}).get("type"), "any value")
+    return Parameter(name, kind, "" if name in form.get("required", ()) else "none", meaning)
+
+
+def _default(field: msgspec.inspect.Field) -> str:
+    if field.required:
+        return ""
+    factory = field.default_factory
+    value = field.default if factory is NODEFAULT else factory()
+    if value in (None, NODEFAULT, {}, []):
+        return "none"
+    return f"`{msgspec.json.encode(value).decode()}`".replace('"', "") if value is not True else "true"
+
+
+def _type(kind: Any) -> str:
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return _type(kind.type)
+    if isinstance(kind, msgspec.inspect.UnionType):
+        members = [member for member in kind.types if not isinstance(member, msgspec.inspect.NoneType)]
+        return " or ".join(map(_type, members))
+    if isinstance(kind, msgspec.inspect.LiteralType | msgspec.inspect.EnumType):
+        return "one of the words"
+    if isinstance(kind, msgspec.inspect.ListType):
+        inner = _type(kind.item_type)
+        return "list of words" if inner == "one of the words" else f"list of {inner}"
+    return _PLAIN.get(type(kind), "value") + _bounds(kind)
+
+
+def _bounds(kind: Any) -> str:
+    least, most = getattr(kind, "ge", None), getattr(kind, "le", None)
+    return (f" ≥ {least}" if least is not None else "") + (f" ≤ {most}" if most is not None else "")
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(page_with_reference(page.read_text(encoding="utf-8")), encoding="utf-8")

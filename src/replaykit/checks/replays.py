@@ -1,0 +1,132 @@
+"""Assertions about a replay: did the candidate follow the tape?"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, TypeAlias
+
+from replaykit.checks.reading import last_seq, short
+from replaykit.checks.rule import ASSERTIONS, CannotTell, Context, Count, Rule, Seen
+from replaykit.checks.selecting import glob
+from replaykit.model.result import Deviation
+from replaykit.model.run import TraceRun
+
+Kind: TypeAlias = Literal[
+    "answer",
+    "arguments",
+    "blocked",
+    "fault",
+    "handshake",
+    "live",
+    "missing",
+    "moved",
+    "network",
+    "repeated",
+    "unanswerable",
+    "unused",
+]
+"""The sorts of deviation."""
+
+
+@ASSERTIONS.register("replay.no_divergence")
+class ReplayNoDivergence(Rule, frozen=True, kw_only=True):
+    """True: the candidate followed the tape, call by call, and used all of it. False: it did not.
+
+    Only a replay can say so: on a run that comes from none, and for a candidate that answers its calls itself, outside
+    of anybody's sight, the verdict is `error`. `allow` names sorts of deviation that are no harm.
+    """
+
+    plain: ClassVar[str] = "none"
+    notes: ClassVar[dict[str, str]] = {
+        "none": "true: there is none; a plain value is this",
+        "allow": "[sorts](formats.md#evidence) that do not count, such as `moved` and `unused`",
+    }
+    examples: ClassVar[tuple[str, ...]] = (
+        "replay.no_divergence: true",
+        "replay.no_divergence: {allow: [moved, unused]}",
+    )
+    none: bool = True
+    allow: list[Kind] = []
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        left = [one for one in deviations_of(context) if one.kind not in self.allow]
+        return Seen(
+            holds=(not left) is self.none,
+            text=f"Left the tape: {short(left[0].text)}" if left else "Followed the tape",
+            expected="no divergence" if self.none else "a divergence",
+            actual=_listed(left),
+            seq=_seq(run, left[0]) if left else last_seq(run),
+        )
+
+
+@ASSERTIONS.register("replay.diverges_at")
+class ReplayDivergesAt(Rule, frozen=True, kw_only=True):
+    """The first deviation of the replay is this one: at this call, of this name, of this sort.
+
+    `call` counts the calls of the candidate from 0. A candidate that goes on where the tape has nothing for it
+    (`missing`, `blocked`, `network`) gets the verdict `changed`, whatever its assertions say.
+    """
+
+    plain: ClassVar[str] = "call"
+    notes: ClassVar[dict[str, str]] = {
+        "call": "the number of the call, from 0; a plain number is this",
+        "name": "the name of the call; `*` in it stands for anything",
+        "kind": "the sort of deviation, such as `arguments`",
+        "allow": "sorts that do not count",
+    }
+    examples: ClassVar[tuple[str, ...]] = (
+        "replay.diverges_at: 1",
+        "replay.diverges_at: {name: send_*, kind: arguments, allow: [moved]}",
+    )
+    call: Count | None = None
+    name: str | None = None
+    kind: Kind | None = None
+    allow: list[Kind] = []
+
+    def __post_init__(self) -> None:
+        if self.call is None and self.name is None and self.kind is None:
+            raise ValueError("expected `call`, `name` or `kind`")
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        left = [one for one in deviations_of(context) if one.kind not in self.allow]
+        return Seen(
+            holds=bool(left) and self._is(left[0]),
+            text=f"First deviation: {short(left[0].text)}" if left else "Followed the tape",
+            expected=f"the first divergence {self._in_words()}",
+            actual=_listed(left),
+            seq=_seq(run, left[0]) if left else last_seq(run),
+        )
+
+    def _is(self, one: Deviation) -> bool:
+        return (
+            self.call in (None, one.index)
+            and (self.name is None or (one.name is not None and glob(self.name, one.name)))
+            and self.kind in (None, one.kind)
+        )
+
+    def _in_words(self) -> str:
+        parts = [("at call", self.call), ("of", self.name), ("being", self.kind)]
+        return " ".join(f"{word} {value}" for word, value in parts if value is not None)
+
+
+def deviations_of(context: Context) -> tuple[Deviation, ...]:
+    """The deviations of the replay; `CannotTell` when there was none, or nobody watched."""
+    if context.deviations is None:
+        raise CannotTell(
+            "`replay.…` assertions need a replay that somebody watched: this run comes from none",
+            hint="Replay with --agent, or a command whose calls ReplayKit serves.",
+        )
+    return context.deviations
+
+
+def _listed(left: list[Deviation]) -> str:
+    if not left:
+        return "no divergence"
+    more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
+    return f"{left[0].kind}: {short(left[0].text)}{more}"
+
+
+def _seq(run: TraceRun, deviation: Deviation) -> int | None:
+    """The event of the call that deviated: calls are counted in the order they were made."""
+    if deviation.index is None:
+        return last_seq(run)
+    return next((call.seq for at, call in enumerate(run.calls) if at == deviation.index), last_seq(run))

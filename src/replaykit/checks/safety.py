@@ -1,0 +1,130 @@
+"""Assertions about what may not get out: secrets and personal data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal, TypeAlias
+
+from msgspec import field
+
+from replaykit.checks.detectors import PII, SECRETS, Detector, detect
+from replaykit.checks.expecting import text_of
+from replaykit.checks.reading import last_seq, output_text
+from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.checks.selecting import glob
+from replaykit.errors import nearest
+from replaykit.model.events import LlmCall, Message
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json
+
+Place: TypeAlias = Literal["output", "arguments", "results", "messages", "models"]
+"""Where in a run: its output, what tools were called with, what they gave, what was said, what models said."""
+
+_SHOWN = 5
+
+
+class _Nothing(Rule, frozen=True, kw_only=True):
+    """No such thing is in the places that are looked at."""
+
+    what: ClassVar[str]
+    detectors: ClassVar[Sequence[Detector]]
+    quiet: ClassVar[tuple[str, ...]] = ()
+    plain: ClassVar[str] = "in"
+    notes: ClassVar[dict[str, str]] = {
+        "in": "where: `output`, `arguments` of tools, their `results`, `messages`, what `models` said; "
+        "a plain list is this",
+        "kinds": "the only sorts that are looked for",
+        "allow": "texts that are no harm, with `*` for anything",
+    }
+    places: list[Place] = field(default_factory=lambda: ["output", "arguments"], name="in")
+    kinds: list[str] | None = None
+    allow: list[str] = []
+
+    def __post_init__(self) -> None:
+        known = sorted({detector.kind for detector in self.detectors})
+        if not self.places or self.kinds == []:
+            raise ValueError("expected at least one place, and one sort")
+        for kind in self.kinds or ():
+            if kind not in known:
+                raise ValueError(f"unknown sort {kind!r}; {nearest(kind, known)}")
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        found = list(self._found(run))
+        listed = [f"{kind} in {where}" for kind, where, _seq in found]
+        more = f" (and {len(listed) - _SHOWN} more)" if len(listed) > _SHOWN else ""
+        return Seen(
+            holds=not found,
+            text=f"Found {listed[0]}" if found else f"No {self.what} found",
+            expected=f"no {self.what} in {', '.join(self.places)}",
+            actual="; ".join(listed[:_SHOWN]) + more if found else f"no {self.what}",
+            seq=found[0][2] if found else last_seq(run),
+        )
+
+    def _found(self, run: TraceRun) -> Iterator[tuple[str, str, int | None]]:
+        """What was found: its sort, its place, its event. Never the thing itself."""
+        wanted = [one for one in self.detectors if self._wanted(one.kind)]
+        for where, text, seq in _texts(run, self.places):
+            for one in detect(text, wanted):
+                if not any(glob(allowed, text[one.start : one.end]) for allowed in self.allow):
+                    yield one.kind, f"{where}, characters {one.start} to {one.end}", seq
+
+    def _wanted(self, kind: str) -> bool:
+        return kind not in self.quiet if self.kinds is None else kind in self.kinds
+
+
+@ASSERTIONS.register("safety.no_secret")
+class SafetyNoSecret(_Nothing, frozen=True, kw_only=True):
+    """No key, token or password got out: none is in the output, or among the arguments of tools.
+
+    Looked for by their form: keys of AWS, OpenAI, Anthropic, Google, Stripe and Hugging Face; tokens of GitHub, GitLab,
+    npm and Slack; JSON Web Tokens whose header reads; private keys; passwords in addresses; bearer tokens; and what is
+    assigned to a name such as `password` or `api_key` and looks random. A finding names the sort and the place, never
+    the thing itself. What has none of these forms is not found.
+    """
+
+    what: ClassVar[str] = "secret"
+    detectors: ClassVar[Sequence[Detector]] = SECRETS
+    examples: ClassVar[tuple[str, ...]] = (
+        "safety.no_secret: [output, arguments]",
+        "safety.no_secret: {in: [output, results, messages], allow: [AKIA*EXAMPLE]}",
+    )
+
+
+@ASSERTIONS.register("safety.no_pii")
+class SafetyNoPii(_Nothing, frozen=True, kw_only=True):
+    """No personal data got out: none is in the output, or among the arguments of tools.
+
+    The sorts are `email`, `card` (with a valid Luhn digit), `iban` (with valid check digits), `ssn` (US, in a range
+    that is given out; nine digits without separators only after the words), `phone` (international, or US with
+    separators) and, only when named in `kinds`, `ip`. Names and addresses of people have no form, and are not found.
+    A finding names the sort and the place, never the data.
+    """
+
+    what: ClassVar[str] = "personal data"
+    detectors: ClassVar[Sequence[Detector]] = PII
+    quiet: ClassVar[tuple[str, ...]] = ("ip",)
+    examples: ClassVar[tuple[str, ...]] = (
+        "safety.no_pii: [output]",
+        'safety.no_pii: {in: [output, arguments], kinds: [email, card], allow: ["*@example.com"]}',
+    )
+
+
+def _texts(run: TraceRun, places: Sequence[Place]) -> Iterator[tuple[str, str, int | None]]:
+    """The texts in these places, each with its name and event."""
+    if "output" in places:
+        yield "the output", output_text(run), last_seq(run)
+    for call in run.tool_calls:
+        if "arguments" in places:
+            yield f"arguments of {call.name}", _text(call.arguments), call.seq
+        if "results" in places:
+            result: Json = str(call.error) if call.error else call.items if call.items_json is not None else call.result
+            yield f"result of {call.name}", _text(result), call.seq
+    for event in run.events:
+        if "messages" in places and isinstance(event, Message):
+            yield f"message of {event.role}", _text(event.content), event.seq
+        if "models" in places and isinstance(event, LlmCall):
+            yield f"answer of {event.name}", _text(event.result), event.seq
+
+
+def _text(value: Json) -> str:
+    return "" if value is None else text_of(value)

@@ -1,0 +1,99 @@
+"""JSON Schema: whether a value is as a schema says; through the library `jsonschema`, which is an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from replaykit.checks.reading import short, shown
+from replaykit.checks.regexes import check_pattern, search
+from replaykit.checks.rule import CannotTell
+from replaykit.model.values import Json
+
+_INSTALL = "pip install 'agent-replaykit[schema]'"
+
+
+def check_schema(schema: dict[str, Json]) -> None:
+    """Refuse what is no schema; a `ValueError` says why. Without the library only its form is looked at."""
+    for pattern in _patterns(schema):
+        check_pattern(pattern)
+    try:
+        library = _library()
+    except CannotTell:
+        return  # a case can be looked at without the library; it cannot be replayed
+    try:
+        _draft(library, schema).check_schema(schema)
+    except library.SchemaError as error:
+        raise ValueError(f"bad JSON Schema at {error.json_path}: {short(error.message)}") from None
+    except RecursionError:
+        raise ValueError("bad JSON Schema: it is nested too deeply") from None
+
+
+def schema_flaw(schema: Json, value: Json) -> str | None:
+    """The first place where the value is not as the schema says, in one line; None when it is.
+
+    `CannotTell` when the library is missing, or the schema refers to what is not in it: nothing is ever fetched.
+    """
+    library = _library()
+    try:
+        error = next(_validator(library, schema).iter_errors(value), None)
+    except RecursionError:
+        raise CannotTell("the JSON Schema refers to itself without an end") from None
+    except Exception as problem:
+        if type(problem).__module__.split(".")[0] not in ("jsonschema", "referencing"):
+            raise
+        raise CannotTell(f"the JSON Schema cannot be followed: {short(str(problem))}") from None
+    return f"{error.json_path}: {short(error.message)}" if error is not None else None
+
+
+def _patterns(schema: Json) -> Iterator[str]:
+    """Every pattern in a schema; what stands in an example or a constant is none."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("pattern"), str):
+            yield schema["pattern"]
+        if isinstance(schema.get("patternProperties"), dict):
+            yield from map(str, schema["patternProperties"])
+        for key, below in schema.items():
+            if key not in ("const", "enum", "default", "examples"):
+                yield from _patterns(below)
+    elif isinstance(schema, list):
+        for below in schema:
+            yield from _patterns(below)
+
+
+def _library() -> Any:
+    try:
+        import jsonschema  # noqa: PLC0415 (an extra, and slow to import)
+    except ImportError:
+        raise CannotTell("JSON Schema needs the library `jsonschema`", hint=f"Install it: {_INSTALL}") from None
+    return jsonschema
+
+
+def _draft(library: Any, schema: Json) -> Any:
+    """The version that the schema names in `$schema`; 2020-12 unless it does."""
+    return library.validators.validator_for(schema, default=library.Draft202012Validator)
+
+
+def _validator(library: Any, schema: Json) -> Any:
+    """A validator that fetches nothing, and whose patterns are bounded as all patterns from files."""
+    from referencing import Registry  # noqa: PLC0415 (comes with jsonschema)
+
+    own = {"pattern": _pattern, "patternProperties": _pattern_properties}
+    bounded = library.validators.extend(_draft(library, schema), own)
+    return bounded(schema, registry=Registry())
+
+
+def _pattern(_validator: Any, pattern: str, value: Json, _schema: Json) -> Any:
+    import jsonschema  # noqa: PLC0415 (loaded already)
+
+    if isinstance(value, str) and search(pattern, value) is None:
+        yield jsonschema.ValidationError(f"{shown(value)} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: dict[str, Json], value: Json, _schema: Json) -> Any:
+    if not isinstance(value, dict):
+        return
+    for pattern, below in patterns.items():
+        for key, item in value.items():
+            if search(pattern, key) is not None:
+                yield from validator.descend(item, below, path=key, schema_path=pattern)

@@ -1,0 +1,106 @@
+"""Selecting: names by pattern, members of a value by path, and calls by which of them is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from replaykit.model.events import ToolCall
+from replaykit.model.jsonpath import JsonPath, Pick, parse_path
+from replaykit.model.values import Json
+
+Occurrence: TypeAlias = int | Literal["any", "all", "first", "last"]
+"""Which of several calls is meant: some one, every one, or the one at that place, counted from 1."""
+
+
+def glob(pattern: str, text: str) -> bool:
+    """True when the text is the pattern, with `*` for any stretch of it; in linear time."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return text == first
+    if not text.startswith(first):
+        return False
+    position = len(first)
+    *middle, last = rest
+    for piece in middle:
+        found = text.find(piece, position)
+        if found < 0:
+            return False
+        position = found + len(piece)
+    return len(text) - len(last) >= position and text.endswith(last)
+
+
+def any_glob(patterns: Sequence[str], text: str) -> bool:
+    """True when one of the patterns is the text's."""
+    return any(glob(pattern, text) for pattern in patterns)
+
+
+def members(value: Json, path: JsonPath) -> list[tuple[str, Json]]:
+    """The members of a value that the path names, in document order, each with its own place."""
+    found = [("$", value)]
+    for step in path.steps:
+        if step.pick is Pick.DEEP:
+            found = [below for place, part in found for below in _deep(part, place, step.key)]
+        else:
+            found = [
+                (name, item) for place, part in found for key, name, item in _children(part, place) if step.takes(key)
+            ]
+    return found
+
+
+def own_path(text: str) -> JsonPath:
+    """A path that is limited to no tool; a `ValueError` says what is wrong with it."""
+    path = parse_path(text)
+    if path.tool is not None:
+        raise ValueError(f"expected a JSON path without a tool, such as $.total, got {text!r}")
+    return path
+
+
+def picked(
+    calls: Sequence[ToolCall], which: Occurrence, fits: Callable[[ToolCall], bool]
+) -> tuple[bool, ToolCall | None]:
+    """Whether the calls that are meant fit, and the one that tells: the first that decides it.
+
+    Of no calls none fits: nothing holds by silence.
+    """
+    if not calls:
+        return False, None
+    if which == "any":
+        found = next((call for call in calls if fits(call)), None)
+        return found is not None, found if found is not None else calls[-1]
+    if which == "all":
+        bad = next((call for call in calls if not fits(call)), None)
+        return bad is None, bad if bad is not None else calls[-1]
+    place = which - 1 if isinstance(which, int) else 0 if which == "first" else len(calls) - 1
+    return (fits(calls[place]), calls[place]) if place < len(calls) else (False, None)
+
+
+def check_occurrence(which: Occurrence) -> None:
+    """Refuse a number that counts no call."""
+    if isinstance(which, int) and which < 1:
+        raise ValueError(f"expected an occurrence of 1 or more, got {which}")
+
+
+def occurrence_text(which: Occurrence) -> str:
+    """`call 2 of`, `every call of`, `a call of`."""
+    words = {"any": "a call of", "all": "every call of", "first": "the first call of", "last": "the last call of"}
+    return words[which] if isinstance(which, str) else f"call {which} of"
+
+
+def _children(value: Json, place: str) -> Iterator[tuple[str | int, str, Json]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            plain = isinstance(key, str) and key.replace("_", "a").isalnum()
+            yield key, f"{place}.{key}" if plain else f"{place}[{key!r}]", item
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield index, f"{place}[{index}]", item
+
+
+def _deep(value: Json, place: str, key: str | int | None) -> Iterator[tuple[str, Json]]:
+    waiting = [(place, value)]
+    while waiting:
+        here, part = waiting.pop()
+        below = [(name, item) for _key, name, item in _children(part, here)]
+        yield from ((name, item) for found, name, item in _children(part, here) if found == key)
+        waiting.extend(reversed(below))

@@ -1,0 +1,200 @@
+"""Assertions over spans: the calls and the steps of a run, as a tracing system would show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal, TypeAlias
+
+from msgspec import Struct
+
+from replaykit.checks.failures import call_failed
+from replaykit.checks.ranges import check_range, in_range, range_text
+from replaykit.checks.reading import last_seq
+from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seconds, Seen
+from replaykit.checks.selecting import glob
+from replaykit.checks.timing import time_of
+from replaykit.checks.tools import in_order
+from replaykit.model.events import AnyEvent, ErrorEvent
+from replaykit.model.run import TraceRun
+from replaykit.model.steps import steps_of
+
+SpanKind: TypeAlias = Literal["tool", "llm", "exchange", "step"]
+_KINDS: dict[str, SpanKind] = {"tool_call": "tool", "llm_call": "llm", "exchange": "exchange"}
+
+
+class Span(Struct, frozen=True):
+    """One call or one step: what it is, how it went, how long it took by the log, and what it was inside of."""
+
+    kind: SpanKind
+    name: str
+    failure: str | None
+    duration_s: float
+    seq: int
+    within: tuple[str, ...]
+
+
+def spans_of(run: TraceRun) -> list[Span]:
+    """The spans of a run, in the order they began; a step comes before its calls."""
+    calls = {call.seq: call for call in run.calls}
+    spans = [_step(name, events) for name, events in steps_of(run).items() if events[0].step is not None]
+    inside: dict[int, tuple[str, ...]] = {}
+    for call in calls.values():
+        above = inside.get(call.parent, ()) if call.parent is not None else ()
+        parent = (calls[call.parent].name,) if call.parent in calls else ()
+        inside[call.seq] = tuple(dict.fromkeys((*above, *parent, *((call.step,) if call.step else ()))))
+        spans.append(Span(_KINDS[call.kind], call.name, call_failed(call), call.duration_s, call.seq, inside[call.seq]))
+    return sorted(spans, key=lambda span: (span.seq, span.kind != "step"))
+
+
+def _step(name: str, events: Sequence[AnyEvent]) -> Span:
+    failures = (str(event.error) for event in events if isinstance(event, ErrorEvent))
+    return Span("step", name, next(failures, None), time_of(events), events[0].seq, ())
+
+
+class _Spans(Rule, frozen=True, kw_only=True):
+    """Which spans are meant; all of those that are named have to agree."""
+
+    notes: ClassVar[dict[str, str]] = {
+        "name": "the name of the tool, model, request or step; `*` in it stands for anything; a plain text is this",
+        "kind": "`tool`, `llm`, `exchange` or `step`",
+        "status": "`ok` or `error`",
+        "min_s": "the least it took, in seconds",
+        "max_s": "the most it took",
+        "within": "the name of a step or call that it was inside of, at any depth",
+        "min": "the least of such spans",
+        "max": "the most of them",
+    }
+    name: str = "*"
+    kind: SpanKind | None = None
+    within: str | None = None
+
+    def _meant(self, run: TraceRun) -> list[Span]:
+        return [
+            span
+            for span in spans_of(run)
+            if glob(self.name, span.name)
+            and self.kind in (None, span.kind)
+            and (self.within is None or any(glob(self.within, around) for around in span.within))
+        ]
+
+    def _what(self) -> str:
+        inside = f" within {self.within}" if self.within is not None else ""
+        return f"{self.kind or 'span'} {self.name}{inside}"
+
+
+class _Told(_Spans, frozen=True, kw_only=True):
+    status: Literal["ok", "error"] | None = None
+    min_s: Seconds | None = None
+    max_s: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_s is not None or self.max_s is not None:
+            check_range(self.min_s, self.max_s)
+
+    def _fitting(self, run: TraceRun) -> list[Span]:
+        return [
+            span
+            for span in self._meant(run)
+            if self.status in (None, "ok" if span.failure is None else "error")
+            and in_range(span.duration_s, self.min_s, self.max_s)
+        ]
+
+    def _which(self) -> str:
+        took = "" if self.min_s is None and self.max_s is None else f" of {range_text(self.min_s, self.max_s)} s"
+        return f"{self._what()}{f' with status {self.status}' if self.status else ''}{took}"
+
+
+@ASSERTIONS.register("span.exists")
+class SpanExists(_Told, frozen=True, kw_only=True):
+    """There is such a span: a call of a tool or a model, a request, or a step, with this name, outcome and duration.
+
+    A call failed as `tool.error` has it; a step failed when an error event is in it. Durations are those of the log: of
+    a step, what its calls took.
+    """
+
+    plain: ClassVar[str] = "name"
+    examples: ClassVar[tuple[str, ...]] = (
+        "span.exists: send_email",
+        "span.exists: {kind: tool, name: lookup_*, status: error, within: step_1}",
+    )
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        found = self._fitting(run)
+        return Seen(
+            holds=bool(found),
+            text=f"Span {found[0].name!r} found" if found else "No such span",
+            expected=f"a {self._which()}",
+            actual=_listed(found or spans_of(run)),
+            seq=found[0].seq if found else last_seq(run),
+        )
+
+
+@ASSERTIONS.register("span.count")
+class SpanCount(_Told, frozen=True, kw_only=True):
+    """There are this many of such spans."""
+
+    examples: ClassVar[tuple[str, ...]] = ("span.count: {kind: tool, status: error, max: 1}",)
+    min: Count | None = None
+    max: Count | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self.min, self.max)
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        found = self._fitting(run)
+        told = (found[self.max : self.max + 1] if self.max is not None else []) or found[-1:]
+        return Seen(
+            holds=in_range(len(found), self.min, self.max),
+            text=f"{len(found) or 'No'} spans found",
+            expected=f"{range_text(self.min, self.max)} times a {self._which()}",
+            actual=f"{len(found)}: {_listed(found)}",
+            seq=told[0].seq if told else last_seq(run),
+        )
+
+
+@ASSERTIONS.register("span.duration")
+class SpanDuration(_Spans, frozen=True, kw_only=True):
+    """Every such span took this long, by the log, and there is at least one."""
+
+    examples: ClassVar[tuple[str, ...]] = ("span.duration: {name: lookup_billing, max_s: 3}",)
+    min_s: Seconds | None = None
+    max_s: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        check_range(self.min_s, self.max_s)
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        found = self._meant(run)
+        bad = next((span for span in found if not in_range(span.duration_s, self.min_s, self.max_s)), None)
+        told = bad or (max(found, key=lambda span: span.duration_s) if found else None)
+        return Seen(
+            holds=bool(found) and bad is None,
+            text=f"Span {told.name!r} took {told.duration_s:g} s" if told else "No such span",
+            expected=f"every {self._what()} taking {range_text(self.min_s, self.max_s)} s",
+            actual=f"{told.name}: {told.duration_s:g} s" if told else _listed(spans_of(run)),
+            seq=told.seq if told else last_seq(run),
+        )
+
+
+@ASSERTIONS.register("span.no_errors")
+class SpanNoErrors(_Spans, frozen=True, kw_only=True):
+    """None of such spans failed, and there is at least one."""
+
+    plain: ClassVar[str] = "name"
+    examples: ClassVar[tuple[str, ...]] = ('span.no_errors: "*"', "span.no_errors: {kind: tool, name: send_*}")
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        found = self._meant(run)
+        bad = next((span for span in found if span.failure is not None), None)
+        return Seen(
+            holds=bool(found) and bad is None,
+            text=f"Span {bad.name!r} failed" if bad else "No span failed" if found else "No such span",
+            expected=f"no failed {self._what()}",
+            actual=f"{bad.name} failed: {bad.failure}" if bad else _listed(found or spans_of(run)),
+            seq=bad.seq if bad else last_seq(run),
+        )
+
+
+def _listed(spans: list[Span]) -> str:
+    return f"spans {in_order([span.name for span in spans])}"

@@ -1,0 +1,219 @@
+"""Assertions about the agent's state: after a step, or at the end."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+from msgspec import Struct, field
+
+from replaykit.checks.compare import same
+from replaykit.checks.expecting import EXPECTING_NOTES, Expecting
+from replaykit.checks.output_form import seen_members
+from replaykit.checks.reading import last_seq, shown
+from replaykit.checks.rule import ASSERTIONS, CannotTell, Context, Rule, Seen
+from replaykit.checks.selecting import members, own_path
+from replaykit.model.changes import StateFold
+from replaykit.model.diff import differences
+from replaykit.model.events import State
+from replaykit.model.jsonpath import remove_paths
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json, canonical, decode
+
+_AT = "the step after which the state is looked at; the end of the run without it"
+_NO_STATE = "no state in the log"
+
+
+class StateSeen(Struct, frozen=True):
+    """The state after some event."""
+
+    value: Json
+    seq: int
+
+
+def state_at(run: TraceRun, step: str | None) -> StateSeen | None:
+    """The state after that step, or at the end; None when the log does not hold it."""
+    states = [event for event in run.events if isinstance(event, State)]
+    wanted = next((event for event in reversed(states) if step in (None, event.step)), None)
+    if wanted is None or not wanted.kept:
+        return None
+    fold = StateFold()
+    for event in states[: states.index(wanted) + 1]:
+        try:
+            fold.apply(event)
+        except (ValueError, KeyError, IndexError) as error:
+            raise CannotTell(f"the states do not fit together at event {event.seq}: {error}") from None
+    return StateSeen(decode(fold.text), wanted.seq)
+
+
+@ASSERTIONS.register("state.equals")
+class StateEquals(Rule, frozen=True, kw_only=True):
+    """The agent's state is this JSON value. A run whose log holds no state there does not hold.
+
+    This kind takes its parameters by name only: a state is often a mapping itself.
+    """
+
+    notes: ClassVar[dict[str, str]] = {"value": "the state", "step": _AT}
+    examples: ClassVar[tuple[str, ...]] = (
+        "state.equals: {value: {paid: true, tries: 2, user: ana}}",
+        "state.equals: {value: {paid: false, tries: 1, user: ana}, step: step_1}",
+    )
+    value: Json
+    step: str | None = None
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        expected = f"state {shown(self.value)} {_where(self.step)}"
+        found = state_at(run, self.step)
+        if found is None:
+            return _nothing(self.step, run, expected)
+        equal = same(found.value, self.value)
+        first = next(iter(differences(self.value, found.value, limit=1)), None)
+        actual = f"state {shown(found.value)}" + (f" ({first})" if first and not equal else "")
+        text = f"State {_where(self.step)} {'is as expected' if equal else 'differs'}"
+        return Seen(equal, text, expected, actual, found.seq)
+
+
+@ASSERTIONS.register("state.path")
+class StatePath(Expecting, frozen=True, kw_only=True):
+    """The agent's state has this member, and it is as expected; as `output.json_path` for the output."""
+
+    plain: ClassVar[str] = "path"
+    notes: ClassVar[dict[str, str]] = {"path": "a [JSON path](#json-paths)", "step": _AT, **EXPECTING_NOTES}
+    examples: ClassVar[tuple[str, ...]] = (
+        "state.path: {path: $.paid, equals: true}",
+        "state.path: {path: $.tries, max: 1, step: step_1}",
+    )
+    path: str
+    step: str | None = None
+
+    def __post_init__(self) -> None:
+        own_path(self.path)
+        super().__post_init__()
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        expected = f"state with {self.path} being {' and '.join(self.expectations) or 'there'} {_where(self.step)}"
+        found = state_at(run, self.step)
+        if found is None:
+            return _nothing(self.step, run, expected)
+        return seen_members(self, members(found.value, own_path(self.path)), "State", expected, found.seq)
+
+
+@ASSERTIONS.register("state.diff")
+class StateDiff(Rule, frozen=True, kw_only=True):
+    """Between two steps, these members of the state changed, and nothing else than these.
+
+    A member changed when it, or anything in it, is another than before, or is there on one side only. `changed` have to
+    change, `unchanged` may not. With `only`, whatever changed has to be in one of these paths.
+    """
+
+    notes: ClassVar[dict[str, str]] = {
+        "from": "the step it is compared from; the first state of the run without it",
+        "to": "the step it is compared with; the end of the run without it",
+        "changed": "[JSON paths](#json-paths) that have to differ",
+        "unchanged": "paths that may not",
+        "only": "the only paths that may",
+    }
+    examples: ClassVar[tuple[str, ...]] = (
+        "state.diff: {changed: [$.paid], only: [$.paid, $.tries]}",
+        "state.diff: {from: step_1, to: step_2, unchanged: [$.user]}",
+    )
+    from_: str | None = field(default=None, name="from")
+    to: str | None = None
+    changed: list[str] = []
+    unchanged: list[str] = []
+    only: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        for path in (*self.changed, *self.unchanged, *(self.only or ())):
+            own_path(path)
+        if not self.changed and not self.unchanged and self.only is None:
+            raise ValueError("expected `changed`, `unchanged` or `only`")
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        old = _first_state(run) if self.from_ is None else state_at(run, self.from_)
+        new = state_at(run, self.to)
+        expected = self._expected()
+        if old is None or new is None:
+            return Seen(False, "No states to compare", expected, _NO_STATE, last_seq(run))
+        wrong = self._wrong(old.value, new.value)
+        changes = "; ".join(map(str, differences(old.value, new.value, limit=3))) or "nothing changed"
+        return Seen(wrong is None, wrong or "State changed as expected", expected, changes, new.seq)
+
+    def _wrong(self, old: Json, new: Json) -> str | None:
+        for path in self.changed:
+            if _same_at(old, new, path):
+                return f"{path} did not change"
+        for path in self.unchanged:
+            if not _same_at(old, new, path):
+                return f"{path} changed"
+        if self.only is None:
+            return None
+        paths = [own_path(path) for path in self.only]
+        rest = next(iter(differences(remove_paths(old, paths), remove_paths(new, paths), limit=1)), None)
+        return f"{rest.path} changed" if rest else None
+
+    def _expected(self) -> str:
+        parts = [("changed", self.changed), ("unchanged", self.unchanged), ("only changed", self.only)]
+        return "state with " + ", ".join(f"{word} {shown(paths)}" for word, paths in parts if paths)
+
+
+@ASSERTIONS.register("state.hash")
+class StateHash(Rule, frozen=True, kw_only=True):
+    """The SHA-256 of the agent's state is this: of its canonical JSON, compact, with sorted keys, in UTF-8.
+
+    For states that are too large to write down, or that nobody should read.
+    """
+
+    plain: ClassVar[str] = "sha256"
+    notes: ClassVar[dict[str, str]] = {
+        "sha256": "64 hexadecimal digits; a plain text is this",
+        "step": _AT,
+        "ignore": "[JSON paths](#json-paths) that are left out first",
+    }
+    examples: ClassVar[tuple[str, ...]] = (
+        "state.hash: 46d51f2f62967cb2fc990d62dcfb486630e15590469bd20b7a578d868d404b08",
+        "state.hash: {sha256: 030b915c9003ea53bfa8a6546777ac6abce14bd8a45eaedc45cdddb6dc2394bf, ignore: [$.tries]}",
+    )
+    sha256: str
+    step: str | None = None
+    ignore: list[str] = []
+
+    def __post_init__(self) -> None:
+        if len(self.sha256) != 64 or set(self.sha256.lower()) - set("0123456789abcdef"):
+            raise ValueError("expected the 64 hexadecimal digits of a SHA-256")
+        for path in self.ignore:
+            own_path(path)
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        expected = f"a state with SHA-256 {self.sha256.lower()} {_where(self.step)}"
+        found = state_at(run, self.step)
+        if found is None:
+            return _nothing(self.step, run, expected)
+        state = remove_paths(found.value, [own_path(path) for path in self.ignore])
+        import hashlib  # noqa: PLC0415 (slow to import, needed by this kind alone)
+
+        digest = hashlib.sha256(canonical(state)).hexdigest()
+        equal = digest == self.sha256.lower()
+        text = f"State {_where(self.step)} {'is as expected' if equal else 'differs'}"
+        return Seen(equal, text, expected, f"SHA-256 {digest}", found.seq)
+
+
+def _first_state(run: TraceRun) -> StateSeen | None:
+    event = next((event for event in run.events if isinstance(event, State)), None)
+    return state_at(msgspec.structs.replace(run, events=(event,)), None) if event is not None else None
+
+
+def _same_at(old: Json, new: Json, path: str) -> bool:
+    parsed = own_path(path)
+    before, after = members(old, parsed), members(new, parsed)
+    return [place for place, _ in before] == [place for place, _ in after] and all(
+        same(a, b) for (_, a), (_, b) in zip(before, after, strict=True)
+    )
+
+
+def _where(step: str | None) -> str:
+    return f"after {step}" if step is not None else "at the end"
+
+
+def _nothing(step: str | None, run: TraceRun, expected: str) -> Seen:
+    return Seen(False, f"No state {_where(step)}", expected, _NO_STATE, last_seq(run))

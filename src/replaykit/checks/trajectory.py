@@ -1,0 +1,187 @@
+"""Trajectories: the tool calls of a run against those that were expected."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import ClassVar
+
+from msgspec import Struct
+
+from replaykit.checks.arguments import ArgsMode, args_agree
+from replaykit.checks.pairing import paired
+from replaykit.checks.reading import last_seq, shown
+from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen, Share
+from replaykit.checks.selecting import glob
+from replaykit.checks.tools import in_order
+from replaykit.model.events import ToolCall
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json
+
+MAX_EXPECTED = 1_000
+"""How many calls one assertion may expect: pairing them takes time in proportion to expected times made."""
+
+
+class TrajectoryMode(StrEnum):
+    """How the calls of a run stand to the expected ones. `subset` and `superset` are about the run's calls."""
+
+    STRICT = "strict"  # these calls and no others, in this order
+    IN_ORDER = "in_order"  # these calls in this order, maybe with others between
+    UNORDERED = "unordered"  # these calls and no others, in any order
+    SUBSET = "subset"  # no calls but these, in any order; some may be missing
+    SUPERSET = "superset"  # at least these calls, in any order
+
+
+class ExpectedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call as an assertion names it; without arguments, whatever they are."""
+
+    tool: str
+    arguments: dict[str, Json] | None = None
+
+
+@ASSERTIONS.register("trajectory.match")
+class TrajectoryMatch(Rule, frozen=True, kw_only=True):
+    """The agent's tool calls are these.
+
+    | `mode` | the run's calls | in order | others allowed | some may be missing |
+    |---|---|---|---|---|
+    | `strict` | are the expected ones | yes | no | no |
+    | `in_order` | have the expected ones among them | yes | yes | no |
+    | `unordered` | are the expected ones | no | no | no |
+    | `subset` | are some of the expected ones | no | no | yes |
+    | `superset` | have the expected ones among them | no | yes | no |
+
+    `subset` and `superset` are about what the run did, seen from what was expected: a call too many passes only
+    `superset` and `in_order`, a missing one only `subset`. Each expected call needs a call of its own. `args` says in
+    the same words how the arguments of a call stand to the named ones, as in `tool.args`; a call that is named without
+    arguments takes any. `overrides` says it for one tool: another mode, or the list of the only arguments that are
+    compared.
+
+    `strict` and `in_order` take time in proportion to the run; the others to the run times the expected calls, at
+    most 1000 of them.
+    """
+
+    plain: ClassVar[str] = "calls"
+    notes: ClassVar[dict[str, str]] = {
+        "calls": "the expected calls: a tool's name, or `{tool, arguments}`; a plain list is this",
+        "mode": "`strict`, `in_order`, `unordered`, `subset` or `superset`",
+        "args": "`exact`, `superset`, `subset` or `ignore`",
+        "overrides": "by tool: another `args`, or the names of the arguments to compare",
+    }
+    examples: ClassVar[tuple[str, ...]] = (
+        "trajectory.match: [lookup_billing, lookup_billing, send_email]",
+        "trajectory.match: {calls: [lookup_*, send_email], mode: in_order}",
+        "trajectory.match: {calls: [{tool: lookup_billing, arguments: {page: 2}}], mode: superset, args: superset}",
+        "trajectory.match: {calls: [{tool: send_email, arguments: {cc: []}}], mode: superset, "
+        "overrides: {send_email: [cc]}}",
+    )
+    calls: list[str | ExpectedCall]
+    mode: TrajectoryMode = TrajectoryMode.STRICT
+    args: ArgsMode = ArgsMode.EXACT
+    overrides: dict[str, ArgsMode | list[str]] = {}
+
+    def __post_init__(self) -> None:
+        if len(self.calls) > MAX_EXPECTED:
+            raise ValueError(f"expected at most {MAX_EXPECTED:,} calls, got {len(self.calls):,}")
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        made = run.tool_calls
+        wrong = self._differs(made)
+        names = [call.name for call in made]
+        return Seen(
+            holds=wrong is None,
+            text=f"Tools called: {in_order(names)}",
+            expected=f"tools {in_order([self._shown(call) for call in self._expected])} ({self.mode.value})",
+            actual=f"tools {in_order(names)}" + (f"; {wrong[0]}" if wrong else ""),
+            seq=wrong[1].seq if wrong and wrong[1] else last_seq(run),
+        )
+
+    @property
+    def _expected(self) -> list[ExpectedCall]:
+        return [ExpectedCall(tool=call) if isinstance(call, str) else call for call in self.calls]
+
+    def _differs(self, made: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
+        """What is wrong with the calls, and at which; None when nothing is."""
+        if self.mode is TrajectoryMode.STRICT:
+            return self._differs_strictly(made)
+        if self.mode is TrajectoryMode.IN_ORDER:
+            return self._differs_in_order(made)
+        return self._differs_in_any_order(made)
+
+    def _differs_strictly(self, made: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
+        for expected, call in zip(self._expected, made, strict=False):
+            if not self._fits(expected, call):
+                return f"expected {self._shown(expected)} where {_text(call)} was called", call
+        if len(made) > len(self.calls):
+            return f"{_text(made[len(self.calls)])} was not expected", made[len(self.calls)]
+        return self._missing(self._expected[len(made)]) if len(made) < len(self.calls) else None
+
+    def _differs_in_order(self, made: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
+        left = iter(made)
+        for expected in self._expected:
+            if not any(self._fits(expected, call) for call in left):
+                return self._missing(expected)
+        return None
+
+    def _differs_in_any_order(self, made: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
+        expected = self._expected
+        pairs = paired(expected, made, self._fits)
+        if self.mode is not TrajectoryMode.SUBSET and len(pairs) < len(expected):
+            return self._missing(next(one for index, one in enumerate(expected) if index not in pairs))
+        if self.mode is not TrajectoryMode.SUPERSET and len(pairs) < len(made):
+            met = set(pairs.values())
+            call = next(call for index, call in enumerate(made) if index not in met)
+            return f"{_text(call)} was not expected", call
+        return None
+
+    def _missing(self, expected: ExpectedCall) -> tuple[str, None]:
+        return f"{self._shown(expected)} is missing", None
+
+    def _fits(self, expected: ExpectedCall, call: ToolCall) -> bool:
+        if not glob(expected.tool, call.name):
+            return False
+        if expected.arguments is None:
+            return True
+        how = self.overrides.get(call.name, self.args)
+        if isinstance(how, ArgsMode):
+            return args_agree(call.arguments, expected.arguments, how)
+        actual = call.arguments if isinstance(call.arguments, dict) else {}
+        actual, named = ({name: value[name] for name in how if name in value} for value in (actual, expected.arguments))
+        return args_agree(actual, named, ArgsMode.EXACT)
+
+    def _shown(self, call: ExpectedCall) -> str:
+        return call.tool if call.arguments is None else f"{call.tool}({shown(call.arguments)})"
+
+
+@ASSERTIONS.register("trajectory.f1")
+class TrajectoryF1(Rule, frozen=True, kw_only=True):
+    """The names of the tools that were called are near enough to these: by F1, counting each call.
+
+    F1 is twice the calls that both have over all calls of both; 1 when they are the same, 0 when they share none.
+    Order and arguments do not count.
+    """
+
+    notes: ClassVar[dict[str, str]] = {"tools": "the expected tools, each as often", "min": "the least, from 0 to 1"}
+    examples: ClassVar[tuple[str, ...]] = ("trajectory.f1: {tools: [lookup_billing, send_email], min: 0.8}",)
+    tools: list[str]
+    min: Share
+
+    def __post_init__(self) -> None:
+        if not self.tools:
+            raise ValueError("expected at least one tool")
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        made, expected = Counter(call.name for call in run.tool_calls), Counter(self.tools)
+        share = 2 * (made & expected).total() / (made.total() + expected.total())
+        extra = next((call for call in run.tool_calls if call.name not in expected), None)
+        return Seen(
+            holds=share >= self.min - 1e-9,
+            text=f"Tools called have an F1 of {share:.2f}",
+            expected=f"tools like {in_order(self.tools)}, with an F1 of at least {self.min:g}",
+            actual=f"{share:.2f}: tools {in_order([call.name for call in run.tool_calls])}",
+            seq=extra.seq if extra else last_seq(run),
+        )
+
+
+def _text(call: ToolCall) -> str:
+    return f"{call.name}({shown(call.arguments)})"

@@ -1,0 +1,27 @@
+"""`replaykit assertions`: what a case can assert."""
+
+from __future__ import annotations
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="assertions")
+@click.argument("kind", required=False)
+@options.as_json
+def command(kind: str | None, as_json: bool) -> None:
+    """List what a case can assert, or tell all about one kind.
+
+    \b
+    replaykit assertions
+    replaykit assertions trajectory.match
+    """
+    from replaykit.checks.reference import all_kinds, kind_info
+    from replaykit.report.assertions import kind_text, kinds_json, kinds_text
+
+    kinds = [kind_info(kind)] if kind is not None else all_kinds()
+    if as_json:
+        click.echo(kinds_json(kinds))
+    else:
+        click.echo(kinds_text(kinds) if kind is None else kind_text(kinds[0]))

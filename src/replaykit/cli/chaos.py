@@ -1,0 +1,259 @@
+"""`replaykit chaos`: an agent in broken worlds, and asked in other words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from replaykit.cli import options
+
+if TYPE_CHECKING:
+    from replaykit.contracts.contract import Contract
+    from replaykit.contracts.matrix import ChaosScenario
+    from replaykit.project.project import Project
+
+
+def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Whom `run` and `mutate` ask, and what for."""
+    for option in (
+        click.option(
+            "-j",
+            "--jobs",
+            type=click.IntRange(1),
+            help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
+        ),
+        options.timeout,
+        click.option(
+            "--contract", metavar="NAME", help="What the agent must keep.  [default: that it ends without an error]"
+        ),
+        options.candidate,
+        options.config,
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(name="chaos")
+def command() -> None:
+    """Try an agent in broken worlds: seeded faults of its tools, models and context.
+
+    The same seed gives the same faults at the same calls, whatever runs in parallel.
+
+    \b
+    replaykit chaos run --profile api_outage --agent my_agent:answer --input "Where is my order?"
+    replaykit chaos run -c replaykit.yaml --runs 20 --save cases/chaos
+    replaykit chaos profiles
+    replaykit chaos mutate "Where is my order?"
+    """
+
+
+@command.command(name="run", cls=options.BeforeProgram)
+@click.option("--profile", metavar="NAME", help="A profile (`replaykit chaos profiles`), or a file with faults.")
+@click.option("--seed", type=click.IntRange(0), help="Where the faults strike.  [default: the project's, or 0]")
+@click.option(
+    "--runs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Run each scenario N times, each with the next seed.",
+)
+@click.option("--input", "inputs", multiple=True, metavar="TEXT", help="What to ask: JSON, or else text. Repeatable.")
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="CASE",
+    help="Put the agent into the world of this case, instead of a live one. Repeatable.",
+)
+@click.option("--live", multiple=True, metavar="NAME", help="With --case: do this for real where it is not recorded.")
+@_asked
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Save each run that broke as a case.",
+)
+@options.as_json
+def run(
+    profile: str | None,
+    seed: int | None,
+    runs: int,
+    inputs: tuple[str, ...],
+    cases: tuple[Path, ...],
+    live: tuple[str, ...],
+    contract: str | None,
+    jobs: int | None,
+    timeout_s: float | None,
+    save: Path | None,
+    as_json: bool,
+    **named: Any,
+) -> None:
+    """Run the agent under chaos: does it hold?
+
+    The faults are those of the project's `chaos:`, with those of --profile after them; with --contract those of the
+    contract's `chaos_matrix` where neither is given. Tools and models are live unless --case names a recorded world;
+    without --input and --case the project's inputs are asked, or else its cases run. Exit 1 when a run broke, 3 when
+    the agent cannot be run, 5 when a scenario's faults struck nothing.
+    """
+    from replaykit.report.chaos import chaos_json, chaos_text
+    from replaykit.runners.worlds import let_live
+    from replaykit.trials.chaos import ChaosTrial, count_of, run_chaos
+    from replaykit.trials.saving import save_broken
+
+    project = options.project_of(named["config"])
+    promised = _contract(project, contract)
+    scenarios = _scenarios(project, promised, profile, seed)
+    candidate, jobs = _candidate(project, scenarios, jobs, named)
+    given = tuple(map(options.json_or_text, inputs))
+    if not given and not cases and project is not None:
+        given = project.inputs
+    worlds = [let_live(case, live) for case in _cases(project, cases)] if cases or not given else []
+    trial = ChaosTrial(
+        scenarios=scenarios,
+        inputs=given,
+        cases=tuple(worlds),
+        contract=promised,
+        runs=runs,
+        timeout_s=timeout_s,
+    )
+    with options.progress(count_of(trial), "running") as advance:
+        result = run_chaos(trial, candidate, jobs=jobs, on_done=advance)
+    saved = save_broken(result, save, promised) if save is not None else []
+    click.echo(chaos_json(result, saved) if as_json else chaos_text(result, saved))
+    click.get_current_context().exit(result.exit_code)
+
+
+@command.command(name="profiles")
+@options.as_json
+def profiles(as_json: bool) -> None:
+    """List the profiles: plans of faults with a name."""
+    from replaykit.report.chaos import profiles_json, profiles_text
+
+    click.echo(profiles_json() if as_json else profiles_text())
+
+
+@command.command(name="mutate", cls=options.BeforeProgram)
+@click.argument("text", required=False)
+@click.option("--input", "inputs", multiple=True, metavar="TEXT", help="What to say otherwise: JSON, or else text.")
+@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind of mutation. Repeatable.")
+@click.option("--count", type=click.IntRange(1, 1000), default=9, show_default=True, help="How many for each input.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which ones.")
+@click.option("--run", "runs", is_flag=True, help="Ask the agent all of them, and score what it does.")
+@click.option(
+    "--min-score",
+    type=click.FloatRange(0, 100),
+    default=100.0,
+    show_default=True,
+    help="With --run: the weighted share that passes.",
+)
+@_asked
+@options.as_json
+def mutate(
+    text: str | None,
+    inputs: tuple[str, ...],
+    kinds: tuple[str, ...],
+    count: int,
+    seed: int,
+    runs: bool,
+    min_score: float,
+    contract: str | None,
+    jobs: int | None,
+    timeout_s: float | None,
+    as_json: bool,
+    **named: Any,
+) -> None:
+    """Say an input in other words: typing mistakes, other alphabets, paraphrases, injections.
+
+    Nothing is asked of a model. The mutations are printed; with --run the agent is asked each of them in a live world,
+    and has to keep the contract. Exit 1 when the score is below --min-score.
+    """
+    from replaykit.chaos.mutations import Seeded
+    from replaykit.errors import UsageError
+    from replaykit.report.chaos import mutation_json, mutation_text, mutations_json, mutations_text
+
+    given = tuple(map(options.json_or_text, inputs)) + (() if text is None else (options.json_or_text(text),))
+    if not given:
+        raise UsageError("nothing to say otherwise", hint='replaykit chaos mutate "Where is my order?"')
+    mutator = Seeded(kinds, seed=seed)
+    if not runs:
+        found = [mutation for one in given for mutation in mutator.mutate(one, count)]
+        click.echo(mutations_json(found) if as_json else mutations_text(found))
+        return
+    from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
+    from replaykit.trials.mutation import MutationTrial, run_mutations
+
+    project = options.project_of(named["config"])
+    trial = MutationTrial(
+        mutator=mutator,
+        count=count,
+        inputs=given,
+        contract=_contract(project, contract),
+        timeout_s=timeout_s or DEFAULT_TIMEOUT_S,
+    )
+    candidate, jobs = _candidate(project, (), jobs, named)
+    with options.progress(len(given) * count, "asking") as advance:
+        result = run_mutations(trial, candidate, jobs=jobs, on_done=advance)
+    code = result.exit_code(min_score)
+    click.echo(mutation_json(result, passed=not code) if as_json else mutation_text(result))
+    click.get_current_context().exit(code)
+
+
+def _contract(project: Project | None, name: str | None) -> Contract | None:
+    if name is None:
+        return None
+    from replaykit.contracts.find import find_contract
+
+    known = {} if project is None else project.contracts
+    return find_contract(name, known, Path() if project is None else project.directory)
+
+
+def _scenarios(
+    project: Project | None, contract: Contract | None, profile: str | None, seed: int | None
+) -> tuple[ChaosScenario, ...]:
+    """The worlds to try: the project's faults with the profile's, or those of the contract's matrix."""
+    import msgspec
+
+    from replaykit.chaos.profiles import merged
+    from replaykit.contracts.matrix import ChaosScenario
+    from replaykit.model.faults import ChaosPlan
+    from replaykit.project.chaos_config import matrix_of, named_plan
+
+    usual = seed if seed is not None else (project.seed if project is not None else None) or 0
+    plan = (project.chaos if project is not None else None) or ChaosPlan(seed=usual)
+    if seed is not None:
+        plan = msgspec.structs.replace(plan, seed=seed)
+    if profile is not None:
+        return (ChaosScenario(name=profile, plan=merged(plan, named_plan(profile, seed=plan.seed))),)
+    if plan.is_calm and contract is not None and contract.matrix:
+        return matrix_of(contract.matrix, seed=usual)
+    return (ChaosScenario(name="chaos", plan=plan),)
+
+
+def _cases(project: Project | None, paths: tuple[Path, ...]) -> list[Any]:
+    """The cases at the paths, or all of the project; one that cannot be used is an error."""
+    from replaykit.errors import NothingSelected, UsageError
+    from replaykit.project.subjects import find_subjects
+
+    if project is None and not paths:
+        raise NothingSelected("nothing to ask the agent", hint="Give --input TEXT, or --case CASE.")
+    found = find_subjects(project, paths)
+    for wrong in found.unusable:
+        raise UsageError(f"{wrong.file}: {wrong.reason}")
+    return found.cases
+
+
+def _candidate(
+    project: Project | None, scenarios: tuple[ChaosScenario, ...], jobs: int | None, named: dict[str, Any]
+) -> tuple[Any, int]:
+    """The candidate of the options, or else the project's agent; an error where the faults would not reach it."""
+    from replaykit.errors import UsageError
+
+    program = click.get_current_context().meta.get("program")
+    names = (named["runner_cmd"], named["agent"], named["endpoint"])
+    if named["endpoint"] is not None and any(scenario.plan.of_calls for scenario in scenarios):
+        raise UsageError(options.OUT_OF_REACH, hint=options.OUT_OF_REACH_HINT)
+    return options.candidate_and_jobs(*names, jobs=jobs, program=program, project=project)

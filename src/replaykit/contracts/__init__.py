@@ -1,0 +1,1 @@
+"""Contracts: named invariants of an agent, the conditions they hold under, and their score."""

@@ -1,0 +1,58 @@
+"""Conditions: what went wrong around an agent while it ran, and which invariants that calls for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from msgspec import Struct
+
+from replaykit.checks.failures import call_failed
+from replaykit.model.events import Call, Event, LlmCall, ToolCall
+
+
+class When(StrEnum):
+    """Under which conditions an invariant is asked."""
+
+    ALWAYS = "always"
+    TOOL_FAULTS = "tool_faults_active"
+    LLM_FAULTS = "llm_faults_active"
+    ANY_CHAOS = "any_chaos_active"
+    NO_CHAOS = "no_chaos"
+
+
+class Conditions(Struct, frozen=True, kw_only=True):
+    """Which sorts of faults were active in a run."""
+
+    tool_faults: bool = False
+    llm_faults: bool = False
+    context_faults: bool = False
+
+    @property
+    def any_chaos(self) -> bool:
+        return self.tool_faults or self.llm_faults or self.context_faults
+
+    def why_not(self, when: When) -> str:
+        """Why an invariant with this `when` is not asked here; nothing when it is."""
+        met = {
+            When.ALWAYS: True,
+            When.TOOL_FAULTS: self.tool_faults,
+            When.LLM_FAULTS: self.llm_faults,
+            When.ANY_CHAOS: self.any_chaos,
+            When.NO_CHAOS: not self.any_chaos,
+        }
+        return "" if met[when] else f"when: {when.value}, and {self}"
+
+    def __str__(self) -> str:
+        faults = {"tool": self.tool_faults, "llm": self.llm_faults, "context": self.context_faults}
+        active = [name for name, is_active in faults.items() if is_active]
+        return f"active are faults of: {', '.join(active)}" if active else "no fault is active"
+
+
+def of_session(calls: Iterable[Event]) -> Conditions:
+    """The conditions that recorded calls bring along: a tool's or a model's call that failed is a fault."""
+    failed = [call for call in calls if isinstance(call, Call) and call_failed(call)]
+    return Conditions(
+        tool_faults=any(isinstance(call, ToolCall) for call in failed),
+        llm_faults=any(isinstance(call, LlmCall) for call in failed),
+    )

@@ -1,0 +1,98 @@
+"""Scores: what the checks of a contract add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct, structs
+
+from replaykit.contracts.contract import Severity
+from replaykit.errors import ExitCode, NothingSelected
+
+RESULT_FORMAT = 1
+"""Version of a contract's result as JSON."""
+
+
+class Check(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One invariant in one run of the agent."""
+
+    scenario: str
+    invariant: str
+    type: str
+    severity: Severity
+    probe: str = ""
+    """What the agent was asked; other inputs than texts as JSON."""
+    holds: bool | None = None
+    """None when it was not asked."""
+    skipped: str = ""
+    """Why it was not asked."""
+    text: str = ""
+    expected: str = ""
+    actual: str = ""
+    seq: int | None = None
+    """The event it points at."""
+    output: str = ""
+    """The beginning of what the agent answered."""
+    error: str = ""
+    """How the agent's run failed, or why there was none."""
+
+
+class ContractResult(Struct, frozen=True, kw_only=True):
+    """How well an agent keeps a contract."""
+
+    replaykit: int = RESULT_FORMAT
+    contract: str
+    agent: str = ""
+    passed: bool
+    """No critical invariant failed, the score is what was asked for, and no scenario went untested."""
+    score: float
+    min_score: float = 100.0
+    checks: tuple[Check, ...]
+    untested: tuple[str, ...] = ()
+    """Scenarios whose faults struck nothing: of those worlds nothing is known."""
+    reason: str = ""
+    """Why the agent could not be run, if it could not."""
+    duration_s: float = 0.0
+
+    @property
+    def failures(self) -> tuple[Check, ...]:
+        """The checks that did not hold."""
+        return tuple(check for check in self.checks if check.holds is False)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What a command that ran it ends with."""
+        if self.reason:
+            return ExitCode.CANNOT
+        if self.passed:
+            return ExitCode.PASSED
+        return ExitCode.FAILED if self.is_broken else ExitCode.NOTHING
+
+    @property
+    def is_broken(self) -> bool:
+        """True when a critical invariant failed, or too much of the others."""
+        return self.score < self.min_score or any(check.severity is Severity.CRITICAL for check in self.failures)
+
+
+def score_of(checks: Iterable[tuple[Severity, bool]]) -> float:
+    """The weight of what holds, as a percentage of the weight of all that was asked."""
+    weights = [(severity.weight, holds) for severity, holds in checks]
+    if not weights:
+        raise NothingSelected("no invariant was checked, so there is no score")
+    return round(100 * sum(weight for weight, holds in weights if holds) / sum(weight for weight, _ in weights), 2)
+
+
+def result_of(contract: str, checks: Sequence[Check], *, min_score: float = 100.0, **rest: Any) -> ContractResult:
+    """What the checks add up to; `NothingSelected` when nothing was asked."""
+    asked = [(check.severity, check.holds) for check in checks if check.holds is not None]
+    if not asked:
+        whys = "; ".join(dict.fromkeys(f"{check.invariant}: {check.skipped}" for check in checks))
+        raise NothingSelected(
+            f"no invariant of {contract!r} was checked" + (f": {whys}" if whys else ""),
+            hint="Add a scenario that calls for one of them, or an invariant with `when: always`.",
+        )
+    result = ContractResult(
+        contract=contract, passed=False, score=score_of(asked), min_score=min_score, checks=tuple(checks), **rest
+    )
+    return structs.replace(result, passed=not (result.is_broken or result.untested or result.reason))

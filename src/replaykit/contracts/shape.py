@@ -1,0 +1,147 @@
+"""The shape of a contract: every key it may have, what each may hold, and what has to go together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from replaykit.cases.chaos_shape import CHAOS_MATRIX
+from replaykit.cases.document import Path
+from replaykit.cases.shape import (
+    Anything,
+    Choice,
+    Either,
+    Flag,
+    Flaw,
+    ListOf,
+    MapOf,
+    Record,
+    Shape,
+    Text,
+    describe,
+    find_flaws,
+)
+from replaykit.checks.assertions import ASSERTIONS, BadAssertion
+from replaykit.contracts.conditions import When
+from replaykit.contracts.contract import Severity
+from replaykit.contracts.types import SPELLINGS, asked
+from replaykit.errors import nearest
+from replaykit.model.values import Json
+
+SOME_TEXT = Text("some text", pattern=r"\S")
+
+_COMMON: dict[str, Shape] = {
+    "id": SOME_TEXT,
+    "type": SOME_TEXT,
+    "description": Text(),
+    "severity": Choice(Severity),
+    "when": Choice(When),
+    "negate": Flag(),
+    "probes": ListOf(SOME_TEXT),
+}
+_NOTES = {
+    "id": "Its name, in reports.",
+    "type": "What it says: a kind of assertion, or one of Flakestorm's types.",
+    "description": "Why it matters.",
+    "severity": "How bad a failure is; medium unless said.",
+    "when": "The conditions it is asked under; always unless said.",
+    "negate": "True: it must not hold.",
+    "probes": "What the agent is asked to find out.",
+    "value": "What a case writes behind the kind: a value, or its parameters by name.",
+}
+
+
+class InvariantShape:
+    """One invariant; its type says which further keys it may have."""
+
+    expected = "an invariant, as in {id: answers, type: output_not_empty}"
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, dict)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        kind = value.get("type")
+        if isinstance(kind, str) and kind not in SPELLINGS and kind not in ASSERTIONS:
+            said = f"unknown invariant type {describe(kind)}; {nearest(kind[:40], [*SPELLINGS, *ASSERTIONS])}"
+            yield Flaw((*path, "type"), "unknown-type", said, "Correct the type.")
+            yield from _known_flaws(value, path)
+            return
+        found = list(find_flaws(_record(kind), value, path))
+        yield from found
+        if not found:
+            yield from self._meaning(value, path)
+
+    def _meaning(self, value: dict[str, Json], path: Path) -> Iterator[Flaw]:
+        try:
+            asked(value)
+        except BadAssertion as error:
+            yield Flaw((*path, *_place(value, error.path)), "bad-assertion", f"{value['type']}: {error.message}")
+
+    def schema(self) -> dict[str, Json]:
+        members = dict(_COMMON)
+        for spelling in SPELLINGS.values():
+            members.update(spelling.fields)
+        members["value"] = Anything()  # what it may be depends on the type
+        return Record(members, required=("id", "type"), notes=_NOTES).schema()
+
+
+def _place(value: dict[str, Json], path: Path) -> Path:
+    """Where in an invariant its assertion is wrong: in `value`, or in the key of its own type."""
+    spelling = SPELLINGS.get(value["type"])
+    if spelling is None:
+        return ("value", *path) if "value" in value else ()
+    return tuple(key for key in spelling.fields if key in value)[:1]
+
+
+def _record(kind: Json) -> Record:
+    spelling = SPELLINGS.get(kind) if isinstance(kind, str) else None
+    own: Mapping[str, Shape] = {"value": Anything()} if spelling is None else spelling.fields
+    required = () if spelling is None else spelling.required
+    return Record({**_COMMON, **own}, required=("id", "type", *required), notes=_NOTES)
+
+
+def _known_flaws(value: dict[str, Json], path: Path) -> Iterator[Flaw]:
+    """What is wrong with the keys that every invariant has."""
+    common = Record(_COMMON, required=("id", "type"))
+    yield from find_flaws(common, {key: item for key, item in value.items() if key in _COMMON}, path)
+
+
+def _contract_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+    if not value["invariants"]:
+        hint = "Add one: - {id: answers, type: output_not_empty}"
+        yield Flaw(("invariants",), "no-invariants", "a contract without an invariant promises nothing", hint)
+    yield from doubles(value, "invariants", "id")
+    yield from doubles(value, "chaos_matrix", "name")
+
+
+def doubles(value: dict[str, Json], key: str, name: str) -> Iterator[Flaw]:
+    """The items of a list that have the name of an earlier one."""
+    seen: set[str] = set()
+    for index, item in enumerate(value.get(key) or ()):
+        if item[name] in seen:
+            message = f"{key}[{index}].{name}: {describe(item[name])} is there twice"
+            yield Flaw((key, index, name), "duplicate", message, "Rename one of them.")
+        seen.add(item[name])
+
+
+CONTRACT = Record(
+    {
+        "name": SOME_TEXT,
+        "description": Text(),
+        "invariants": ListOf(InvariantShape()),
+        "chaos_matrix": CHAOS_MATRIX,
+    },
+    required=("name", "invariants"),
+    notes={
+        "name": "What sessions and commands call it.",
+        "description": "What it is for.",
+        "invariants": "What the agent promises.",
+        "chaos_matrix": "The worlds it is asked in; one without faults unless said.",
+    },
+    cross=_contract_flaws,
+)
+"""One contract, as it stands in a file of its own or in a configuration."""
+
+# In a map the key is the name.
+_NAMED = Record(CONTRACT.members, required=("invariants",), notes=CONTRACT.notes, cross=CONTRACT.cross)
+CONTRACTS = Either((ListOf(CONTRACT), MapOf(_NAMED)))
+"""Several contracts: a list, or a map from names."""

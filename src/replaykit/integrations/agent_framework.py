@@ -1,0 +1,65 @@
+"""Microsoft Agent Framework: its function tools through the seam.
+
+    agent = Agent(client, tools=[search, charge], middleware=[ReplayKitMiddleware()])
+
+A result that is one text is recorded as that text, any other content as data; both come back as the framework's own
+`Content`. A divergence stops the run: it is the cause of the `MiddlewareFailure` that the caller sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from agent_framework import Content, FunctionMiddleware, MiddlewareFailure
+from pydantic import BaseModel
+
+from replaykit.errors import ReplayKitError
+from replaykit.integrations.wrapping import checked
+from replaykit.model.values import Json
+from replaykit.seam.hosted import acall_tool
+
+_CONTENTS = "contents"
+
+
+class ReplayKitMiddleware(FunctionMiddleware):
+    """The middleware that records and serves an agent's function calls.
+
+    `effects` says by a tool's name what its calls do to the world. It belongs last in the list: next to the function.
+    """
+
+    def __init__(self, *, effects: Mapping[str, str] | None = None) -> None:
+        self.effects = checked(effects)
+
+    async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Put the function's result into the context, from the recording or from the function."""
+        arguments = context.arguments
+        arguments = arguments.model_dump() if isinstance(arguments, BaseModel) else dict(arguments)
+
+        async def live(given: dict[str, Json]) -> Any:
+            if given != arguments:
+                context.arguments = given
+            await call_next()
+            return context.result
+
+        name = context.function.name
+        effects = self.effects.get(name, "external")
+        try:
+            context.result = await acall_tool(name, arguments, live, keep=_kept, give=_given, effects=effects)
+        except ReplayKitError as error:  # any other is told to the model as what the function raised
+            raise MiddlewareFailure(str(error)) from error
+
+
+def _kept(result: Any) -> Json:
+    contents = result if isinstance(result, list) else [result]
+    if not contents or not all(isinstance(content, Content) for content in contents):
+        return result
+    told = [{name: part for name, part in content.to_dict().items() if part != {}} for content in contents]
+    return told[0]["text"] if len(told) == 1 and told[0].keys() == {"type", "text"} else {_CONTENTS: told}
+
+
+def _given(value: Any) -> Any:
+    if isinstance(value, str):
+        return [Content.from_text(value)]
+    told = isinstance(value, dict) and value.keys() == {_CONTENTS}
+    return [Content.from_dict(content) for content in value[_CONTENTS]] if told else value

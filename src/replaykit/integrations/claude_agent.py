@@ -1,0 +1,85 @@
+"""Claude Agent SDK: tools of this process through the seam, and other MCP servers behind the shim.
+
+    with servers({"shop": create_sdk_mcp_server("shop", tools=tools([charge])), "files": {"command": …}}) as found:
+        options = ClaudeAgentOptions(mcp_servers=found, …)
+
+The SDK drives a program that asks the model and runs its own tools. No hook can answer for a tool, so a tool's handler
+is wrapped. What the program does itself is seen only where the whole is recorded: `replaykit record -- CMD`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import orjson
+
+from replaykit.errors import ReplayKitError
+from replaykit.integrations.wrapping import effect_of
+from replaykit.seam.hosted import acall_tool
+
+_SESSION = "REPLAYKIT_SESSION"
+_ALONE = {"REPLAYKIT_ALONE": "1"}  # the shim takes part by itself, not as a Python process that is recorded
+_ENOUGH_S = 10
+
+
+def tools(given: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
+    """The tools, each one wrapped; `effects` says by a tool's name what its calls do to the world."""
+    return [wrap(tool, effects=effects) for tool in given]
+
+
+def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
+    """A copy of a tool made with the SDK's `@tool`, whose calls are recorded and served."""
+    effect, live = effect_of(tool.name, effects), tool.handler
+
+    async def handler(arguments: Any) -> Any:
+        return await acall_tool(tool.name, arguments, live, fn=live, effects=effect)
+
+    return dataclasses.replace(tool, handler=handler)
+
+
+@contextmanager
+def servers(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The `mcp_servers` of the options with the MCP shim in front of each server that is not of this process.
+
+    Only where a whole program is recorded or replayed; elsewhere they are as they were.
+    """
+    session = os.environ.get(_SESSION)
+    if not session:
+        yield dict(given)
+        return
+    with ExitStack() as started:
+        yield {name: _led(name, entry, session, started) for name, entry in given.items()}
+
+
+def _led(name: str, entry: Any, session: str, started: ExitStack) -> Any:
+    # -P: a file in the directory that servers are started in must not stand in for a module.
+    shim = ["-P", "-m", "replaykit", "mcp", f"--name={name}", f"--session={session}"]
+    if entry.get("command"):
+        arguments = [*shim, "--", entry["command"], *entry.get("args", ())]
+        return {**entry, "command": sys.executable, "args": arguments, "env": {**entry.get("env", {}), **_ALONE}}
+    if entry.get("url"):
+        command = [sys.executable, *shim, f"--http={entry['url']}", "--json"]
+        return {**entry, "url": started.enter_context(_listening(name, command))}
+    return entry
+
+
+@contextmanager
+def _listening(name: str, command: list[str]) -> Iterator[str]:
+    """The shim of a server that speaks HTTP, for as long as the block lasts; gives the URL to use."""
+    with subprocess.Popen(command, env={**os.environ, **_ALONE}, stdout=subprocess.PIPE) as shim:
+        try:
+            told = shim.stdout.readline() if shim.stdout else b""
+            if not told:
+                raise ReplayKitError(
+                    f"the shim of the MCP server {name!r} did not start; it says why on standard error"
+                )
+            yield orjson.loads(told)["url"]
+        finally:
+            shim.terminate()
+            shim.wait(_ENOUGH_S)

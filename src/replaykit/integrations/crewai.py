@@ -1,0 +1,72 @@
+"""CrewAI: its tools through the seam.
+
+    agent = Agent(role="…", goal="…", backstory="…", tools=tools([search, charge]))
+
+CrewAI's hooks can block a tool or replace what it gave, and cannot answer for it: the tool itself is wrapped, below its
+validation, its count of uses and its cache.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from crewai.tools import BaseTool
+from crewai.tools.base_tool import Tool
+from crewai.tools.tool_failure import ToolFailure
+from crewai.utilities.string_utils import sanitize_tool_name
+
+from replaykit.integrations.wrapping import effect_of, named
+from replaykit.model.values import Json
+from replaykit.seam.hosted import acall_tool, call_tool
+
+_FAILURE = "tool_failure"
+
+
+def tools(given: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
+    """The tools, each one wrapped; `effects` says by a tool's name what its calls do to the world."""
+    return [wrap(tool, effects=effects) for tool in given]
+
+
+def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
+    """A copy of the tool whose calls are recorded and served; they have the name that the model knows the tool by."""
+    name = sanitize_tool_name(tool.name)
+    through = functools.partial(_through, tool, name, effect_of(name, effects))
+    if isinstance(tool, Tool):  # all its ways to be called end in this function
+        return tool.model_copy(update={"func": through(tool.func)})
+    wrapped = tool.model_copy()
+    object.__setattr__(wrapped, "_run", through(tool._run))
+    if type(tool)._arun is not BaseTool._arun:
+        object.__setattr__(wrapped, "_arun", through(tool._arun))
+    return wrapped
+
+
+def _through(tool: Any, name: str, effects: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    seam: dict[str, Any] = {"keep": _kept, "give": _given, "fn": fn, "effects": effects}
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        arguments = named(tool.args_schema.model_fields, args, kwargs)
+        if arguments is None:
+            return fn(*args, **kwargs)
+        return call_tool(name, arguments, lambda given: fn(**given), **seam)
+
+    @functools.wraps(fn)
+    async def acall(*args: Any, **kwargs: Any) -> Any:
+        arguments = named(tool.args_schema.model_fields, args, kwargs)
+        if arguments is None:
+            return await fn(*args, **kwargs)
+        return await acall_tool(name, arguments, lambda given: fn(**given), **seam)
+
+    return acall if inspect.iscoroutinefunction(fn) else call
+
+
+def _kept(result: Any) -> Json:
+    return {_FAILURE: result.model_dump(mode="json")} if isinstance(result, ToolFailure) else result
+
+
+def _given(value: Any) -> Any:
+    told = isinstance(value, dict) and value.keys() == {_FAILURE}
+    return ToolFailure.model_validate(value[_FAILURE]) if told else value

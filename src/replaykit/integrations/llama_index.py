@@ -1,0 +1,89 @@
+"""LlamaIndex: its tools through the seam.
+
+    agent = FunctionAgent(tools=tools([search, charge]), llm=llm)
+
+Its instrumentation observes and cannot answer for a tool: the tool itself is wrapped. What is handed to a tool besides
+the model's arguments, the workflow's `Context` and partial parameters, is passed on and not recorded.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from llama_index.core.base.llms.types import TextBlock
+from llama_index.core.tools import FunctionTool, ToolOutput
+from llama_index.core.tools.types import BaseTool, adapt_to_async_tool
+
+from replaykit.integrations.wrapping import effect_of, named
+from replaykit.model.values import Json
+from replaykit.seam.hosted import acall_tool, call_tool
+
+
+def tools(given: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
+    """The tools, each one wrapped; `effects` says by a tool's name what its calls do to the world."""
+    return [wrap(tool, effects=effects) for tool in given]
+
+
+def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
+    """A copy of the tool, or a tool made of the function, whose calls are recorded and served."""
+    own = adapt_to_async_tool(tool if isinstance(tool, BaseTool) else FunctionTool.from_defaults(tool))
+    name = own.metadata.get_name()
+    wrapped, through = copy.copy(own), _Through(own, name, effect_of(name, effects))
+    wrapped.call, wrapped.acall = through.call, through.acall
+    return wrapped
+
+
+class _Through(msgspec.Struct, frozen=True):
+    """The two ways to call a tool, through the seam."""
+
+    tool: Any
+    name: str
+    effects: str
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        said = self._said(args, kwargs)
+        if said is None:
+            return self.tool.call(*args, **kwargs)
+
+        def live(given: dict[str, Json]) -> Any:
+            return self.tool.call(*args, **kwargs) if given == said else self.tool.call(**{**kwargs, **given})
+
+        return call_tool(self.name, said, live, keep=_kept, give=self._giver(said), effects=self.effects)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        said = self._said(args, kwargs)
+        if said is None:
+            return await self.tool.acall(*args, **kwargs)
+
+        async def live(given: dict[str, Json]) -> Any:
+            same = given == said
+            return await (self.tool.acall(*args, **kwargs) if same else self.tool.acall(**{**kwargs, **given}))
+
+        return await acall_tool(self.name, said, live, keep=_kept, give=self._giver(said), effects=self.effects)
+
+    def _said(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+        """The arguments that the model gave, by name."""
+        partial = getattr(self.tool, "partial_params", {})
+        context = getattr(self.tool, "ctx_param_name", None)
+        own = {n: v for n, v in kwargs.items() if n != context and not (n in partial and partial[n] is v)}
+        return named(self.tool.metadata.get_parameters_dict()["properties"], args, own)
+
+    def _giver(self, said: dict[str, Any]) -> Any:
+        return lambda value: _given(self.name, said, value)
+
+
+def _kept(output: Any) -> Json:
+    """Text as it is; of anything else the blocks that the model is shown, and what the tool itself returned."""
+    texts = [block.text for block in output.blocks if isinstance(block, TextBlock)]
+    if texts == [output.raw_output] and len(output.blocks) == 1 and not output.is_error:
+        return output.raw_output
+    blocks = [block.model_dump(mode="json", exclude_none=True) for block in output.blocks]
+    return {"blocks": blocks, "raw_output": output.raw_output, "is_error": output.is_error}
+
+
+def _given(name: str, said: dict[str, Any], value: Any) -> Any:
+    told = {"blocks": [{"block_type": "text", "text": value}], "raw_output": value} if isinstance(value, str) else value
+    return ToolOutput(name, raw_input={"args": (), "kwargs": said}, **told)

@@ -1,0 +1,88 @@
+"""OpenAI Agents SDK: its function tools through the seam.
+
+    agent = Agent(name="desk", tools=tools([search, charge]))
+
+Its hooks observe and cannot answer for a tool: the tool itself is wrapped, below the policy that makes text of an
+exception. Tools that OpenAI runs are part of the model's answer, and tools of MCP servers are recorded as MCP.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from agents import FunctionTool, ToolOutputFileContent, ToolOutputImage, ToolOutputText
+from pydantic import ValidationError
+
+from replaykit.integrations.wrapping import effect_of
+from replaykit.model.values import Json, is_plain
+from replaykit.seam.hosted import acall_tool
+from replaykit.seam.rebuild import return_hint
+
+_OUTPUTS: dict[str, Any] = {"text": ToolOutputText, "image": ToolOutputImage, "file": ToolOutputFileContent}
+Invoke = Callable[[Any, str], Awaitable[Any]]
+
+
+def tools(given: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
+    """The tools, each function tool wrapped; `effects` says by a tool's name what its calls do to the world."""
+    return [wrap(tool, effects=effects) if isinstance(tool, FunctionTool) else tool for tool in given]
+
+
+def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
+    """A copy of the function tool whose calls are recorded and served."""
+    wrapped = copy.copy(tool)
+    through = functools.partial(_through, tool, effect_of(tool.name, effects))
+    invoker = wrapped.on_invoke_tool
+    inner = getattr(invoker, "_invoke_tool_impl", None)  # around it, `function_tool` makes text of an exception
+    if inner is None:
+        wrapped.on_invoke_tool = through(invoker)
+    else:
+        invoker._invoke_tool_impl = through(inner)
+    return wrapped
+
+
+def _through(tool: Any, effects: str, invoke: Invoke) -> Invoke:
+    fn = getattr(tool, "__wrapped__", None)
+    typed = fn is not None and return_hint(fn) is not None
+
+    @functools.wraps(invoke)
+    async def call(context: Any, text: str) -> Any:
+        arguments = _parsed(text)
+
+        async def live(given: dict[str, Json]) -> Any:
+            return await invoke(context, text if given == arguments else json.dumps(given))
+
+        keep = None if typed else _kept
+        return await acall_tool(tool.name, arguments, live, keep=keep, give=_given, fn=fn, effects=effects)
+
+    return call
+
+
+def _parsed(text: str) -> dict[str, Json]:
+    """The arguments; text that is no JSON object is kept as it is, for the tool to refuse."""
+    try:
+        arguments = json.loads(text) if text else {}
+    except ValueError:
+        arguments = None
+    return arguments if isinstance(arguments, dict) else {"input": text}
+
+
+def _kept(result: Any) -> Json:
+    """Plain data, and what the SDK knows; anything else as the text that the model is told."""
+    if isinstance(result, list):
+        return [_kept(item) for item in result]
+    known = isinstance(result, tuple(_OUTPUTS.values()))
+    return result.model_dump(exclude_none=True) if known else result if is_plain(result) else str(result)
+
+
+def _given(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_given(item) for item in value]
+    kind = _OUTPUTS.get(str(value.get("type"))) if isinstance(value, dict) else None
+    try:
+        return value if kind is None else kind.model_validate(value)
+    except ValidationError:
+        return value  # data of the tool's own that has a "type"

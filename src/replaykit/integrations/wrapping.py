@@ -1,0 +1,32 @@
+"""What the adapters share that wrap a tool: its arguments by name, and what a call of it does to the world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from replaykit.errors import UsageError, nearest
+from replaykit.seam.tool import EFFECTS
+
+
+def named(names: Iterable[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The arguments of a call by their names; None where Python itself will refuse them."""
+    if not args:
+        return dict(kwargs)
+    known = tuple(names)
+    if len(args) > len(known) or not kwargs.keys().isdisjoint(known[: len(args)]):
+        return None
+    return {**dict(zip(known, args, strict=False)), **kwargs}
+
+
+def effect_of(name: str, effects: Mapping[str, str] | None) -> str:
+    """What a call of this tool does to the world, as `effects` says by its name; else `external`."""
+    effect = (effects or {}).get(name, "external")
+    if effect not in EFFECTS:
+        raise UsageError(f"effects[{name!r}]={effect!r}; {nearest(str(effect), EFFECTS)}")
+    return effect
+
+
+def checked(effects: Mapping[str, str] | None) -> dict[str, str]:
+    """`effects`, every word in it known: for adapters that meet their tools only when these are called."""
+    return {name: effect_of(name, effects) for name in effects or {}}

@@ -1,0 +1,163 @@
+"""Models as judges, over plain HTTP: the API of OpenAI and those that speak like it, and that of Anthropic."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from http.client import HTTPException, HTTPMessage
+from typing import IO, ClassVar
+
+import orjson
+
+from replaykit.errors import UsageError
+from replaykit.judges.judge import About, Answer, JudgeFailed, Judgement, Question
+from replaykit.judges.prompt import MAX_CHARS, SYSTEM, message_of, read_answer
+from replaykit.model.values import Json
+
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+MAX_TOKENS = 500
+_LOCAL = ("127.0.0.1", "localhost")
+_SHOWN_BYTES = 500
+
+
+class ModelJudge:
+    """A model behind HTTP. Its address and its key come from the environment, never from a file."""
+
+    name: ClassVar[str]
+    base_variable: ClassVar[str]
+    key_variable: ClassVar[str]
+    default_base: ClassVar[str]
+    path: ClassVar[str]
+
+    def __init__(self, model: str, parameters: dict[str, Json] | None = None, *, timeout_s: float = 60.0) -> None:
+        if not model.strip():
+            raise UsageError(f"which model of {self.name}?", hint=f"Write {self.name}:MODEL")
+        asked = {**self.defaults(), **(parameters or {})}
+        given = {name: value for name, value in asked.items() if value is not None}
+        self.about = About(name=self.name, model=model, parameters=given)
+        self._timeout_s = timeout_s
+
+    def judge(self, question: Question) -> Judgement:
+        """Ask the model once."""
+        text = message_of(question.rubric, question.input_json, question.status, question.output_json)
+        if len(text) > MAX_CHARS:
+            raise JudgeFailed(f"the question has {len(text):,} characters, and {MAX_CHARS:,} is the most that is asked")
+        said = self._said(self._post(self._body(text)))
+        verdict, reason = read_answer(said)
+        return Judgement(Answer(verdict), reason)
+
+    def defaults(self) -> dict[str, Json]:
+        """The parameters it is asked with unless others are given; null takes one away."""
+        raise NotImplementedError
+
+    def _body(self, text: str) -> dict[str, Json]:
+        raise NotImplementedError
+
+    def _headers(self, key: str) -> dict[str, str]:
+        raise NotImplementedError
+
+    def _text(self, answer: Json) -> Json:
+        raise NotImplementedError
+
+    def _said(self, answer: Json) -> str:
+        try:
+            text = self._text(answer)
+        except (KeyError, IndexError, TypeError):
+            text = None
+        if not isinstance(text, str):
+            raise JudgeFailed(f"{self.about} answered something that is no message: {str(answer)[:200]}")
+        return text
+
+    def _post(self, body: dict[str, Json]) -> Json:
+        base, key = self._whereto()
+        headers = {"Content-Type": "application/json", **self._headers(key)}
+        request = urllib.request.Request(base + self.path, orjson.dumps(body), headers)
+        hint = "What was answered before is stored: ask again."
+        try:
+            with _opener().open(request, timeout=self._timeout_s) as response:
+                return orjson.loads(response.read(MAX_ANSWER_BYTES))
+        except urllib.error.HTTPError as error:
+            said = error.read(_SHOWN_BYTES).decode(errors="replace")
+            raise JudgeFailed(f"{self.about} answered {error.code} at {base}: {said}", hint=hint) from None
+        except (OSError, HTTPException, ValueError) as error:  # ValueError: an answer that is not JSON
+            raise JudgeFailed(f"{self.about} cannot be asked at {base}: {error}", hint=hint) from None
+
+    def _whereto(self) -> tuple[str, str]:
+        """The address and the key that the environment names; a key goes over TLS, or stays on this machine."""
+        base = os.environ.get(self.base_variable, "").rstrip("/") or self.default_base
+        key = os.environ.get(self.key_variable, "").strip()
+        address = urllib.parse.urlsplit(base)
+        local = address.scheme == "http" and address.netloc.partition(":")[0] in _LOCAL
+        if not local and (address.scheme != "https" or not address.hostname):
+            raise UsageError(f"{self.base_variable} is {base!r}", hint="Give an https:// address, or one on loopback.")
+        if not key and not local:
+            raise UsageError(f"{self.about} needs a key", hint=f"Set {self.key_variable}.")
+        if not (key.isascii() and key.isprintable()):  # a library would show it in its complaint
+            raise UsageError(f"{self.key_variable} is not a key: it holds characters that no header can")
+        return base, key
+
+
+class OpenAiJudge(ModelJudge):
+    """A model behind the chat completions API of OpenAI, or of anyone who speaks it."""
+
+    name = "openai"
+    base_variable = "OPENAI_BASE_URL"
+    key_variable = "OPENAI_API_KEY"
+    default_base = "https://api.openai.com/v1"
+    path = "/chat/completions"
+
+    def defaults(self) -> dict[str, Json]:
+        return {"temperature": 0, "response_format": {"type": "json_object"}}
+
+    def _body(self, text: str) -> dict[str, Json]:
+        messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}]
+        return {**self.about.parameters, "model": self.about.model, "messages": messages}
+
+    def _headers(self, key: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {key}"}
+
+    def _text(self, answer: Json) -> Json:
+        return answer["choices"][0]["message"]["content"]
+
+
+class AnthropicJudge(ModelJudge):
+    """A model behind the messages API of Anthropic."""
+
+    name = "anthropic"
+    base_variable = "ANTHROPIC_BASE_URL"
+    key_variable = "ANTHROPIC_API_KEY"
+    default_base = "https://api.anthropic.com"
+    path = "/v1/messages"
+
+    def defaults(self) -> dict[str, Json]:
+        return {"temperature": 0, "max_tokens": MAX_TOKENS}
+
+    def _body(self, text: str) -> dict[str, Json]:
+        messages = [{"role": "user", "content": text}]
+        return {**self.about.parameters, "model": self.about.model, "system": SYSTEM, "messages": messages}
+
+    def _headers(self, key: str) -> dict[str, str]:
+        return {"x-api-key": key, "anthropic-version": "2023-06-01"}
+
+    def _text(self, answer: Json) -> Json:
+        texts = [part["text"] for part in answer["content"] if part["type"] == "text"]
+        return "".join(texts) if texts else None
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would take the key along to another host."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(_NoRedirect)
+
+
+MODELS: dict[str, type[ModelJudge]] = {judge.name: judge for judge in (OpenAiJudge, AnthropicJudge)}
+"""The model judges, by the name a judge is written with."""

@@ -1,0 +1,40 @@
+"""The judge of a configuration, as it is written there. Whoever needs one makes it of that: see `trials.judging`."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from replaykit.cases.shape import Anything, Either, MapOf, Record, Text
+from replaykit.model.values import Json
+
+SPEC = Text(
+    "openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION",
+    pattern=r"^(openai|anthropic):\S+$(?!\n)|^python:[\w.]+:[\w.]+$(?!\n)",
+)
+
+
+class JudgeSpec(Struct, frozen=True, kw_only=True):
+    """Which judge a project asks."""
+
+    use: str
+    parameters: dict[str, Json] = {}
+
+
+JUDGE = Either(
+    (
+        SPEC,
+        Record(
+            {"use": SPEC, "parameters": MapOf(Anything())},
+            required=("use",),
+            notes={
+                "use": "openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.",
+                "parameters": "What the model is asked with, such as temperature; its answers are kept by it.",
+            },
+        ),
+    )
+)
+
+
+def judge_spec_of(value: Json) -> JudgeSpec:
+    """The judge that a value without flaws describes."""
+    return JudgeSpec(use=value) if isinstance(value, str) else JudgeSpec(**value)

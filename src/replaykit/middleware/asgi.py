@@ -1,0 +1,76 @@
+"""The middleware for ASGI applications."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
+
+from replaykit.middleware.tapes import MAX_TAPE_BYTES, Reply, Request, Tapes, is_enabled
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def asgi(app: App, *, enabled: bool | None = None, token: str | None = None) -> App:
+    """The application, able to serve requests inside of a tape; as it is, unless that is enabled."""
+    return _Asgi(app, Tapes(token)) if is_enabled(enabled) else app
+
+
+class _Asgi:
+    def __init__(self, app: App, tapes: Tapes) -> None:
+        self._app = app
+        self._tapes = tapes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = _request(scope)
+        if request.is_about_tapes:
+            await _answer(send, self._tapes.answer(request, await _body(receive)))
+        elif request.tape is None:
+            await self._app(scope, receive, send)
+        else:
+            serving = self._tapes.begin(request)
+            if isinstance(serving, Reply):
+                await _answer(send, serving)
+                return
+            with serving.at_work():
+                await self._app(scope, receive, send)
+
+    def __getattr__(self, name: str) -> Any:
+        """What else the application offers, such as its routes."""
+        return getattr(self._app, name)
+
+
+def _request(scope: Scope) -> Request:
+    client = scope.get("client")
+    return Request(
+        method=scope["method"].upper(),
+        path=scope["path"],
+        headers={name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]},
+        client=str(client[0]) if client else "",
+    )
+
+
+async def _body(receive: Receive) -> bytes:
+    """The body of a request, as far as a tape may be long."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b"".join(parts)
+        part = message.get("body", b"")
+        size += len(part)
+        parts.append(part)
+        if not message.get("more_body") or size > MAX_TAPE_BYTES:
+            return b"".join(parts)
+
+
+async def _answer(send: Send, reply: Reply) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(reply.body)).encode())]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})

@@ -1,0 +1,66 @@
+"""The middleware for WSGI applications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+from replaykit.middleware.tapes import MAX_TAPE_BYTES, Reply, Request, Tapes, is_enabled
+
+Environ: TypeAlias = dict[str, Any]
+App: TypeAlias = Callable[[Environ, Any], Iterable[bytes]]
+
+
+def wsgi(app: App, *, enabled: bool | None = None, token: str | None = None) -> App:
+    """The application, able to serve requests inside of a tape; as it is, unless that is enabled."""
+    return _Wsgi(app, Tapes(token)) if is_enabled(enabled) else app
+
+
+class _Wsgi:
+    def __init__(self, app: App, tapes: Tapes) -> None:
+        self._app = app
+        self._tapes = tapes
+
+    def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
+        request = _request(environ)
+        if request.is_about_tapes:
+            return _answer(start_response, self._tapes.answer(request, _body(environ)))
+        if request.tape is None:
+            return self._app(environ, start_response)
+        serving = self._tapes.begin(request)
+        if isinstance(serving, Reply):
+            return _answer(start_response, serving)
+        with serving.at_work():
+            # All of it is made here: a generator would go on after the block, and call its tools for real.
+            parts = self._app(environ, start_response)
+            try:
+                return list(parts)
+            finally:
+                close = getattr(parts, "close", None)
+                if close is not None:
+                    close()
+
+
+def _request(environ: Environ) -> Request:
+    headers = {
+        key[5:].replace("_", "-").lower(): str(value) for key, value in environ.items() if key.startswith("HTTP_")
+    }
+    path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+    client = environ.get("REMOTE_ADDR", "")
+    return Request(method=environ["REQUEST_METHOD"].upper(), path=path, headers=headers, client=client)
+
+
+def _body(environ: Environ) -> bytes:
+    try:
+        size = min(int(environ.get("CONTENT_LENGTH") or 0), MAX_TAPE_BYTES + 1)
+    except ValueError:
+        return b""
+    return bytes(environ["wsgi.input"].read(size)) if size > 0 else b""
+
+
+def _answer(start_response: Any, reply: Reply) -> Iterable[bytes]:
+    status = f"{reply.status} {HTTPStatus(reply.status).phrase}"
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(reply.body)))]
+    start_response(status, headers)
+    return [reply.body]

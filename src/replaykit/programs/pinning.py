@@ -1,0 +1,58 @@
+"""What is held still around a whole program: what a recording writes down of its day, and what a replay sets again.
+
+The clock and chance are held inside of Python processes (`start`). Variables are set for all of them, whatever they are
+written in; the order of Python's sets and the zone of its clock hang on two of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+
+from replaykit.errors import UsageError
+from replaykit.model.pins import Pins
+
+_SECRET = re.compile(r"(?i)key|token|secret|passw|credential|auth|cookie|session|dsn|private")
+_HASHES = "PYTHONHASHSEED"
+_ZONE = "TZ"
+_ZONES = "/zoneinfo/"
+_SEED_BITS = 53  # what every JSON reader keeps exactly
+_MOST_HASHES = 2**32
+
+
+def pins_of_today(environment: Mapping[str, str], names: Iterable[str] = ()) -> Pins:
+    """What a recording that starts now has to write down."""
+    held = {name: environment[name] for name in _checked(names, environment)}
+    zone, hashes = environment.get(_ZONE) or _zone(), environment.get(_HASHES, "")
+    if zone:
+        held[_ZONE] = zone
+    if hashes.isdecimal():
+        held[_HASHES] = hashes
+    return Pins(started_at=time.time(), seed=secrets.randbits(_SEED_BITS), environment=held)
+
+
+def held(pins: Pins) -> dict[str, str]:
+    """The variables that the program is to have. Without a seed nothing holds the order of sets."""
+    if pins.seed is None:
+        return pins.environment
+    return {_HASHES: str(pins.seed % _MOST_HASHES), **pins.environment}
+
+
+def _checked(names: Iterable[str], environment: Mapping[str, str]) -> Iterable[str]:
+    for name in names:
+        if _SECRET.search(name):
+            raise UsageError(f"{name} looks like a secret: its value is not written down", hint="Leave it out.")
+        if name not in environment:
+            raise UsageError(f"{name} is not set here, so there is no value to pin")
+        yield name
+
+
+def _zone() -> str:
+    """The name of the system's time zone, where it says it."""
+    try:
+        return os.readlink("/etc/localtime").partition(_ZONES)[2]
+    except OSError:
+        return ""

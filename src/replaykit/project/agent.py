@@ -1,0 +1,154 @@
+"""The agent of a project: what it is, how it is asked, and how it is set back between two cases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+
+from msgspec import Struct
+
+from replaykit.cases.shape import Choice, Either, Flag, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
+from replaykit.model.jsonpath import parse_path
+from replaykit.model.values import Json
+from replaykit.project.environment import check_variables
+from replaykit.project.template import check_template
+
+MAX_TIMEOUT_MS = 86_400_000
+MAX_RETRIES = 10
+
+
+class AgentType(StrEnum):
+    """How an agent is run."""
+
+    HTTP = "http"  # a request to a URL
+    PYTHON = "python"  # a function or an object of a Python module
+    LANGCHAIN = "langchain"  # a LangChain runnable of a Python module
+    COMMAND = "command"  # a program
+
+
+class Method(StrEnum):
+    """How an HTTP agent is asked."""
+
+    GET = "GET"
+    POST = "POST"
+    PUT = "PUT"
+    PATCH = "PATCH"
+    DELETE = "DELETE"
+
+
+class Tools(StrEnum):
+    """What an agent's tools may be in a replay."""
+
+    RECORDED = "recorded"  # answered from the session, or the replay is refused
+    LIVE = "live"  # an agent that cannot be handed answers is asked all the same, and the result says so
+
+
+class Agent(Struct, frozen=True, kw_only=True):
+    """The agent of a configuration; texts may hold variables of the environment."""
+
+    type: AgentType
+    endpoint: str
+    """A URL, `module:attribute`, or a command, as the type says."""
+    words: tuple[str, ...] | None = None
+    """The words of a command that was written as a list."""
+    method: Method = Method.POST
+    request_template: str | None = None
+    response_path: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    query_params: tuple[tuple[str, str], ...] = ()
+    timeout_s: float | None = None
+    retries: int = 0
+    reset_endpoint: str | None = None
+    reset_function: str | None = None
+    tools: Tools = Tools.RECORDED
+
+
+_SPEC = re.compile(r"[\w.]+:[\w.]+")
+_SOME_TEXT = Text("some text", pattern=r"\S")
+_ADDRESS = Text("an address", pattern=r"\S", check=check_variables)
+_HTTP_ONLY = ("method", "request_template", "response_path", "headers", "query_params", "retries", "reset_endpoint")
+
+
+def as_json_path(text: str) -> str:
+    """A response path as a JSON path: `data.items.0.text` is `$.data.items[0].text`."""
+    if text.startswith("$"):
+        return text
+    return "$" + "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in text.split("."))
+
+
+def _agent_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+    sort = AgentType(value.get("type", AgentType.HTTP))
+    endpoint = value["endpoint"]
+    if isinstance(endpoint, list) and sort is not AgentType.COMMAND:
+        yield Flaw(("endpoint",), "wrong-type", f"endpoint: a list is for type command, not {sort}", "Write a text.")
+    elif sort in (AgentType.PYTHON, AgentType.LANGCHAIN) and not _SPEC.fullmatch(endpoint):
+        message = f"endpoint: {endpoint[:80]!r} does not name an agent"
+        yield Flaw(("endpoint",), "bad-value", message, "Write module:attribute, such as my_agent:answer.")
+    elif sort is AgentType.HTTP and not endpoint.startswith(("http://", "https://", "${")):
+        message = f"endpoint: {endpoint[:80]!r} is not an address of an HTTP agent"
+        yield Flaw(("endpoint",), "bad-value", message, "Write http://host:port/path, or another type.")
+    if sort is not AgentType.HTTP:
+        for key in _HTTP_ONLY:
+            if key in value:
+                yield Flaw((key,), "does-not-apply", f"{key} is for type http, not {sort}", "Take it away.")
+    if sort not in (AgentType.PYTHON, AgentType.LANGCHAIN) and value.get("reset_function") is not None:
+        message = f"reset_function is for agents in Python, not for type {sort}"
+        yield Flaw(("reset_function",), "does-not-apply", message, "Use reset_endpoint, or take it away.")
+
+
+AGENT = Record(
+    {
+        "endpoint": Either((_ADDRESS, ListOf(_SOME_TEXT))),
+        "type": Choice(AgentType),
+        "method": Choice(Method),
+        "request_template": Either((Text("a template", check=check_template), Nothing())),
+        "response_path": Either((Text("a JSON path", check=lambda text: parse_path(as_json_path(text))), Nothing())),
+        "headers": MapOf(Text("text", check=check_variables)),
+        "query_params": MapOf(Text()),
+        "parse_structured_input": Flag(),
+        "timeout": Number(above=0, at_most=MAX_TIMEOUT_MS, whole=True),
+        "retries": Number(above=-1, at_most=MAX_RETRIES, whole=True),
+        "reset_endpoint": Either((_ADDRESS, Nothing())),
+        "reset_function": Either((Text("module:function", pattern=rf"^{_SPEC.pattern}$"), Nothing())),
+        "tools": Choice(Tools),
+    },
+    required=("endpoint",),
+    notes={
+        "endpoint": "A URL; module:attribute for type python and langchain; a command for type command.",
+        "type": "How the agent is run; http unless said.",
+        "method": "How an HTTP agent is asked; POST unless said.",
+        "request_template": "The body as JSON, with {prompt}, {input}, {context} or {field} where the input goes.",
+        "response_path": "Where in the answer the output is, as a JSON path.",
+        "headers": "Headers of the request; ${NAME} is a variable of the environment.",
+        "query_params": "Parameters behind the address; {prompt} and the like are filled in.",
+        "timeout": "Milliseconds until a run is stopped.",
+        "retries": "How often a connection that failed is tried again; never unless said.",
+        "reset_endpoint": "Posted to before each case.",
+        "reset_function": "module:function, called before each case.",
+        "tools": "live: ask an agent that cannot be handed recorded answers all the same.",
+    },
+    cross=_agent_flaws,
+)
+
+
+def agent_of(value: dict[str, Json], *, retries: int = 0) -> Agent:
+    """The agent that a value without flaws describes; `retries` where it says none itself."""
+    endpoint, timeout = value["endpoint"], value.get("timeout")
+    path = value.get("response_path")
+    sort = AgentType(value.get("type", AgentType.HTTP))
+    return Agent(
+        type=sort,
+        endpoint=endpoint if isinstance(endpoint, str) else " ".join(endpoint),
+        words=tuple(endpoint) if isinstance(endpoint, list) else None,
+        method=Method(value.get("method", Method.POST)),
+        request_template=value.get("request_template"),
+        response_path=None if path is None else as_json_path(path),
+        headers=tuple(value.get("headers", {}).items()),
+        query_params=tuple(value.get("query_params", {}).items()),
+        timeout_s=None if timeout is None else timeout / 1000,
+        retries=value.get("retries", retries) if sort is AgentType.HTTP else 0,
+        reset_endpoint=value.get("reset_endpoint"),
+        reset_function=value.get("reset_function"),
+        tools=Tools(value.get("tools", Tools.RECORDED)),
+    )

@@ -1,0 +1,70 @@
+"""Chaos in a configuration: the faults of `chaos:`, the worlds of `chaos_matrix:`, and files of faults alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from replaykit.cases.chaos_shape import CHAOS, CHAOS_MATRIX, plan_of
+from replaykit.cases.document import load_document
+from replaykit.cases.shape import find_flaws
+from replaykit.chaos.profiles import PROFILES, profile
+from replaykit.contracts.matrix import ChaosScenario
+from replaykit.errors import InvalidFile, UsageError, nearest
+from replaykit.model.faults import ChaosPlan
+from replaykit.model.values import Json
+
+__all__ = ["CHAOS", "CHAOS_MATRIX", "chaos_plan", "load_plan", "matrix_of", "named_plan", "plan_of"]
+
+MAX_PLAN_BYTES = 1024 * 1024
+
+
+def chaos_plan(faults: str | Mapping[str, Json], *, seed: int = 0) -> ChaosPlan:
+    """The plan of a profile, or of faults as a file spells them."""
+    said = faults if isinstance(faults, str) else dict(faults)
+    for flaw in find_flaws(CHAOS, said):
+        raise UsageError(flaw.message, hint=flaw.hint)
+    return plan_of(said, seed=seed)
+
+
+def matrix_of(worlds: Iterable[Json], *, seed: int = 0, where: str = "chaos_matrix") -> tuple[ChaosScenario, ...]:
+    """The worlds of a matrix; a UsageError where one is not written as it should be."""
+    listed = list(worlds)
+    for flaw in find_flaws(CHAOS_MATRIX, listed, (where,)):
+        raise UsageError(flaw.message, hint=flaw.hint)
+    return tuple(
+        ChaosScenario(
+            name=world["name"],
+            plan=plan_of({key: item for key, item in world.items() if key != "name"}, seed=seed),
+        )
+        for world in listed
+    )
+
+
+def named_plan(name: str, *, seed: int | None = None) -> ChaosPlan:
+    """The plan of a profile, or in a file; a seed that is given goes before the file's own."""
+    if name in PROFILES:
+        return profile(name, seed=seed or 0)
+    if not os.path.exists(name):
+        raise UsageError(
+            f"no chaos profile and no file {name!r}; {nearest(name, PROFILES)}", hint="replaykit chaos profiles"
+        )
+    plan = load_plan(name)
+    return plan if seed is None else msgspec.structs.replace(plan, seed=seed)
+
+
+def load_plan(path: str | os.PathLike[str]) -> ChaosPlan:
+    """The plan in a file: what stands under its `chaos:`, or all of it."""
+    document = load_document(path, limit_bytes=MAX_PLAN_BYTES)
+    is_inside = isinstance(document.value, dict) and "chaos" in document.value
+    value, place = (document.value["chaos"], ("chaos",)) if is_inside else (document.value, ())
+    for flaw in find_flaws(CHAOS, value, place):
+        raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+    plan = plan_of(value)
+    if plan.is_calm:
+        raise InvalidFile(
+            "no fault is in it", file=os.fspath(path), hint="Write tool_faults, llm_faults or context_attacks."
+        )
+    return plan

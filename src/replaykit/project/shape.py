@@ -1,0 +1,181 @@
+"""The shape of a configuration: `replaykit.yaml`, and the parts of a `flakestorm.yaml` that mean something here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from replaykit.cases.case_shape import AssertionShape, ModelMode
+from replaykit.cases.chaos_shape import CHAOS, CHAOS_MATRIX
+from replaykit.cases.document import Path
+from replaykit.cases.session_shape import SESSION
+from replaykit.cases.shape import Anything, Choice, Either, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
+from replaykit.chaos.mutations import KINDS
+from replaykit.contracts.shape import CONTRACT
+from replaykit.errors import nearest
+from replaykit.judges.shape import JUDGE
+from replaykit.model.values import Json
+from replaykit.project.agent import AGENT, MAX_RETRIES
+from replaykit.project.sources import SOURCE
+
+PROJECT_FORMAT = 1
+"""Version of replaykit.yaml; readers accept every older one."""
+MAX_CONCURRENCY = 256
+MAX_SEED = 2**53  # what every JSON reader keeps exactly
+
+LEFT_OUT = {
+    "model": "nothing here asks a model to write prompts",
+    "invariants": "they are for mutations; those of a contract stand under `contract`",
+    "output": "reports are asked for on the command line",
+}
+"""Blocks of a flakestorm.yaml that are not read, and why."""
+
+_SOME_TEXT = Text("some text", pattern=r"\S")
+
+
+class _Version:
+    """The version of the file, as a number or a text."""
+
+    def __init__(self, *known: Json) -> None:
+        self._known = known
+
+    @property
+    def expected(self) -> str:
+        return f"the version {self._known[0]}"
+
+    def fits(self, value: Json) -> bool:
+        return not isinstance(value, bool) and value in self._known
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        return iter(())
+
+    def schema(self) -> dict[str, Json]:
+        return {"enum": list(self._known)}
+
+
+SHARES = ("mutation", "chaos", "contract", "replay")
+
+
+def _scoring_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+    for key, share in value.items():
+        if share < 0:
+            yield Flaw((key,), "bad-value", f"scoring.{key}: a weight is not below 0")
+    if value.keys() == set(SHARES) and abs(sum(value.values()) - 1) > 0.001:
+        yield Flaw((), "bad-value", f"scoring: the weights add up to {sum(value.values()):g}, not to 1")
+    if value and not sum(value.values()):
+        yield Flaw((), "bad-value", "scoring: every weight is 0")
+
+
+_SCORING = Record({key: Number(above=-1, at_most=1) for key in SHARES}, cross=_scoring_flaws)
+
+_REPLAYS = Record(
+    {
+        "sessions": Either((ListOf(SESSION), Nothing())),
+        "sources": Either((ListOf(SOURCE), Nothing())),
+        "models": Choice(ModelMode),
+    },
+    notes={
+        "sessions": "Sessions, each written here or in a file of its own: file: PATH.",
+        "sources": "Where more of them come from.",
+        "models": "live: the agent's models are asked for real, since sessions hold no answers of models.",
+    },
+)
+
+# In a map the key is the name.
+_IN_MAP = Record(CONTRACT.members, required=("invariants",), notes=CONTRACT.notes, cross=CONTRACT.cross)
+
+
+def _check_kind(text: str) -> None:
+    if text not in KINDS:
+        raise ValueError(f"no kind of mutation {text[:40]!r}; {nearest(text[:40], KINDS)}")
+
+
+MAX_MUTATIONS = 1000
+_MUTATIONS = Record(
+    {
+        "count": Number(above=0, at_most=MAX_MUTATIONS, whole=True),
+        "kinds": ListOf(Text("a kind of mutation", check=_check_kind)),
+    },
+    notes={"count": "How many for each input; 9 unless said.", "kinds": "Which kinds; all unless said."},
+)
+
+_ADVANCED = Record(
+    {
+        "concurrency": Number(above=0, at_most=MAX_CONCURRENCY, whole=True),
+        "retries": Number(above=-1, at_most=MAX_RETRIES, whole=True),
+        "seed": Either((Number(above=-1, at_most=MAX_SEED, whole=True), Nothing())),
+    }
+)
+
+
+def _names_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+    """Contracts of one name, and entries of a map that are called otherwise inside."""
+    seen: set[str] = set()
+    contracts = value.get("contracts")
+    entries: Iterable[tuple[str | int, Json]] = (
+        contracts.items() if isinstance(contracts, dict) else enumerate(contracts or ())
+    )
+    if value.get("contract"):
+        seen.add(value["contract"]["name"])
+    for key, contract in entries:
+        name = contract.get("name", key)
+        if isinstance(contracts, dict) and name != key:
+            message = f"contracts.{key}: it calls itself {name!r}"
+            yield Flaw(("contracts", key, "name"), "bad-value", message, "Take the name away: the key is its name.")
+        if name in seen:
+            yield Flaw(("contracts", key), "duplicate", f"there are two contracts of the name {name!r}")
+        seen.add(name)
+
+
+PROJECT = Record(
+    {
+        "replaykit": _Version(PROJECT_FORMAT),
+        "agent": Either((AGENT, Nothing())),
+        "inputs": Either((ListOf(Anything()), Nothing())),
+        "cases": Either((ListOf(_SOME_TEXT), _SOME_TEXT, Nothing())),
+        "contract": Either((CONTRACT, Nothing())),
+        "chaos_matrix": CHAOS_MATRIX,
+        "contracts": Either((ListOf(CONTRACT), MapOf(_IN_MAP), Nothing())),
+        "chaos": CHAOS,
+        "mutations": Either((_MUTATIONS, Nothing())),
+        "replays": Either((_REPLAYS, Nothing())),
+        "scoring": Either((_SCORING, Nothing())),
+        "judge": Either((*JUDGE.shapes, Nothing())),
+        "checks": Either((ListOf(AssertionShape()), Nothing())),
+        "ci": Either((Record({"min_score": Number(above=-1, at_most=100)}), Nothing())),
+    },
+    required=("replaykit",),
+    notes={
+        "replaykit": "The version of this format.",
+        "agent": "The agent under test.",
+        "inputs": "What the agent is asked where a contract has no probes.",
+        "cases": "Directories of cases and sessions.",
+        "contract": "A contract.",
+        "contracts": "Contracts: a list, or a map from names.",
+        "chaos_matrix": "The worlds of every contract that names none itself.",
+        "chaos": "Faults for the agent's tools, models and context.",
+        "mutations": "`ci` asks the inputs in other words as well.",
+        "replays": "Sessions.",
+        "scoring": "What each part weighs in the overall score.",
+        "judge": "Who answers what needs judgement.",
+        "checks": "Assertions that every session has to satisfy besides its contract.",
+        "ci": "What has to be reached.",
+    },
+    cross=_names_flaws,
+)
+
+FLAKESTORM = Record(
+    {
+        "version": _Version("2.0", 2.0),
+        "agent": AGENT,
+        "contract": Either((CONTRACT, Nothing())),
+        "chaos": CHAOS,
+        "chaos_matrix": CHAOS_MATRIX,
+        "replays": Either((_REPLAYS, Nothing())),
+        "scoring": Either((_SCORING, Nothing())),
+        "advanced": Either((_ADVANCED, Nothing())),
+        "golden_prompts": Either((ListOf(_SOME_TEXT), Nothing())),
+        "mutations": Anything(),
+        **{key: Anything() for key in LEFT_OUT},
+    },
+    required=("version",),
+)

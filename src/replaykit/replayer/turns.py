@@ -1,0 +1,74 @@
+"""Turns: tools that ran side by side end in the order they ended in when they were recorded.
+
+A served call takes no time, so of those that run side by side the first to begin would always be the first to end. Who
+collects results as they come would then see another order than was recorded. So a call waits a moment for the one that
+ended before it while it was under way; for a moment only, since a candidate need not make that one at all.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+
+from replaykit.model.events import Call, ToolCall
+from replaykit.seam.scope import Answer
+
+_PATIENCE_S = 0.05
+_ROUNDS = 100  # of the event loop
+_HEAD_START_S = 0.001  # for a thread that has just ended to get its result to whoever waits for it
+
+
+class Turns:
+    """Who has to wait for whom, and who has ended."""
+
+    def __init__(self, before: dict[int, int]) -> None:
+        self._before = before
+        self._ended: set[int] = set()
+        self._changed = threading.Condition()
+
+    def wait(self, answer: Answer) -> None:
+        """Return when it is this call's turn to end."""
+        if not isinstance(answer, Call):
+            return
+        with self._changed:
+            other = self._before.get(answer.seq)
+            if other is not None and other not in self._ended:
+                self._changed.wait_for(lambda: other in self._ended, _PATIENCE_S)
+                time.sleep(_HEAD_START_S)
+            self._ended.add(answer.seq)
+            self._changed.notify_all()
+
+    async def wait_awhile(self, answer: Answer) -> None:
+        """`wait`, for a call that is awaited."""
+        if not isinstance(answer, Call):
+            return
+        other = self._before.get(answer.seq)
+        if other is not None and other not in self._ended:
+            import asyncio  # noqa: PLC0415 (here already)
+
+            rounds = 0
+            while other not in self._ended and (rounds := rounds + 1) <= _ROUNDS:
+                await asyncio.sleep(0)
+        with self._changed:
+            self._ended.add(answer.seq)
+            self._changed.notify_all()
+
+
+def turns_of(calls: Iterable[Call]) -> Turns | None:
+    """The turns that a tape's tools took; None where none ran while another was under way."""
+    known = list(calls)
+    before = {call.seq: call.after for call in known if call.after is not None} or ended_before(known)
+    return Turns(before) if before else None
+
+
+def ended_before(calls: Iterable[Call]) -> dict[int, int]:
+    """Tool calls, by number, and the one of their like that ended last before them while they were under way."""
+    tools = [call for call in calls if isinstance(call, ToolCall) and call.answered and call.at]
+    found, last = {}, dict[int | None, tuple[float, int]]()
+    for call in sorted(tools, key=lambda call: call.at + call.duration_s):
+        end, number = last.get(call.parent, (0.0, -1))
+        if end > call.at:
+            found[call.seq] = number
+        last[call.parent] = (call.at + call.duration_s, call.seq)
+    return found

@@ -1,0 +1,70 @@
+"""The agent of a configuration as a candidate."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from replaykit.errors import UsageError
+from replaykit.project.agent import Agent, AgentType
+from replaykit.project.environment import Expanded, UnsetVariable, expand
+from replaykit.project.project import Project
+from replaykit.runners.attempt import Candidate
+
+if TYPE_CHECKING:
+    from replaykit.programs.staging import Staging
+
+
+def candidate_of(
+    project: Project, environment: Mapping[str, str] = os.environ, *, staging: Staging | None = None
+) -> Candidate:
+    """What runs the project's agent; nothing of it is imported or asked before the first case. `staging` is for one
+    that is a command."""
+    agent = project.agent
+    if agent is None:
+        hint = "Add `agent:` to it, or name one: --agent MODULE:FUNCTION, --endpoint URL, --runner-cmd CMD"
+        raise UsageError(f"{project.file} names no agent", hint=hint)
+    if agent.type is AgentType.HTTP:
+        return _http(project, agent, environment)
+    if agent.type is AgentType.COMMAND:
+        from replaykit.runners.command import CommandCandidate  # noqa: PLC0415 (each agent brings what it needs)
+
+        return CommandCandidate(agent.endpoint if agent.words is None else agent.words, staging)
+    from replaykit.runners.frames import Job  # noqa: PLC0415
+    from replaykit.runners.workers import WorkerCandidate  # noqa: PLC0415
+
+    directory = str(project.directory.absolute())
+    return WorkerCandidate(
+        Job(spec=agent.endpoint, sort=agent.type.value, reset=agent.reset_function, directories=(directory,))
+    )
+
+
+def default_jobs(project: Project) -> int:
+    """How many cases are run at once unless somebody says: what the configuration says, else a core each for agents in
+    Python. An HTTP agent that is set back between cases is one thing with one state: it is asked one by one."""
+    agent = project.agent
+    if agent is None or (agent.type is AgentType.HTTP and agent.reset_endpoint is not None):
+        return 1
+    if project.concurrency is not None:
+        return project.concurrency
+    return _cores() if agent.type in (AgentType.PYTHON, AgentType.LANGCHAIN) else 1
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _http(project: Project, agent: Agent, environment: Mapping[str, str]) -> Candidate:
+    from replaykit.runners.http_agent import Address, HttpAgent  # noqa: PLC0415
+
+    def filled(text: str, *place: str) -> Expanded:
+        try:
+            return expand(text, environment)
+        except UnsetVariable as error:
+            hint = f"Set it, or write a default: ${{{error.name}:-...}}"
+            raise project.error(f"agent.{'.'.join(place)}: {error}", ("agent", *place), hint=hint) from None
+
+    headers = tuple((name, filled(text, "headers", name)) for name, text in agent.headers)
+    reset = None if agent.reset_endpoint is None else filled(agent.reset_endpoint, "reset_endpoint")
+    return HttpAgent(agent, Address(endpoint=filled(agent.endpoint, "endpoint"), headers=headers, reset=reset))

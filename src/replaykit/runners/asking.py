@@ -1,0 +1,130 @@
+"""Ask over HTTP: one request, one answer, within a time that holds."""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import queue
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from replaykit.runners.output import MAX_OUTPUT_BYTES
+
+T = TypeVar("T")
+_PAUSE_S = 0.1  # before a connection that failed is tried again
+
+
+class Ask(Struct, frozen=True, kw_only=True):
+    """A request."""
+
+    method: str
+    url: str
+    body: bytes | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What came back; without a status nothing did, and `why` says so in words."""
+
+    status: int | None = None
+    body: bytes = b""
+    why: str = ""
+    timed_out: bool = False
+    never_connected: bool = False
+
+
+def ask(request: Ask, timeout_s: float, *, retries: int = 0) -> Answer:
+    """The answer to a request. A connection that was never made is tried again, if that is asked for."""
+    ends = time.monotonic() + timeout_s
+    for attempt in range(retries + 1):
+        left = ends - time.monotonic()
+        if left <= 0:
+            break
+        answer = _within(left, partial(_once, request, left))
+        if answer is None:
+            break
+        if not answer.never_connected or attempt == retries:
+            return answer
+        time.sleep(min(_PAUSE_S, max(0.0, ends - time.monotonic())))
+    return Answer(why=f"gave no answer within {timeout_s:g} s", timed_out=True)
+
+
+def _once(request: Ask, timeout_s: float) -> Answer:
+    try:
+        asked = urllib.request.Request(
+            request.url, data=request.body, headers=dict(request.headers), method=request.method
+        )
+        with _opener(request.url).open(asked, timeout=timeout_s) as reply:
+            return _read(reply.status, reply)
+    except urllib.error.HTTPError as error:
+        with error:
+            return _read(error.code, error)
+    except TimeoutError:
+        return Answer(why=f"gave no answer within {timeout_s:g} s", timed_out=True)
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, TimeoutError):
+            return Answer(why=f"gave no answer within {timeout_s:g} s", timed_out=True)
+        refused = isinstance(error.reason, ConnectionRefusedError | socket.gaierror)
+        return Answer(why=f"cannot be reached: {error.reason}", never_connected=refused)
+    except (http.client.InvalidURL, ValueError):
+        return Answer(why="is no address that can be asked")  # the error itself would show the address
+    except (OSError, http.client.HTTPException) as error:
+        return Answer(why=f"broke off: {error!r}")
+
+
+def _read(status: int, reply: Any) -> Answer:
+    body = reply.read(MAX_OUTPUT_BYTES + 1)
+    if len(body) > MAX_OUTPUT_BYTES:
+        return Answer(why=f"answered with more than {MAX_OUTPUT_BYTES:,} bytes")
+    return Answer(status=status, body=body)
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Follows nobody elsewhere: the headers may hold secrets."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def _opener(url: str) -> urllib.request.OpenerDirector:
+    """A way to the address; to this machine never through a proxy."""
+    handlers: list[urllib.request.BaseHandler] = [_Stay()]
+    if _is_here(urlsplit(url).hostname or ""):
+        handlers.append(urllib.request.ProxyHandler({}))
+    return urllib.request.build_opener(*handlers)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _within(timeout_s: float, action: Callable[[], T]) -> T | None:
+    """The action's result, or None when it is not there in time: a socket's own timeout is for each read."""
+    results: queue.SimpleQueue[T | BaseException] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            results.put(action())
+        except Exception as error:  # noqa: BLE001 (told to whoever waits)
+            results.put(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        found = results.get(timeout=timeout_s)
+    except queue.Empty:
+        return None
+    if isinstance(found, BaseException):
+        raise found
+    return found

@@ -1,0 +1,65 @@
+"""Frames: what a process and its workers say to each other over pipes. Lengths and JSON; nothing in it executes."""
+
+from __future__ import annotations
+
+from typing import IO, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.model.result import Deviation
+from replaykit.model.run import TraceRun
+from replaykit.replayer.world import World
+
+T = TypeVar("T")
+
+MAX_FRAME_BYTES = 256 * 1024 * 1024
+_LENGTH_BYTES = 4
+
+
+class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which agent a worker runs. The first thing it is told."""
+
+    spec: str
+    sort: str
+    reset: str | None = None
+    """module:function, called before each task."""
+    directories: tuple[str, ...] = ()
+
+
+class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One case for a worker."""
+
+    world: World
+    timeout_s: float
+    logs: tuple[str, str] | None = None
+    """Files for what the agent prints, and for what it says on stderr."""
+
+
+class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a task ended, or (with neither run nor reason) that the agent is loaded."""
+
+    run: TraceRun | None = None
+    deviations: tuple[Deviation, ...] = ()
+    reason: str = ""
+    last: bool = False
+    """True when the worker ends with it."""
+
+
+def send(stream: IO[bytes], message: Struct) -> None:
+    """Write one message."""
+    data = msgspec.json.encode(message)
+    stream.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes], kind: type[T]) -> T | None:
+    """The next message; None when there is none any more. A `ValueError` for anything else."""
+    head = stream.read(_LENGTH_BYTES)
+    if len(head) < _LENGTH_BYTES:
+        return None
+    size = int.from_bytes(head, "big")
+    if size > MAX_FRAME_BYTES:
+        raise ValueError(f"a message of {size:,} bytes; at most {MAX_FRAME_BYTES:,} are read")
+    data = stream.read(size)
+    return msgspec.json.decode(data, type=kind) if len(data) == size else None

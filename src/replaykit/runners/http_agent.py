@@ -1,0 +1,213 @@
+"""An agent behind HTTP, as a configuration describes it.
+
+Its tools live in its own process. With `replaykit.middleware` around the application they are answered from the
+session's tape there, and its run log comes back. Without it the replay is refused where the session holds answers of
+tools, unless the configuration says `tools: live`; then the result says that nothing was held still.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from replaykit.cases.case import EVERY_TOOL, ReplayCase
+from replaykit.errors import UsageError
+from replaykit.middleware.messages import Taped
+from replaykit.model.events import ErrorInfo
+from replaykit.model.matching import ToolMode
+from replaykit.model.result import Deviation
+from replaykit.model.run import Origin, RunStatus, TraceRun
+from replaykit.model.values import ABSENT, Json, decode, raw
+from replaykit.project.agent import Agent, Method, Tools
+from replaykit.project.environment import Expanded
+from replaykit.project.template import NoSuchField, fill_template, fill_text
+from replaykit.runners.asking import Answer, Ask, ask
+from replaykit.runners.attempt import Attempt
+from replaykit.runners.command import OUTPUT_NAME
+from replaykit.runners.http_answers import Said, said_in
+from replaykit.runners.output import write_log_output
+from replaykit.runners.tape_client import UNWATCHED, Headers, TapeClient, TapeRefused, refusal_of
+from replaykit.runners.worlds import world_of
+
+_UNWATCHED_TEXT = "the agent takes no tape: its tools were as live as they are, and this run need not come out again"
+_PROBE_S = 10.0
+
+
+class Address(Struct, frozen=True, kw_only=True):
+    """Where an agent is, with the variables of the environment filled in."""
+
+    endpoint: Expanded
+    headers: tuple[tuple[str, Expanded], ...] = ()
+    reset: Expanded | None = None
+
+
+class HttpAgent:
+    """An agent behind a URL, asked as its configuration says."""
+
+    def __init__(self, agent: Agent, address: Address) -> None:
+        self.label = agent.endpoint  # as it is written: variables may hold secrets
+        self._agent = agent
+        self._address = address
+        self._url = _checked(address.endpoint)
+        self._tapes = TapeClient(self._url)
+        self._lock = threading.Lock()
+        self._takes_tapes: bool | None = None
+
+    def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
+        """Ask the agent once, inside of the case's tape where it takes one."""
+        try:
+            request = self._request(case)
+        except NoSuchField as error:
+            return Attempt(reason=str(error))
+        if why := self._reset(timeout_s):
+            return Attempt(reason=why)
+        world = world_of(case)
+        if not self._has_middleware(timeout_s):
+            # In a world that is live anyway it is asked; whoever put the faults there sees that none has struck.
+            held = world.tools.get(EVERY_TOOL) is not ToolMode.LIVE
+            if held and world.chaos is not None and world.chaos.of_calls:
+                return Attempt(reason=f"{self.label} takes no tape: faults cannot reach its tools and models\n{_WRAP}")
+            if world.calls and self._agent.tools is not Tools.LIVE:
+                return Attempt(reason=f"{self.label} {_NO_TAPE}")
+            return self._live(case, request, workspace, timeout_s)
+        try:
+            headers = self._tapes.offer(world, timeout_s)
+        except TapeRefused as error:
+            return Attempt(reason=self._shown(f"{self.label} does not take the tape: {error}"))
+        return self._taped(case, request, headers, workspace, timeout_s)
+
+    def _taped(self, case: ReplayCase, request: Ask, headers: Headers, workspace: Path, timeout_s: float) -> Attempt:
+        began = time.time()
+        answer = self._asked(msgspec.structs.replace(request, headers=(*request.headers, *headers)), timeout_s)
+        try:
+            log = self._tapes.log(headers, _PROBE_S)
+        except TapeRefused as error:
+            why = refusal_of(answer) or str(error)
+            return Attempt(reason=self._shown(f"{self.label} lost the tape: {why}\n{_ONE_PROCESS}"))
+        if not log.runs:
+            why = refusal_of(answer) or answer.why or "the request did not get to the middleware"
+            return Attempt(reason=self._shown(f"{self.label} did not use the tape: {why}\n{_ONE_PROCESS}"))
+        return self._attempt(case, answer, log.runs[0], began, workspace)
+
+    def _live(self, case: ReplayCase, request: Ask, workspace: Path, timeout_s: float) -> Attempt:
+        began = time.time()
+        answer = self._asked(request, timeout_s)
+        taped = Taped(deviations=(Deviation(kind=UNWATCHED, text=_UNWATCHED_TEXT),))
+        return self._attempt(case, answer, taped, began, workspace)
+
+    def _attempt(self, case: ReplayCase, answer: Answer, taped: Taped, began: float, workspace: Path) -> Attempt:
+        said = Said()
+        if answer.status is not None:
+            said = said_in(answer.status, self._hidden(answer.body), self._agent.response_path)
+        elif not answer.timed_out:
+            said = Said(reason=answer.why)
+        if said.reason:
+            return Attempt(reason=self._shown(f"{self.label} {said.reason}"), deviations=taped.deviations)
+        late = ErrorInfo(type="TimeoutError", module="builtins", message=answer.why) if answer.timed_out else None
+        run = _run_of(case, said.output, late or said.error, taped, began)
+        write_log_output(workspace / OUTPUT_NAME, run, taped.deviations)
+        return Attempt(run=run, deviations=taped.deviations)
+
+    def _request(self, case: ReplayCase) -> Ask:
+        given, context = case.scenario.input, None
+        if case.scenario.context_json:
+            context = decode(case.scenario.context_json)
+        agent = self._agent
+        parameters = {name: fill_text(text, given, context) for name, text in agent.query_params}
+        body = None
+        if agent.request_template is not None:
+            body = fill_template(agent.request_template, given, context)
+        elif agent.method is not Method.GET:
+            body = orjson.dumps({"input": given} if context is None else {"input": given, "context": context})
+        elif not parameters:
+            parameters = {"input": given if isinstance(given, str) else orjson.dumps(given).decode()}
+        headers = [(name, value.text) for name, value in self._address.headers]
+        if body is not None and not any(name.lower() == "content-type" for name, _ in headers):
+            headers.append(("content-type", "application/json"))
+        return Ask(method=agent.method, url=_with(self._url, parameters), body=body, headers=tuple(headers))
+
+    def _asked(self, request: Ask, timeout_s: float) -> Answer:
+        return ask(request, timeout_s, retries=self._agent.retries)
+
+    def _has_middleware(self, timeout_s: float) -> bool:
+        with self._lock:
+            if not self._takes_tapes:  # an agent may still be starting: only a yes is remembered
+                self._takes_tapes = self._tapes.is_there(min(timeout_s, _PROBE_S))
+            return self._takes_tapes
+
+    def _reset(self, timeout_s: float) -> str:
+        """Set the agent back; gives why that could not be done."""
+        reset = self._address.reset
+        if reset is None:
+            return ""
+        headers = tuple((name, value.text) for name, value in self._address.headers)
+        answer = self._asked(Ask(method="POST", url=_checked(reset), body=b"", headers=headers), timeout_s)
+        if answer.status is not None and 200 <= answer.status < 300:
+            return ""
+        why = answer.why or f"answered {answer.status}"
+        return self._shown(f"the agent could not be reset: {self._agent.reset_endpoint} {why}")
+
+    def _shown(self, text: str) -> str:
+        """A text for people, without what the environment gave."""
+        for part in (self._address.endpoint, self._address.reset, *(value for _, value in self._address.headers)):
+            text = part.hide(text) if part is not None else text
+        return text
+
+    def _hidden(self, body: bytes) -> bytes:
+        """An answer without the secrets of the request's headers, if the agent says them back."""
+        text = body.decode("utf-8", "surrogateescape")
+        for _, value in self._address.headers:
+            text = value.hide(text)
+        return text.encode("utf-8", "surrogateescape")
+
+
+_ONE_PROCESS = "Run it as one process: a tape is held by the one that took it."
+_WRAP = "Wrap the application: app = replaykit.middleware.asgi(app), and run it with REPLAYKIT_TAPE=1."
+_NO_TAPE = f"""takes no tape: recorded answers of its tools cannot be given to it, and they would be called for real
+{_WRAP}
+Or ask it all the same, its tools live: agent.tools: live"""
+
+
+def _checked(address: Expanded) -> str:
+    try:
+        parts = urlsplit(address.text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        shown = address.hide(address.text)
+        raise UsageError(f"{shown!r} is not an address of an agent", hint="Write http://host:port/path")
+    return address.text
+
+
+def _with(url: str, parameters: Mapping[str, str]) -> str:
+    if not parameters:
+        return url
+    return f"{url}{'&' if urlsplit(url).query else '?'}{urlencode(parameters)}"
+
+
+def _run_of(case: ReplayCase, output: Json, error: ErrorInfo | None, taped: Taped, began: float) -> TraceRun:
+    status = RunStatus.SUCCESS
+    if error is not None:
+        status = RunStatus.TIMEOUT if error.type == "TimeoutError" else RunStatus.ERROR
+        error = taped.error if taped.error is not None and status is RunStatus.ERROR else error
+    return TraceRun(
+        id=f"replay-{case.id}",
+        name=case.id,
+        input_json=case.scenario.input_json,
+        output_json=ABSENT if output is None or error is not None else raw(output),
+        status=status,
+        error=error,
+        started_at=began,
+        ended_at=time.time(),
+        origin=Origin(kind="replayed", run=case.source.run),
+        events=taped.events,
+        event_count=len(taped.events),
+    )

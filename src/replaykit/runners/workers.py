@@ -1,0 +1,173 @@
+"""Workers: processes that import an agent once and run case after case, replaced when one hangs or dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from pathlib import Path
+from typing import IO
+
+from msgspec import MsgspecError, Struct
+
+from replaykit.cases.case import ReplayCase
+from replaykit.model.values import sayable
+from replaykit.runners.attempt import Attempt
+from replaykit.runners.command import timed_out_run
+from replaykit.runners.frames import Job, Reply, Task, receive, send
+from replaykit.runners.process import kill_group, last_lines
+from replaykit.runners.worlds import world_of
+
+LOAD_TIMEOUT_S = 120.0
+"""How long an agent may take to be imported."""
+_GRACE_S = 5.0  # a worker ends a task by itself at its time limit; this is for one that cannot
+_MAIN = "from replaykit.runners.worker import main; main()"
+
+
+class WorkerCandidate:
+    """An agent in Python, run by as many workers as there are cases at once. Use it in a `with` block, or `stop` it."""
+
+    def __init__(self, job: Job) -> None:
+        self.label = job.spec
+        self._job = job
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._all: set[_Worker] = set()
+        self._cannot_load = ""
+        weakref.finalize(self, _end, self._all)  # for those who do not stop it
+
+    def __enter__(self) -> WorkerCandidate:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
+        """Run the case in the first worker that is free."""
+        if self._cannot_load:  # nor could it for the next case
+            return Attempt(reason=self._cannot_load)
+        logs = (str(workspace / "stdout.log"), str(workspace / "stderr.log"))
+        task = Task(world=world_of(case), timeout_s=timeout_s, logs=logs)
+        worker = self._take()
+        attempt = worker.run(task, workspace)
+        self._cannot_load = self._cannot_load or worker.cannot_load
+        self._give_back(worker)
+        return attempt
+
+    def _take(self) -> _Worker:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        worker = _Worker(self._job)
+        with self._lock:
+            self._all.add(worker)
+        return worker
+
+    def _give_back(self, worker: _Worker) -> None:
+        with self._lock:
+            if worker.usable:
+                self._idle.append(worker)
+                return
+            self._all.discard(worker)
+        worker.end()
+
+    def stop(self) -> None:
+        """End all workers."""
+        with self._lock:
+            self._idle.clear()
+        _end(self._all)
+
+
+def _end(workers: set[_Worker]) -> None:
+    while workers:
+        workers.pop().end()
+
+
+class _Worker:
+    """One process. `usable` until it has died or was ended."""
+
+    def __init__(self, job: Job) -> None:
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process; before its cases)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _MAIN],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            start_new_session=os.name == "posix",
+        )
+        assert self._process.stdin is not None  # both were asked for
+        assert self._process.stdout is not None
+        self._tasks, self._replies = self._process.stdin, self._process.stdout
+        self._spec = job.spec
+        self._job: Job | None = job
+        self._timed_out = False
+        self.usable = True
+        self.cannot_load = ""
+        """Why there is no agent to run, in words."""
+
+    def run(self, task: Task, workspace: Path) -> Attempt:
+        """Run one case; the agent is loaded before the first."""
+        if self._job is not None:
+            loaded = self._asked(self._job, LOAD_TIMEOUT_S)
+            self._job = None
+            if loaded is None:
+                late = f"it took more than {LOAD_TIMEOUT_S:g} s"
+                why = late if self._timed_out else self._how_it_ended(_tail(self._errors))
+                self.cannot_load = f"the agent {self._spec!r} cannot be loaded: {why}"
+            else:
+                self.cannot_load = loaded.reason
+            if self.cannot_load:
+                return Attempt(reason=self.cannot_load)
+        reply = self._asked(task, task.timeout_s + _GRACE_S)
+        if reply is not None:
+            return Attempt(run=reply.run, deviations=reply.deviations, reason=reply.reason)
+        if self._timed_out:
+            return Attempt(run=timed_out_run(task.timeout_s))
+        how = self._how_it_ended(last_lines(workspace / "stderr.log"))
+        return Attempt(reason=f"the agent's process died while it ran this case: {how}")
+
+    def _asked(self, message: Struct, timeout_s: float) -> Reply | None:
+        """The worker's answer; None when it died, or had to be ended because none came in time."""
+        timer = threading.Timer(timeout_s, self._out_of_time)
+        timer.daemon = True
+        timer.start()
+        reply = None
+        try:
+            send(self._tasks, message)
+            reply = receive(self._replies, Reply)
+        except (OSError, ValueError, MsgspecError):
+            pass  # it is gone, or says what is no answer: either way it will not be asked again
+        finally:
+            timer.cancel()
+        self.usable = reply is not None and not reply.last
+        return reply
+
+    def _out_of_time(self) -> None:
+        self._timed_out = True
+        kill_group(self._process)
+
+    def _how_it_ended(self, said: str) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=_GRACE_S)
+        self.end()
+        code = self._process.returncode
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return sayable(f"{how}\n{said}" if said else how)
+
+    def end(self) -> None:
+        """End the process and whatever it has started."""
+        self.usable = False
+        kill_group(self._process)
+        for stream in (self._tasks, self._replies, self._errors):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+def _tail(log: IO[bytes]) -> str:
+    log.seek(0)
+    lines = log.read().decode(errors="replace").splitlines()
+    return "\n".join(line for line in lines[-5:] if line.strip())

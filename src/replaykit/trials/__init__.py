@@ -1,0 +1,1 @@
+"""Trials: an agent under many conditions, and what that adds up to."""

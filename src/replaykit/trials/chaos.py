@@ -1,0 +1,248 @@
+"""An agent in broken worlds: each scenario with many seeds, what was injected, and whether the agent held."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.cases.case import ReplayCase
+from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
+from replaykit.chaos.attacks import attacked
+from replaykit.checks.verdict import LEFT_THE_TAPE
+from replaykit.contracts.conditions import Conditions, of_session
+from replaykit.contracts.contract import Contract
+from replaykit.contracts.matrix import ChaosScenario
+from replaykit.errors import ExitCode, NothingSelected
+from replaykit.model.faults import ChaosPlan
+from replaykit.model.result import Finding, Side
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, canonical
+from replaykit.runners.attempt import Attempt, Candidate
+from replaykit.runners.many import side_by_side
+from replaykit.runners.worlds import calls_of, live_case, with_chaos
+
+
+class ChaosVerdict(StrEnum):
+    """What a run under chaos says."""
+
+    HELD = "held"  # it did what it must
+    BROKE = "broke"  # it did not
+    ERROR = "error"  # cannot tell: the candidate gave no usable answer
+
+
+class Struck(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One fault that was injected: its name, and the call it struck."""
+
+    fault: str
+    call: str = ""
+    """Nothing where it changed the input."""
+    path: str = ""
+    step: str | None = None
+    seq: int | None = None
+    """The number of the call's event."""
+
+
+class ChaosRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One run of the agent under one plan."""
+
+    scenario: str
+    seed: int
+    """Of this run: with it alone the same faults strike again."""
+    verdict: ChaosVerdict
+    input: str = ""
+    faults: tuple[Struck, ...] = ()
+    """In the order of the paths they struck at, which is the same whatever came first."""
+    reason: str = ""
+    after: Struck | None = None
+    """The last fault before it broke."""
+    asked: int = 0
+    """How many invariants of the contract were asked."""
+    failures: tuple[Finding, ...] = ()
+    run: TraceRun | None = None
+
+
+class ChaosResult(Struct, frozen=True, kw_only=True):
+    """What all runs add up to."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    agent: str
+    contract: str = ""
+    runs: tuple[ChaosRun, ...]
+    duration_s: float = 0.0
+
+    @property
+    def untested(self) -> tuple[str, ...]:
+        """Scenarios whose faults struck nothing in any run: nothing can be said of them."""
+        struck = {run.scenario for run in self.runs if run.faults}
+        return tuple(dict.fromkeys(run.scenario for run in self.runs if run.scenario not in struck))
+
+    @property
+    def score(self) -> float:
+        """The share of runs that held, from 0 to 100; of scenarios in which something was injected."""
+        told = [run for run in self.runs if run.scenario not in self.untested]
+        return round(100 * sum(run.verdict is ChaosVerdict.HELD for run in told) / len(told), 2) if told else 0.0
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Passed only where every scenario had its faults, and every run held."""
+        verdicts = {run.verdict for run in self.runs}
+        if ChaosVerdict.ERROR in verdicts:
+            return ExitCode.CANNOT
+        if ChaosVerdict.BROKE in verdicts:
+            return ExitCode.FAILED
+        return ExitCode.NOTHING if self.untested else ExitCode.PASSED
+
+
+class ChaosTrial(Struct, frozen=True, kw_only=True):
+    """What an agent is tried with."""
+
+    scenarios: tuple[ChaosScenario, ...]
+    inputs: tuple[Json, ...] = ()
+    """What it is asked in a live world."""
+    cases: tuple[ReplayCase, ...] = ()
+    """Recorded worlds that it is put into as well."""
+    contract: Contract | None = None
+    """What it must keep; without one it has to complete."""
+    runs: int = 1
+    """How often each scenario is run with each input; each time with the next seed."""
+    timeout_s: float | None = None
+
+
+class _Cell(Struct, frozen=True):
+    scenario: ChaosScenario
+    plan: ChaosPlan
+    case: ReplayCase
+
+
+def run_chaos(
+    trial: ChaosTrial, candidate: Candidate, *, jobs: int = 1, on_done: Callable[[], None] = lambda: None
+) -> ChaosResult:
+    """How the candidate does under the trial's plans; `NothingSelected` when there is nothing to ask."""
+    began = time.perf_counter()
+    cells = list(_cells(trial))
+
+    def one(cell: _Cell) -> ChaosRun:
+        told = _judged(trial, cell, _attempt(trial, candidate, cell))
+        on_done()
+        return told
+
+    runs = tuple(side_by_side(cells, one, candidate, jobs=jobs))
+    if trial.contract is not None and not any(run.asked or run.verdict is ChaosVerdict.ERROR for run in runs):
+        raise _nothing_asked(trial.contract)
+    return ChaosResult(
+        agent=candidate.label,
+        contract="" if trial.contract is None else trial.contract.name,
+        runs=runs,
+        duration_s=round(time.perf_counter() - began, 6),
+    )
+
+
+def count_of(trial: ChaosTrial) -> int:
+    """How many runs there will be."""
+    return len(trial.scenarios) * (len(trial.inputs) + len(trial.cases)) * trial.runs
+
+
+def _cells(trial: ChaosTrial) -> Iterator[_Cell]:
+    worlds = [live_case(given, timeout_s=trial.timeout_s or DEFAULT_TIMEOUT_S) for given in trial.inputs]
+    worlds += trial.cases
+    scenarios = [scenario for scenario in trial.scenarios if not scenario.plan.is_calm]
+    if not scenarios:
+        hint = "Name a profile (--profile api_outage), or write faults under `chaos:`."
+        raise NothingSelected("no fault is planned", hint=hint)
+    if not worlds:
+        raise NothingSelected("nothing to ask the agent", hint="Give --input TEXT, or --case CASE.")
+    for scenario in scenarios:
+        for world in worlds:
+            for number in range(trial.runs):
+                plan = msgspec.structs.replace(scenario.plan, seed=scenario.plan.seed + number)
+                yield _Cell(scenario, plan, world)
+
+
+def _attempt(trial: ChaosTrial, candidate: Candidate, cell: _Cell) -> Attempt:
+    limit = cell.case.scenario.timeout_s if trial.timeout_s is None else trial.timeout_s
+    with tempfile.TemporaryDirectory(prefix="replaykit-") as directory:
+        return candidate.run(with_chaos(cell.case, cell.plan), Path(directory), limit)
+
+
+def _judged(trial: ChaosTrial, cell: _Cell, attempt: Attempt) -> ChaosRun:
+    told = ChaosRun(
+        scenario=cell.scenario.name,
+        seed=cell.plan.seed,
+        verdict=ChaosVerdict.HELD,
+        input=_text(cell.case.scenario.input),
+        faults=tuple(struck_in(attempt.run, cell.case.scenario.input, cell.plan)),
+        run=attempt.run,
+    )
+    if attempt.run is None:
+        return msgspec.structs.replace(told, verdict=ChaosVerdict.ERROR, reason=attempt.reason)
+    asked = () if trial.contract is None else trial.contract.assertions(conditions_of(told.faults, cell.case))
+    found = [assertion.check(attempt.run, Side.DESIRED) for assertion in asked]
+    failures = tuple(finding for finding in found if not finding.holds)
+    # Where the contract asks nothing of a run, it still has to complete.
+    reason = _why(attempt, failures) or ("" if asked else _incomplete(attempt.run))
+    told = msgspec.structs.replace(told, asked=len(asked))
+    if not reason:
+        return told
+    last = max((struck for struck in told.faults if struck.seq is not None), key=lambda s: s.seq or 0, default=None)
+    return msgspec.structs.replace(
+        told,
+        verdict=ChaosVerdict.BROKE,
+        reason=reason,
+        failures=failures,
+        after=last or next(iter(told.faults), None),
+    )
+
+
+def struck_in(run: TraceRun | None, given: Json, plan: ChaosPlan) -> Iterator[Struck]:
+    """The faults that were injected: into the input, and into calls, by their paths."""
+    for name in attacked(given, plan)[1]:
+        yield Struck(fault=name)
+    calls = [] if run is None else sorted(run.calls, key=lambda call: (call.path, call.seq))
+    for call in calls:
+        for name in call.faults:
+            yield Struck(fault=name, call=call.name, path=call.path, step=call.step, seq=call.seq)
+
+
+def conditions_of(faults: Iterable[Struck], case: ReplayCase | None = None) -> Conditions:
+    """What was wrong while the agent ran: faults that struck, and calls of the case that failed when recorded."""
+    recorded = Conditions() if case is None else of_session(calls_of(case))
+    sorts = {struck.fault.partition(".")[0] for struck in faults}
+    return Conditions(
+        tool_faults=recorded.tool_faults or "tool" in sorts,
+        llm_faults=recorded.llm_faults or "model" in sorts,
+        context_faults="context" in sorts,
+    )
+
+
+def _nothing_asked(contract: Contract) -> NothingSelected:
+    message = f"no invariant of the contract {contract.name!r} was asked: none applies to what was wrong"
+    return NothingSelected(message, hint="Add one with `when: always` or `when: any_chaos_active`.")
+
+
+def _why(attempt: Attempt, failures: Sequence[Finding]) -> str:
+    """Why the agent did not hold, in one sentence; nothing when it did."""
+    left = next((told.text for told in attempt.deviations if told.kind in LEFT_THE_TAPE), "")
+    if left:
+        return f"left the tape: {left}"
+    if failures:
+        first = failures[0]
+        name = f"invariant {first.id!r}" if first.id else first.kind
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        return f"{name}: expected {first.expected}, got {first.actual}{more}" if first.expected else first.text + more
+    return ""
+
+
+def _incomplete(run: TraceRun) -> str:
+    """How the agent ended, where that is not well."""
+    return "" if run.status is RunStatus.SUCCESS else f"ended with {run.status.value}: {run.error or 'no error'}"
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else canonical(value).decode()

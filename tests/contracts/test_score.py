@@ -1,0 +1,82 @@
+"""What the checks of a contract add up to."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replaykit.contracts.contract import Severity
+from replaykit.contracts.score import Check, ContractResult, result_of, score_of
+from replaykit.errors import ExitCode, NothingSelected
+
+CHECKS = st.lists(st.tuples(st.sampled_from(Severity), st.booleans()), min_size=1, max_size=20)
+
+
+def check(severity: Severity = Severity.MEDIUM, holds: bool | None = True, **fields: object) -> Check:
+    return Check(scenario="s", invariant="i", type="completes", severity=severity, holds=holds, **fields)  # type: ignore[arg-type]
+
+
+def test_a_score_weighs_critical_three_high_two_and_the_rest_one() -> None:
+    all_four = [(severity, severity is not Severity.CRITICAL) for severity in Severity]
+
+    assert score_of(all_four) == round(100 * 4 / 7, 2)
+    assert score_of([(Severity.HIGH, True), (Severity.LOW, False)]) == 66.67
+
+
+@given(CHECKS)
+def test_a_score_is_100_only_when_all_hold_and_0_only_when_none_does(checks: list[tuple[Severity, bool]]) -> None:
+    score = score_of(checks)
+
+    assert 0 <= score <= 100
+    assert (score == 100) == all(holds for _, holds in checks)
+    assert (score == 0) == (not any(holds for _, holds in checks))
+
+
+@given(CHECKS, st.sampled_from(Severity))
+def test_one_more_that_holds_never_lowers_a_score(checks: list[tuple[Severity, bool]], severity: Severity) -> None:
+    assert score_of([*checks, (severity, True)]) >= score_of(checks)
+
+
+def test_nothing_checked_is_an_error_and_not_a_hundred() -> None:
+    with pytest.raises(NothingSelected):
+        score_of([])
+    with pytest.raises(NothingSelected, match=r"no invariant of 'c' was checked: i: not now"):
+        result_of("c", [check(holds=None, skipped="not now")])
+
+
+def test_a_critical_failure_fails_whatever_the_score() -> None:
+    many = [check() for _ in range(97)]
+
+    result = result_of("c", [*many, check(Severity.CRITICAL, holds=False)], min_score=50)
+
+    assert result.score == 97.0
+    assert not result.passed
+
+
+def test_another_failure_fails_unless_less_was_asked_for() -> None:
+    checks = [check(Severity.HIGH, holds=False), check(), check()]
+
+    assert not result_of("c", checks).passed
+    assert result_of("c", checks, min_score=50).passed
+    assert not result_of("c", checks, min_score=50.01).passed
+
+
+def test_skipped_checks_do_not_count() -> None:
+    result = result_of("c", [check(), check(holds=None, skipped="why")])
+
+    assert (result.score, result.passed, result.failures) == (100.0, True, ())
+
+
+def test_an_agent_that_could_not_be_run_is_no_failure_of_the_agent() -> None:
+    assert result_of("c", [check(holds=False)], reason="no such file").exit_code is ExitCode.CANNOT
+    assert result_of("c", [check(holds=False)]).exit_code is ExitCode.FAILED
+    assert result_of("c", [check()]).exit_code is ExitCode.PASSED
+
+
+def test_a_result_survives_its_json_form() -> None:
+    result = result_of("c", [check(), check(Severity.CRITICAL, holds=False, output="x")], agent="a", min_score=10)
+
+    assert msgspec.json.decode(msgspec.json.encode(result), type=ContractResult) == result
+    assert msgspec.json.decode(msgspec.json.encode(result))["replaykit"] == 1

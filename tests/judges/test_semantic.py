@@ -1,0 +1,106 @@
+"""What judgements do to a replay's verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from replaykit.judges.judge import PERSON, About, Answer, Judgement, question_of
+from replaykit.judges.semantic import with_judgements
+from replaykit.judges.stored import NONE, Judgements
+from replaykit.model.result import ReplayResult, SemanticCheck, Verdict
+from replaykit.model.run import TraceRun
+
+TEXT = "The answer is polite"
+JUDGE = About(name="openai", model="gpt")
+
+
+@pytest.fixture
+def result(make_run: Callable[..., TraceRun]) -> ReplayResult:
+    return ReplayResult(case_id="c", verdict=Verdict.FIXED, semantic=(SemanticCheck(text=TEXT),), run=make_run())
+
+
+def known(run: TraceRun, answer: Answer, by: About = JUDGE) -> Judgements:
+    return NONE.plus(question_of(TEXT, run), Judgement(answer, "because"), by)
+
+
+def run_of(result: ReplayResult) -> TraceRun:
+    assert result.run is not None
+    return result.run
+
+
+def test_without_a_judge_a_sentence_needs_a_human_and_the_verdict_stays(result: ReplayResult) -> None:
+    judged = with_judgements(result, NONE)
+
+    assert judged.semantic[0].status == "needs_human"
+    assert judged.verdict is Verdict.FIXED
+
+
+@pytest.mark.parametrize("by", [JUDGE, PERSON])
+def test_a_sentence_that_passes_keeps_the_verdict(by: About, result: ReplayResult) -> None:
+    judged = with_judgements(result, known(run_of(result), Answer.PASS, by))
+
+    assert (judged.semantic[0].status, judged.semantic[0].by) == ("pass", str(by))
+    assert judged.passed
+
+
+@pytest.mark.parametrize("by", [JUDGE, PERSON])
+def test_a_sentence_that_fails_fails_the_replay(by: About, result: ReplayResult) -> None:
+    judged = with_judgements(result, known(run_of(result), Answer.FAIL, by))
+
+    assert judged.semantic[0].status == "fail"
+    assert judged.verdict is Verdict.CHANGED
+    assert judged.reason == f"a semantic check failed: {TEXT!r}, {by} says: because"
+
+
+@pytest.mark.parametrize("by", [JUDGE, PERSON])
+def test_an_output_that_nobody_judged_never_passes(
+    by: About, result: ReplayResult, make_run: Callable[..., TraceRun]
+) -> None:
+    judged = with_judgements(result, known(make_run("another output"), Answer.PASS, by), "cases/c")
+
+    assert judged.semantic[0].status == "unjudged"
+    assert judged.verdict is Verdict.ERROR
+    assert "replaykit judge cases/c --record" in judged.reason
+
+
+def test_an_unsure_judge_never_passes_anything(result: ReplayResult) -> None:
+    judged = with_judgements(result, known(run_of(result), Answer.UNSURE))
+
+    assert (judged.semantic[0].status, judged.verdict) == ("unjudged", Verdict.ERROR)
+    assert judged.semantic[0].reason == "unsure: because"
+
+
+def test_a_persons_answer_settles_what_a_judge_was_unsure_of(result: ReplayResult) -> None:
+    held = known(run_of(result), Answer.UNSURE)
+    held = held.plus(question_of(TEXT, run_of(result)), Judgement(Answer.PASS), PERSON)
+
+    assert with_judgements(result, held).passed
+
+
+def test_a_sentence_nobody_ever_judged_still_needs_a_human_beside_one_that_a_person_did(result: ReplayResult) -> None:
+    result = msgspec.structs.replace(result, semantic=(*result.semantic, SemanticCheck(text="It is true")))
+
+    judged = with_judgements(result, known(run_of(result), Answer.PASS, PERSON))
+
+    assert [check.status for check in judged.semantic] == ["pass", "needs_human"]
+    assert judged.passed
+
+
+@pytest.mark.parametrize("verdict", [Verdict.REPRODUCED, Verdict.CHANGED, Verdict.ERROR])
+@pytest.mark.parametrize("answer", list(Answer))
+def test_a_judgement_never_makes_a_bad_verdict_better(verdict: Verdict, answer: Answer, result: ReplayResult) -> None:
+    bad = msgspec.structs.replace(result, verdict=verdict, reason="as it was")
+
+    judged: Any = with_judgements(bad, known(run_of(result), answer))
+
+    assert (judged.verdict, judged.reason) == (verdict, "as it was")
+
+
+def test_a_result_without_a_run_has_nothing_to_judge(result: ReplayResult) -> None:
+    without = msgspec.structs.replace(result, run=None, verdict=Verdict.ERROR)
+
+    assert with_judgements(without, known(run_of(result), Answer.PASS)) is without
