@@ -185,8 +185,8 @@ def test_w16_an_agent_that_returns_nothing_has_no_output(files: Any, replaykit: 
 
 
 def test_w16_the_configurations_directory_is_where_agents_are_imported_from(files: Any, replaykit: Run) -> None:
-    files.write("deep/own_agent.py", "import helper\ndef answer(question):\n    return helper.SAID\n")
-    files.write("deep/helper.py", "SAID = 'unavailable'\n")
+    files.write("deep/own_agent.py", "import words\ndef answer(question):\n    return words.SAID\n")
+    files.write("deep/words.py", "SAID = 'unavailable'\n")
     files.config("own_agent:answer", name="deep/flakestorm.yaml")
 
     assert "PYTHONPATH" not in os.environ or "deep" not in os.environ["PYTHONPATH"]
@@ -200,9 +200,9 @@ def test_w19_a_configuration_with_an_agent_and_a_contract_is_enough_and_other_bl
     assert replaykit("replay", session).err.count("note:") == 0
 
     blocks = {"model": {"provider": "ollama"}, "invariants": [{"type": "x"}], "output": {}}
-    files.config(mutations={"count": 3}, **blocks)
+    files.config(**blocks)
     ran = replaykit("replay", session)
 
     assert ran.code == 0
-    for key in ("mutations", *blocks):
+    for key in blocks:
         assert f"`{key}` is not read" in ran.err

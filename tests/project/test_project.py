@@ -188,7 +188,7 @@ def test_a_flakestorm_file_is_read_where_it_applies_and_the_rest_is_told() -> No
     assert project.agent is not None
     assert (project.agent.retries, project.concurrency, project.seed) == (2, 7, 42)
     assert project.contracts["c"].matrix == ({"name": "calm"},)
-    for key in ("model", "mutations", "invariants", "output", "parse_structured_input"):
+    for key in ("model", "invariants", "output", "parse_structured_input"):
         assert any(f"`{key}` is not read" in notice for notice in project.notices)
 
 

@@ -101,8 +101,9 @@ def score(**given: Any) -> None:
 
 @command.command(name="lint")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE...]")
+@options.config
 @options.as_json
-def lint(files: tuple[Path, ...], as_json: bool) -> None:
+def lint(files: tuple[Path, ...], config: Path | None, as_json: bool) -> None:
     """Check contracts: every problem with its line and what to do.
 
     FILE holds a contract, or is a project's file; the project's own unless said. Exit 1 when something is wrong.
@@ -112,7 +113,8 @@ def lint(files: tuple[Path, ...], as_json: bool) -> None:
     from replaykit.project.find import find_project
     from replaykit.report.cases import problems_json, problems_text
 
-    named = list(files) or [file for file in (find_project(),) if file is not None]
+    given = [*files, *([] if config is None else [config])]
+    named = given or [file for file in (find_project(),) if file is not None]
     if not named:
         raise UsageError("which file?", hint="Name one, or work where a replaykit.yaml is.")
     problems = [problem for file in named for problem in lint_contracts(file)]
