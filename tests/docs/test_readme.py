@@ -57,6 +57,19 @@ def test_the_commands_on_a_trace_do_what_their_comments_say(own_directory: Path)
     assert len(commands) == len(expected)
 
 
+def test_an_incident_a_contract_and_an_outage_are_tried_as_shown(own_directory: Path) -> None:
+    shutil.copytree(ROOT / "examples", own_directory / "examples")
+    shown = re.findall(r"^    (replaykit .*-c replaykit\.yaml[^#\n]*)", (ROOT / "README.md").read_text(), re.MULTILINE)
+
+    assert [command.split()[1] for command in shown] == ["replay", "contract", "chaos"]
+    for command in shown:
+        done = run(command, cwd=own_directory / "examples/sessions")
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    first = run(f"{shown[0]} --agent finance_agent:first_version", cwd=own_directory / "examples/sessions")
+    assert first.returncode == 1
+    assert "no-invented-figure (critical): expected anything but output that matches" in first.stdout
+
+
 @pytest.mark.parametrize("target", ["demo", "test", "bench", "lint", "clean", "crash"])
 def test_the_makefile_has_the_target(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

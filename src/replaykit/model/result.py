@@ -40,6 +40,11 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the invariant that asked, where a contract did."""
     severity: str = ""
 
+    @property
+    def name(self) -> str:
+        """What to call it: the invariant it is, or its kind."""
+        return f"{self.id} ({self.severity})" if self.id else self.kind
+
 
 class SemanticCheck(Struct, frozen=True, kw_only=True):
     """A sentence that needs judgement; `needs_human` until somebody or something judged it."""

@@ -83,7 +83,7 @@ def _counts(result: ReplayResult) -> list[str]:
 
 def _failures(findings: Sequence[Finding]) -> list[str]:
     failed = [finding for finding in findings if not finding.holds]
-    return [f"  {style('✗', fg='red')} {f.kind}: expected {f.expected}, got {f.actual}" for f in failed]
+    return [f"  {style('✗', fg='red')} {f.name}: expected {f.expected}, got {f.actual}" for f in failed]
 
 
 def _first_line(text: str) -> str:

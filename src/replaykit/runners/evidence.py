@@ -79,4 +79,4 @@ def _semantic(check: SemanticCheck) -> str:
 def _section(title: str, findings: tuple[Finding, ...]) -> list[str]:
     if not findings:
         return []
-    return ["", f"## {title}", "", *(f"- [{'x' if f.holds else ' '}] `{f.kind}`: {f.text}" for f in findings)]
+    return ["", f"## {title}", "", *(f"- [{'x' if f.holds else ' '}] `{f.name}`: {f.text}" for f in findings)]
