@@ -34,13 +34,13 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """The entry of that name; a `UsageError` names the nearest one."""
-        self._discover()
-        if name not in self._entries:
+        if name not in self:
             raise UsageError(f"unknown {self.what} {name!r}; {nearest(name, self._entries)}")
         return self._entries[name]
 
     def __contains__(self, name: str) -> bool:
-        self._discover()
+        if name not in self._entries:  # what was entered here goes before what others bring: no need to look
+            self._discover()
         return name in self._entries
 
     def __iter__(self) -> Iterator[str]:

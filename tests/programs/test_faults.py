@@ -17,7 +17,8 @@ from replaykit.errors import ReplayKitError, StoreError, Unreplayable
 from replaykit.model.events import LlmCall, WireInfo
 from replaykit.model.values import Raw, canonical, raw
 from replaykit.programs.plan import Mode, Plan
-from replaykit.programs.staging import Staging, staged
+from replaykit.programs.staging import staged
+from replaykit.programs.wanted import Staging
 from replaykit.replayer.world import World
 
 from .conftest import (

@@ -29,8 +29,9 @@ from replaykit.programs import start
 from replaykit.programs.merge import merged, parts_of
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.props import in_command, in_environment
-from replaykit.programs.staging import Staging, staged
+from replaykit.programs.staging import staged
 from replaykit.programs.swapping import ORIGINAL, put_back, swapped
+from replaykit.programs.wanted import Staging
 from replaykit.replayer.world import World
 from replaykit.store.sqlite import SQLiteStore
 

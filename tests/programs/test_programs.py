@@ -21,7 +21,7 @@ from replaykit.cases.scaffold import scaffold
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.programs.recording import Recorded, record_program
 from replaykit.programs.recovery import interrupted, recover
-from replaykit.programs.staging import Staging
+from replaykit.programs.wanted import Staging
 from replaykit.runners.command import CommandCandidate
 from replaykit.store.sqlite import SQLiteStore
 

@@ -12,7 +12,8 @@ from replaykit.model.events import Exchange, LlmCall, WireInfo
 from replaykit.model.matching import MatchRules, OnMiss, ToolMode
 from replaykit.programs.naming import UPSTREAM
 from replaykit.programs.plan import Mode, Plan, read_plan
-from replaykit.programs.staging import INJECTED, Staging, is_closed, staged
+from replaykit.programs.staging import INJECTED, is_closed, staged
+from replaykit.programs.wanted import Staging
 from replaykit.replayer.world import World
 
 

@@ -79,6 +79,8 @@ def mcp_props(files: tuple[Path, ...], *, in_place: bool) -> Any:
 
 def upstreams_of(pairs: tuple[str, ...]) -> dict[str, str]:
     """What the `--upstream` options name."""
+    if not pairs:
+        return {}
     from replaykit.errors import UsageError
     from replaykit.programs.environment import checked
 

@@ -57,7 +57,7 @@ def command(
     from replaykit.programs.plan import SESSION
     from replaykit.programs.recording import record_program
     from replaykit.programs.recovery import recover as recovered
-    from replaykit.programs.staging import Staging
+    from replaykit.programs.wanted import Staging
     from replaykit.report.recorded import recorded_json, recorded_text, recovered_text, unasked_text, unrecorded_text
     from replaykit.store.sqlite import SQLiteStore
 

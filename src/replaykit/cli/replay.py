@@ -93,7 +93,7 @@ def command(
     from replaykit.config import default_evidence_path
     from replaykit.errors import UsageError
     from replaykit.model.result import Verdict
-    from replaykit.programs.staging import Staging
+    from replaykit.programs.wanted import Staging
     from replaykit.project.subjects import find_subjects
     from replaykit.report.injected import injected_text
     from replaykit.report.replays import result_text, results_json, results_text

@@ -23,7 +23,8 @@ from replaykit.programs.pinning import pins_of_today
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.recovery import RECORDER, being_recorded
 from replaykit.programs.running import Ran, run_through
-from replaykit.programs.staging import Staging, staged
+from replaykit.programs.staging import staged
+from replaykit.programs.wanted import Staging
 from replaykit.recording.run import new_run_id
 from replaykit.store.sqlite import SQLiteStore
 

@@ -16,16 +16,16 @@ from msgspec import Struct
 
 from replaykit.model.events import Call
 from replaykit.model.matching import OnMiss, ToolMode
-from replaykit.model.values import Json
 from replaykit.programs.checking import check_tape
 from replaykit.programs.environment import Upstream, pointers, upstreams
 from replaykit.programs.keys import keys_for, used_by
 from replaykit.programs.part import is_at_proxy_alone
 from replaykit.programs.pinning import held
 from replaykit.programs.plan import RECORDING, SESSION, Mode, Plan, write_plan
-from replaykit.programs.props import MakeProps, Props, in_command, in_environment
+from replaykit.programs.props import Props, in_command, in_environment
 from replaykit.programs.proxy import address_of, open_port, proxying
 from replaykit.programs.swapping import swapped
+from replaykit.programs.wanted import Staging
 from replaykit.replayer.world import World
 
 PROXY_ADDRESS = "REPLAYKIT_PROXY"
@@ -35,21 +35,6 @@ INJECTED = Path(__file__).parent / "inject"
 _FORWARD_PROXY = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 _PAST_IT = ("no_proxy", "NO_PROXY")
 _THIS_MACHINE = "127.0.0.1,localhost,::1"
-
-
-class Staging(Struct, frozen=True, kw_only=True):
-    """What of it is wanted."""
-
-    proxy: bool = True
-    inject: bool = True
-    upstreams: dict[str, str] = {}
-    """Further upstreams of the proxy, by name."""
-    speed: float = 0.0
-    """The pace of a replay; see `Session.speed`."""
-    props: MakeProps | None = None
-    """Makes what else is put there."""
-    facts: dict[str, Json] = {}
-    """What a recording says of it among the facts of its program."""
 
 
 class Stage(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from replaykit.project.project import Project
 from replaykit.runners.attempt import Candidate
 
 if TYPE_CHECKING:
-    from replaykit.programs.staging import Staging
+    from replaykit.programs.wanted import Staging
 
 
 def candidate_of(

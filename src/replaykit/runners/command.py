@@ -20,7 +20,7 @@ from replaykit.runners.output import read_output, write_log_output
 from replaykit.runners.process import Ended, Processes, last_lines
 
 if TYPE_CHECKING:
-    from replaykit.programs.staging import Staging
+    from replaykit.programs.wanted import Staging
     from replaykit.runners.program import Performance
 
 OUTPUT_NAME = "runner-output.json"

@@ -17,7 +17,8 @@ from replaykit.programs.ending import MAX_OUTPUT, ended
 from replaykit.programs.merge import all_deviations, merged, parts_of
 from replaykit.programs.part import is_of_server
 from replaykit.programs.plan import Mode, Plan
-from replaykit.programs.staging import Stage, Staging, staged
+from replaykit.programs.staging import Stage, staged
+from replaykit.programs.wanted import Staging
 from replaykit.runners.worlds import world_of
 from replaykit.store.sqlite import SQLiteStore
 

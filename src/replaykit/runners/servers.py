@@ -12,8 +12,8 @@ from replaykit.errors import UsageError
 from replaykit.importers.files import import_trace
 from replaykit.mcp.staging import FACT, McpConfigs
 from replaykit.model.values import Json
-from replaykit.programs.staging import Staging
 from replaykit.programs.swapping import to_stderr
+from replaykit.programs.wanted import Staging
 
 
 def with_servers(staging: Staging, case: ReplayCase) -> Staging:
