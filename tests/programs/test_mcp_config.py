@@ -30,8 +30,8 @@ from replaykit.programs.merge import merged, parts_of
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.props import in_command, in_environment
 from replaykit.programs.staging import staged
-from replaykit.programs.swapping import ORIGINAL, put_back, swapped
-from replaykit.programs.wanted import Staging
+from replaykit.programs.swapping import put_back, swapped
+from replaykit.programs.wanted import ORIGINAL, Staging
 from replaykit.replayer.world import World
 from replaykit.store.sqlite import SQLiteStore
 

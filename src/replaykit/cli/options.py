@@ -58,6 +58,10 @@ def mcp_config(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def mcp_props(files: tuple[Path, ...], *, in_place: bool) -> Any:
     """What the `--mcp-config` options put on a program's stage; None where there are none."""
+    from replaykit.programs.wanted import ORIGINAL
+
+    if not files and not in_place and not MCP_CONFIG.with_name(MCP_CONFIG.name + ORIGINAL).exists():
+        return None
     from replaykit.errors import UsageError
     from replaykit.programs.swapping import put_back
 

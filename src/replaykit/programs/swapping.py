@@ -20,8 +20,8 @@ from types import FrameType
 
 from replaykit.errors import UsageError
 from replaykit.programs.recovery import locked
+from replaykit.programs.wanted import ORIGINAL
 
-ORIGINAL = ".replaykit-original"
 _ENDING = ("SIGTERM", "SIGHUP")
 
 

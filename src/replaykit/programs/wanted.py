@@ -11,6 +11,9 @@ from replaykit.model.values import Json
 if TYPE_CHECKING:
     from replaykit.programs.props import MakeProps
 
+ORIGINAL = ".replaykit-original"
+"""Ends the name of a file that another one has taken the place of; see `swapping`."""
+
 
 class Staging(Struct, frozen=True, kw_only=True):
     """What of the stage is wanted."""

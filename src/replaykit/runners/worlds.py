@@ -9,7 +9,6 @@ import msgspec
 from replaykit.cases.case import EVERY_TOOL, ReplayCase, Scenario
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, ModelMode, parse_clock
 from replaykit.cases.fixtures import read_fixtures
-from replaykit.importers.files import import_trace
 from replaykit.model.events import Call
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.matching import MatchRules, OnMiss, ToolMode
@@ -62,6 +61,8 @@ def _clock(case: ReplayCase) -> tuple[float, Clock]:
         return moment.timestamp(), clock
     if clock is Clock.LIVE or case.trace_path is None:
         return 0.0, Clock.LIVE
+    from replaykit.importers.files import import_trace  # noqa: PLC0415 (few clocks name no moment)
+
     runs = import_trace(case.trace_path, case.source.format).runs
     return next((run.started_at for run in runs if case.source.run in (None, run.id)), 0.0), clock
 
