@@ -38,6 +38,23 @@ desired:
   - max_tool_calls: 3
   - final_output_exists: true
 """
+_PROJECT = """\
+replaykit: 1
+agent: {type: python, endpoint: "candidate:answer"}
+cases: [sessions]
+contract:
+  name: default
+  invariants: [{id: answers, type: contains, value: shipped}]
+"""
+_SESSION = f"""\
+id: case-{{index:04}}
+input: "{_QUESTION}"
+tool_responses:
+  - {{{{tool: lookup, response: {{{{status: shipped}}}}}}}}
+  - {{{{tool: lookup, response: {{{{status: shipped}}}}}}}}
+  - {{{{tool: lookup, response: {{{{status: shipped}}}}}}}}
+contract: default
+"""
 
 
 def _replaykit() -> ModuleType:
@@ -111,6 +128,20 @@ def cli_replay(work: Path) -> Numbers:
     arguments = ["-m", "replaykit", "replay", case.name, "--agent", "candidate:answer"]
     environment = {"PYTHONPATH": f"{_SOURCE}{os.pathsep}{Path(__file__).parents[1]}"}
     return measurements.process(arguments, work, env=environment, expect="FIXED")
+
+
+def ci(work: Path, count: int) -> Numbers:
+    """`replaykit ci` over `count` sessions, the agent in worker processes: CPU of all of them, over a bare start."""
+    (work / "replaykit.yaml").write_text(_PROJECT)
+    (work / "sessions").mkdir()
+    for index in range(count):
+        (work / "sessions" / f"case-{index:04}.yaml").write_text(_SESSION.format(index=index))
+    environment = {"PYTHONPATH": f"{_SOURCE}{os.pathsep}{Path(__file__).parents[1]}"}
+    numbers = measurements.process(["-m", "replaykit", "ci"], work, env=environment, expect=f"{count} passed")
+    bare = measurements.process(["-c", "print('bare')"], work, env=environment, expect="bare")
+    total_s = numbers["total_s"] - bare["total_s"]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return {"total_s": total_s, "per_core_s": total_s / cores, "total_wall_s": numbers["total_wall_s"]}
 
 
 def _write_case(work: Path, name: str) -> Path:

@@ -61,7 +61,7 @@ def test_an_incident_a_contract_and_an_outage_are_tried_as_shown(own_directory: 
     shutil.copytree(ROOT / "examples", own_directory / "examples")
     shown = re.findall(r"^    (replaykit .*-c replaykit\.yaml[^#\n]*)", (ROOT / "README.md").read_text(), re.MULTILINE)
 
-    assert [command.split()[1] for command in shown] == ["replay", "contract", "chaos"]
+    assert [command.split()[1] for command in shown] == ["replay", "contract", "chaos", "ci"]
     for command in shown:
         done = run(command, cwd=own_directory / "examples/sessions")
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"

@@ -26,6 +26,7 @@ VERBS = {
     "review": "Answer a case's sentences yourself, about its newest replay.",
     "prove": "Prove that a case can tell a broken agent from a fixed one.",
     "chaos": "Try an agent in broken worlds: seeded faults of its tools, models and context.",
+    "ci": "Run everything that is configured, and weigh it: one result for a pipeline.",
     "record": "Run a program, and record what it does as one run.",
     "runs": "List recorded runs, newest first.",
     "show": "Show a run: what was asked, what happened, how it ended.",

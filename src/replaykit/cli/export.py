@@ -1,4 +1,4 @@
-"""`replaykit export`: a run as a file."""
+"""`replaykit export`: a run as a file, or the failures of a report as sessions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,69 @@ from replaykit.cli import options
 
 
 @click.command(name="export")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="[RUN]", required=False)
 @click.option(
     "--format", "form", default="run_log", show_default=True, help="The form: run_log, replaykit, or an installed one."
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="The file.  [default: print it]")
+@click.option(
+    "--from-report",
+    "report",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write each failure of this report of `ci` (or of Flakestorm's) as a session.",
+)
+@click.option("--contract", metavar="NAME", help="With --from-report: the contract where the report names none.")
+@click.option("--force", is_flag=True, help="With --from-report: replace sessions that say something else.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The file; with --from-report the directory.  [default: print it; replays]",
+)
 @options.store
-def command(run_id: str, form: str, output: Path | None, store_path: Path | None) -> None:
+def command(
+    run_id: str | None,
+    form: str,
+    report: Path | None,
+    contract: str | None,
+    force: bool,
+    output: Path | None,
+    store_path: Path | None,
+) -> None:
     """Write a run to a file that others can read.
 
-    `run_log` keeps everything; `replaykit` is the small trace that `scaffold` reads.
+    `run_log` keeps everything; `replaykit` is the small trace that `scaffold` reads. With --from-report each failure
+    becomes a session: the input that failed, what the tools answered, and the contract that was broken.
+
+    \b
+    replaykit export refunds -o refunds.json
+    replaykit export --from-report reports/ci.json -o replays
     """
+    from replaykit.errors import UsageError
+
+    if (run_id is None) == (report is None):
+        raise UsageError("give a RUN, or --from-report FILE", hint="List runs: replaykit runs")
+    if report is not None:
+        _export_failures(report, output or Path("replays"), contract, force)
+    elif contract is not None or force:
+        raise UsageError("--contract and --force go with --from-report")
+    else:
+        _export_run(str(run_id), form, output, store_path)
+
+
+def _export_failures(report: Path, directory: Path, contract: str | None, force: bool) -> None:
+    from replaykit.trials.exporting import export_failures
+
+    done = export_failures(report, directory, contract=contract, force=force)
+    for notice in done.notices:
+        click.echo(f"note: {notice}", err=True)
+    for file in done.written:
+        click.echo(f"wrote {file}")
+    for file in done.unchanged:
+        click.echo(f"unchanged {file}")
+
+
+def _export_run(run_id: str, form: str, output: Path | None, store_path: Path | None) -> None:
     from replaykit.errors import StoreError
     from replaykit.export.forms import export_run
     from replaykit.store.opening import opened

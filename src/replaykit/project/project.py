@@ -14,7 +14,6 @@ from replaykit.cases.document import Document, load_document
 from replaykit.cases.document import Path as Place
 from replaykit.cases.session import Session, read_session
 from replaykit.cases.shape import Record, describe, find_flaws
-from replaykit.chaos.mutations import KINDS
 from replaykit.checks.assertions import Assertion, parse_assertion
 from replaykit.contracts.build import contract_of
 from replaykit.contracts.contract import Contract
@@ -153,6 +152,8 @@ def _sessions(document: Document, values: Iterable[Json]) -> Iterator[Session | 
 
 def _mutations(value: Json) -> Mutations:
     """Flakestorm's block says what a model has to write: of it the count is taken, where it is one."""
+    from replaykit.chaos.mutations import KINDS  # noqa: PLC0415 (few configurations have mutations)
+
     said = value if isinstance(value, dict) else {}
     count, kinds = said.get("count"), said.get("kinds")
     return Mutations(

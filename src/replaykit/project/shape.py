@@ -9,7 +9,6 @@ from replaykit.cases.chaos_shape import CHAOS, CHAOS_MATRIX
 from replaykit.cases.document import Path
 from replaykit.cases.session_shape import SESSION
 from replaykit.cases.shape import Anything, Choice, Either, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
-from replaykit.chaos.mutations import KINDS
 from replaykit.contracts.shape import CONTRACT
 from replaykit.errors import nearest
 from replaykit.judges.shape import JUDGE
@@ -85,6 +84,8 @@ _IN_MAP = Record(CONTRACT.members, required=("invariants",), notes=CONTRACT.note
 
 
 def _check_kind(text: str) -> None:
+    from replaykit.chaos.mutations import KINDS  # noqa: PLC0415 (few configurations name kinds; every replay reads one)
+
     if text not in KINDS:
         raise ValueError(f"no kind of mutation {text[:40]!r}; {nearest(text[:40], KINDS)}")
 

@@ -1,0 +1,133 @@
+"""`replaykit ci`: everything that is configured, one result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from replaykit.cli import options
+
+if TYPE_CHECKING:
+    from replaykit.trials.ci_result import Part
+
+
+@click.command(name="ci")
+@options.config
+@click.option(
+    "--min-score",
+    type=click.FloatRange(0, 100),
+    help="The overall score that passes, as a percentage.  [default: `ci.min_score`; without it nothing may fail]",
+)
+@click.option("--only", metavar="PART,...", help="Only these of: mutation, contract, chaos, replay.")
+@click.option("--seed", type=click.IntRange(0), help="Of mutations and faults.  [default: the project's, or 0]")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1),
+    help="Run N at once.  [default: 1; for a Python agent a core each]",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR|FILE",
+    help="Write all reports into a directory; or one, told by .json, .xml, .md or .html.",
+)
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a JUnit XML report.")
+@click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write a Markdown report.")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report.")
+@click.option(
+    "--evidence",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where replays leave their files.  [default: .replaykit/runs]",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
+@options.as_json
+def command(
+    config: Path | None,
+    min_score: float | None,
+    only: str | None,
+    seed: int | None,
+    jobs: int | None,
+    output: Path | None,
+    junit: Path | None,
+    markdown: Path | None,
+    html: Path | None,
+    evidence: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run everything that is configured, and weigh it: one result for a pipeline.
+
+    The project's cases and sessions are replayed, its contracts tried, its faults let loose, and its inputs asked in
+    other words. No model is needed but those that the agent asks itself. Exit 1 when a replay is not fixed, a critical
+    invariant fails, or the score is below --min-score (without one: when anything fails); 2 when a file is wrong (the
+    others are run all the same), 3 when the agent cannot be run, 5 when nothing was run or tested.
+
+    \b
+    replaykit ci
+    replaykit ci --only replay -j 4 --junit junit.xml
+    replaykit ci -c replaykit.yaml --min-score 90 -o reports
+    """
+    from replaykit.config import default_evidence_path
+    from replaykit.errors import UsageError
+    from replaykit.report.ci import ci_json, ci_text, verdict_text
+    from replaykit.report.ci_files import planned, write_reports
+    from replaykit.report.ci_github import harmless, is_github, tell_github
+    from replaykit.trials.ci import Ci, CiPlan
+    from replaykit.trials.ci_items import Crew
+
+    project = options.project_of(config)
+    if project is None:
+        raise UsageError("there is no replaykit.yaml here", hint="Make one: replaykit init; or name one: -c FILE")
+    files = planned(output, junit=junit, markdown=markdown, html=html)
+    plan = CiPlan(
+        project=project,
+        only=_parts(only),
+        seed=seed,
+        min_score=_percentage(project, min_score),
+        evidence=evidence or default_evidence_path(),
+    )
+    ci = Ci(plan)
+    for notice in ci.notices:
+        click.echo(f"note: {notice}", err=True)
+    candidate, jobs = options.candidate_and_jobs(None, None, None, jobs=jobs, project=project)
+    with options.progress(0 if quiet else ci.count, "running") as advance:
+        result = ci.run(Crew(candidate=candidate, jobs=jobs, on_done=advance))
+    text = verdict_text(result) if quiet else ci_text(result)
+    click.echo(ci_json(result) if as_json else harmless(text) if is_github() else text)
+    for file in write_reports(result, files):
+        click.echo(f"wrote {file}", err=True)
+    tell_github(result, lambda line: click.echo(line, err=True))
+    click.get_current_context().exit(result.exit_code)
+
+
+def _parts(only: str | None) -> tuple[Part, ...]:
+    from replaykit.errors import UsageError, nearest
+    from replaykit.trials.ci_result import Part
+
+    if only is None:
+        return tuple(Part)
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    known = [part.value for part in Part]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--only: no part {name!r}; {nearest(name, known)}")
+    if not names:
+        raise UsageError("--only names no part", hint=f"Some of: {', '.join(known)}")
+    return tuple(part for part in Part if part in names)
+
+
+def _percentage(project: Any, given: float | None) -> float | None:
+    """The score that passes; 0.9 is refused, since whoever writes that means 90."""
+    from replaykit.errors import UsageError
+
+    if given is not None and 0 < given <= 1:
+        raise UsageError(f"--min-score {given:g} is a percentage", hint=f"Write --min-score {given * 100:g}")
+    own = project.min_score
+    if given is None and own is not None and 0 < own <= 1:
+        message = f"ci.min_score: {own:g} is a percentage"
+        raise project.error(message, ("ci", "min_score"), hint=f"Write {own * 100:g}.")
+    return own if given is None else given

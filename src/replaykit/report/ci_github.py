@@ -1,0 +1,64 @@
+"""What `ci` found, told to GitHub Actions: annotations at the lines, and the summary of the job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from replaykit.report.ci import head_of, told
+from replaykit.report.ci_markdown import ci_markdown
+from replaykit.report.panel import short
+from replaykit.trials.ci_result import CiItem, CiResult, Outcome
+
+_SHOWN = 50
+_TOLD_CHARS = 500
+
+
+def is_github(environment: Mapping[str, str] = os.environ) -> bool:
+    """True in a job of GitHub Actions."""
+    return environment.get("GITHUB_ACTIONS") == "true"
+
+
+def tell_github(result: CiResult, say: Callable[[str], None], environment: Mapping[str, str] = os.environ) -> None:
+    """Annotate what did not pass, where this is a job of GitHub Actions; append to the job's summary, if it has one."""
+    if is_github(environment):
+        for line in commands(result):
+            say(line)
+    summary = environment.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        try:
+            with Path(summary).open("a", encoding="utf-8") as stream:
+                stream.write(ci_markdown(result) + "\n")
+        except OSError as error:
+            say(f"note: the job's summary cannot be written: {error.strerror}")
+
+
+def commands(result: CiResult) -> Iterator[str]:
+    """An annotation for each thing that did not pass: an error, or a warning where the result passes all the same."""
+    for item in result.failures[:_SHOWN]:
+        is_warning = result.passed or item.outcome is Outcome.UNTESTED
+        yield f"::{'warning' if is_warning else 'error'} {_properties(item)}::{_data(_message(item))}"
+
+
+def harmless(text: str) -> str:
+    """A text of which no part is a command to whoever reads the log of a job."""
+    return text.replace("##[", "# #[")
+
+
+def _properties(item: CiItem) -> str:
+    given = {"file": item.file, "line": str(item.line or 1) if item.file else "", "title": short(head_of(item), 120)}
+    return ",".join(f"{name}={_property(value)}" for name, value in given.items() if value)
+
+
+def _message(item: CiItem) -> str:
+    lines = [f"{word}: {short(text, _TOLD_CHARS)}" for word, text in told(item) if text and word != "where"]
+    return "\n".join(lines)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,85 @@
+"""What `ci` found as one HTML page: nothing is loaded, nothing is run, and what an agent said is only text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from replaykit.model.values import sayable
+from replaykit.report.ci import told
+from replaykit.report.panel import visible
+from replaykit.trials.ci_result import CiItem, CiResult, Outcome, SeenCall, shown
+
+_SHOWN_CHARS = 20_000
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --dim: #8889; --ok: #1a7f37; --bad: #cf222e; --odd: #9a6700; }
+@media (prefers-color-scheme: dark) { :root { --ok: #3fb950; --bad: #ff7b72; --odd: #d29922; } }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 64rem; padding: 0 1rem; }
+h1 { font-size: 1.3rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+table { border-collapse: collapse; } th, td { padding: .3rem .9rem .3rem 0; text-align: left; vertical-align: top; }
+thead th { border-bottom: 1px solid var(--line); } td.n, th.n { text-align: right; }
+details { border: 1px solid var(--line); border-radius: .4rem; margin: .6rem 0; padding: .4rem .8rem; }
+summary { cursor: pointer; overflow-wrap: anywhere; }
+pre { font: 13px/1.4 ui-monospace, monospace; margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+.passed { color: var(--ok); } .failed { color: var(--bad); } .error, .untested { color: var(--odd); }
+.dim { color: var(--dim); }
+"""
+
+
+def ci_html(result: CiResult) -> str:
+    """The page."""
+    word = "passed" if result.passed else "failed"
+    failures = result.failures
+    passed = [item for item in result.items if item.outcome is Outcome.PASSED]
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">""",
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>replaykit ci: {word}</title><style>{_STYLE}</style></head><body>",
+        f'<h1>replaykit ci: <span class="{word}">{_text(result.verdict)}</span></h1>',
+        f'<p class="dim">{_text(result.agent)} · {_text(result.config)} · seed {result.seed} · '
+        f"{result.duration_s:.1f} s</p>",
+        *_table(result),
+    ]
+    if failures:
+        parts += ["<h2>What did not pass</h2>", *map(_item, failures)]
+    if passed:
+        rows = (f"<tr><td>{item.part.value}</td><td>{_text(item.id)}</td></tr>" for item in passed)
+        parts += [f"<h2>What passed</h2><details><summary>{len(passed)}</summary><table>", *rows, "</table></details>"]
+    return "\n".join([*parts, "</body></html>", ""])
+
+
+def _table(result: CiResult) -> Iterator[str]:
+    yield '<table><thead><tr><th>score of</th><th class="n">passed</th><th class="n">weight</th>'
+    yield '<th class="n">score</th></tr></thead><tbody>'
+    for part in result.parts:
+        score = "–" if part.score is None else f"{part.score:g}"
+        yield (
+            f'<tr><td>{part.name}</td><td class="n">{part.passed} of {part.total}</td>'
+            f'<td class="n">{part.weight:g}</td><td class="n">{score}</td></tr>'
+        )
+    yield "</tbody></table>"
+
+
+def _item(item: CiItem) -> str:
+    head = f'<span class="{item.outcome.value}">{_text(item.verdict)}</span> {item.part.value} {_text(item.id)}'
+    rows = "".join(_row(word, text) for word, text in told(item) if text)
+    rows += _row("output", shown(item.output_json)) if item.output_json else ""
+    rows += "".join(_row("tool", _call(call)) for call in item.calls)
+    return f"<details open><summary>{head}</summary><table>{rows}</table></details>"
+
+
+def _row(word: str, text: str) -> str:
+    return f'<tr><th class="dim">{word}</th><td><pre>{_text(text)}</pre></td></tr>'
+
+
+def _call(call: SeenCall) -> str:
+    how = "" if call.status is None else f" answered {call.status}"
+    return f"{call.name}({shown(call.arguments_json)}){how} in {call.latency_ms:g} ms\n{shown(call.response_json)}"
+
+
+def _text(text: str) -> str:
+    """A text as HTML; what would be invisible, or turn the writing around, is spelled out."""
+    cut = text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
+    return "\n".join(escape(visible(line)) for line in sayable(cut).split("\n"))

@@ -1,0 +1,174 @@
+"""The parts of `ci` that make it hard for the agent: faults around it, and its inputs in other words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from replaykit.cases.case import ReplayCase
+from replaykit.chaos.mutations import Seeded
+from replaykit.contracts.conditions import Conditions
+from replaykit.contracts.contract import Contract
+from replaykit.contracts.matrix import ChaosScenario
+from replaykit.contracts.types import needs_baseline
+from replaykit.errors import ReplayKitError
+from replaykit.model.faults import ChaosPlan
+from replaykit.model.result import Finding
+from replaykit.model.values import raw
+from replaykit.project.project import Mutations, Project
+from replaykit.runners.worlds import live_case
+from replaykit.trials.chaos import ChaosRun, ChaosTrial, ChaosVerdict, count_of, run_chaos
+from replaykit.trials.ci_contracts import UNSTRUCK
+from replaykit.trials.ci_items import Crew, Ran, Setting, Watched, impossible, members_of, name_of, text_of
+from replaykit.trials.ci_places import Where, command, spoken
+from replaykit.trials.ci_result import CiItem, Outcome, Part
+from replaykit.trials.mutation import MutationRun, MutationTrial, run_mutations
+
+_OUTCOMES = {
+    ChaosVerdict.HELD: Outcome.PASSED,
+    ChaosVerdict.BROKE: Outcome.FAILED,
+    ChaosVerdict.ERROR: Outcome.ERROR,
+}
+
+
+class Chaos:
+    """The project's faults, around its inputs; around its cases and sessions where there are no inputs."""
+
+    part = Part.CHAOS
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        project = setting.project
+        plan = project.chaos or ChaosPlan()
+        if setting.given_seed is not None:
+            plan = msgspec.structs.replace(plan, seed=setting.given_seed)
+        cases = tuple(subject for subject in setting.subjects if isinstance(subject, ReplayCase))
+        worlds = () if project.inputs else cases
+        several = len(project.contracts) > 1
+        self._trial = ChaosTrial(
+            scenarios=(ChaosScenario(name="chaos", plan=plan),),
+            inputs=project.inputs,
+            cases=worlds,
+            # Each session keeps a contract of its own; all of them at once would be asked of none of them.
+            contract=None if worlds and several else promised(project.contracts.values()),
+            timeout_s=setting.timeout_s if project.inputs else None,
+        )
+        self.count = 0 if plan.is_calm else count_of(self._trial)
+
+    def run(self, crew: Crew) -> Ran:
+        where = self._setting.places.of_key("chaos")
+        try:
+            result = run_chaos(
+                self._trial,
+                crew.candidate,
+                jobs=min(crew.jobs, self.count),
+                on_done=crew.on_done,
+            )
+        except ReplayKitError as error:
+            return Ran([impossible(self.part, "chaos", error, where)])
+        untested = set(result.untested)
+        items = [self._item(run, where, run.scenario in untested) for run in result.runs]
+        return Ran(items, None if len(untested) == len(self._trial.scenarios) else result.score)
+
+    def _item(self, run: ChaosRun, where: Where, untested: bool) -> CiItem:
+        outcome = _OUTCOMES[run.verdict]
+        if untested and outcome is Outcome.PASSED:
+            outcome = Outcome.UNTESTED
+        struck = f"; after {run.after.fault} in {run.after.call or 'the input'}" if run.after else ""
+        words = ["--seed", str(run.seed), *(["--contract", self._contract] if self._contract else [])]
+        if self._trial.inputs:
+            words += ["--input", run.input]
+        return CiItem(
+            part=self.part,
+            id=name_of(f"seed {run.seed}", run.input),
+            outcome=outcome,
+            verdict=outcome.value if outcome is Outcome.UNTESTED else run.verdict.value,
+            reason=UNSTRUCK if outcome is Outcome.UNTESTED else run.reason + struck,
+            failures=run.failures,
+            contract=owner(self._setting.project, run.failures),
+            duration_s=round((run.run.duration_s or 0.0) if run.run else 0.0, 6),
+            file=where.file,
+            line=where.line,
+            command=command("chaos run", self._setting.project, *words),
+            input_json=raw(run.input) if run.run is None else run.run.input_json,
+            **members_of(run.run),
+        )
+
+    @property
+    def _contract(self) -> str:
+        """A contract that a command can name: the only one."""
+        known = list(self._setting.project.contracts)
+        return known[0] if self._trial.contract is not None and len(known) == 1 else ""
+
+
+class Mutated:
+    """The project's inputs in other words."""
+
+    part = Part.MUTATION
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        project = setting.project
+        said = project.mutations or Mutations()
+        contract = promised(project.contracts.values())
+        trial = MutationTrial(
+            mutator=Seeded(said.kinds, seed=setting.seed),
+            count=said.count,
+            inputs=project.inputs,
+            contract=contract if contract and contract.assertions(Conditions()) else None,
+        )
+        limit = setting.timeout_s
+        self._trial = trial if limit is None else msgspec.structs.replace(trial, timeout_s=limit)
+        self.count = 0 if project.mutations is None else len(project.inputs) * said.count
+
+    def run(self, crew: Crew) -> Ran:
+        watched = Watched(crew.candidate)
+        where = self._setting.places.of_key("mutations")
+        try:
+            result = run_mutations(self._trial, watched, jobs=min(crew.jobs, self.count), on_done=crew.on_done)
+        except ReplayKitError as error:
+            return Ran([impossible(self.part, "mutations", error, where)])
+        return Ran([self._item(run, watched, where) for run in result.runs], result.score)
+
+    def _item(self, run: MutationRun, watched: Watched, where: Where) -> CiItem:
+        project = self._setting.project
+        text = text_of(run.mutation.input)
+        outcome = Outcome.PASSED if run.passed else Outcome.ERROR if run.is_error else Outcome.FAILED
+        contract = owner(project, run.failures)
+        again = command("contract run", project, contract, "--input", spoken(run.mutation.input))
+        words = ["--only", self.part.value, "--seed", str(self._setting.seed)]
+        return CiItem(
+            part=self.part,
+            id=name_of(run.mutation.kind, text),
+            outcome=outcome,
+            verdict=outcome.value,
+            reason=run.reason and f"{run.reason} ({run.mutation.what})",
+            failures=run.failures,
+            contract=contract,
+            file=where.file,
+            line=where.line,
+            command=again if contract else command("ci", project, *words),
+            **watched.members(live_case(run.mutation.input)),
+        )
+
+
+def promised(contracts: Iterable[Contract]) -> Contract | None:
+    """What an agent must keep whatever it is asked: the invariants without probes and baselines of their own."""
+    every = list(contracts)
+    kept = [
+        invariant
+        for contract in every
+        for invariant in contract.invariants
+        if not invariant.probes and not needs_baseline(invariant.assertion)
+    ]
+    return Contract(name=", ".join(one.name for one in every), invariants=tuple(kept)) if kept else None
+
+
+def owner(project: Project, failures: Sequence[Finding]) -> str:
+    """The contract whose invariant failed; the only one where none did."""
+    failed = {finding.id for finding in failures}
+    for contract in project.contracts.values():
+        if failed & {invariant.id for invariant in contract.invariants} or len(project.contracts) == 1:
+            return contract.name
+    return ""

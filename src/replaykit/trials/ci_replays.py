@@ -1,0 +1,84 @@
+"""The part of `ci` that replays: all cases and sessions of a project."""
+
+from __future__ import annotations
+
+import shlex
+
+import msgspec
+
+from replaykit.cases.case import ReplayCase
+from replaykit.cases.find import Unusable
+from replaykit.errors import ExitCode
+from replaykit.model.result import ReplayResult, Verdict
+from replaykit.runners.many import replay_many
+from replaykit.trials.ci_items import Crew, Ran, Setting, first_divergence, members_of
+from replaykit.trials.ci_places import replay_command
+from replaykit.trials.ci_result import CiItem, Outcome, Part
+
+_OUTCOMES = {
+    Verdict.FIXED: Outcome.PASSED,
+    Verdict.REPRODUCED: Outcome.FAILED,
+    Verdict.CHANGED: Outcome.FAILED,
+    Verdict.ERROR: Outcome.ERROR,
+}
+
+
+class Replays:
+    """All cases and sessions."""
+
+    part = Part.REPLAY
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self.count = len(setting.subjects)
+
+    def run(self, crew: Crew) -> Ran:
+        """Replay them all; what is wrong with one is one item."""
+        setting = self._setting
+        wrong = [subject.error for subject in setting.subjects if isinstance(subject, Unusable)]
+        results = replay_many(
+            setting.subjects,
+            crew.candidate,
+            evidence=setting.evidence,
+            jobs=min(crew.jobs, self.count),
+            on_done=crew.on_done,
+            on_wrong=wrong.append,
+        )
+        bad = {str(error) for error in wrong if error.exit_code is ExitCode.USAGE}
+        items = [self._item(*pair, bad) for pair in zip(setting.subjects, results, strict=True)]
+        passed = sum(item.outcome is Outcome.PASSED for item in items)
+        return Ran(items, round(100 * passed / len(items), 2))
+
+    def _item(self, subject: ReplayCase | Unusable, result: ReplayResult, bad: set[str]) -> CiItem:
+        project = self._setting.project
+        item = CiItem(
+            part=self.part,
+            id=result.case_id,
+            outcome=_OUTCOMES[result.verdict],
+            verdict=result.verdict.value,
+            duration_s=result.duration_s,
+            evidence=result.evidence or "",
+            file=str(subject.file),
+            **members_of(result.run),
+        )
+        if isinstance(subject, ReplayCase):
+            scenario = subject.scenario
+            item = msgspec.structs.replace(item, input_json=scenario.input_json, context_json=scenario.context_json)
+        if item.outcome is Outcome.PASSED:  # only what failed is looked up in its file: most do not
+            return item
+        where = self._setting.places.of_subject(subject)
+        if isinstance(subject, ReplayCase):
+            closer = replay_command(project, subject)
+        else:
+            closer = shlex.join(["replaykit", "lint", where.file])
+        return msgspec.structs.replace(
+            item,
+            reason=result.reason or "; ".join(finding.text for finding in result.observed),
+            divergence=first_divergence(result.deviations),
+            failures=tuple(finding for finding in result.desired if not finding.holds),
+            contract=where.contract,
+            file=where.file,
+            line=where.line,
+            command=closer,
+            is_wrong_file=item.outcome is Outcome.ERROR and result.reason in bad,
+        )

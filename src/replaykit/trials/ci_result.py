@@ -1,0 +1,164 @@
+"""What `ci` found, as a value with a JSON form. Reports are made of it, and sessions are exported from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from replaykit.contracts.contract import Severity
+from replaykit.errors import ExitCode
+from replaykit.model.result import Deviation, Finding
+from replaykit.model.values import ABSENT, NULL, Raw, decode
+
+CI_FORMAT = 1
+"""Version of the JSON form; readers accept every older one."""
+
+
+class Part(StrEnum):
+    """What is tried; the names are those of the weights in a configuration."""
+
+    MUTATION = "mutation"  # the project's inputs in other words
+    CONTRACT = "contract"  # its contracts, in all their worlds
+    CHAOS = "chaos"  # its faults
+    REPLAY = "replay"  # its cases and sessions
+
+    @property
+    def score_name(self) -> str:
+        return _SCORE_NAMES[self]
+
+
+_SCORE_NAMES = {
+    Part.MUTATION: "mutation_robustness",
+    Part.CONTRACT: "contract_compliance",
+    Part.CHAOS: "chaos_resilience",
+    Part.REPLAY: "replay_regression",
+}
+
+
+class Outcome(StrEnum):
+    """What an item means for whoever waits for the result."""
+
+    PASSED = "passed"
+    FAILED = "failed"  # the agent did not do what it must
+    ERROR = "error"  # nobody can tell: the agent gave no usable answer, or a file is wrong
+    UNTESTED = "untested"  # nothing was asked, or no fault struck
+
+
+class SeenCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One call of a tool, as the agent saw it."""
+
+    name: str
+    arguments_json: Raw = field(default=NULL, name="arguments")
+    response_json: Raw = field(default=ABSENT, name="response")
+    error: str = ""
+    status: int | None = None
+    """Of a tool that failed; 0 where no answer came."""
+    latency_ms: float = 0.0
+
+
+class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One run of the agent, or one thing that could not be run."""
+
+    part: Part
+    id: str
+    outcome: Outcome
+    verdict: str = ""
+    """The part's own word: fixed, changed, held, broke, kept, broken."""
+    reason: str = ""
+    divergence: Deviation | None = None
+    """The first call that did not follow the tape."""
+    failures: tuple[Finding, ...] = ()
+    contract: str = ""
+    input_json: Raw = field(default=ABSENT, name="input")
+    context_json: Raw = field(default=ABSENT, name="context")
+    output_json: Raw = field(default=ABSENT, name="output")
+    error: str = ""
+    """The agent's own."""
+    calls: tuple[SeenCall, ...] = ()
+    duration_s: float = 0.0
+    evidence: str = ""
+    file: str = ""
+    """Where it is written what was asked: a case, a session, or a part of the configuration."""
+    line: int | None = None
+    command: str = ""
+    """What to type to look closer."""
+    is_wrong_file: bool = False
+
+    @property
+    def is_regression(self) -> bool:
+        """True for what no score makes up for."""
+        critical = any(finding.severity == Severity.CRITICAL for finding in self.failures)
+        return self.outcome is Outcome.FAILED and (self.part is Part.REPLAY or critical)
+
+
+class CiPart(Struct, frozen=True, kw_only=True):
+    """What the items of a part add up to."""
+
+    part: Part
+    name: str
+    score: float | None = None
+    """From 0 to 100; None when nothing can be said."""
+    weight: float
+    total: int
+    passed: int
+    duration_s: float = 0.0
+
+
+class CiResult(Struct, frozen=True, kw_only=True):
+    """What everything adds up to."""
+
+    replaykit: int = CI_FORMAT
+    passed: bool
+    exit_code: int
+    score: float | None
+    """The weighted mean of the parts' scores; None when there is none."""
+    min_score: float | None = None
+    verdict: str
+    """Why it passed or not, in one sentence."""
+    agent: str = ""
+    config: str = ""
+    seed: int = 0
+    parts: tuple[CiPart, ...] = ()
+    items: tuple[CiItem, ...] = ()
+    notices: tuple[str, ...] = ()
+    duration_s: float = 0.0
+
+    @property
+    def failures(self) -> list[CiItem]:
+        """Everything that did not pass."""
+        return [item for item in self.items if item.outcome is not Outcome.PASSED]
+
+
+def overall(parts: Sequence[CiPart]) -> float | None:
+    """The mean of the scores there are, by their weights; alike where they all weigh nothing."""
+    scored = [(part.score, part.weight) for part in parts if part.score is not None]
+    if not scored:
+        return None
+    whole = sum(weight for _, weight in scored)
+    if not whole:
+        return round(sum(score for score, _ in scored) / len(scored), 2)
+    return round(sum(score * weight for score, weight in scored) / whole, 2)
+
+
+def exit_code_of(items: Sequence[CiItem], score: float | None, min_score: float | None) -> ExitCode:
+    """Wrong files first, then what could not be run, then what failed, then what was not tested."""
+    outcomes = {item.outcome for item in items}
+    if any(item.is_wrong_file for item in items):
+        return ExitCode.USAGE
+    if Outcome.ERROR in outcomes:
+        return ExitCode.CANNOT
+    if Outcome.FAILED in outcomes and (min_score is None or any(item.is_regression for item in items)):
+        return ExitCode.FAILED
+    if min_score is not None and score is not None and score < min_score:
+        return ExitCode.FAILED
+    return ExitCode.NOTHING if Outcome.UNTESTED in outcomes or not items else ExitCode.PASSED
+
+
+def shown(value: Raw) -> str:
+    """A payload for people: a text as it is, anything else as JSON."""
+    if not bytes(value):
+        return ""
+    plain = decode(value) if bytes(value)[:1] == b'"' else None
+    return plain if isinstance(plain, str) else bytes(value).decode()

@@ -1,0 +1,294 @@
+"""The reports of `ci`: each can be read back, and nothing that an agent says is obeyed by whoever reads it."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replaykit.errors import StoreError, UsageError
+from replaykit.model.result import Deviation, Finding
+from replaykit.model.values import raw
+from replaykit.report.ci import ci_json, ci_text
+from replaykit.report.ci_files import planned, write_reports
+from replaykit.report.ci_github import commands, harmless, tell_github
+from replaykit.report.ci_html import ci_html
+from replaykit.report.ci_junit import ci_junit
+from replaykit.report.ci_markdown import ci_markdown, code
+from replaykit.trials.ci_result import CiItem, CiPart, CiResult, Outcome, Part, SeenCall
+
+HOSTILE = "</pre><script>alert(1)</script>\n::error::pwned ##[add-mask]x \x1b[2J\x00 ]]> ``` <img src=http://x/y>"
+
+
+def failed(text: str = "It was $5", **said: object) -> CiItem:
+    members: dict[str, object] = {
+        "part": Part.REPLAY,
+        "id": "incident",
+        "outcome": Outcome.FAILED,
+        "verdict": "changed",
+        "reason": text,
+        "divergence": Deviation(kind="missing", text=f"call 2: {text}"),
+        "failures": (
+            Finding(kind="k", holds=False, text=text, expected="less", actual=text, id="inv", severity="critical"),
+        ),
+        "input_json": raw(text),
+        "output_json": raw(text),
+        "error": text,
+        "calls": (SeenCall(name="lookup", arguments_json=raw({"q": text}), response_json=raw(text), status=503),),
+        "duration_s": 0.25,
+        "evidence": ".replaykit/runs/x",
+        "file": "replays/a,b.yaml",
+        "line": 7,
+        "command": "replaykit replay replays/a.yaml",
+    }
+    return CiItem(**{**members, **said})  # type: ignore[arg-type]
+
+
+def result(*items: CiItem, passed: bool = False) -> CiResult:
+    good = CiItem(part=Part.REPLAY, id="good", outcome=Outcome.PASSED, verdict="fixed")
+    part = CiPart(
+        part=Part.REPLAY, name="replay_regression", score=50.0, weight=0.1, total=len(items) + 1, passed=1, duration_s=1
+    )
+    return CiResult(
+        passed=passed,
+        exit_code=0 if passed else 1,
+        score=50.0,
+        verdict="passed: score 50" if passed else "failed: score 50",
+        agent="agents:answer",
+        config="replaykit.yaml",
+        parts=(part,),
+        items=(good, *items),
+    )
+
+
+def test_junit_has_a_suite_for_the_part_and_a_test_for_each_item() -> None:
+    error = failed(id="odd", outcome=Outcome.ERROR, verdict="error", failures=(), reason="no agent")
+    untested = failed(id="idle", outcome=Outcome.UNTESTED, verdict="untested", failures=())
+    root = Xml.fromstring(ci_junit(result(failed(), error, untested)))
+
+    (suite,) = root
+    assert (root.tag, suite.tag, suite.get("name")) == ("testsuites", "testsuite", "replay_regression")
+    counts = [(e.get("tests"), e.get("failures"), e.get("errors"), e.get("skipped")) for e in (root, suite)]
+    assert counts == [("4", "1", "2", "0")] * 2
+    tests = suite.findall("testcase")
+    assert [test.get("name") for test in tests] == ["good", "incident", "odd", "idle"]
+    assert [[child.tag for child in test if child.tag != "system-out"] for test in tests] == [
+        [],
+        ["failure"],
+        ["error"],
+        ["error"],
+    ]
+    failure = tests[1].find("failure")
+    assert failure is not None
+    assert failure.get("message") == "inv (critical): expected less, got It was $5"
+    assert "replaykit replay replays/a.yaml" in (failure.text or "")
+    assert (tests[1].get("file"), tests[1].get("line"), tests[1].get("time")) == ("replays/a,b.yaml", "7", "0.250")
+    assert "[503]" in (tests[1].findtext("system-out") or "")
+
+
+@given(st.text(st.characters(exclude_categories=[]), max_size=60))
+def test_junit_is_xml_whatever_an_agent_says(text: str) -> None:
+    said = text.encode("utf-8", "replace").decode()
+
+    root = Xml.fromstring(ci_junit(result(failed(said, id=said or "x", error=text))))
+
+    assert len(root.findall(".//testcase")) == 2
+
+
+def test_junit_spells_control_characters_out() -> None:
+    text = ci_junit(result(failed(HOSTILE)))
+
+    assert "\\x1b[2J\\x00" in text
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f]", text)
+
+
+def test_junit_that_is_printed_in_a_job_is_no_command_and_says_the_same() -> None:
+    text = ci_junit(result(failed("a\n::error::pwned ##[add-mask]x")))
+
+    assert "::" not in text
+    assert "##[" not in text
+    assert "::error::pwned ##[add-mask]x" in (Xml.fromstring(text).findtext(".//system-out") or "")
+
+
+class Page(HTMLParser):
+    """The elements of a page, and the addresses in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_loads_nothing_and_runs_nothing_whatever_an_agent_says() -> None:
+    page = Page(ci_html(result(failed(HOSTILE, id=HOSTILE, verdict=HOSTILE))))
+
+    assert not page.open
+    assert not {"script", "img", "iframe", "link", "object", "a", "form"} & set(page.tags)
+    assert not {"src", "href", "onerror", "onclick"} & set(page.attributes)
+
+
+def test_the_page_shows_what_failed_and_is_readable_in_the_dark() -> None:
+    text = ci_html(result(failed()))
+
+    assert "prefers-color-scheme: dark" in text
+    assert "default-src 'none'" in text
+    assert "inv (critical)" in text
+    assert "It was $5" in text
+    assert "good" in text
+
+
+@given(st.text(max_size=80))
+def test_the_page_is_well_formed_whatever_an_agent_says(text: str) -> None:
+    assert not Page(ci_html(result(failed(text)))).open
+
+
+def test_markdown_shows_what_an_agent_said_only_as_code() -> None:
+    text = ci_markdown(result(failed(HOSTILE, id="x|y")))
+
+    outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
+    assert "<" not in outside
+    assert "alert" in text
+    assert "| replay_regression | 1 of 2 | 0.1 | 50 |" in text
+
+
+@given(st.text(st.sampled_from("`a <"), min_size=1, max_size=12))
+def test_a_fence_is_longer_than_every_run_of_backticks_inside(text: str) -> None:
+    told = code(text)
+    fence = re.match("`+", told)
+
+    assert fence is not None
+    inner = told[len(fence[0]) : -len(fence[0])]
+    assert fence[0] not in inner
+    assert told.endswith(fence[0])
+
+
+def test_annotations_are_one_line_each_at_the_file_and_line() -> None:
+    (line,) = commands(result(failed("100%\r\nsure", id="a:b,c")))
+
+    assert line.startswith("::error file=replays/a%2Cb.yaml,line=7,title=replay changed%3A a%3Ab%2Cc::")
+    assert "\n" not in line
+    assert "%25" in line
+    assert "%0A" in line
+
+
+def test_what_passes_all_the_same_is_a_warning() -> None:
+    (line,) = commands(result(failed(), passed=True))
+
+    assert line.startswith("::warning ")
+
+
+def test_github_is_told_only_where_it_listens() -> None:
+    said: list[str] = []
+
+    tell_github(result(failed()), said.append, {})
+    assert not said
+    tell_github(result(failed()), said.append, {"GITHUB_ACTIONS": "true"})
+    assert len(said) == 1
+
+
+def test_the_summary_of_the_job_is_appended_to() -> None:
+    Path("summary.md").write_text("before\n")
+
+    tell_github(result(failed()), print, {"GITHUB_STEP_SUMMARY": "summary.md"})
+
+    text = Path("summary.md").read_text()
+    assert text.startswith("before\n## ❌ replaykit ci")
+
+
+def test_no_line_of_the_output_is_a_command_to_whoever_reads_the_log() -> None:
+    text = harmless(ci_text(result(failed(HOSTILE, id=HOSTILE))))
+
+    assert not [line for line in text.splitlines() if line.lstrip().startswith("::")]
+    assert "##[" not in text
+    assert "##[" not in ci_json(result(failed(HOSTILE)))
+    assert "\x1b[2J" not in text
+
+
+def test_the_json_says_what_it_says_in_spite_of_that() -> None:
+    told = json.loads(ci_json(result(failed(HOSTILE))))
+
+    assert told["items"][1]["input"] == HOSTILE
+    assert told["items"][1]["calls"][0]["response"] == HOSTILE
+
+
+def test_the_text_tells_what_failed_and_how_to_look_closer() -> None:
+    text = re.sub(r"\x1b\[[0-9;]*m", "", ci_text(result(failed())))
+
+    assert text == (
+        "✗ replay changed: incident\n"
+        "    asked    It was $5\n"
+        "    failed   inv (critical)\n"
+        "    expected less\n"
+        "    got      It was $5\n"
+        "    diverged call 2: It was $5\n"
+        "    error    It was $5\n"
+        "    where    replays/a,b.yaml:7\n"
+        "    evidence .replaykit/runs/x\n"
+        "    closer   replaykit replay replays/a.yaml\n"
+        "\n"
+        "SCORE OF                  PASSED  WEIGHT   SCORE\n"
+        "replay_regression         1 of 2     0.1      50\n"
+        "\n"
+        "failed: score 50"
+    )
+
+
+def test_a_reason_is_told_with_what_to_do_at_its_end() -> None:
+    reason = f"the agent {'x' * 100} takes no tape\nWrap the application"
+
+    assert "Wrap the application" in ci_text(result(failed(reason, failures=())))
+
+
+def test_many_failures_are_cut_and_counted() -> None:
+    text = ci_text(result(*(failed(id=f"i{n}") for n in range(25))))
+
+    assert "i19" in text
+    assert "i20" not in text
+    assert "… and 5 more" in text
+
+
+def test_a_directory_gets_every_report() -> None:
+    told = list(write_reports(result(failed()), planned(Path("out/reports"))))
+
+    assert sorted(file.name for file in told) == ["ci.html", "ci.json", "ci.md", "junit.xml"]
+    assert all(file.stat().st_size for file in told)
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.json", "{"), ("a.xml", "<?xml"), ("a.md", "## "), ("a.HTML", "<!doctype html>")]
+)
+def test_a_file_gets_the_report_that_its_name_tells(name: str, start: str) -> None:
+    list(write_reports(result(failed()), planned(Path(name))))
+
+    assert Path(name).read_text().startswith(start)
+
+
+def test_a_file_whose_name_tells_nothing_is_refused() -> None:
+    Path("report").touch()
+
+    with pytest.raises(UsageError, match="does not tell"):
+        planned(Path("report"))
+
+
+def test_a_report_that_cannot_be_written_is_told() -> None:
+    Path("file").touch()
+
+    with pytest.raises(StoreError, match="cannot be written"):
+        list(write_reports(result(), planned(None, junit=Path("file/junit.xml"))))

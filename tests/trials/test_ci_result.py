@@ -1,0 +1,108 @@
+"""What items and parts add up to, and the form it is kept in."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replaykit.errors import ExitCode
+from replaykit.model.result import Finding
+from replaykit.model.values import Raw
+from replaykit.trials.ci_result import (
+    CiItem,
+    CiPart,
+    CiResult,
+    Outcome,
+    Part,
+    SeenCall,
+    exit_code_of,
+    overall,
+    shown,
+)
+
+PARTS = st.builds(
+    CiPart,
+    part=st.sampled_from(Part),
+    name=st.just("x"),
+    score=st.none() | st.floats(0, 100),
+    weight=st.floats(0, 1),
+    total=st.integers(0, 9),
+    passed=st.integers(0, 9),
+)
+
+
+def item(outcome: Outcome = Outcome.PASSED, part: Part = Part.CONTRACT, severity: str = "", **said: object) -> CiItem:
+    failures = (Finding(kind="x", holds=False, text="x", severity=severity),) if severity else ()
+    return CiItem(part=part, id="x", outcome=outcome, failures=failures, **said)  # type: ignore[arg-type]
+
+
+@given(st.lists(PARTS))
+def test_the_overall_score_lies_between_the_lowest_and_the_highest(parts: list[CiPart]) -> None:
+    scores = [part.score for part in parts if part.score is not None]
+    told = overall(parts)
+
+    if not scores:
+        assert told is None
+    else:
+        assert told is not None
+        assert min(scores) - 0.01 <= told <= max(scores) + 0.01
+
+
+def test_parts_without_a_score_do_not_count() -> None:
+    scored = CiPart(part=Part.REPLAY, name="r", score=80, weight=0.1, total=1, passed=1)
+    silent = CiPart(part=Part.CHAOS, name="c", score=None, weight=0.9, total=1, passed=0)
+
+    assert overall([scored, silent]) == 80
+
+
+def test_parts_that_all_weigh_nothing_count_alike() -> None:
+    parts = [CiPart(part=Part.REPLAY, name="r", score=score, weight=0, total=1, passed=1) for score in (50, 100)]
+
+    assert overall(parts) == 75
+
+
+@pytest.mark.parametrize(
+    ("items", "score", "min_score", "code"),
+    [
+        ([], None, None, ExitCode.NOTHING),
+        ([item()], 100, None, ExitCode.PASSED),
+        ([item(), item(Outcome.FAILED)], 90, None, ExitCode.FAILED),
+        ([item(), item(Outcome.FAILED)], 90, 90, ExitCode.PASSED),
+        ([item(), item(Outcome.FAILED)], 89.99, 90, ExitCode.FAILED),
+        ([item(), item(Outcome.FAILED, severity="high")], 90, 90, ExitCode.PASSED),
+        ([item(), item(Outcome.FAILED, severity="critical")], 90, 0, ExitCode.FAILED),
+        ([item(), item(Outcome.FAILED, Part.REPLAY)], 90, 0, ExitCode.FAILED),
+        ([item(), item(Outcome.ERROR)], 90, 0, ExitCode.CANNOT),
+        ([item(Outcome.FAILED), item(Outcome.ERROR)], 0, None, ExitCode.CANNOT),
+        ([item(Outcome.ERROR), item(Outcome.ERROR, is_wrong_file=True)], 0, None, ExitCode.USAGE),
+        ([item(), item(Outcome.UNTESTED)], 100, 0, ExitCode.NOTHING),
+        ([item(Outcome.FAILED), item(Outcome.UNTESTED)], 0, None, ExitCode.FAILED),
+    ],
+)
+def test_the_exit_code(items: list[CiItem], score: float | None, min_score: float | None, code: ExitCode) -> None:
+    assert exit_code_of(items, score, min_score) is code
+
+
+def test_a_result_comes_back_from_its_json() -> None:
+    call = SeenCall(name="t", arguments_json=Raw(b'{"a":1}'), response_json=Raw(b"[1]"), status=503, latency_ms=2)
+    result = CiResult(
+        passed=False,
+        exit_code=1,
+        score=12.5,
+        verdict="failed",
+        items=(item(Outcome.FAILED, input_json=Raw(b'"x"'), calls=(call,)),),
+    )
+
+    again = msgspec.json.decode(msgspec.json.encode(result), type=CiResult)
+
+    assert again == result
+    assert again.replaykit == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(b"", ""), (b'"a\\nb"', "a\nb"), (b'{"a":1}', '{"a":1}'), (b"null", "null")]
+)
+def test_a_payload_for_people(value: bytes, text: str) -> None:
+    assert shown(Raw(value)) == text
