@@ -77,7 +77,7 @@ class Expecting(Rule, frozen=True, kw_only=True):
         if self.contains is not None:
             yield f"something containing {self.contains!r}"
         if self.regex is not None:
-            yield f"something that matches {self.regex!r}"
+            yield f"something that matches /{self.regex}/"
         if self.min is not None:
             yield f"a number of at least {self.min:g}"
         if self.max is not None:

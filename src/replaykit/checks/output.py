@@ -211,8 +211,8 @@ class OutputRegex(Rule, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         found = has_output(run) and search(self._own, output_text(run)) is not None
-        text = f"Output {'matches' if found else 'does not match'} {self.pattern!r}"
-        return seen_output(run, found, text, f"output that matches {self.pattern!r}")
+        text = f"Output {'matches' if found else 'does not match'} /{self.pattern}/"
+        return seen_output(run, found, text, f"output that matches /{self.pattern}/")
 
 
 def seen_output(run: TraceRun, holds: bool, text: str, expected: str, actual: str | None = None) -> Seen:
