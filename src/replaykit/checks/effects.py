@@ -9,9 +9,10 @@ from replaykit.checks.compare import within
 from replaykit.checks.failures import call_failed
 from replaykit.checks.reading import last_seq, short, shown
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
-from replaykit.checks.selecting import any_glob, glob, members, own_path
+from replaykit.checks.selecting import any_glob, glob, own_path
 from replaykit.model.diff import call_text
 from replaykit.model.events import Call, Exchange, ToolCall
+from replaykit.model.jsonpath import members
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, canonical
 

@@ -13,7 +13,8 @@ from replaykit.checks.ranges import check_range, in_range, range_text
 from replaykit.checks.reading import has_output, last_seq, output_text, shown
 from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seen
 from replaykit.checks.schemas import check_schema, schema_flaw
-from replaykit.checks.selecting import members, own_path
+from replaykit.checks.selecting import own_path
+from replaykit.model.jsonpath import members
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 

@@ -1,13 +1,12 @@
-"""Selecting: names by pattern, members of a value by path, and calls by which of them is meant."""
+"""Selecting: names by pattern, and calls by which of them is meant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from replaykit.model.events import ToolCall
-from replaykit.model.jsonpath import JsonPath, Pick, parse_path
-from replaykit.model.values import Json
+from replaykit.model.jsonpath import JsonPath, parse_path
 
 Occurrence: TypeAlias = int | Literal["any", "all", "first", "last"]
 """Which of several calls is meant: some one, every one, or the one at that place, counted from 1."""
@@ -33,19 +32,6 @@ def glob(pattern: str, text: str) -> bool:
 def any_glob(patterns: Sequence[str], text: str) -> bool:
     """True when one of the patterns is the text's."""
     return any(glob(pattern, text) for pattern in patterns)
-
-
-def members(value: Json, path: JsonPath) -> list[tuple[str, Json]]:
-    """The members of a value that the path names, in document order, each with its own place."""
-    found = [("$", value)]
-    for step in path.steps:
-        if step.pick is Pick.DEEP:
-            found = [below for place, part in found for below in _deep(part, place, step.key)]
-        else:
-            found = [
-                (name, item) for place, part in found for key, name, item in _children(part, place) if step.takes(key)
-            ]
-    return found
 
 
 def own_path(text: str) -> JsonPath:
@@ -85,22 +71,3 @@ def occurrence_text(which: Occurrence) -> str:
     """`call 2 of`, `every call of`, `a call of`."""
     words = {"any": "a call of", "all": "every call of", "first": "the first call of", "last": "the last call of"}
     return words[which] if isinstance(which, str) else f"call {which} of"
-
-
-def _children(value: Json, place: str) -> Iterator[tuple[str | int, str, Json]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            plain = isinstance(key, str) and key.replace("_", "a").isalnum()
-            yield key, f"{place}.{key}" if plain else f"{place}[{key!r}]", item
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            yield index, f"{place}[{index}]", item
-
-
-def _deep(value: Json, place: str, key: str | int | None) -> Iterator[tuple[str, Json]]:
-    waiting = [(place, value)]
-    while waiting:
-        here, part = waiting.pop()
-        below = [(name, item) for _key, name, item in _children(part, here)]
-        yield from ((name, item) for found, name, item in _children(part, here) if found == key)
-        waiting.extend(reversed(below))

@@ -12,11 +12,11 @@ from replaykit.checks.expecting import EXPECTING_NOTES, Expecting
 from replaykit.checks.output_form import seen_members
 from replaykit.checks.reading import last_seq, shown
 from replaykit.checks.rule import ASSERTIONS, CannotTell, Context, Rule, Seen
-from replaykit.checks.selecting import members, own_path
+from replaykit.checks.selecting import own_path
 from replaykit.model.changes import StateFold
 from replaykit.model.diff import differences
 from replaykit.model.events import State
-from replaykit.model.jsonpath import remove_paths
+from replaykit.model.jsonpath import members, remove_paths
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, canonical, decode
 

@@ -16,14 +16,13 @@ from replaykit.checks.selecting import (
     Occurrence,
     check_occurrence,
     glob,
-    members,
     occurrence_text,
     own_path,
     picked,
 )
 from replaykit.checks.tools import TOOL_NOTE, in_order, shown_call
 from replaykit.model.events import ToolCall
-from replaykit.model.jsonpath import parse_path
+from replaykit.model.jsonpath import members, parse_path
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 

@@ -1,4 +1,4 @@
-"""JSON paths: name the members of a value that matching leaves out.
+"""JSON paths: name members of a value, to leave them out of a comparison or to look at them.
 
     $            the value itself              [n]          the n-th item, from 0
     .name        a member                      [*]  .*      every member or item
@@ -10,7 +10,7 @@ A prefix limits a path to one tool: `search:$.request_id`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
 from msgspec import Struct
@@ -143,19 +143,38 @@ def _advance(rests: list[_Rest], key: str | int) -> list[_Rest] | None:
     return below
 
 
-def values_at(value: Json, path: JsonPath) -> list[Json]:
-    """Every member of the value that the path names."""
-    found = [value]
+def members(value: Json, path: JsonPath) -> list[tuple[str, Json]]:
+    """The members of a value that the path names, in document order, each with its own place."""
+    found = [("$", value)]
     for step in path.steps:
-        found = [inner for outer in found for inner in _picked(outer, step)]
+        if step.pick is Pick.DEEP:
+            found = [below for place, part in found for below in _deep(part, place, step.key)]
+        else:
+            found = [
+                (name, item) for place, part in found for key, name, item in _children(part, place) if step.takes(key)
+            ]
     return found
 
 
-def _picked(value: Json, step: Step) -> list[Json]:
-    if type(value) not in (dict, list):
-        return []
-    members = list(value.items() if type(value) is dict else enumerate(value))
-    picked = [item for key, item in members if step.takes(key)]
-    if step.pick is Pick.DEEP:
-        picked += [inner for _, item in members for inner in _picked(item, step)]
-    return picked
+def values_at(value: Json, path: JsonPath) -> list[Json]:
+    """The members of a value that the path names, in document order."""
+    return [item for _place, item in members(value, path)]
+
+
+def _deep(value: Json, place: str, key: str | int | None) -> Iterator[tuple[str, Json]]:
+    waiting = [(place, value)]
+    while waiting:
+        here, part = waiting.pop()
+        below = [(name, item) for _key, name, item in _children(part, here)]
+        yield from ((name, item) for found, name, item in _children(part, here) if found == key)
+        waiting.extend(reversed(below))
+
+
+def _children(value: Json, place: str) -> Iterator[tuple[str | int, str, Json]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            plain = isinstance(key, str) and key.replace("_", "a").isalnum()
+            yield key, f"{place}.{key}" if plain else f"{place}[{key!r}]", item
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield index, f"{place}[{index}]", item
