@@ -25,10 +25,10 @@ class Source:
 
     __slots__ = ("_value", "file", "text")
 
-    def __init__(self, text: bytes, file: str) -> None:
+    def __init__(self, text: bytes, file: str, *, value: Json = msgspec.UNSET) -> None:
         self.text = text.removeprefix(_BOM)
         self.file = file
-        self._value: Json = msgspec.UNSET
+        self._value: Json = value  # where it is known already
 
     @property
     def value(self) -> Json:

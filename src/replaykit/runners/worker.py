@@ -97,9 +97,7 @@ class _Worker:
 
     def _say(self, turn: _Turn, reply: Reply) -> None:
         turn.take()
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(ValueError, OSError, AttributeError):  # the agent may have closed it
-                stream.flush()
+        _flush()
         send(self._replies, reply)
 
 
@@ -114,11 +112,19 @@ def _pipes() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _print_to(out: str, err: str) -> None:
+    _flush()  # what was printed before belongs where it was printed to
     for number, name in ((1, out), (2, err)):
         log = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         os.dup2(log, number)
         os.close(log)
 
 
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(ValueError, OSError, AttributeError):  # the agent may have closed it
+            stream.flush()
+
+
 def _leave() -> NoReturn:
+    _flush()
     os._exit(0)  # stray threads cannot hold it
