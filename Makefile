@@ -34,7 +34,7 @@ unit: $(READY)
 
 # Two environments, since not all frameworks go with the same SDKs; Node's SDKs where there is Node.
 test-integrations: $(INTEGRATIONS)/.ready $(INTEGRATIONS_2)/.ready $(NODE:%=%/.ready)
-	$(NODE:%=REPLAYKIT_NODE_MODULES=$(CURDIR)/%/node_modules) $(INTEGRATIONS)/bin/python -m pytest -q -n 2 tests/integrations
+	REPLAYKIT_NODE_MODULES="$$(ls -d $(CURDIR)/.node/node_modules 2>/dev/null)" $(INTEGRATIONS)/bin/python -m pytest -q -n 2 tests/integrations
 	$(INTEGRATIONS_2)/bin/python -m pytest -q -n 2 tests/integrations/frameworks
 
 # The peers bring pytest plugins of their own, so they live apart from what `make test` uses.
@@ -78,6 +78,9 @@ $(INTEGRATIONS_2)/.ready: pyproject.toml
 	$(INTEGRATIONS_2)/bin/pip install --quiet -e ".[dev,integrations-2]"
 	@touch $@
 
+# Where npm reaches no registry, the tests of Node's SDKs are left out, and this says so.
 .node/.ready: Makefile
-	npm install --silent --prefix .node --no-save --no-package-lock openai@7 @anthropic-ai/sdk@1
-	@touch $@
+	npm install --silent --prefix .node --no-save --no-package-lock --fetch-retries 1 --fetch-timeout 30000 \
+		openai@7 @anthropic-ai/sdk@1 \
+		|| echo "npm could not install Node's SDKs: their tests are left out"
+	@mkdir -p .node && touch $@
