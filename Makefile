@@ -14,6 +14,7 @@ MITMPROXY := .venv-mitmproxy
 INTEGRATIONS := .venv-integrations
 INTEGRATIONS_2 := .venv-integrations-2
 NODE := $(if $(shell command -v npm),.node)
+BOUNDED := $(if $(shell command -v timeout),timeout 90)
 
 .PHONY: demo test lint unit test-integrations bench crash clean
 
@@ -80,7 +81,7 @@ $(INTEGRATIONS_2)/.ready: pyproject.toml
 
 # Where npm reaches no registry, the tests of Node's SDKs are left out, and this says so.
 .node/.ready: Makefile
-	npm install --silent --prefix .node --no-save --no-package-lock --fetch-retries 1 --fetch-timeout 30000 \
+	$(BOUNDED) npm install --silent --prefix .node --no-save --no-package-lock --fetch-retries 1 \
 		openai@7 @anthropic-ai/sdk@1 \
 		|| echo "npm could not install Node's SDKs: their tests are left out"
 	@mkdir -p .node && touch $@
