@@ -50,7 +50,7 @@ def ask(request: Ask, timeout_s: float, *, retries: int = 0) -> Answer:
         if left <= 0:
             break
         answer = _within(left, partial(_once, request, left))
-        if answer is None:
+        if answer is None or answer.timed_out:
             break
         if not answer.never_connected or attempt == retries:
             return answer
@@ -69,10 +69,10 @@ def _once(request: Ask, timeout_s: float) -> Answer:
         with error:
             return _read(error.code, error)
     except TimeoutError:
-        return Answer(why=f"gave no answer within {timeout_s:g} s", timed_out=True)
+        return Answer(timed_out=True)
     except urllib.error.URLError as error:
         if isinstance(error.reason, TimeoutError):
-            return Answer(why=f"gave no answer within {timeout_s:g} s", timed_out=True)
+            return Answer(timed_out=True)
         refused = isinstance(error.reason, ConnectionRefusedError | socket.gaierror)
         return Answer(why=f"cannot be reached: {error.reason}", never_connected=refused)
     except (http.client.InvalidURL, ValueError):
