@@ -128,11 +128,11 @@ def test_broken_json_is_told_with_its_line():
     ids=["lists", "mappings", "dashes", "keys", "one too many", "mixed"],
 )
 def test_deep_nesting_is_refused_at_once(text):
-    started = time.perf_counter()
+    started = time.process_time()
 
     error = error_of(text)
 
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert "nested deeper than 100" in str(error) or "a key must be text" in str(error)
 
 

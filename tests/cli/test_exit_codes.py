@@ -225,16 +225,16 @@ def test_130_when_interrupted_and_the_candidate_goes_too(case: Path, runner: Com
 
 
 def test_130_at_once_with_several_jobs_too(case: Path, runner: Command) -> None:
-    slow = runner("slow", code="open('own.pid', 'w').write(str(os.getpid()))\ntime.sleep(4)")
+    slow = runner("slow", code="open('own.pid', 'w').write(str(os.getpid()))\ntime.sleep(60)")
     process = interruptible("replay", str(case), "--runner-cmd", slow, "-j", "2", "--repeat", "2")
     wait_for(Path("own.pid"))
 
     process.send_signal(signal.SIGINT)
     began = time.monotonic()
-    process.communicate(timeout=15)
+    process.communicate(timeout=30)
 
     assert process.returncode == 130
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 15
 
 
 def test_an_error_is_one_block_without_a_traceback(spawned: Command, recorded: Path) -> None:

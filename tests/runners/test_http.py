@@ -232,12 +232,12 @@ def test_a_slow_answer_is_a_run_with_the_status_timeout(make_case: MakeCase, end
 
 def test_an_answer_that_drips_is_a_timeout_too(make_case: MakeCase) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
-    with speaking(head, *[b" "] * 5, pause_s=0.2) as candidate:
+    with speaking(head, *[b" "] * 200, pause_s=0.1) as candidate:
         result = rk.replay(make_case(), candidate, timeout_s=0.4)
 
     assert result.run is not None, result.reason
     assert result.run.status == "timeout"
-    assert result.duration_s < 1
+    assert result.duration_s < 10
 
 
 RUBBISH = {
@@ -254,9 +254,9 @@ def test_an_endpoint_that_speaks_rubbish_is_a_verdict(make_case: MakeCase, rubbi
         refused(make_case(), candidate)
 
 
-def test_an_answer_that_ends_early_is_not_json(make_case: MakeCase) -> None:
+def test_an_answer_that_ends_early_has_broken_off(make_case: MakeCase) -> None:
     with speaking(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"status": "succ') as candidate:
-        assert "is not JSON" in refused(make_case(), candidate)
+        assert "broke off" in refused(make_case(), candidate)
 
 
 def test_an_endpoint_cannot_send_the_reader_to_a_file(make_case: MakeCase) -> None:

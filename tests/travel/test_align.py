@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-import time
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -149,10 +149,10 @@ ALL = list(range(LONG))
         pytest.param(ALL, [-n for n in ALL], 1, id="nothing in common"),
     ],
 )
-def test_long_sequences_take_little_time_and_give_up_little(a: list[int], b: list[int], at_least: int) -> None:
-    started = time.process_time()
-    pairs = align(a, b)
+def test_long_sequences_take_little_time_and_give_up_little(
+    a: list[int], b: list[int], at_least: int, within: Any
+) -> None:
+    pairs = within(2, lambda: align(a, b))
 
-    assert time.process_time() - started < 2
     assert_valid(pairs, a, b)
     assert len(pairs) >= at_least

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
-import time
 from typing import Any
 
 import msgspec
@@ -792,14 +791,12 @@ def with_other_arguments(calls: list[ToolCall]) -> list[ToolCall]:
     ],
 )
 def test_runs_of_ten_thousand_calls_are_compared_in_two_seconds(
-    one: list[ToolCall], other: list[ToolCall], expected: dict[str, int]
+    one: list[ToolCall], other: list[ToolCall], expected: dict[str, int], within: Any
 ) -> None:
     a, b = run(*one), run(*other)
 
-    started = time.process_time()
-    found = compare(a, b)
+    found = within(2, lambda: compare(a, b))
 
-    assert time.process_time() - started < 2
     assert {kind.value: count for kind, count in found.counts.items() if count} == expected
 
 
@@ -823,14 +820,12 @@ def with_states(every: int, mode: str = "slow") -> TraceRun:
     ],
 )
 def test_ten_thousand_states_are_compared_in_two_seconds(
-    every: int, mode: str, expected: int | None, unknown: int
+    every: int, mode: str, expected: int | None, unknown: int, within: Any
 ) -> None:
     whole, other = with_states(1), with_states(every, mode)
 
-    started = time.process_time()
-    found = compare(whole, other)
+    found = within(2, lambda: compare(whole, other))
 
-    assert time.process_time() - started < 2
     assert (found.first.b_seq if found.first else None, found.unknown_states) == (expected, unknown)
 
 

@@ -21,6 +21,7 @@ from replaykit.runners.output import MAX_OUTPUT_BYTES
 
 T = TypeVar("T")
 _PAUSE_S = 0.1  # before a connection that failed is tried again
+_PIECE = 1 << 16
 
 
 class Ask(Struct, frozen=True, kw_only=True):
@@ -59,15 +60,16 @@ def ask(request: Ask, timeout_s: float, *, retries: int = 0) -> Answer:
 
 
 def _once(request: Ask, timeout_s: float) -> Answer:
+    ends = time.monotonic() + timeout_s
     try:
         asked = urllib.request.Request(
             request.url, data=request.body, headers=dict(request.headers), method=request.method
         )
         with _opener(request.url).open(asked, timeout=timeout_s) as reply:
-            return _read(reply.status, reply)
+            return _read(reply.status, reply, ends)
     except urllib.error.HTTPError as error:
         with error:
-            return _read(error.code, error)
+            return _read(error.code, error, ends)
     except TimeoutError:
         return Answer(timed_out=True)
     except urllib.error.URLError as error:
@@ -81,10 +83,20 @@ def _once(request: Ask, timeout_s: float) -> Answer:
         return Answer(why=f"broke off: {error!r}")
 
 
-def _read(status: int, reply: Any) -> Answer:
-    body = reply.read(MAX_OUTPUT_BYTES + 1)
-    if len(body) > MAX_OUTPUT_BYTES:
+def _read(status: int, reply: Any, ends: float) -> Answer:
+    """The answer's body. One that drips is left when the time is up: nobody waits for it any more."""
+    pieces: list[bytes] = []
+    room = MAX_OUTPUT_BYTES + 1
+    while room > 0 and (piece := reply.read1(min(room, _PIECE))):
+        if time.monotonic() > ends:
+            return Answer(timed_out=True)
+        pieces.append(piece)
+        room -= len(piece)
+    if room <= 0:
         return Answer(why=f"answered with more than {MAX_OUTPUT_BYTES:,} bytes")
+    body = b"".join(pieces)
+    if reply.length:  # `read` says so by itself, `read1` does not
+        raise http.client.IncompleteRead(body, reply.length)
     return Answer(status=status, body=body)
 
 
