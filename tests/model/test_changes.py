@@ -101,3 +101,64 @@ def test_a_change_that_does_not_fit_is_an_error(change: bytes) -> None:
 def test_a_change_without_a_state_before_it_is_an_error() -> None:
     with pytest.raises(ValueError, match="without a state"):
         StateFold().apply(State(seq=1, change=Change()))
+
+
+class Starred:
+    """Writes stars for a word; of a key that tells, for the whole value."""
+
+    def text(self, text: bytes, key: str) -> bytes:
+        return b'"*"' if key == "pin" else text.replace(b"hidden", b"***")
+
+    def name(self, key: str) -> str:
+        return key.replace("hidden", "***")
+
+
+WORDS = st.text(alphabet="hiden ", max_size=12) | st.sampled_from(["hidden", "is hidden here", "hid"])
+SAID = st.recursive(WORDS, lambda v: st.lists(v, max_size=4) | st.dictionaries(WORDS, v, max_size=3), max_leaves=6)
+NAMED = st.dictionaries(st.sampled_from(["messages", "text", "pin", "hidden", "of hidden"]), SAID, max_size=4)
+
+
+@given(st.lists(NAMED | SAID, max_size=8))
+def test_what_may_not_be_written_is_in_no_change_and_in_no_state(states: list[Any]) -> None:
+    clean = Starred()
+    writer, reader = StateFold(cleaning=clean), StateFold()
+    for seq, state in enumerate(states):
+        whole, change = writer.advance(state)
+        event = State(seq=seq, state_json=whole, change=change)
+        reader.apply(event)
+
+        assert b"hidden" not in msgspec.json.encode(event)
+        if not isinstance(state, dict):
+            assert reader.text == clean.text(encode(state), "")
+        else:
+            shown = {clean.name(k): clean.text(encode(v), k) for k, v in state.items()}
+            assert decode(reader.text) == {k: decode(v) for k, v in shown.items()}
+
+
+def test_a_word_that_grows_from_step_to_step_is_never_written() -> None:
+    writer, reader = StateFold(cleaning=Starred()), StateFold()
+    written = []
+    for end in range(8):
+        whole, change = writer.advance({"text": "x" * 300 + "hidden"[:end] + "y" * 300, "log": ["hidden"] * end})
+        event = State(seq=end, state_json=whole, change=change)
+        reader.apply(event)
+        written.append(msgspec.json.encode(event))
+
+    assert b"hidden" not in b"".join(written)
+    assert decode(reader.text) == {"text": "x" * 300 + "***" + "y" * 300, "log": ["***"] * 7}
+
+
+def test_what_has_not_changed_is_not_cleaned_again() -> None:
+    class Counting(Starred):
+        seen = 0
+
+        def text(self, text: bytes, key: str) -> bytes:
+            self.seen += len(text)
+            return super().text(text, key)
+
+    clean = Counting()
+    fold = StateFold(cleaning=clean)
+    for n in range(100):
+        fold.advance({"memory": "m" * 100_000, "messages": ["hello"] * n})
+
+    assert clean.seen < 110_000

@@ -8,7 +8,8 @@ a log of growing states stays linear. Lists that grew at the end are the common 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -21,6 +22,7 @@ from replaykit.model.values import ABSENT, Json, Raw, encode, is_plain
 _msgpack_into = msgspec.msgpack.Encoder().encode_into
 _MANY_PIECES = 64
 _UNCHANGED = Change()
+Clean = Callable[[bytes], bytes]
 _KEYFRAME_SLACK = 64 * 1024  # changes may add up to this, or twice the state, before the state is written whole
 
 
@@ -51,23 +53,34 @@ class _Plain:
 PLAIN: Spelling = _Plain()
 
 
+class Cleaning(Protocol):
+    """What of a state may be written. The state itself stays as it is: only its text is another."""
+
+    def text(self, text: bytes, key: str) -> bytes:
+        """The JSON text of a key's value, or of some items of it, as it may be written; the same object if it may."""
+
+    def name(self, key: str) -> str:
+        """The key as it may be written."""
+
+
 class _Part:
     """The JSON text of one key; a list that is extended is kept as pieces until somebody looks."""
 
-    __slots__ = ("grown_by", "items", "pieces", "print", "size")
+    __slots__ = ("grown_by", "items", "live", "pieces", "print", "size")
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, live: bytes = b"") -> None:
         self.pieces = [text]
+        self.live = live  # what the text was before it was cleaned, where somebody cleans
         self.size = len(text)
         self.items = 0  # length of the list, 0 when it is none or not plain
         self.print = _NO_PRINT
         self.grown_by = b""  # the JSON list of the items it has more than the state before
 
     @classmethod
-    def of_list(cls, value: list[Json], spelling: Spelling) -> _Part:
+    def of_list(cls, value: list[Json], spelling: Spelling, clean: Clean) -> _Part:
         """A list, ready to be compared with what it becomes."""
         printed = _printed(value, spelling)  # before the text: what changes in between is seen at the next step
-        part = cls(spelling.text(value))
+        part = cls(clean(spelling.text(value)))
         part.items, part.print = len(value), _Fingerprint(printed, len(printed))
         return part
 
@@ -84,7 +97,7 @@ class _Part:
         self.pieces.append(items[1:-1])
         self.size += len(items)
 
-    def grown(self, value: list[Json], spelling: Spelling, buffer: bytearray) -> _Part | None:
+    def grown(self, value: list[Json], spelling: Spelling, buffer: bytearray, clean: Clean) -> _Part | None:
         """The part for this list plus more items; None when it is anything else."""
         if not 0 < self.items <= len(value) or not spelling.print_into(buffer, value[: self.items]):
             return None
@@ -97,7 +110,7 @@ class _Part:
             return None
         printed = _printed(more, spelling)  # before the text, as in `of_list`
         part = _Part(b"")
-        part.grown_by = spelling.text(more)
+        part.grown_by = clean(spelling.text(more))
         if len(self.pieces) > _MANY_PIECES:
             self.pieces = [self.text]
         part.pieces, part.size = [*self.pieces, part.grown_by[1:-1]], self.size + len(part.grown_by)
@@ -143,8 +156,9 @@ _NO_PRINT = _Fingerprint(bytearray(), 0)
 class StateFold:
     """A state that is taken forward, change by change."""
 
-    def __init__(self, spelling: Spelling = PLAIN) -> None:
+    def __init__(self, spelling: Spelling = PLAIN, cleaning: Cleaning | None = None) -> None:
         self._spelling = spelling
+        self._cleaning = cleaning
         self._buffer = bytearray()  # for prints: a large one is dear to make anew at each step
         self._parts: dict[str, _Part] = {}
         self._whole: bytes | None = b"null"  # a state that is not an object, or not plain
@@ -155,7 +169,7 @@ class StateFold:
     def advance(self, state: Json) -> tuple[Raw, Change | None]:
         """Take the fold to `state`; gives the change that leads there, or else the whole text."""
         parts = self._split(state)
-        return self._take(parts) if parts is not None else self._take_whole(self._spelling.text(state))
+        return self._take(parts) if parts is not None else self._take_whole(self._clean("")(self._spelling.text(state)))
 
     def advance_to(self, values: Mapping[str, Json], same: Collection[str] = ()) -> tuple[Raw, Change | None]:
         """Take the fold to a state of named values; those in `same` are known to be as they were."""
@@ -214,21 +228,30 @@ class StateFold:
             return None
         try:
             orjson.dumps(list(state))  # the names themselves may not be sayable
-            return {key: self._part(key, value) for key, value in state.items()}
+            return {self._name(key): self._part(key, value) for key, value in state.items()}
         except (TypeError, RecursionError, OverflowError):
             return None
 
     def _part(self, key: str, value: Json) -> _Part:
-        """One key's text. Items that were there before, byte for byte, are not looked at again."""
-        if type(value) is not list:
-            return _Part(self._spelling.text(value))
-        old = self._parts.get(key)
-        grown = old.grown(value, self._spelling, self._buffer) if old is not None else None
-        if grown is not None:
-            return grown
-        if self._spelling.followed(value):
-            return _Part.of_list(value, self._spelling)
-        return _Part(self._spelling.text(value))
+        """One key's text. What was there before, byte for byte, is not looked at again."""
+        old = self._parts.get(self._name(key))
+        if type(value) is list:
+            clean = self._clean(key)
+            grown = old.grown(value, self._spelling, self._buffer, clean) if old is not None else None
+            if grown is not None:
+                return grown
+            if self._spelling.followed(value):
+                return _Part.of_list(value, self._spelling, clean)
+        live = self._spelling.text(value)
+        if self._cleaning is None:
+            return _Part(live)
+        return old if old is not None and old.live == live else _Part(self._cleaning.text(live, key), live)
+
+    def _name(self, key: str) -> str:
+        return key if self._cleaning is None else self._cleaning.name(key)
+
+    def _clean(self, key: str) -> Clean:
+        return _as_it_is if self._cleaning is None else partial(self._cleaning.text, key=key)
 
     def _change_to(self, parts: dict[str, _Part]) -> Change | None:
         """The change from here to `parts`; None when only the whole state says it."""
@@ -271,6 +294,10 @@ class StateFold:
             self._parts, self._whole = {}, text
             return
         self._parts, self._whole = {key: _Part(bytes(value)) for key, value in members.items()}, None
+
+
+def _as_it_is(text: bytes) -> bytes:
+    return text
 
 
 def _size(change: Change) -> int:

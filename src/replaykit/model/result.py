@@ -88,6 +88,8 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
     duration_s: float = 0.0
     evidence: str | None = None
     """The directory with logs and files of this replay."""
+    trial: str = ""
+    """What asked, where it was no replay of a case: contract, chaos or mutation."""
 
     @property
     def passed(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta, Struct
 
 from replaykit.errors import UsageError
-from replaykit.model.changes import StateFold
+from replaykit.model.changes import Cleaning, StateFold
 from replaykit.model.events import Change
 from replaykit.model.values import ABSENT, Json, Raw
 
@@ -45,16 +45,18 @@ def sampling(every: int, on_change: bool, *, name: str) -> Sampling:
 class StateLog:
     """The states of one run on their way into its log."""
 
-    def __init__(self, rules: Sampling = EVERY_STATE) -> None:
+    def __init__(self, rules: Sampling = EVERY_STATE, cleaning: Cleaning | None = None) -> None:
         self._rules = rules
+        self._cleaning = cleaning
         self._count = 0
         self._kept_last = True
         self.lost()
 
     def lost(self) -> None:
         """What was given out last is not in the log: the next state is written whole."""
-        self._kept = StateFold()  # the last state that was kept
-        self._seen = StateFold() if self._rules.every > 1 else self._kept  # the last state
+        self._kept = StateFold(cleaning=self._cleaning)  # the last state that was kept
+        is_sampled = self._rules.every > 1
+        self._seen = StateFold(cleaning=self._cleaning) if is_sampled else self._kept  # the last state
         self._empty = True
         self._whole_next = False
 

@@ -23,7 +23,12 @@ from replaykit.seam.moment import wall_time
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from replaykit.model.changes import Cleaning
     from replaykit.seam.http.request import HttpRequest
+
+
+MCP_RESULT = "mcp"
+"""The form of what an MCP server answers to `tools/call`."""
 
 
 class Answer(Protocol):
@@ -56,17 +61,19 @@ class Outcome(Struct, frozen=True, kw_only=True):
 class Injected:
     """What a handler that injects faults does to one call."""
 
-    __slots__ = ("alter", "delay_s", "faults", "wait_s")
+    __slots__ = ("alter", "delay_s", "faults", "instead_of", "wait_s")
 
     def __init__(self) -> None:
         self.faults: tuple[str, ...] = ()  # the names of those that have struck
         self.alter: Callable[[Answer], Answer] | None = None  # its answer becomes another one
+        self.instead_of: Answer | None = None  # the answer that was there first
         self.wait_s = 0.0  # how long it is waited for in earnest
         self.delay_s = 0.0  # how much longer the log says that it took
 
     def applied(self, answer: Answer) -> Answer:
         """The answer that is given and written down; whoever has it first asks, and only once."""
         alter, self.alter = self.alter, None
+        self.instead_of = answer
         return answer if alter is None else alter(answer)
 
 
@@ -77,6 +84,7 @@ class PendingCall:
         "arguments",
         "at",
         "effects",
+        "form",
         "hosted",
         "injected",
         "key",
@@ -107,6 +115,7 @@ class PendingCall:
         self.override: dict[str, Json] | None = None  # other arguments that a handler wants it done with
         self.injected: Injected | None = None  # faults that a handler wants in it
         self.request: HttpRequest | None = None  # of a call that goes over HTTP
+        self.form = ""  # what its answer is written in, where that is a protocol's own: MCP_RESULT
 
 
 class Handler(Protocol):
@@ -166,6 +175,7 @@ class Session:
         lineage: str = "",
         begins: Beginning = AT_FIRST,
         sampling: Sampling = EVERY_STATE,
+        cleaning: Cleaning | None = None,
     ) -> None:
         self.handler = handler
         self.lineage = lineage
@@ -183,7 +193,7 @@ class Session:
         """The pace at which recorded responses are given: 1 as they came, 2 twice as fast, 0 at once."""
         self.over = False
         """True when its run has ended; threads that it has left behind may still be at work."""
-        self._states = StateLog(sampling)
+        self._states = StateLog(sampling, cleaning)
         self._state_lock = threading.Lock()
         self._state_scope = self.root  # where the last state was
         self._jobs = {name: number for name, number in begins.children.items() if name.startswith("~")}
