@@ -2,7 +2,7 @@
 # make test    set up, then lint, types and tests
 # make test-integrations    test against SDKs and frameworks (installs them)
 # make bench   measure, side by side with peers (installs them)
-# make crash   kill -9 a recording process 200 times
+# make crash   kill -9 a recording process 200 times, prune for a minute while others write, damage stores
 # make clean   remove everything that was made here
 
 PYTHON ?= python3
@@ -44,6 +44,8 @@ bench: $(BENCH)/.ready $(MITMPROXY)/.ready
 
 crash: $(READY)
 	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -s tests/crash/test_kill.py
+	PRUNE_SECONDS=60 $(BIN)/python -m pytest -q -s tests/crash/test_prune.py
+	DAMAGE_TRIALS=100 $(BIN)/python -m pytest -q -n 2 tests/store/test_salvage.py
 
 clean:
 	rm -rf $(VENV) $(BENCH) $(MITMPROXY) $(INTEGRATIONS) $(INTEGRATIONS_2) .node .replaykit .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist bench/.work

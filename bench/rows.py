@@ -15,6 +15,9 @@ CALL_PEERS = ("agent_rewind", "llm_cassette", "agentcassette")
 PROXY_PEERS = ("mitmproxy", "vcrpy")
 IMPORT_PEERS = (*CALL_PEERS, "vcrpy", LANGGRAPH, "flakestorm")
 HELP_PEERS = ("agent_rewind", "llm_cassette", "flakestorm")  # the others have no command line
+SECRET_PEERS = ("detect_secrets", "scrubadub")
+PERSONAL_PEERS = ("presidio", "scrubadub")
+FINDING_PEERS = ("detect_secrets", "presidio", "scrubadub")
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Aim:
-    """An upper limit for our number: fixed, or a share of the row's first peer's."""
+    """A limit for our number: an upper one, fixed or a share of the row's first peer's, or a lower one."""
 
     text: str
     limit: float | None = None
     share: float | None = None
+    least: float | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Row:
     group: str
     title: str
     unit: str
-    """bytes, us, ms, s or times"""
+    """bytes, us, ms, s, times or part"""
     ours: Cell
     peers: tuple[Cell, ...] = ()
     aim: Aim | None = None
@@ -73,6 +77,10 @@ _SMALLER = Aim("≤ 1/100 of SqliteSaver", share=1 / 100)
 _FIFTH = Aim("≤ 1/5 of SqliteSaver", share=1 / 5)
 _REPLAY = Aim("≤ 10 µs", limit=10)
 _START = Aim("≤ 60 ms", limit=60)
+_SEARCH = Aim("≤ 50 ms: 20 MB a second", limit=50_000)
+_FIRST_TEXT = "Write to kora.velan@tulen-sera.de, password: Kormel-vita418, card 4242 4242 4242 4242."
+_NO_CHECKED = {"presidio": "not for IMEIs", "scrubadub": "for cards alone"}
+_NO_PERSONAL = {"presidio": "not for papers", "scrubadub": "not for IP addresses and papers"}
 _KEPT = {
     "agent_rewind": "flushed at once",
     "llm_cassette": "only in memory yet",
@@ -147,6 +155,22 @@ def _proxied(title: str, metric: str, aim: Aim | None = None) -> Row:
     ours, (proxy, in_process) = _side_by_side(metric, PROXY_PEERS, job)
     peers = (replace(proxy, note="buffers"), replace(in_process, note="buffers; in process, urllib included"))
     return Row("proxy", title, "ms" if metric.endswith("_ms") else "us", ours, peers, aim)
+
+
+def _found(
+    title: str, metric: str, systems: tuple[str, ...], least: float | None = None, lacks: dict[str, str] | None = None
+) -> Row:
+    """A share of the held-out half of the redaction corpus; `lacks` says what a peer has no rules for."""
+    ours, peers = _side_by_side(metric, systems, lambda system: _job(system, "redaction"))
+    peers = tuple(replace(cell, note=(lacks or {}).get(cell.job.system, "")) for cell in peers)
+    return Row("redaction", title, "part", ours, peers, None if least is None else Aim(f"≥ {least:g}", least=least))
+
+
+def _searched(title: str, metric: str, unit: str = "us", aim: Aim | None = None) -> Row:
+    def job(system: str) -> Job:
+        return _job(system, "redaction_speed", size=2_000_000 if system == OURS else 60_000)
+
+    return Row("redaction", title, unit, *_side_by_side(metric, FINDING_PEERS, job), aim)
 
 
 ROWS = [
@@ -245,6 +269,78 @@ ROWS = [
         "s",
         Cell(_job(OURS, "ci", count=1000), "total_wall_s"),
         (Cell(_job("flakestorm", "cases", count=1000), "total_wall_s", "in process, serves no tool results"),),
+    ),
+    _found("secrets found, held-out half of the corpus", "secrets", SECRET_PEERS, 0.95),
+    _found("the same, no character of them left", "secrets_covered", SECRET_PEERS),
+    _found("the same, forms and places that the tuning half does not have", "unseen_secrets", SECRET_PEERS),
+    _found("cards, IBANs and IMEIs found, held-out half", "checked", PERSONAL_PEERS, 0.9, _NO_CHECKED),
+    _found("the same, called by the right name", "checked_named", PERSONAL_PEERS, lacks=_NO_CHECKED),
+    _found("of these: cards", "card", PERSONAL_PEERS),
+    _found("of these: IBANs", "iban", ("presidio",)),
+    _found("of these: IMEIs beside their name", "imei", ()),
+    _found("other personal data found, held-out half", "personal", PERSONAL_PEERS, lacks=_NO_PERSONAL),
+    _found("the same, called by the right name", "personal_named", PERSONAL_PEERS, lacks=_NO_PERSONAL),
+    _found("of these: e-mail addresses", "email", PERSONAL_PEERS),
+    _found("of these: phone numbers", "phone", PERSONAL_PEERS),
+    _found("of these: US social security numbers", "ssn", PERSONAL_PEERS),
+    _found("of these: IP addresses", "ip", ("presidio",)),
+    _found("of these: identity papers beside their name", "document", ()),
+    _found("findings that are right (precision), held-out half", "precision", FINDING_PEERS, 0.95),
+    _found("the same, forms and places that the tuning half does not have", "unseen_precision", FINDING_PEERS),
+    Row(
+        "redaction",
+        "secrets that do not stand in what `Redactor.raw` gives, held-out half",
+        "part",
+        Cell(_job(OURS, "redaction_gone"), "secrets_gone"),
+    ),
+    _searched("looking through 1 MB of prose with nothing to find", "prose_us", aim=_SEARCH),
+    _searched("the same, chat messages in JSON", "json_us", aim=_SEARCH),
+    _searched("the same, code", "code_us", aim=_SEARCH),
+    _searched("findings in 1 MB of these, where there is nothing to find", "alarms", "part"),
+    Row(
+        "redaction",
+        "looking through 1 MB of the corpus, which is dense with things to find",
+        "us",
+        *_side_by_side("corpus_us", FINDING_PEERS, lambda system: _job(system, "redaction")),
+    ),
+    Row(
+        "redaction",
+        "import and the first text looked through, over bare Python",
+        "ms",
+        *_side_by_side("over_bare_ms", FINDING_PEERS, lambda system: _job(system, "redaction_first", text=_FIRST_TEXT)),
+    ),
+    Row(
+        "receiver",
+        "a span received over OTLP and on disk (protobuf, 512 a request), CPU of the receiver",
+        "us",
+        Cell(_job(OURS, "receiver", count=20_480, size=512), "span_us"),
+        aim=Aim("≤ 100 µs: 10,000 a second and core", limit=100),
+    ),
+    Row(
+        "receiver",
+        "the same, and its trace a run in the store",
+        "us",
+        Cell(_job(OURS, "receiver", count=10_240, size=512, made=True), "span_us"),
+    ),
+    Row(
+        "telemetry",
+        "an event of a tool call as a span, handed to a batch processor",
+        "us",
+        *_side_by_side("span_us", ("opentelemetry_sdk",), lambda system: _job(system, "telemetry", count=500)),
+        aim=Aim("≤ 20 µs", limit=20),
+    ),
+    Row(
+        "telemetry",
+        "recording a tool call of 1 KB, without telemetry",
+        "us",
+        Cell(_job(OURS, "telemetry", count=500), "off_us"),
+    ),
+    Row(
+        "telemetry",
+        "the same, with telemetry; beside it, without and with a span that the SDK starts and ends",
+        "us",
+        Cell(_job(OURS, "telemetry", count=500), "on_us"),
+        (Cell(_job(OURS, "telemetry", count=500), "bare_us", "with a bare span"),),
     ),
 ]
 GROUPS = list(dict.fromkeys(row.group for row in ROWS))

@@ -15,8 +15,8 @@ from rows import Cell, Job, Row
 
 Results = dict[Job, list[dict[str, Any]]]
 
-_RESOLUTION = {"ms": 5.0, "times": float("inf")}
-"""Up to here no ratio is given: start-up is a difference of two processes, and growths are ratios already."""
+_RESOLUTION = {"ms": 5.0, "times": float("inf"), "part": float("inf")}
+"""Up to here no ratio is given: start-up is a difference of two processes, and growths and parts are ratios already."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,8 @@ def _judge(row: Row, ours: Number, peers: list[Number]) -> str:
         return ""
     if ours.value is None:
         return "not measured"
+    if row.aim.least is not None:
+        return "yes" if ours.value >= row.aim.least else f"missed by {row.aim.least - ours.value:.3f}"
     limit = row.aim.limit
     if limit is None:
         if peers[0].value is None or row.aim.share is None:
@@ -111,13 +113,14 @@ _SCALES = {
     "ms": ((1, "ms"),),
     "s": ((1, "s"), (1e-3, "ms")),
     "times": ((1, "×"),),
+    "part": ((1, ""),),
 }
 
 
 def show(value: float, unit: str) -> str:
     """A value with three figures and the unit that fits its size."""
     scale, name = next(((s, n) for s, n in _SCALES[unit] if abs(value) >= s), _SCALES[unit][-1])
-    return f"{figures(value / scale)} {name}"
+    return f"{figures(value / scale)} {name}".rstrip()
 
 
 def figures(value: float) -> str:

@@ -22,7 +22,8 @@ settings.load_profile("default")
 @pytest.fixture(autouse=True)
 def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test works in a directory of its own."""
-    for name in ("REPLAYKIT_STORE", "REPLAYKIT_DEBUG", "NO_COLOR", "PYTHONUNBUFFERED"):
+    ours = ("STORE", "SAMPLE", "DEBUG", "REDACT", "REDACTION_KEY")
+    for name in (*(f"REPLAYKIT_{name}" for name in ours), "NO_COLOR", "PYTHONUNBUFFERED"):
         monkeypatch.delenv(name, raising=False)
     # Python takes a file that was written again within a second, at the same length, for the one it has compiled.
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")

@@ -17,6 +17,8 @@ import streams
 import workloads
 from clock import Stopwatch
 from measurements import CallRecorder, Checkpoints, Numbers
+from redaction.kinds import FAMILIES
+from redaction.measure import Find, Found, accuracy, gone, speed
 from streams import Proxy
 
 NAME = "ReplayKit"
@@ -221,3 +223,80 @@ def proxied(work: Path, count: int) -> Numbers:
         return opened(Mode.REPLAY, address, World(case_id="bench", calls=recorded[0].events))
 
     return streams.measured(record, replay, count)
+
+
+def _family(kind: str) -> str:
+    """What the corpus calls a kind of ours: personal data by name, all else is a secret."""
+    kind = {"id-number": "document"}.get(kind, kind)
+    return kind if kind in FAMILIES else "secret"
+
+
+def finder() -> Find:
+    _replaykit()
+    from replaykit.redaction import find
+
+    return lambda text: [Found(found.start, found.end, _family(found.kind)) for found in find(text)]
+
+
+def redaction(work: Path) -> Numbers:
+    return accuracy(finder())
+
+
+def redaction_gone(work: Path) -> Numbers:
+    _replaykit()
+    from replaykit.redaction import Redactor
+
+    return gone(Redactor(key=b"the key of a benchmark, not kept").raw)
+
+
+def redaction_speed(work: Path, size: int) -> Numbers:
+    return speed(finder(), size)
+
+
+def redaction_first(work: Path, text: str) -> Numbers:
+    return measurements.start_up(f"from replaykit.redaction import find; assert find({text!r})", work, env=_ENVIRONMENT)
+
+
+def receiver(work: Path, count: int, size: int, made: bool = False) -> Numbers:
+    from receiving import received
+
+    return received(work, count, size, made=made, env=_ENVIRONMENT)
+
+
+def telemetry(work: Path, count: int) -> Numbers:
+    """Tool calls recorded: alone, with telemetry, with a span of the SDK beside; and what our span alone costs."""
+    from opentelemetry.metrics import NoOpMeterProvider
+    from telling import ROUNDS, Counting, Way, recorded, timed
+
+    rk = _replaykit()
+    lookup = rk.tool(measurements.Lookup().function())
+    counting = Counting((3 * count + 1) * ROUNDS)
+
+    @contextmanager
+    def session() -> Iterator[None]:
+        with rk.Store.open(work / "store.db") as store, rk.record("bench", store=store):
+            yield
+
+    def turn_on() -> None:
+        rk.telemetry.enable(tracer_provider=counting.provider, meter_provider=NoOpMeterProvider())
+
+    def call(index: int) -> None:
+        lookup("q", index=index)
+
+    def call_and_span(index: int) -> None:
+        lookup("q", index=index)
+        counting.bare_span()
+
+    turn_off = rk.telemetry.disable
+    numbers = recorded(
+        session, count, off=Way(turn_off, call), on=Way(turn_on, call), bare=Way(turn_off, call_and_span)
+    )
+    turn_on()
+    from replaykit.telemetry.switch import watch  # what a writer tells of each event
+
+    with rk.Store.open(work / "store.db") as store:
+        run = store.load("bench")
+        told = watch(run.header, store.path)
+    numbers["span_us"] = timed(lambda: told.event(run.events[7]), count)
+    counting.expect((3 * count + 1) * ROUNDS)
+    return numbers

@@ -19,6 +19,7 @@ TYPE_CHECKING = False  # type checkers read it as True; `typing` alone would dou
 if TYPE_CHECKING:
     from replaykit import integrations as integrations
     from replaykit import middleware as middleware
+    from replaykit import telemetry as telemetry
     from replaykit.cases.case import ReplayCase as ReplayCase
     from replaykit.cases.case import load_case as load_case
     from replaykit.cases.scaffold import scaffold as scaffold
@@ -117,6 +118,7 @@ _HOMES = {  # name → module, or module:name where it has another name at home;
     "scaffold": "cases.scaffold",
     "state_at": "travel.reach",
     "step_events": "travel.steps",
+    "telemetry": "telemetry",
     "tool": "seam.tool",
     "uuid4": "seam.machine",
 }

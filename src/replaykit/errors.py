@@ -8,6 +8,7 @@ ReplayKitError
 ├── StoreError          the store said no                              (exit 3)
 │   ├── RunNotFound
 │   └── CorruptStore    damaged bytes: never "empty, so record again"
+├── FetchFailed         a service did not give what was asked of it    (exit 3)
 ├── FormatTooNew        written by a newer version                     (exit 3)
 ├── Unreplayable        the recording cannot answer this call          (exit 3)
 └── Divergence          the candidate left the recorded path           (exit 1)
@@ -91,6 +92,10 @@ class CorruptStore(StoreError):
         super().__init__(f"{where}: {message}", hint=hint)
         self.where = where
         self.reason = message
+
+
+class FetchFailed(ReplayKitError):
+    """A service over the network did not give what was asked of it."""
 
 
 class FormatTooNew(ReplayKitError):

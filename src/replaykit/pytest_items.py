@@ -18,10 +18,11 @@ from replaykit.cases.slug import slug
 from replaykit.config import HOME, make_home
 from replaykit.errors import Divergence, ReplayKitError, UsageError
 from replaykit.export.forms import export_run
+from replaykit.model.values import printable
 from replaykit.recording.agents import AGENTS
 from replaykit.report.replays import failure_text
 from replaykit.runners.accepting import accepted, as_happened
-from replaykit.runners.golden import GoldenResult, check_golden, printable, replay_golden
+from replaykit.runners.golden import GoldenResult, check_golden, replay_golden
 from replaykit.runners.loading import load_agent
 from replaykit.runners.replay import replay
 
@@ -169,13 +170,13 @@ class GoldenItem(_Item):
         return "".join(f" --replaykit-live {shlex.quote(name)}" for name in names)
 
     def _keep(self, result: GoldenResult) -> Path | None:
-        """The run as it happened, in a file of its own; none where nothing can be written."""
+        """The run as it happened, in a file of its own; none where it cannot or may not be written."""
         name = slug("tool_call", os.path.relpath(self.path, self.config.rootpath))
         file = self.config.rootpath / HOME / "golden" / f"{name}.json"
         try:
             make_home(file.parent)
             file.write_bytes(export_run(as_happened(result), "run_log"))
-        except OSError:
+        except (OSError, UsageError):
             return None
         return file
 

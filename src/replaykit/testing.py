@@ -111,6 +111,19 @@ class StoreConformance:
         assert [*store.load("appended").events] == calls
         assert [*store.load("added").events] == calls
 
+    def test_tags_are_given_and_taken_and_nothing_else_changes(self, store: Any) -> None:
+        run = sample_run("tagged", 70)
+        self.write(store, run)
+        assert store.tag("tagged", add=["a", "b", "a"]).tags == ("a", "b")
+        assert store.tag("tagged", add=["c"], remove=["a", "nobody"]).tags == ("b", "c")
+        other = self.reopen(store)
+        try:
+            found = other.load("tagged")
+            assert (found.tags, found.events, found.status) == (("b", "c"), run.events, run.status)
+        finally:
+            other.close()
+        _raises(RunNotFound, lambda: store.tag("nobody", add=["a"]))
+
     def test_streams_keep_their_items(self, store: Any) -> None:
         items = tuple(raw(i) for i in range(30_000))
         event = ToolCall(seq=0, name="stream", items_json=items, result_json=raw(None), complete=False)

@@ -105,6 +105,22 @@ def test_arguments_of_a_tool_are_cut_and_renamed_where_a_model_says_nothing_else
     assert renamed == {"flightNumber": "LH 1", "seats_value": 2}
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", [path for path in APIS if path not in ("/v1/completions", "/api/generate")])
+def test_a_call_of_a_tool_is_cut_as_the_api_sends_it(path: str, stream: bool) -> None:
+    arguments = {"flight_number": "LH 1", "seats": 2}
+    talk = Talk(path, stream, Answer(tool_calls=(ToolUse(id="c1", name="book", arguments=arguments),)))
+
+    altered = of_model(ModelFault(mode=ModelTrouble.TRUNCATED, max_tokens=1), CHANCE, talk.call, talk.api)(talk.outcome)
+
+    assert isinstance(altered, Outcome)
+    assert altered.wire is not None
+    read = talk.api.read(talk.request.body, 200, chunks_of(altered, altered.wire))
+    (cut,) = read.answer.tool_calls if read.answer else ()
+    assert cut.arguments in ('{"fl', {"flight_number": "LH 1"})
+    assert read.finish_reason == APIS[path][1]
+
+
 @pytest.mark.parametrize(("severity", "changed"), [(Grade.LOW, 1), (Grade.MEDIUM, 2), (Grade.HIGH, 4)])
 def test_the_severity_says_how_many_members_have_another_name(severity: Grade, changed: int) -> None:
     said = Answer(content=orjson.dumps({"a": 1, "b": 2, "c": 3, "d": 4}).decode())

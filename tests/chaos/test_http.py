@@ -166,6 +166,12 @@ def test_a_rate_limit_is_a_429_with_a_time_to_come_again(worlds: Any, model: str
     assert (call.faults, call.error.type) == (("model.rate_limit",), "rate_limit_exceeded")
 
 
+def test_unless_it_is_said_a_rate_limit_makes_no_sdk_wait(worlds: Any, model: str) -> None:
+    status, headers, _ = worlds.live(lambda _: _with_httpx(model + CHAT, False), of_model("rate_limit")).output
+
+    assert (status, headers["retry-after"], headers["retry-after-ms"]) == (429, "1", "1")
+
+
 @pytest.mark.parametrize(
     ("url", "expected"),
     [

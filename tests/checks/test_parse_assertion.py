@@ -70,7 +70,7 @@ BAD = [
     ("safety.no_pii", {"kinds": ["emial"]}, (), "did you mean 'email'?"),
     ("safety.no_pii", [], (), "at least one place"),
     ("span.exists", {"knd": "tool"}, ("knd",), "did you mean 'kind'?"),
-    ("span.duration", {"name": "x"}, (), "`min`, `max` or both"),
+    ("span.duration", {"name": "x"}, (), "`min_s`, `max_s` or both"),
     ("custom.python", {"limit": 3}, (), "the name of a check"),
     ("custom.python", {"check": "x", "a b": 3}, ("a b",), "not the name of an argument"),
     ("all", [], (), "at least one"),

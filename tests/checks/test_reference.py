@@ -11,7 +11,9 @@ import yaml
 
 from replaykit.checks.assertions import ASSERTIONS, parse_assertion
 from replaykit.checks.custom import CHECKS, register_check
+from replaykit.checks.questions import Asks, Question, Told
 from replaykit.checks.reference import BEGIN, END, FAMILIES, all_kinds, kind_info, page_with_reference
+from replaykit.checks.rule import Ran
 from replaykit.cli import run as cli
 from replaykit.errors import UsageError
 from replaykit.model.events import ErrorEvent, ErrorInfo, LlmCall, State, ToolCall, Usage
@@ -120,6 +122,7 @@ PAIRS: dict[str, tuple[TraceRun, TraceRun]] = {
     "all": (REFUND, GOOD),
     "any": (REFUND, GOOD),
     "threshold": (REFUND, GOOD),
+    "repeat": (REFUND, GOOD),
     "llm.calls: {model: gpt-*, min: 1}": (GOOD, JSON),
     "tool.args_schema": (GOOD, run_of(tool(0, "send_email", {"to": "a", "cc": "b"}, "ok"))),
     "span.count": (GOOD, LOOP),
@@ -127,6 +130,24 @@ PAIRS: dict[str, tuple[TraceRun, TraceRun]] = {
     "span.no_errors: {kind: tool, name: send_*}": (GOOD, LOOP),
     "state.path: {path: $.tries, max: 1, step: step_1}": (GOOD, LOOP),
 }
+
+
+class Says:
+    """A judge who finds everything good, or nothing; of labels it takes the first or the last."""
+
+    hint = ""
+
+    def __init__(self, good: bool) -> None:
+        self._good = good
+
+    def told(self, question: Question) -> Told:
+        if question.asks is Asks.SCORE:
+            return Told(status="given", by="somebody", score=0.9 if self._good else 0.1)
+        if question.asks is Asks.LABEL:
+            return Told(status="given", by="somebody", label=question.labels[0 if self._good else -1])
+        return Told(status="pass" if self._good else "fail", by="somebody")
+
+
 FOLLOWED: tuple[Deviation, ...] = ()
 LEFT = (Deviation(kind="arguments", text="`send_email` has other arguments", index=1, name="send_email"),)
 EXAMPLES = [(info.kind, example) for info in all_kinds() for example in info.examples]
@@ -147,8 +168,8 @@ def test_every_example_holds_for_one_run_and_fails_for_another(kind: str, exampl
     followed, left = (LEFT, FOLLOWED) if kind == "replay.diverges_at" else (FOLLOWED, LEFT)
 
     assertion = parse_assertion(written, value)
-    held = assertion.check(good, Side.DESIRED, followed)
-    failed = assertion.check(bad, Side.DESIRED, left)
+    held = assertion.check(good, Side.DESIRED, followed, runs=lambda _: Ran(good), answers=Says(True))
+    failed = assertion.check(bad, Side.DESIRED, left, runs=lambda _: Ran(bad), answers=Says(False))
 
     assert written == kind
     assert (held.holds, failed.holds) == (True, False), (held, failed)

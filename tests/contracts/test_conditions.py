@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from replaykit.contracts.conditions import Conditions, When, of_session
+from replaykit.contracts.conditions import Conditions, When, conditions_of
 from replaykit.contracts.contract import Contract
 from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
 from replaykit.model.values import raw
@@ -52,9 +52,12 @@ def test_assertions_carry_the_id_and_the_severity_of_their_invariant(make_contra
 def test_a_session_with_a_failed_tool_has_tool_faults() -> None:
     error = ErrorInfo(type="ToolError", message="504")
 
-    assert of_session([ToolCall(seq=0, name="t", result_json=raw("ok"))]) == CALM
+    assert conditions_of(recorded=[ToolCall(seq=0, name="t", result_json=raw("ok"))]) == CALM
     assert (
-        of_session([ToolCall(seq=0, name="t", result_json=raw("ok")), ToolCall(seq=1, name="t", error=error)]) == TOOLS
+        conditions_of(
+            recorded=[ToolCall(seq=0, name="t", result_json=raw("ok")), ToolCall(seq=1, name="t", error=error)]
+        )
+        == TOOLS
     )
-    assert of_session([ToolCall(seq=0, name="t", result_json=raw({"status": 503}))]) == TOOLS
-    assert of_session([LlmCall(seq=0, name="m", error=error)]) == MODELS
+    assert conditions_of(recorded=[ToolCall(seq=0, name="t", result_json=raw({"status": 503}))]) == TOOLS
+    assert conditions_of(recorded=[LlmCall(seq=0, name="m", error=error)]) == MODELS

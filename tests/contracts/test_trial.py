@@ -242,3 +242,67 @@ def test_a_run_may_take_as_long_as_its_case_says_unless_somebody_says_otherwise(
         run_contract(Trial(contract=make_contract({}), **trial), Timed())
 
     assert Timed.limits == [7, 3, 60]
+
+
+class Moody:
+    """An agent that answers well, but for some of the times it is asked."""
+
+    def __init__(self, *bad: int) -> None:
+        self.bad = bad
+        self.asked = 0
+
+    def __call__(self, text: str) -> str:
+        self.asked += 1
+        price("AAPL")
+        return "no" if self.asked in self.bad else "yes"
+
+
+OFTEN = {"type": "repeat", "value": {"times": 4, "at_least": 3, "of": {"output.contains": "yes"}}}
+
+
+def test_an_invariant_about_several_runs_makes_them(tried: Callable[..., ContractResult]) -> None:
+    agent = Moody(2)
+
+    result = tried(agent, OFTEN, {"type": "completes"})
+
+    assert (result.passed, agent.asked) == (True, 4)
+    assert [check.holds for check in result.checks] == [True, True]
+
+
+def test_one_that_does_not_hold_often_enough_names_the_run(tried: Callable[..., ContractResult]) -> None:
+    result = tried(Moody(3, 4), OFTEN)
+
+    (check,) = result.checks
+    assert (check.holds, check.run) == (False, 3)
+    assert check.actual == "2 of 4 runs; first not in run 3: output 'no'"
+    assert not result.passed
+
+
+def test_runs_are_made_in_every_world_but_not_for_an_invariant_that_is_not_asked(
+    tried: Callable[..., ContractResult],
+) -> None:
+    agent = Moody()
+
+    def sturdy(text: str) -> str:
+        try:
+            return agent(text)
+        except Exception:
+            return "yes"
+
+    tried(sturdy, {**OFTEN, "when": "no_chaos"}, {"type": "completes"}, scenarios=(HEALTHY, OUTAGE))
+
+    assert agent.asked == 4 + 1
+
+
+def test_more_runs_that_cannot_be_had_keep_no_promise(make_contract: Callable[..., Contract]) -> None:
+    class Once:
+        label = "once"
+        left = 1
+
+        def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
+            self.left -= 1
+            return CallableCandidate(echo).run(case, workspace, timeout_s) if self.left >= 0 else Attempt(reason="gone")
+
+    result = run_contract(Trial(contract=make_contract(OFTEN), inputs=("yes",)), Once())
+
+    assert [(check.holds, check.error) for check in result.checks] == [(False, "run 2: gone")]

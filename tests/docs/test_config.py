@@ -12,13 +12,15 @@ from replaykit.cases.session import Session, load_session
 from replaykit.cases.session_shape import ANSWER, SESSION
 from replaykit.project.agent import AGENT
 from replaykit.project.shape import FLAKESTORM, PROJECT
+from replaykit.project.sources import SOURCE
 
 DOCS = Path(__file__).parents[2] / "docs"
 CONFIG, COMING = ((DOCS / name).read_text(encoding="utf-8") for name in ("config.md", "from-flakestorm.md"))
+EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", CONFIG, re.MULTILINE | re.DOTALL)
 
 
 def test_the_examples_load() -> None:
-    config, session = re.findall(r"^```yaml\n(.*?)^```$", CONFIG, re.MULTILINE | re.DOTALL)
+    config, session, *_ = EXAMPLES
     Path("replays").mkdir()
     Path("replays/incident_001.yaml").write_text(session)
     Path("replaykit.yaml").write_text(config)
@@ -29,7 +31,18 @@ def test_the_examples_load() -> None:
     assert [s.id for s in sessions if isinstance(s, Session)] == ["incident-2026-02-15", "inline-001"]
 
 
-@pytest.mark.parametrize("key", [*PROJECT.members, *AGENT.members, *SESSION.members, *ANSWER.members])
+def test_the_example_of_sources_loads() -> None:
+    (example,) = (text for text in EXAMPLES if "sources:" in text)
+    Path("replaykit.yaml").write_text(f"replaykit: 1\n{example}")
+
+    sources = rk.load_project("replaykit.yaml").sources
+    assert [(source.label, source.auto_import) for source in sources] == [
+        ("langsmith my-production-agent", True),
+        ("langsmith abc123def456", False),
+    ]
+
+
+@pytest.mark.parametrize("key", [*PROJECT.members, *AGENT.members, *SESSION.members, *ANSWER.members, *SOURCE.members])
 def test_every_key_is_described(key: str) -> None:
     if key != "parse_structured_input":  # read for the sake of files that have it
         assert re.search(rf"^\|.*`(\w+\.)?{key}(\.\w+)?`.*\|", CONFIG, re.MULTILINE)

@@ -513,7 +513,7 @@ def test_a_run_that_cannot_be_read_is_named_with_its_line_and_the_others_are_imp
     got = imported(text)
 
     assert [one.id for one in got.runs] == ["id-good", "id-agent"]
-    (note,) = got.notes
+    (note,) = got.remarks
     told, _, line = note.removeprefix("left out: runs.json:").partition(": ")[::-1]
     assert told.startswith(message.rstrip("?"))
     begins = len(json.dumps([good], indent=1).splitlines())
@@ -531,7 +531,7 @@ def test_a_trace_with_a_call_that_cannot_be_read_is_left_out_whole():
     got = imported([*runs, run("other", "tool", outputs={"output": 1})])
 
     assert [one.id for one in got.runs] == ["id-other"]
-    assert "expected an ISO time" in got.notes[0]
+    assert "expected an ISO time" in got.remarks[0]
 
 
 def test_the_line_of_a_wrong_value_is_that_of_the_part_it_stands_in():
@@ -550,7 +550,7 @@ def test_a_line_that_is_not_json_is_named_and_the_others_are_imported():
     got = imported(b"\n".join([b'{"id": "cut', good[0], b"", b"nonsense", good[1][:-9], good[1]]))
 
     assert [one.id for one in got.runs] == ["id-a", "id-b"]
-    assert [note.partition(": not")[0] for note in got.notes] == [f"left out: runs.json:{line}" for line in (1, 4, 5)]
+    assert [note.partition(": not")[0] for note in got.remarks] == [f"left out: runs.json:{line}" for line in (1, 4, 5)]
 
 
 def test_parents_that_form_a_circle_are_an_error():
@@ -560,17 +560,17 @@ def test_parents_that_form_a_circle_are_an_error():
     got = imported([first, second, run("c", "tool", outputs={"output": 1})])
 
     assert [one.id for one in got.runs] == ["id-c"]
-    assert "its parents form a circle" in got.notes[0]
+    assert "its parents form a circle" in got.remarks[0]
 
 
 def test_of_many_bad_runs_all_are_named_by_line_or_by_path():
     got = imported([run("good", "tool", outputs={"output": 1}), *[{**run(str(n)), "extra": n} for n in range(1, 30)]])
 
-    assert len(got.notes) == 29
-    assert "runs.json:" in got.notes[0]
-    assert got.notes[-1] == "left out: runs.json: extra: expected an object, got a number (at $[29].extra)"
+    assert len(got.remarks) == 29
+    assert "runs.json:" in got.remarks[0]
+    assert got.remarks[-1] == "left out: runs.json: extra: expected an object, got a number (at $[29].extra)"
     many = imported([run("good", "tool", outputs={"output": 1}), *[1] * 500])
-    assert (len(many.notes), many.notes[-1]) == (101, "and 400 more remarks")
+    assert (len(many.remarks), many.remarks[-1]) == (101, "left out: and 400 more")
 
 
 def test_runs_are_found_however_deep_they_are():

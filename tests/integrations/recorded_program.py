@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from replaykit.model.run import TraceRun
 from replaykit.store.sqlite import SQLiteStore
 
+from ..knocks import knocks
 from .fake_models import FakeModels
 
 
@@ -59,7 +57,7 @@ def recorded_and_replayed(
     assert made.returncode == 0, made.stderr
     assert "sk-of-the-user" not in "".join(file.read_text() for file in Path("cases").rglob("*.*"))
     before_replay()
-    with _listening(models.port) as knocks:
+    with knocks(models.port) as seen:
         began = time.monotonic()
         replayed = _replaykit("replay", "cases/agent", "--json", "--", *command, env=known if same_addresses else {})
         took = time.monotonic() - began
@@ -72,7 +70,7 @@ def recorded_and_replayed(
         stderr=(evidence / "stderr.log").read_text(),
         verdict=result["verdict"],
         deviations=[deviation["kind"] for deviation in result["deviations"]],
-        connections=len(knocks),
+        connections=len(seen),
         seconds=took,
     )
 
@@ -86,22 +84,3 @@ def _replaykit(*arguments: str, env: dict[str, str] | None = None) -> subprocess
         text=True,
         timeout=120,
     )
-
-
-@contextmanager
-def _listening(port: int) -> Iterator[list[object]]:
-    knocks: list[object] = []
-    with socket.create_server(("127.0.0.1", port)) as server:
-
-        def accept() -> None:
-            while True:
-                try:
-                    connection, address = server.accept()
-                except OSError:
-                    return
-                knocks.append(address)
-                connection.close()
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield knocks
-        server.shutdown(socket.SHUT_RDWR)

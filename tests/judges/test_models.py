@@ -63,7 +63,7 @@ def test_what_is_judged_is_data_in_one_json_document(judge: type[ModelJudge], mo
 
 @given(st.text(), st.text())
 def test_no_text_can_leave_its_place_in_the_question(given_: str, output: str) -> None:
-    asked = json.loads(message_of("sentence", raw(given_), "success", raw(output)))
+    asked = json.loads(message_of(Question(rubric="sentence", input_json=raw(given_), output_json=raw(output))))
 
     assert (asked["criterion"], asked["input"], asked["output"]) == ("sentence", given_, output)
 
@@ -87,12 +87,12 @@ def test_no_text_can_leave_its_place_in_the_question(given_: str, output: str) -
     ],
 )
 def test_an_answer_that_is_not_the_one_object_asked_for_is_unsure(said: str) -> None:
-    assert read_answer(said)[0] == "unsure"
+    assert read_answer(said, Question(rubric="x")).answer is Answer.UNSURE
 
 
 @given(st.text())
 def test_reading_an_answer_never_raises_and_never_passes_by_accident(said: str) -> None:
-    assert read_answer(said)[0] == "unsure" or '"verdict"' in said
+    assert read_answer(said, Question(rubric="x")).answer is Answer.UNSURE or '"verdict"' in said
 
 
 @pytest.mark.parametrize("judge", BOTH)

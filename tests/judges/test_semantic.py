@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from replaykit.cases.case import ReplayCase
 from replaykit.judges.judge import PERSON, About, Answer, Judgement, question_of
 from replaykit.judges.semantic import with_judgements
 from replaykit.judges.stored import NONE, Judgements
@@ -16,6 +18,7 @@ from replaykit.model.run import TraceRun
 
 TEXT = "The answer is polite"
 JUDGE = About(name="openai", model="gpt")
+CASE = ReplayCase(id="c", semantic=(TEXT,), directory=Path("cases/c"))
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def run_of(result: ReplayResult) -> TraceRun:
 
 
 def test_without_a_judge_a_sentence_needs_a_human_and_the_verdict_stays(result: ReplayResult) -> None:
-    judged = with_judgements(result, NONE)
+    judged = with_judgements(CASE, result, NONE)
 
     assert judged.semantic[0].status == "needs_human"
     assert judged.verdict is Verdict.FIXED
@@ -41,7 +44,7 @@ def test_without_a_judge_a_sentence_needs_a_human_and_the_verdict_stays(result: 
 
 @pytest.mark.parametrize("by", [JUDGE, PERSON])
 def test_a_sentence_that_passes_keeps_the_verdict(by: About, result: ReplayResult) -> None:
-    judged = with_judgements(result, known(run_of(result), Answer.PASS, by))
+    judged = with_judgements(CASE, result, known(run_of(result), Answer.PASS, by))
 
     assert (judged.semantic[0].status, judged.semantic[0].by) == ("pass", str(by))
     assert judged.passed
@@ -49,7 +52,7 @@ def test_a_sentence_that_passes_keeps_the_verdict(by: About, result: ReplayResul
 
 @pytest.mark.parametrize("by", [JUDGE, PERSON])
 def test_a_sentence_that_fails_fails_the_replay(by: About, result: ReplayResult) -> None:
-    judged = with_judgements(result, known(run_of(result), Answer.FAIL, by))
+    judged = with_judgements(CASE, result, known(run_of(result), Answer.FAIL, by))
 
     assert judged.semantic[0].status == "fail"
     assert judged.verdict is Verdict.CHANGED
@@ -60,7 +63,7 @@ def test_a_sentence_that_fails_fails_the_replay(by: About, result: ReplayResult)
 def test_an_output_that_nobody_judged_never_passes(
     by: About, result: ReplayResult, make_run: Callable[..., TraceRun]
 ) -> None:
-    judged = with_judgements(result, known(make_run("another output"), Answer.PASS, by), "cases/c")
+    judged = with_judgements(CASE, result, known(make_run("another output"), Answer.PASS, by))
 
     assert judged.semantic[0].status == "unjudged"
     assert judged.verdict is Verdict.ERROR
@@ -68,23 +71,30 @@ def test_an_output_that_nobody_judged_never_passes(
 
 
 def test_an_unsure_judge_never_passes_anything(result: ReplayResult) -> None:
-    judged = with_judgements(result, known(run_of(result), Answer.UNSURE))
+    judged = with_judgements(CASE, result, known(run_of(result), Answer.UNSURE))
 
     assert (judged.semantic[0].status, judged.verdict) == ("unjudged", Verdict.ERROR)
     assert judged.semantic[0].reason == "unsure: because"
+
+
+@pytest.mark.parametrize("by", [JUDGE, PERSON])
+def test_a_stored_answer_that_is_no_verdict_never_passes_a_sentence(by: About, result: ReplayResult) -> None:
+    judged = with_judgements(CASE, result, known(run_of(result), Answer.GIVEN, by))
+
+    assert (judged.semantic[0].status, judged.verdict) == ("unjudged", Verdict.ERROR)
 
 
 def test_a_persons_answer_settles_what_a_judge_was_unsure_of(result: ReplayResult) -> None:
     held = known(run_of(result), Answer.UNSURE)
     held = held.plus(question_of(TEXT, run_of(result)), Judgement(Answer.PASS), PERSON)
 
-    assert with_judgements(result, held).passed
+    assert with_judgements(CASE, result, held).passed
 
 
 def test_a_sentence_nobody_ever_judged_still_needs_a_human_beside_one_that_a_person_did(result: ReplayResult) -> None:
-    result = msgspec.structs.replace(result, semantic=(*result.semantic, SemanticCheck(text="It is true")))
+    case = msgspec.structs.replace(CASE, semantic=(TEXT, "It is true"))
 
-    judged = with_judgements(result, known(run_of(result), Answer.PASS, PERSON))
+    judged = with_judgements(case, result, known(run_of(result), Answer.PASS, PERSON))
 
     assert [check.status for check in judged.semantic] == ["pass", "needs_human"]
     assert judged.passed
@@ -95,7 +105,7 @@ def test_a_sentence_nobody_ever_judged_still_needs_a_human_beside_one_that_a_per
 def test_a_judgement_never_makes_a_bad_verdict_better(verdict: Verdict, answer: Answer, result: ReplayResult) -> None:
     bad = msgspec.structs.replace(result, verdict=verdict, reason="as it was")
 
-    judged: Any = with_judgements(bad, known(run_of(result), answer))
+    judged: Any = with_judgements(CASE, bad, known(run_of(result), answer))
 
     assert (judged.verdict, judged.reason) == (verdict, "as it was")
 
@@ -103,4 +113,4 @@ def test_a_judgement_never_makes_a_bad_verdict_better(verdict: Verdict, answer: 
 def test_a_result_without_a_run_has_nothing_to_judge(result: ReplayResult) -> None:
     without = msgspec.structs.replace(result, run=None, verdict=Verdict.ERROR)
 
-    assert with_judgements(without, known(run_of(result), Answer.PASS)) is without
+    assert with_judgements(CASE, without, known(run_of(result), Answer.PASS)) is without

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from replaykit.errors import FormatTooNew, InvalidFile
-from replaykit.judges.judge import PERSON, About, Answer, Judgement, Question, key_of
+from replaykit.judges.judge import PERSON, About, Answer, Asks, Judgement, Question, key_of
 from replaykit.judges.stored import FILE, NONE, add_judgement, read_judgements
 from replaykit.model.values import raw
 
@@ -32,11 +32,18 @@ def test_a_key_depends_on_everything_that_an_answer_depends_on(
         key_of(question, replace(JUDGE, model="other")),
         key_of(question, replace(JUDGE, parameters={"temperature": 1})),
         key_of(question, PERSON),
+        key_of(replace(question, asks=Asks.SCORE), JUDGE),
+        key_of(replace(question, asks=Asks.LABEL, labels=("a", "b")), JUDGE),
+        key_of(replace(question, asks=Asks.LABEL, labels=("b", "a")), JUDGE),
+        key_of(replace(question, steps=("first",)), JUDGE),
+        key_of(replace(question, reference_json=raw("x")), JUDGE),
+        key_of(replace(question, calls_json=raw([])), JUDGE),
+        key_of(replace(question, calls_json=raw([{"tool": "x"}])), JUDGE),
     }
     by_person = key_of(question, PERSON)
-    monkeypatch.setattr("replaykit.judges.judge.SYSTEM", "another prompt")
+    monkeypatch.setattr("replaykit.judges.prompt.SYSTEM", "another prompt")
 
-    assert len(keys | {key_of(question, JUDGE)}) == 10
+    assert len(keys | {key_of(question, JUDGE)}) == 17
     assert key_of(question, PERSON) == by_person
 
 

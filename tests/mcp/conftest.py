@@ -18,7 +18,8 @@ import replaykit as rk
 from replaykit.mcp.joining import Joined, joined, outside
 from replaykit.mcp.stdio import Relay, Stage
 from replaykit.model.events import Call
-from replaykit.model.matching import MatchRules
+from replaykit.model.faults import ChaosPlan
+from replaykit.model.matching import MatchRules, ToolMode
 from replaykit.model.result import Deviation
 from replaykit.model.run import RunHeader, TraceRun, encode_run
 from replaykit.programs.merge import all_deviations, merged, parts_of
@@ -115,10 +116,22 @@ class Directory:
         self.run = merged(RunHeader(id="run"), self.parts(session))
 
     @contextmanager
-    def replaying(self, rules: MatchRules | None = None) -> Iterator[Joined]:
+    def replaying(self, rules: MatchRules | None = None, chaos: ChaosPlan | None = None) -> Iterator[Joined]:
         """A part of a replay of it; its run and deviations are there afterwards."""
         assert self.run is not None
-        world = World(case_id="case", calls=self.run.events, rules=rules or MatchRules())
+        world = World(case_id="case", calls=self.run.events, rules=rules or MatchRules(), chaos=chaos)
+        with self.in_world(world) as own:
+            yield own
+
+    @contextmanager
+    def living(self, chaos: ChaosPlan | None = None) -> Iterator[Joined]:
+        """A part of a live world; its run is there afterwards."""
+        with self.in_world(World(case_id="case", tools={"*": ToolMode.LIVE}, chaos=chaos)) as own:
+            assert own.has_server
+            yield own
+
+    @contextmanager
+    def in_world(self, world: World) -> Iterator[Joined]:
         session = self._session(Mode.REPLAY, world)
         with joined(NAME, session) as own:
             yield own
@@ -130,20 +143,30 @@ class Directory:
     def recorded(self, *options: str, command: list[str] | None = None, grace_s: float = 5.0) -> Iterator[Client]:
         """A client whose server is the scripted one, behind a shim that records."""
         given = command or [sys.executable, "-I", str(SERVER), *options]
-        with self.recording() as own:
-
-            def shim(source: int, sink: int) -> int:
-                return Relay(NAME, own.session, source=source, sink=sink, grace_s=grace_s).run(
-                    given, outside(os.environ, own.plan)
-                )
-
-            with self._between(shim) as client:
-                yield client
+        with self.recording() as own, self._relayed(own, given, grace_s) as client:
+            yield client
 
     @contextmanager
-    def replayed(self, rules: MatchRules | None = None) -> Iterator[Client]:
+    def lived(self, chaos: ChaosPlan | None = None) -> Iterator[Client]:
+        """A client whose server is the scripted one, in a live world with faults."""
+        given = [sys.executable, "-I", str(SERVER)]
+        with self.living(chaos) as own, self._relayed(own, given, 5.0) as client:
+            yield client
+
+    @contextmanager
+    def _relayed(self, own: Joined, command: list[str], grace_s: float) -> Iterator[Client]:
+        def shim(source: int, sink: int) -> int:
+            return Relay(NAME, own.session, source=source, sink=sink, grace_s=grace_s).run(
+                command, outside(os.environ, own.plan)
+            )
+
+        with self._between(shim) as client:
+            yield client
+
+    @contextmanager
+    def replayed(self, rules: MatchRules | None = None, chaos: ChaosPlan | None = None) -> Iterator[Client]:
         """A client that is played the server."""
-        with self.replaying(rules) as own:
+        with self.replaying(rules, chaos) as own:
 
             def shim(source: int, sink: int) -> int:
                 return Stage(NAME, own.session, own.backstage, source=source, sink=sink).run()

@@ -64,6 +64,8 @@ class Server:
             result = content(json.dumps(answer.get("result", answer.get("error"))))
         elif name == "refuse":
             return {"jsonrpc": "2.0", "id": number, "error": {"code": -32602, "message": "no such city", "data": [1]}}
+        elif name == "structured":
+            result = {**result, "structuredContent": {"city": given["city"], "sky": "clear as it never was"}}
         elif name == "fail":
             result = {**result, "isError": True}
         elif name == "die":

@@ -44,7 +44,9 @@ class Server:
 
         async def send(message: Any) -> None:
             if message["type"] == "http.response.start":
-                writer.write(f"HTTP/1.1 {message['status']} X\r\nconnection: close\r\n\r\n".encode())
+                lines = [f"HTTP/1.1 {message['status']} X".encode(), b"connection: close"]
+                lines += [b": ".join(pair) for pair in message["headers"]]
+                writer.write(b"\r\n".join([*lines, b"", b""]))
             else:
                 writer.write(message.get("body", b""))
 

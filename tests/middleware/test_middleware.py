@@ -207,6 +207,13 @@ def request(client: str = "127.0.0.1", **headers: str) -> Request:
         (request(origin="http://evil.test"), False),
         (request(x_forwarded_for="10.0.0.5"), False),
         (request(forwarded="for=10.0.0.5"), False),
+        (request(host="localhost:8000"), True),
+        (request(host="127.0.0.1:8000"), True),
+        (request(host="[::1]:8000"), True),
+        (request(host="agents.test"), False),
+        (request(host="127.0.0.1.evil.test:8000"), False),
+        (request(host="[::1"), False),
+        (request(host=""), False),
     ],
 )
 def test_without_a_token_tapes_are_for_this_machine_alone(
@@ -334,7 +341,7 @@ def test_an_endpoint_of_the_command_line_is_handed_the_tape_too(served: Serve) -
 
 
 def test_an_application_in_several_processes_says_how_to_run_it(served: Serve) -> None:
-    """One process takes the tape, another one gets the request."""
+    """One process takes the tape, and all requests get to another one."""
     taking, serving = rk.middleware.asgi(app, enabled=True), rk.middleware.asgi(app, enabled=True)
 
     async def both(scope: Any, receive: Any, send: Any) -> None:
@@ -347,5 +354,5 @@ def test_an_application_in_several_processes_says_how_to_run_it(served: Serve) -
     result = rk.replay(case, candidate_of(rk.load_project("replaykit.yaml")))
 
     assert result.verdict is rk.Verdict.ERROR
-    assert "no tape" in result.reason
+    assert "others\nRun it as one process: uvicorn --workers 1" in result.reason
     assert CALLED == []

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,7 @@ from replaykit.programs.wanted import Staging
 from replaykit.runners.command import CommandCandidate
 from replaykit.store.sqlite import SQLiteStore
 
+from ..knocks import knocks
 from .agents import HTTP, LOOP, STRANGER, write
 from .conftest import DONE, END, STREAM, Asked, Upstream, chunk, completion, event, wait_for, whole
 
@@ -65,26 +63,6 @@ def replayed(run: TraceRun, *command: str, timeout_s: float = 60, **options: Any
     """Make a case of a run, and replay a program against it."""
     case = scaffold(run, f"cases/{run.id}", force=True)
     return rk.replay(case, CommandCandidate(command, **options), timeout_s=timeout_s, evidence="evidence")
-
-
-@contextmanager
-def knocks(port: int) -> Iterator[list[object]]:
-    """Who connects to a port where nobody answers any more."""
-    seen: list[object] = []
-    with socket.create_server(("127.0.0.1", port)) as server:
-
-        def accept() -> None:
-            while True:
-                try:
-                    connection, address = server.accept()
-                except OSError:
-                    return
-                seen.append(address)
-                connection.close()
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield seen
-        server.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_program_in_another_language_is_recorded_and_replayed_without_a_connection(upstream: Upstream) -> None:

@@ -99,7 +99,7 @@ def test_sources_scores_judge_checks_and_ci_are_values() -> None:
     assert project.judge is not None
     assert [check.kind for check in project.checks] == ["status_is"]
     assert project.min_score == 90
-    assert ["not fetched" in notice for notice in project.notices] == [True]
+    assert project.notices == ()
 
 
 @pytest.mark.parametrize(
@@ -122,6 +122,15 @@ def test_sources_scores_judge_checks_and_ci_are_values() -> None:
         ({"contracts": [{"name": "a", "invariants": INVARIANTS}] * 2}, "two contracts of the name 'a'"),
         ({"replays": {"sessions": [{"id": "x"}]}}, "the key 'input' is missing"),
         ({"replays": {"sesions": []}}, "did you mean 'sessions'?"),
+        (
+            {"replays": {"sources": [{"type": "langsmith", "project": "p", "filter": {"date_range": "last_7_dys"}}]}},
+            "replays.sources[0].filter.date_range: no range of time 'last_7_dys'; did you mean 'last_7_days'?",
+        ),
+        (
+            {"replays": {"sources": [{"type": "langsmith_run", "run_id": "r", "limit": 3}]}},
+            "limit does not go with type",
+        ),
+        ({"replays": {"sources": [{"type": "langsmith", "project": "p", "limit": 0}]}}, "replays.sources[0].limit"),
         ({"replays": {"sources": [{"type": "langsmith"}]}}, "the key 'project' is missing"),
         ({"scoring": {"mutation": 0.5, "chaos": 0.5, "contract": 0.5, "replay": 0.5}}, "add up to 2"),
         ({"scoring": {"replay": -0.5}}, "not below 0"),

@@ -11,7 +11,7 @@ import pytest
 import replaykit as rk
 from replaykit.cases.case_shape import ModelMode
 from replaykit.cases.find import Unusable
-from replaykit.errors import InvalidFile
+from replaykit.errors import InvalidFile, NothingSelected
 from replaykit.project.subjects import find_subjects
 
 CONTRACT = {
@@ -78,13 +78,87 @@ def test_a_session_that_is_named_twice_is_one_subject() -> None:
     assert found.notices == ()
 
 
-def test_two_of_one_id_are_told() -> None:
-    session("replays/a.yaml", id="same")
-    session("replays/b.yaml", id="same")
+def test_two_of_one_id_are_errors_with_both_places_and_the_others_stay() -> None:
+    Path("replays").mkdir()
+    Path("replays/a.yaml").write_text("input: x\ncontract: c\nid: same\n")
+    Path("replays/b.yaml").write_text("id: same\ninput: x\ncontract: c\n")
+    session("replays/c.yaml")
 
     found = find_subjects(project(), [Path("replays")])
 
-    assert found.notices == ("the id 'same' is that of replays/a.yaml and of replays/b.yaml",)
+    assert [case.id for case in found.cases] == ["c"]
+    assert [wrong.reason.splitlines()[0] for wrong in found.unusable] == [
+        "replays/a.yaml:3: the id 'same' is also that of replays/b.yaml:1",
+        "replays/b.yaml:1: the id 'same' is also that of replays/a.yaml:3",
+    ]
+    assert all(wrong.error.exit_code == 2 for wrong in found.unusable)
+
+
+def test_a_case_and_a_session_of_one_id_are_errors_too() -> None:
+    session("replays/a.yaml", id="same")
+    Path("cases/one").mkdir(parents=True)
+    case = "replaykit: 1\nid: same\nscenario: {input: x}\ndesired: [{status_is: success}]\n"
+    Path("cases/one/case.yaml").write_text(case)
+
+    found = find_subjects(project(cases=["cases", "replays"]))
+
+    assert [wrong.reason.splitlines()[0] for wrong in found.unusable] == [
+        "cases/one/case.yaml:2: the id 'same' is also that of replays/a.yaml:1",
+        "replays/a.yaml:1: the id 'same' is also that of cases/one/case.yaml:2",
+    ]
+
+
+def test_three_sessions_of_one_id_in_the_configuration_have_their_own_lines() -> None:
+    text = "replaykit: 1\ncontract: " + json.dumps(CONTRACT) + "\nreplays:\n  sessions:\n"
+    Path("replaykit.yaml").write_text(
+        text + "".join("    - {id: same, contract: c,\n       input: x}\n" for _ in range(3))
+    )
+
+    found = find_subjects(rk.load_project("replaykit.yaml"))
+
+    wrong = found.unusable[1].reason.splitlines()[0]
+    assert wrong == "replaykit.yaml:7: the id 'same' is also that of replaykit.yaml:5, replaykit.yaml:9"
+    assert not found.cases
+
+
+def test_a_file_that_several_paths_lead_to_is_no_double() -> None:
+    session("replays/a.yaml")
+    Path("linked.yaml").symlink_to("replays/a.yaml")
+
+    found = find_subjects(project(), [Path("replays"), Path("replays/a.yaml").absolute(), Path("linked.yaml")])
+
+    assert [(case.id, case.file) for case in found.cases] == [("a", Path("replays/a.yaml"))]
+    assert not found.unusable
+
+
+def test_an_empty_directory_is_no_error_where_there_are_sessions() -> None:
+    Path("cases").mkdir()
+    session("replays/a.yaml")
+
+    found = find_subjects(project(cases=["cases", "replays"]))
+
+    assert [case.id for case in found.cases] == ["a"]
+    assert found.notices == ("cases holds no case and no session",)
+
+
+def test_nothing_but_empty_directories_is_an_error_that_names_one() -> None:
+    Path("cases").mkdir()
+
+    with pytest.raises(NothingSelected, match="cases holds no case and no session"):
+        find_subjects(project(cases=["cases"]))
+
+
+def test_a_directory_that_is_not_there_is_an_error_at_its_line() -> None:
+    Path("replaykit.yaml").write_text("replaykit: 1\ncases:\n  - casses\n")
+
+    with pytest.raises(InvalidFile, match=r"replaykit\.yaml:3: cases: 'casses' does not exist"):
+        find_subjects(rk.load_project("replaykit.yaml"))
+
+
+def test_a_session_of_the_configuration_that_cannot_be_read_is_named_by_its_place() -> None:
+    found = find_subjects(project(replays={"sessions": [{"file": "nowhere.yaml"}]}))
+
+    assert [(wrong.id, "nowhere.yaml" in wrong.reason) for wrong in found.unusable] == [("replays.sessions[0]", True)]
 
 
 def test_what_is_of_a_newer_format_is_one_error_among_others() -> None:

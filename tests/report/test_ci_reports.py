@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -203,6 +205,18 @@ def test_github_is_told_only_where_it_listens() -> None:
     assert len(said) == 1
 
 
+def test_a_job_in_a_directory_below_annotates_the_files_of_the_repository(tmp_path: Path) -> None:
+    Path("service").mkdir()
+    os.chdir("service")
+    inside, outside = failed(file="replays/a.yaml"), failed(file="/etc/passwd")
+
+    lines = list(commands(result(inside, outside), str(tmp_path)))
+
+    assert "file=service/replays/a.yaml,line=7," in lines[0]
+    assert "file=/etc/passwd,line=7," in lines[1]
+    assert "file=replays/a.yaml,line=7," in next(commands(result(inside)))
+
+
 def test_the_summary_of_the_job_is_appended_to() -> None:
     Path("summary.md").write_text("before\n")
 
@@ -213,7 +227,8 @@ def test_the_summary_of_the_job_is_appended_to() -> None:
 
 
 def test_no_line_of_the_output_is_a_command_to_whoever_reads_the_log() -> None:
-    text = harmless(ci_text(result(failed(HOSTILE, id=HOSTILE))))
+    items = (failed(HOSTILE, id=HOSTILE), failed(HOSTILE, failures=(), outcome=Outcome.ERROR, faults=(HOSTILE,)))
+    text = harmless(ci_text(result(*items, *items)))
 
     assert not [line for line in text.splitlines() if line.lstrip().startswith("::")]
     assert "##[" not in text
@@ -253,7 +268,25 @@ def test_the_text_tells_what_failed_and_how_to_look_closer() -> None:
 def test_a_reason_is_told_with_what_to_do_at_its_end() -> None:
     reason = f"the agent {'x' * 100} takes no tape\nWrap the application"
 
-    assert "Wrap the application" in ci_text(result(failed(reason, failures=())))
+    assert "takes no tape\n             | Wrap the application\n" in ci_text(result(failed(reason, failures=())))
+
+
+def test_what_could_not_be_run_for_one_reason_is_told_once() -> None:
+    reason = "the agent cannot be loaded"
+    items = [failed(reason, id=f"i{n}", outcome=Outcome.ERROR, verdict="error", failures=()) for n in range(30)]
+
+    text = ci_text(result(*items, failed(id="other")))
+
+    assert text.count("why      the agent cannot be loaded") == 1
+    assert "also     29 more: replay i1, replay i2" in text
+    assert "other" in text
+
+
+def test_the_faults_that_struck_are_told() -> None:
+    faults = tuple(f"tool.error in t{n}" for n in range(7))
+
+    assert "injected tool.error in t0; tool.error in t1" in ci_text(result(failed(faults=faults)))
+    assert "(and 2 more)" in ci_markdown(result(failed(faults=faults)))
 
 
 def test_many_failures_are_cut_and_counted() -> None:
@@ -278,6 +311,44 @@ def test_a_file_gets_the_report_that_its_name_tells(name: str, start: str) -> No
     list(write_reports(result(failed()), planned(Path(name))))
 
     assert Path(name).read_text().startswith(start)
+
+
+def test_a_report_is_there_as_a_whole_or_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("junit.xml").write_text("before")
+    whole = Path.write_text
+
+    def full(self: Path, text: str, **options: str) -> int:
+        whole(self, text[:20], **options)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(StoreError, match=r"junit\.xml cannot be written: No space left on device"):
+        list(write_reports(result(failed()), planned(None, junit=Path("junit.xml"))))
+
+    assert [(file.name, file.read_text()) for file in Path().iterdir()] == [("junit.xml", "before")]
+
+
+def test_a_report_that_cannot_be_written_keeps_no_other_from_being_there() -> None:
+    Path("file").touch()
+    files = planned(None, junit=Path("file/junit.xml"), markdown=Path("ci.md"), html=Path("ci.html"))
+    told = []
+
+    with pytest.raises(StoreError, match=r"file/junit\.xml"):
+        told += [file.name for file in write_reports(result(failed()), files)]
+
+    assert Path("ci.md").is_file()
+    assert Path("ci.html").is_file()
+
+
+def test_a_link_stays_one_and_a_device_is_written_to() -> None:
+    Path("real.xml").touch()
+    Path("link.xml").symlink_to("real.xml")
+
+    list(write_reports(result(failed()), planned(None, junit=Path("link.xml"), html=Path("/dev/null"))))
+
+    assert Path("link.xml").is_symlink()
+    assert Path("real.xml").read_text().startswith("<?xml")
+    assert Path("/dev/null").is_char_device()
 
 
 def test_a_file_whose_name_tells_nothing_is_refused() -> None:

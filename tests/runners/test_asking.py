@@ -57,7 +57,7 @@ def test_a_redirect_is_an_answer_and_nobody_goes_there(talking: Talk) -> None:
     elsewhere = talking(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nlost")
     head = f"HTTP/1.1 307 X\r\nlocation: {elsewhere}\r\ncontent-length: 0\r\n\r\n"
 
-    assert ask(Ask(method="GET", url=talking(head.encode())), 10) == Answer(status=307)
+    assert ask(Ask(method="GET", url=talking(head.encode())), 10) == Answer(status=307, location=elsewhere)
 
 
 @pytest.mark.parametrize("said", [b"", b"nonsense\r\n\r\n"])

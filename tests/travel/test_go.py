@@ -15,6 +15,7 @@ import replaykit as rk
 from replaykit.errors import RunNotFound, UsageError
 from replaykit.model.matching import ErrorSpec
 from replaykit.model.run import RunStatus
+from replaykit.travel import go
 
 DONE: list[str] = []
 
@@ -382,3 +383,20 @@ def test_a_log_from_elsewhere_that_runs_in_circles_does_not(store: rk.Store, par
 
     for step in ("step_1", "step_2", "step_3"):
         assert rk.resume("circles", step, agent=shop, store=store, dry_run=True).run_id
+
+
+def test_a_run_that_is_deleted_as_it_is_forked_gives_an_error_and_no_fork_without_its_history(
+    store: rk.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with rk.record("agent", store=store) as run, run.step("one", state={"n": 1}) as step:
+        step.done({"n": 2})
+
+    def pruned_meanwhile(*args: Any, plan_for: Any = go.plan_for, **kwargs: Any) -> Any:
+        found = plan_for(*args, **kwargs)
+        store.delete([run.id])
+        return found
+
+    monkeypatch.setattr(go, "plan_for", pruned_meanwhile)
+    with pytest.raises(RunNotFound):
+        rk.fork(run.id, "one", agent=lambda state: state, store=store)
+    assert store.headers() == []

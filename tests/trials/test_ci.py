@@ -368,13 +368,20 @@ def test_a_session_of_the_configuration_and_one_in_a_file_point_at_their_lines(c
     assert told["items"][2]["command"] == "replaykit replay -c replaykit.yaml s.yaml"
 
 
-def test_sources_that_would_be_imported_are_named(ci: Ci) -> None:
+def test_a_source_that_cannot_be_asked_is_an_error_and_the_rest_runs(ci: Ci, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY", "LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
     source = {"type": "langsmith", "project": "prod-runs", "auto_import": True}
     project(replays={"sessions": [session("a", 200)], "sources": [source]})
 
-    _, told = ci()
+    code, told = ci()
 
-    assert any("prod-runs" in notice for notice in told["notices"])
+    assert code == 2
+    assert [(item["id"], item["outcome"]) for item in told["items"]] == [
+        ("a", "passed"),
+        ("langsmith prod-runs", "error"),
+    ]
+    assert "LangSmith needs a key" in told["items"][1]["reason"]
 
 
 def test_ids_that_are_there_twice_are_told_apart(ci: Ci) -> None:

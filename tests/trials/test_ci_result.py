@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replaykit.errors import ExitCode
@@ -39,6 +39,7 @@ def item(outcome: Outcome = Outcome.PASSED, part: Part = Part.CONTRACT, severity
 
 
 @given(st.lists(PARTS))
+@example([CiPart(part=Part.MUTATION, name="x", score=1.5, weight=5e-324, total=0, passed=0)])
 def test_the_overall_score_lies_between_the_lowest_and_the_highest(parts: list[CiPart]) -> None:
     scores = [part.score for part in parts if part.score is not None]
     told = overall(parts)

@@ -22,7 +22,7 @@ def agent(question: str) -> str:
 
 
 def record_and_replay() -> None:
-    with rk.record("billing", input="why?", tags=["demo"]) as run:
+    with rk.record("billing", input="why?", tags=["demo"], sample=0.1) as run:
         run.output = agent("why?")
         with run.step("plan") as step:
             step.decide("search_docs")
@@ -78,6 +78,11 @@ async def web_app(scope: Any, receive: Any, send: Any) -> None:
 
 
 served = rk.middleware.asgi(web_app, enabled=True, token="secret")
+
+
+def telemetry() -> None:
+    rk.telemetry.enable(content=True)
+    rk.telemetry.disable()
 
 
 def frameworks() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -84,6 +84,8 @@ class ReplayCase(Struct, frozen=True, kw_only=True):
     scenario: Scenario = Scenario()
     observed: tuple[Assertion, ...] = ()
     desired: tuple[Assertion, ...] = ()
+    desired_after: Callable[[Iterable[str]], tuple[Assertion, ...]] | None = None
+    """What is desired where faults of these names have struck, if that is something else."""
     semantic: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     notes: str = ""

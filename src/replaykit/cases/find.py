@@ -25,6 +25,8 @@ class Unusable(Struct, frozen=True, kw_only=True):
     id: str
     file: Path
     error: ReplayKitError
+    command: str = ""
+    """What to type to look closer at it, where that is not `lint`."""
 
     @property
     def reason(self) -> str:

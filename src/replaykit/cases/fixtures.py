@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TypeVar
 
 import msgspec
 import orjson
@@ -30,7 +30,11 @@ from replaykit.errors import FormatTooNew, InvalidFile, UsageError, nearest
 from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, ToolCall, Usage, WireInfo
 from replaykit.model.lines import line_of
 from replaykit.model.values import ABSENT, NULL, Json, Raw
+from replaykit.redaction.files import clean_bytes
 from replaykit.replayer.turns import ended_before
+
+if TYPE_CHECKING:
+    from replaykit.redaction.redactor import Redactor
 
 T = TypeVar("T", bound=Struct)
 
@@ -85,7 +89,9 @@ class _Version(Struct, frozen=True):
     replaykit: int
 
 
-def write_fixtures(directory: str | os.PathLike[str], calls: Iterable[Call]) -> list[Path]:
+def write_fixtures(
+    directory: str | os.PathLike[str], calls: Iterable[Call], redactor: Redactor | None = None
+) -> list[Path]:
     """The files written into `fixtures/` of a case's directory; those of other names there are left alone."""
     case = Path(directory)
     written: dict[Path, tuple[str, str]] = {}
@@ -100,7 +106,7 @@ def write_fixtures(directory: str | os.PathLike[str], calls: Iterable[Call]) -> 
         if file in written:
             raise UsageError(f"{written[file]!r} and {(kind, name)!r} would share the file {file}")
         written[file] = (kind, name)
-        _replace(file, _encode(kind, name, group))
+        _replace(file, clean_bytes(_encode(kind, name, group), redactor))
     return list(written)
 
 

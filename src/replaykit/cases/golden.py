@@ -11,11 +11,11 @@ a file names it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import orjson
@@ -31,7 +31,11 @@ from replaykit.model.jsonpath import parse_path
 from replaykit.model.lines import line_of, split_where
 from replaykit.model.run import RUN_FORMAT, RunStatus, TraceRun
 from replaykit.recording.agents import root_name
+from replaykit.redaction.files import file_redactor, write_clean
 from replaykit.replayer.tape import Matcher, Tape
+
+if TYPE_CHECKING:
+    from replaykit.redaction.redactor import Redactor
 
 SUFFIX = ".golden.json"
 """What the name of a golden trace ends in."""
@@ -99,6 +103,15 @@ def encode_golden(golden: Golden) -> bytes:
     return msgspec.json.format(text, indent=2) + b"\n"
 
 
+def redacted_golden(golden: Golden, redactor: Redactor | None) -> Golden:
+    """The golden trace as it may be written."""
+    if redactor is None:
+        return golden
+    from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+
+    return msgspec.structs.replace(golden, run=Door(redactor).run(golden.run))
+
+
 def refuse_taken(file: Path) -> None:
     """A UsageError when the file is there already."""
     if os.path.lexists(file):
@@ -107,15 +120,12 @@ def refuse_taken(file: Path) -> None:
 
 
 def write_golden(file: Path, golden: Golden) -> None:
-    """Write the file, whole or not at all."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    """Write the file, whole or not at all, and with nothing secret in it."""
+    redactor = file_redactor()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(encode_golden(golden))
-        draft.replace(file)
+        write_clean(file, encode_golden(redacted_golden(golden, redactor)), redactor, fail_closed=True)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
         raise StoreError(f"{file} cannot be written: {error.strerror}") from None
 
 

@@ -18,6 +18,8 @@ from replaykit.cases.shape import Flaw, Severity, find_flaws
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError, nearest
 from replaykit.importers.files import import_trace
 from replaykit.model.run import TraceRun
+from replaykit.redaction.files import file_redactor, leaks_in
+from replaykit.redaction.trees import Text, files_below, texts_of
 
 __all__ = ["Problem", "Severity", "lint_case", "lint_cases"]
 
@@ -65,8 +67,10 @@ def _lint(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]
     except (InvalidFile, FormatTooNew) as error:
         return None, [problem_of(error, str(path))]
     if Path(document.file).name != CASE_FILE and looks_like_session(document.value):
-        return document, located(document, list(islice(find_flaws(SESSION, document.value), MAX_FLAWS)))
+        flaws = list(islice(find_flaws(SESSION, document.value), MAX_FLAWS))
+        return document, located(document, flaws) + _secrets([Path(document.file)])
     fixtures, problems = _read_fixtures(directory)
+    problems += _secrets(files_below(directory, ignored=True))
     flaws = list(find_case_flaws(document, directory))
     if not flaws:
         case = build_case(document, directory)
@@ -76,6 +80,28 @@ def _lint(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]
         problems += unreadable + _fixture_problems(subject)
     problems += located(document, flaws)
     return document, sorted(problems, key=lambda problem: (problem.file, problem.line or 0))
+
+
+def _secrets(files: Iterable[Path]) -> list[Problem]:
+    """What must not get into git with the case; nothing where redaction is turned off."""
+    redactor = file_redactor(foreign=True)
+    found = (
+        leak
+        for text in (texts_of(files) if redactor is not None else ())
+        if isinstance(text, Text)
+        for leak in leaks_in(text.name, text.data, redactor)
+    )
+    return [
+        Problem(
+            file=leak.file,
+            line=leak.line,
+            severity=Severity.ERROR,
+            code="secret",
+            message=f"{leak.kind} in column {leak.column}: what is secret or personal does not belong into a case",
+            hint="Replace it: replaykit redact CASE. Where it is no secret: allow = [...] in redaction.toml",
+        )
+        for leak in islice(found, MAX_FLAWS)
+    ]
 
 
 def _read_fixtures(directory: Path) -> tuple[list[Fixture], list[Problem]]:

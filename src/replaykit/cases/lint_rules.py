@@ -14,6 +14,7 @@ from replaykit.cases.contradictions import MAX_COMPARED, contradictions, means_t
 from replaykit.cases.document import Path as PathInside
 from replaykit.cases.shape import Flaw, Severity
 from replaykit.checks.assertions import Assertion
+from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered_text
 from replaykit.errors import nearest
 from replaykit.model.events import Call, LlmCall, ToolCall
 from replaykit.model.jsonpath import parse_path
@@ -98,6 +99,13 @@ def _unknown_tools(subject: Subject) -> Iterator[Flaw]:
             yield _warning(path, "unknown-tool", message, "Check its name.")
 
 
+def _unregistered_checks(subject: Subject) -> Iterator[Flaw]:
+    """A name that only Python code can enter may be entered before a replay; on a command line it never is."""
+    for side, assertions in _sides(subject.case):
+        for index, name in unregistered_in(assertions):
+            yield _warning((side, index), "unknown-check", unregistered_text(name), REGISTER_HINT)
+
+
 def _id_is_directory(subject: Subject) -> Iterator[Flaw]:
     name = subject.case.directory.resolve().name
     if subject.case.id != name:
@@ -130,6 +138,7 @@ CASE_RULES: tuple[Callable[[Subject], Iterator[Flaw]], ...] = (
     _repeated,
     _same_on_both_sides,
     _unknown_tools,
+    _unregistered_checks,
     _id_is_directory,
     _unused_match_keys,
     _missing_fixtures,

@@ -36,6 +36,7 @@ def promote(
     title: str | None = None,
     force: bool = False,
     store: StoreLike = None,
+    redact: bool | None = None,
 ) -> Promoted:
     """Make a case of the trace file or the run that `source` names."""
     notes: tuple[str, ...] = ()
@@ -44,7 +45,9 @@ def promote(
     if _is_file(source):
         trace = read_source(source)
         imported = import_source(trace, format)
-        run, text, found, notes = _pick(imported.runs, run_id, source), trace.text, imported.format, imported.notes
+        run, notes = _pick(imported.runs, run_id, source), imported.remarks
+        if trace.is_text:  # else the run log is kept: what nobody can read or redact has no place in git
+            text, found = trace.text, imported.format
         name = Path(source).stem
     else:
         run = _recorded(source, store)
@@ -58,6 +61,7 @@ def promote(
         title=title,
         remarks=notes,
         force=force,
+        redact=redact,
     )
     if not case.observed:
         notes = (*notes, "no known failure was detected: say in `observed` how it went wrong")

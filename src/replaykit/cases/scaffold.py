@@ -24,6 +24,7 @@ from replaykit.importers import run_log
 from replaykit.model.matching import MatchRules, OnMiss
 from replaykit.model.run import TraceRun, encode_run
 from replaykit.model.values import Json
+from replaykit.redaction.files import clean_bytes, clean_text, file_redactor, refuse_leaks
 
 TRACE_FILE = "source-trace.json"
 NOTES_FILE = "notes.md"
@@ -39,25 +40,38 @@ def scaffold(
     title: str | None = None,
     remarks: Sequence[str] = (),
     force: bool = False,
+    redact: bool | None = None,
 ) -> ReplayCase:
     """The case made from a run, written to the directory `out`.
 
     `source_text` is the trace the run was read from; without it the run log is kept in its place. `remarks` go
     into the notes. When no detector knows the failure, the case's `observed` is empty and the notes say so.
+
+    Nothing secret gets into the case: it is redacted as it is made, whatever the run's store was opened with, and a
+    finding that is left refuses it. `redact=False` is for made-up data; without it the environment decides.
     """
+    redactor = file_redactor(redact)
+    if redactor is not None:
+        from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+
+        run = Door(redactor).run(run)
     signatures = detect(run)
     with _new_directory(Path(out), force=force) as (draft, target):
         if source_text is None:
             source_text, source_format = _run_log(run), run_log.FORMAT
         source = Source(trace=TRACE_FILE, run=run.id.strip() or None, format=source_format or run.origin.format)
         case = _case(run, signatures, case_id=case_id or _case_id(target.name), title=title, source=source)
-        (draft / TRACE_FILE).write_bytes(source_text)
+        (draft / TRACE_FILE).write_bytes(clean_bytes(source_text, redactor))
         (draft / FIXTURES).mkdir()
-        write_fixtures(draft, (call for call in run.calls if call.answered))
-        notes = render_notes(case.title, run, signatures, remarks)
-        (draft / NOTES_FILE).write_text(notes, encoding="utf-8", newline="\n")
-        (draft / CASE_FILE).write_text(dump_case(case), encoding="utf-8", newline="\n")
+        write_fixtures(draft, (call for call in run.calls if call.answered), redactor)
+        for name, text in (
+            (NOTES_FILE, render_notes(case.title, run, signatures, remarks)),
+            (CASE_FILE, dump_case(case)),
+        ):
+            (draft / name).write_text(clean_text(text, redactor), encoding="utf-8", newline="\n")
         _read_back(draft, out)
+        files = (file for file in sorted(draft.rglob("*")) if file.is_file())
+        refuse_leaks({os.path.join(out, file.relative_to(draft)): file.read_bytes() for file in files}, redactor)
     return load_case(out)
 
 

@@ -6,6 +6,7 @@ called with, so an answer goes to the next call of that name, each once; then th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -158,6 +159,7 @@ def case_of_session(
     session: Session,
     desired: tuple[Assertion, ...],
     *,
+    desired_after: Callable[[Iterable[str]], tuple[Assertion, ...]] | None = None,
     models: ModelMode = ModelMode.RECORDED,
     timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> ReplayCase:
@@ -174,6 +176,7 @@ def case_of_session(
             timeout_s=timeout_s,
         ),
         desired=desired,
+        desired_after=desired_after,
         tape=session.calls,
         directory=session.file.parent,
         file_name=session.file.name,

@@ -6,7 +6,7 @@ message of the user says, or the longest text of an object; `inject_at` may name
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from replaykit.chaos.chance import Chance, draw
@@ -30,13 +30,21 @@ Edit = Callable[[str], str]
 
 def attacked(given: Json, plan: ChaosPlan) -> tuple[Json, tuple[str, ...]]:
     """The input after the plan's attacks, and the names of those that changed it."""
-    names: list[str] = []
+    for attack, chance in _striking(plan):
+        given = _at(given, attack.inject_at, partial(_said, attack, chance))
+    return given, attacks_of(plan)
+
+
+def attacks_of(plan: ChaosPlan) -> tuple[str, ...]:
+    """The names of the attacks that change the input, whatever it is."""
+    return tuple(attack.name for attack, _ in _striking(plan))
+
+
+def _striking(plan: ChaosPlan) -> Iterator[tuple[ContextAttack, Chance]]:
     for index, attack in enumerate(plan.context_attacks):
         chance = draw(plan.seed, _INPUT, index)
         if attack.is_of_input and chance.strikes(attack.probability):
-            given = _at(given, attack.inject_at, partial(_said, attack, chance))
-            names.append(attack.name)
-    return given, tuple(names)
+            yield attack, chance
 
 
 def _said(attack: ContextAttack, chance: Chance, text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 import orjson
 
-from replaykit.chaos.answers import PAYLOAD, empty, malformed, partial, saying, with_hidden
+from replaykit.chaos import answers, results
 from replaykit.chaos.chance import Chance
 from replaykit.chaos.drifts import drifted, garbage, truncated
 from replaykit.chaos.replies import wire_of
@@ -19,7 +19,7 @@ from replaykit.model.events import WireInfo
 from replaykit.model.faults import ContextAttack, ModelFault, ModelTrouble, ToolFault, ToolTrouble
 from replaykit.model.values import ABSENT, Json, Raw, decode, raw
 from replaykit.seam.http.rewriting import chunks_of, with_body, written
-from replaykit.seam.scope import Answer, Outcome, PendingCall
+from replaykit.seam.scope import MCP_RESULT, Answer, Outcome, PendingCall
 from replaykit.wire.api import Api
 from replaykit.wire.call import Answer as Said
 from replaykit.wire.call import answer_of
@@ -30,33 +30,43 @@ _LENGTH = {"anthropic": "max_tokens", "gemini": "MAX_TOKENS", "openai.responses"
 """How APIs call it that an answer was broken off because of its length; the others say `length`."""
 
 
-def of_tool(fault: ToolFault) -> Change:
+def of_tool(fault: ToolFault, call: PendingCall) -> Change:
     """What the fault does to the answer of a tool or a server."""
-    payload = fault.payload if isinstance(fault.payload, str) else PAYLOAD
+    payload = fault.payload if isinstance(fault.payload, str) else answers.PAYLOAD
+    form = results if call.form == MCP_RESULT else answers
     spoil: dict[ToolTrouble, Callable[[Json], Json]] = {
-        ToolTrouble.MALFORMED: malformed,
-        ToolTrouble.PARTIAL: partial,
-        ToolTrouble.EMPTY: empty,
-        ToolTrouble.MALICIOUS: lambda value: saying(value, payload),
+        ToolTrouble.MALFORMED: form.malformed,
+        ToolTrouble.PARTIAL: form.partial,
+        ToolTrouble.EMPTY: form.empty,
+        ToolTrouble.MALICIOUS: lambda value: form.saying(value, payload),
     }
-    return lambda answer: _changed(answer, spoil[fault.mode])
+    return _change(call, spoil[fault.mode])
 
 
-def instead(earlier: Answer) -> Change:
-    """The answer that was given before."""
-    return lambda answer: None if answer.error is not None else earlier
+def instead(earlier: Callable[[Answer], Answer | None]) -> Change:
+    """An answer that was given before; None where there was none, or where the tool fails by itself."""
+    return lambda answer: None if answer.error is not None else earlier(answer)
 
 
-def given(value: Json) -> Change:
+def given(value: Json, call: PendingCall) -> Change:
     """This value as the answer."""
-    return lambda answer: _changed(answer, lambda _: value)
+    if call.form == MCP_RESULT:
+        return lambda answer: results.changed(answer, lambda _: results.as_result(value))
+    as_logged = orjson.loads(bytes(raw(value)))
+    return lambda answer: _changed(answer, lambda _: as_logged if answer.wire is None else value)
 
 
-def hiding(attack: ContextAttack, chance: Chance) -> Change:
+def hiding(attack: ContextAttack, chance: Chance, call: PendingCall) -> Change:
     """One of the attack's payloads in the answer."""
-    payloads = attack.payloads or ((attack.payload,) if attack.payload else (PAYLOAD,))
+    payloads = attack.payloads or ((attack.payload,) if attack.payload else (answers.PAYLOAD,))
     payload = chance.dice().choice(payloads)
-    return lambda answer: _changed(answer, lambda value: with_hidden(value, payload))
+    form = results if call.form == MCP_RESULT else answers
+    return _change(call, lambda value: form.with_hidden(value, payload))
+
+
+def _change(call: PendingCall, change: Callable[[Json], Json]) -> Change:
+    inside = results.changed if call.form == MCP_RESULT else _changed
+    return lambda answer: inside(answer, change)
 
 
 def of_model(fault: ModelFault, chance: Chance, call: PendingCall, api: Api | None) -> Change:
@@ -66,7 +76,7 @@ def of_model(fault: ModelFault, chance: Chance, call: PendingCall, api: Api | No
         said = _said(answer)
         if said is None:
             return None
-        other, reason = _other(said, fault, chance, api)
+        other, reason = _other(said, fault, chance, call, api)
         return None if other == said else rewritten(other, answer, call, api, reason)
 
     return change
@@ -93,15 +103,24 @@ def rewritten(
         return None
 
 
-def _other(said: Said, fault: ModelFault, chance: Chance, api: Api | None) -> tuple[Said, str | None]:
+def _other(
+    said: Said, fault: ModelFault, chance: Chance, call: PendingCall, api: Api | None
+) -> tuple[Said, str | None]:
     made = made_up(fault, chance)
     if made is not None:
         return made, None
     if fault.mode is ModelTrouble.TRUNCATED:
         family = "" if api is None else api.name.partition(".")[0]
         reason = _LENGTH.get("" if api is None else api.name) or _LENGTH.get(family, "length")
-        return truncated(said, fault.max_tokens), reason
+        return truncated(said, fault.max_tokens, as_objects=_sends_objects(call, api, family)), reason
     return drifted(said, fault, chance.dice()), None
+
+
+def _sends_objects(call: PendingCall, api: Api | None, family: str) -> bool:
+    """True when the arguments of a tool come as an object, and not as text that can break off anywhere."""
+    if family == "anthropic" and api is not None and call.request is not None:
+        return not api.ask(call.request.body).streamed
+    return family in ("gemini", "ollama")
 
 
 def _said(answer: Answer) -> Said | None:
@@ -134,9 +153,11 @@ def _with_body_changed(answer: Answer, wire: WireInfo, change: Callable[[Json], 
     body = b"".join(chunks_of(answer, wire))
     if not wire.status or not body:
         return None
-    value = change(_value_of(body))
-    data = value.encode() if isinstance(value, str) else orjson.dumps(value)
-    return with_body(wire, b"" if value is None else data)
+    try:
+        value = change(_value_of(body))
+        return with_body(wire, b"" if value is None else answers.body_of(value))
+    except RecursionError:  # nested more deeply than anybody writes
+        return with_body(wire, answers.body_of(change(body.decode("utf-8", "replace"))))
 
 
 def _value_of(body: bytes) -> Json:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 import orjson
 
+from replaykit.chaos.answers import partial
 from replaykit.model.faults import Direction, Drift, Grade, ModelFault
 from replaykit.model.values import Json
 from replaykit.wire.call import Answer, ToolUse
@@ -33,16 +34,21 @@ _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
-def truncated(answer: Answer, max_tokens: int) -> Answer:
-    """The answer, broken off after that many words; what it would have called a tool with is broken off too."""
+def truncated(answer: Answer, max_tokens: int, *, as_objects: bool = False) -> Answer:
+    """The answer, broken off after that many words; what it would have called a tool with is broken off too.
+
+    `as_objects`: the API sends that as an object, which can only lack members.
+    """
     if answer.content:
         words = re.findall(r"\s*\S+", answer.content)
         return msgspec.structs.replace(answer, content="".join(words[:max_tokens]), tool_calls=())
-    calls = [_cut_call(call, max_tokens) for call in answer.tool_calls[-1:]]
+    calls = [_cut_call(call, max_tokens, as_objects) for call in answer.tool_calls[-1:]]
     return msgspec.structs.replace(answer, tool_calls=(*answer.tool_calls[:-1], *calls))
 
 
-def _cut_call(call: ToolUse, max_tokens: int) -> ToolUse:
+def _cut_call(call: ToolUse, max_tokens: int, as_objects: bool) -> ToolUse:
+    if as_objects:
+        return msgspec.structs.replace(call, arguments=partial(call.arguments))
     text = call.arguments if type(call.arguments) is str else orjson.dumps(call.arguments).decode()
     return msgspec.structs.replace(call, arguments=text[: min(len(text) // 2, 4 * max_tokens)])
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-
-import msgspec
+from collections.abc import Iterable, Iterator
 
 from replaykit.chaos.chance import Chance, Counting, draw, is_like, number_in
 from replaykit.chaos.changes import Change, given, hiding, instead, made_up, of_model, of_tool, rewritten
+from replaykit.chaos.earlier import Earlier
 from replaykit.chaos.replies import failure, no_answer, rate_limited
-from replaykit.model.events import AnyEvent, Exchange, LlmCall, ToolCall
+from replaykit.model.events import AnyEvent, Call, Exchange, LlmCall, ToolCall
 from replaykit.model.faults import ChaosPlan, ContextAttack, ModelFault, ModelTrouble, ToolFault, ToolTrouble
 from replaykit.model.jsonpath import parse_path, values_at
 from replaykit.model.values import Json, decode
-from replaykit.seam.scope import Answer, Handler, Injected, Outcome, PendingCall
+from replaykit.seam.scope import MCP_RESULT, Answer, Handler, Injected, Outcome, PendingCall
 from replaykit.wire.api import Api
 from replaykit.wire.routes import api_of
 
@@ -26,16 +24,15 @@ class Chaos:
     """Behind the seam: faults come in the place of answers, or change them; all else is up to the handler behind it.
 
     A call that a fault takes the place of does not reach that handler: nothing is done, and nothing is taken from a
-    tape. `place` tells processes of one run apart, which count for themselves.
+    tape. `place` tells processes of one run apart, which count for themselves; `recorded` is what is on the tape.
     """
 
-    def __init__(self, handler: Handler, plan: ChaosPlan, *, place: str = "") -> None:
+    def __init__(self, handler: Handler, plan: ChaosPlan, *, place: str = "", recorded: Iterable[Call] = ()) -> None:
         self._handler = handler
         self._plan = plan
         self._place = place
         self._counting = Counting()
-        self._earlier: dict[tuple[str, str, str], Answer] = {}
-        self._lock = threading.Lock()
+        self._earlier = Earlier(recorded)
 
     def serve(self, call: PendingCall) -> Answer | None:
         """What a fault answers, or else what the handler does, with the faults in it that change an answer."""
@@ -72,13 +69,15 @@ class Chaos:
     def _striking(self, call: PendingCall) -> Iterator[tuple[Fault, Chance]]:
         """The faults that strike this call, in the plan's order."""
         faults: tuple[Fault, ...] = (*self._plan.tool_faults, *self._plan.llm_faults, *self._plan.injections)
-        occurrence = self._counting.next(call.path, call.kind, call.name)
+        place, what = self._place, [call.path, call.kind, call.name]
+        if call.form == MCP_RESULT:  # which process of a server is asked, and in which order, is nobody's plan
+            place, what = place.partition("#")[0], [*what, call.arguments.decode()]
+        occurrence = self._counting.next(*what)
         for index, fault in enumerate(faults):
             if not _means(fault, call):
                 continue
             number = number_in(call.path) + self._counting.next(index, call.path)
-            about = (self._place, index, call.path, call.kind, call.name, occurrence)
-            chance = draw(self._plan.seed, *about)
+            chance = draw(self._plan.seed, place, index, *what, occurrence)
             if number >= fault.after_calls and chance.strikes(fault.probability):
                 yield fault, chance
 
@@ -99,15 +98,12 @@ class Chaos:
 
     def _change(self, fault: Fault, chance: Chance, call: PendingCall) -> Change | None:
         if isinstance(fault, ContextAttack):
-            return hiding(fault, chance)
+            return hiding(fault, chance, call)
         if isinstance(fault, ModelFault):
             return of_model(fault, chance, call, _api(call))
         if fault.mode is ToolTrouble.STALE:
-            if fault.payload is not None:
-                return given(fault.payload)
-            earlier = self._earlier.get(_like(call))
-            return None if earlier is None else instead(earlier)
-        return None if fault.mode is ToolTrouble.SLOW else of_tool(fault)
+            return instead(self._earlier.than(call)) if fault.payload is None else given(fault.payload, call)
+        return None if fault.mode is ToolTrouble.SLOW else of_tool(fault, call)
 
     def _answered(self, call: PendingCall, injected: Injected, fault: Fault, outcome: Outcome) -> Outcome:
         injected.faults += (fault.name,)
@@ -125,9 +121,8 @@ class Chaos:
         self, call: PendingCall, injected: Injected, changes: list[tuple[str, Change]], answer: Answer
     ) -> Answer:
         """The answer after all changes, each of which is named where it changed something."""
-        if self._keeps_earlier(call) and answer.error is None:
-            with self._lock:
-                self._earlier[_like(call)] = _as_outcome(answer)
+        if self._keeps_earlier(call):
+            self._earlier.keep(call, answer)
         for name, change in changes:
             other = change(answer)
             if other is not None:
@@ -136,7 +131,7 @@ class Chaos:
         return answer
 
     def _keeps_earlier(self, call: PendingCall) -> bool:
-        """True when a later call at the same place may be given this answer."""
+        """True when a later call may be given this answer."""
         stale = (fault for fault in self._plan.tool_faults if fault.mode is ToolTrouble.STALE)
         return any(_means(fault, call) for fault in stale)
 
@@ -182,12 +177,3 @@ def _is_slow(fault: Fault) -> bool:
 def _api(call: PendingCall) -> Api | None:
     request = call.request
     return None if request is None else api_of(request.method, request.url, request.header("content-type"))
-
-
-def _like(call: PendingCall) -> tuple[str, str, str]:
-    return call.path, call.kind, call.name
-
-
-def _as_outcome(answer: Answer) -> Outcome:
-    fields = ("result_json", "items_json", "complete", "wire")
-    return msgspec.structs.replace(Outcome(), **{name: getattr(answer, name) for name in fields})

@@ -1,4 +1,4 @@
-"""Mutations: the same request said otherwise, without a model. Seeded, and each says what it did.
+"""Mutations: the same request said otherwise, by rules and a seed. Each says what it did.
 
 Of an input that is JSON the texts are mutated: of messages what users say, of any other value every text but names and
 ids. Keys, numbers and the order of things stay as they are.
@@ -103,6 +103,25 @@ def _mutated(given: Json, kind: str, dice: random.Random) -> Mutation:
         return other
 
     return Mutation(kind=kind, input=_texts_changed(given, change), what="; ".join(dict.fromkeys(done)), weight=weight)
+
+
+def texts_of(given: Json) -> list[str]:
+    """The texts of an input that a mutation changes, in their order; blank ones are none."""
+    found: list[str] = []
+
+    def keep(text: str) -> str:
+        if text.strip():
+            found.append(text)
+        return text
+
+    _texts_changed(given, keep)
+    return found
+
+
+def with_texts(given: Json, texts: Sequence[str]) -> Json:
+    """The input with other texts in the places of its own, as many as `texts_of` gives."""
+    others = iter(texts)
+    return _texts_changed(given, lambda text: next(others) if text.strip() else text)
 
 
 def _texts_changed(given: Json, change: Callable[[str], str]) -> Json:

@@ -8,6 +8,8 @@ from http.client import responses as _PHRASES
 import msgspec
 import orjson
 
+from replaykit.chaos.answers import body_of
+from replaykit.chaos.results import CLOSED, TIMED_OUT, failed, refused
 from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.model.faults import ModelFault, ToolFault
 from replaykit.model.values import Json, raw
@@ -15,10 +17,11 @@ from replaykit.seam.failures import ToolError, describe
 from replaykit.seam.http.cleaning import clean_url
 from replaykit.seam.http.request import HttpRequest
 from replaykit.seam.http.rewriting import with_body
-from replaykit.seam.scope import Outcome, PendingCall
+from replaykit.seam.scope import MCP_RESULT, Outcome, PendingCall
 from replaykit.wire.api import Api, Framing
 
 _FIRST_STATUS, _LAST_STATUS, _TOO_MANY = 100, 599, 429
+_AT_ONCE_MS = 1.0
 # Each library of HTTP looks these up among its own names: the first that it has is what it raises.
 _TIMEOUT = ErrorInfo(
     type="ReadTimeout",
@@ -33,6 +36,8 @@ _NO_CONNECTION = ErrorInfo(
 def no_answer(call: PendingCall, message: str) -> Outcome:
     """Nobody answered in time."""
     text = message or f"`{call.name}` did not answer in time (injected)"
+    if call.form == MCP_RESULT:
+        return refused(TIMED_OUT, text)
     if call.request is None:
         return Outcome(error=_said(ErrorInfo(type="TimeoutError", module="builtins"), text))
     return Outcome(error=_said(_TIMEOUT, text), wire=wire_of(call.request), complete=False)
@@ -41,12 +46,15 @@ def no_answer(call: PendingCall, message: str) -> Outcome:
 def failure(call: PendingCall, fault: ToolFault) -> Outcome:
     """The tool failed with a status; an exchange is answered with it."""
     text = fault.message or f"`{call.name}` failed with {fault.error_code} (injected)"
+    if call.form == MCP_RESULT:
+        return failed(text, fault.payload) if fault.error_code else refused(CLOSED, text)
     if call.request is None:
         return Outcome(error=describe(ToolError(text, status=fault.error_code, response=fault.payload)))
     if not _FIRST_STATUS <= fault.error_code <= _LAST_STATUS:
         return Outcome(error=_said(_NO_CONNECTION, text), wire=wire_of(call.request), complete=False)
     body: Json = fault.payload if fault.payload is not None else {"error": {"code": fault.error_code, "message": text}}
-    return with_body(wire_of(call.request, fault.error_code), orjson.dumps(body), "application/json")
+    data = body_of(body) if not isinstance(body, str) else orjson.dumps(body)
+    return with_body(wire_of(call.request, fault.error_code), data, "application/json")
 
 
 def rate_limited(call: PendingCall, fault: ModelFault, api: Api | None) -> Outcome:
@@ -54,8 +62,8 @@ def rate_limited(call: PendingCall, fault: ModelFault, api: Api | None) -> Outco
     text = fault.message or "Rate limit reached. Please try again later. (injected)"
     if call.request is None or api is None:
         return Outcome(error=describe(ToolError(text, status=_TOO_MANY)))
-    wait_ms = fault.delay_ms or 1000.0
-    headers = [("retry-after", str(math.ceil(wait_ms / 1000))), ("retry-after-ms", str(int(wait_ms)))]
+    wait_ms = fault.delay_ms or _AT_ONCE_MS  # SDKs that try again would sleep for longer than anybody asked
+    headers = [("retry-after", str(math.ceil(wait_ms / 1000))), ("retry-after-ms", str(math.ceil(wait_ms)))]
     if api.framing is Framing.AWS:
         headers.append(("x-amzn-errortype", "ThrottlingException"))
     wire = wire_of(call.request, _TOO_MANY, tuple(headers))

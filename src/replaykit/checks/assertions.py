@@ -12,10 +12,12 @@ from replaykit.checks import (
     counts,
     custom,
     effects,
+    judged,
     outcome,
     output,
     output_form,
     output_likeness,
+    repeating,
     replays,
     safety,
     spans,
@@ -57,7 +59,9 @@ BUILT_IN = (
     replays,
     safety,
     spans,
+    judged,
     custom,
     combining,
+    repeating,
 )
 """The modules whose import enters the built-in kinds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from replaykit.checks.parsing import Assertion, parse_inner
@@ -13,12 +14,14 @@ from replaykit.model.result import Finding
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 
-_ONE: dict[str, Json] = {"$ref": "#/$defs/assertion"}
-_SOME: dict[str, Json] = {"type": "array", "items": _ONE, "minItems": 1}
+ONE: dict[str, Json] = {"$ref": "#/$defs/assertion"}
+_SOME: dict[str, Json] = {"type": "array", "items": ONE, "minItems": 1}
 _SHOWN = 3
 
 
-class _Combined(Rule, frozen=True, kw_only=True):
+class Combined(Rule, frozen=True, kw_only=True):
+    """A rule that is made of assertions."""
+
     family: ClassVar[str] = "combining"
     named: ClassVar[bool] = False
 
@@ -29,7 +32,7 @@ class _Combined(Rule, frozen=True, kw_only=True):
 
 
 @ASSERTIONS.register("not")
-class Not(_Combined, frozen=True, kw_only=True):
+class Not(Combined, frozen=True, kw_only=True):
     """The assertion inside does not hold.
 
     A `not` inside a `not` is an error. The side stays the same: in `observed`, `not: {max_tool_calls: 5}` says that no
@@ -52,14 +55,15 @@ class Not(_Combined, frozen=True, kw_only=True):
 
     @classmethod
     def schema(cls) -> dict[str, Json]:
-        return _ONE
+        return ONE
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        found = self.inner.find(run, context)
-        return Seen(not found.holds, found.text, f"anything but {found.expected}", found.actual, found.seq)
+        found = self.inner.find(run, msgspec.structs.replace(context, negated=not context.negated))
+        expected = f"anything but {found.expected}"
+        return Seen(not found.holds, found.text, expected, found.actual, found.seq, found.run)
 
 
-class _Several(_Combined, frozen=True, kw_only=True):
+class _Several(Combined, frozen=True, kw_only=True):
     of: tuple[Assertion, ...]
 
     @property
@@ -86,7 +90,7 @@ class All(_Several, frozen=True, kw_only=True):
         failed = [one for one in found if not one.holds]
         told = failed[0] if failed else found[-1]
         expected = told.expected if failed else f"all of: {_listed(one.expected for one in found)}"
-        return Seen(not failed, _texts(failed or found), expected, told.actual, told.seq)
+        return Seen(not failed, _texts(failed or found), expected, told.actual, told.seq, told.run)
 
 
 @ASSERTIONS.register("any")
@@ -104,13 +108,12 @@ class Any(_Several, frozen=True, kw_only=True):
         held = [one for one in found if one.holds]
         told = held[0] if held else found[0]
         actual = told.actual if held else _listed(one.actual for one in found)
-        return Seen(
-            bool(held), _texts(held or found), f"any of: {_listed(o.expected for o in found)}", actual, told.seq
-        )
+        expected = f"any of: {_listed(one.expected for one in found)}"
+        return Seen(bool(held), _texts(held or found), expected, actual, told.seq, told.run)
 
 
 @ASSERTIONS.register("threshold")
-class Threshold(_Combined, frozen=True, kw_only=True):
+class Threshold(Combined, frozen=True, kw_only=True):
     """Enough of the assertions hold: the weight of those that do is at least `min` of the weight of all.
 
     Without `weights` each weighs 1.
@@ -164,13 +167,15 @@ class Threshold(_Combined, frozen=True, kw_only=True):
         held = sum(weight for one, weight in zip(found, self.weights, strict=True) if one.holds)
         share = held / sum(self.weights)
         failed = [one for one in found if not one.holds]
+        told = failed[0] if failed else found[0]
         missing = f"; missing: {_listed(one.expected for one in failed)}" if failed else ""
         return Seen(
             holds=share >= self.min - 1e-9,
             text=f"{len(found) - len(failed)} of {len(found)} assertions hold",
             expected=f"assertions of at least {self.min:.0%} of the weight to hold",
             actual=f"{share:.0%}{missing}",
-            seq=failed[0].seq if failed else found[0].seq,
+            seq=told.seq,
+            run=told.run,
         )
 
 
@@ -183,7 +188,7 @@ class _Numbers(Rule, frozen=True, kw_only=True):
 
 def inner_assertions(assertion: Assertion) -> tuple[Assertion, ...]:
     """The assertions that one is directly made of; none for a plain one."""
-    return assertion.rule.inside if isinstance(assertion.rule, _Combined) else ()
+    return assertion.rule.inside if isinstance(assertion.rule, Combined) else ()
 
 
 def _list_of(value: Json, where: str, *path: str) -> tuple[Assertion, ...]:

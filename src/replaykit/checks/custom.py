@@ -5,9 +5,11 @@ A name in a file never imports anything: who wants a function checked enters it,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar, TypeAlias
 
+from replaykit.checks.combining import inner_assertions
+from replaykit.checks.parsing import Assertion
 from replaykit.checks.reading import last_seq, shown
 from replaykit.checks.rule import ASSERTIONS, BadAssertion, CannotTell, Context, Rule, Seen
 from replaykit.errors import UsageError, nearest
@@ -15,6 +17,9 @@ from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 from replaykit.registry import Registry
 
+REGISTER_HINT = (
+    "Register it in the code that replays (rk.register_check), or in a package: entry point replaykit.checks."
+)
 Check: TypeAlias = Callable[..., bool | str | Seen]
 """Takes the run and the parameters by name. True holds; False does not; a text is why it does not."""
 
@@ -84,11 +89,31 @@ class CustomPython(Rule, frozen=True, kw_only=True):
         )
 
 
+def unregistered_in(assertions: Iterable[Assertion]) -> Iterator[tuple[int, str]]:
+    """Names of checks that nobody has registered here, each with the index of its assertion."""
+    for index, assertion in enumerate(assertions):
+        for name in _named(assertion):
+            if name not in CHECKS:
+                yield index, name
+
+
+def unregistered_text(name: str) -> str:
+    """What to say of such a name, with the nearest that there is."""
+    known = list(CHECKS)
+    return f"no check {name!r} is registered here" + (f"; {nearest(name[:80], known)}" if known else "")
+
+
+def _named(assertion: Assertion) -> Iterator[str]:
+    if isinstance(assertion.rule, CustomPython):
+        yield assertion.rule.check_
+    for inner in inner_assertions(assertion):
+        yield from _named(inner)
+
+
 def _call(name: str, run: TraceRun, parameters: dict[str, Json]) -> object:
     if name not in CHECKS:
-        known = list(CHECKS)
         raise CannotTell(
-            f"no check {name!r} is registered" + (f"; {nearest(name, known)}" if known else ""),
+            unregistered_text(name),
             hint=f"Register it in Python before the replay: rk.register_check({name!r}, function)",
         )
     try:

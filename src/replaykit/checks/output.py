@@ -80,7 +80,7 @@ class _OneText(Rule, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.text:
-            raise ValueError("expected some text: nothing is in every output")
+            raise ValueError("expected some text: an empty one is in every output")
 
     def _seen(self, run: TraceRun, holds: bool, expected: str) -> Seen:
         found = "contains" if self.text in output_text(run) else "does not contain"
@@ -145,7 +145,7 @@ class _SomeTexts(Rule, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.texts or not all(self.texts):
-            raise ValueError("expected at least one text, and none that is empty: nothing is in every output")
+            raise ValueError("expected at least one text, and none that is empty: an empty one is in every output")
 
     def missing(self, run: TraceRun) -> list[str]:
         """The texts that are not in the output."""

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from replaykit.checks.rule import ASSERTIONS, BadAssertion, Context, Rule
+from replaykit.checks.questions import Answers
+from replaykit.checks.redacted import said_alike
+from replaykit.checks.rule import ASSERTIONS, BadAssertion, Context, Rule, Runs
 from replaykit.errors import nearest
 from replaykit.model.result import Deviation, Finding, Side
 from replaykit.model.run import TraceRun
@@ -23,16 +25,27 @@ class Assertion(Struct, frozen=True):
     """Of the invariant that asks it, where a contract does."""
     severity: str = ""
 
-    def check(self, run: TraceRun, side: Side, deviations: Sequence[Deviation] | None = None) -> Finding:
+    def check(
+        self,
+        run: TraceRun,
+        side: Side,
+        deviations: Sequence[Deviation] | None = None,
+        *,
+        runs: Runs | None = None,
+        answers: Answers | None = None,
+    ) -> Finding:
         """What this assertion finds in the run; `CannotTell` when it needs what is not there.
 
-        `deviations` are those of the replay that the run comes from; None when it comes from none.
+        `deviations` are those of the replay that the run comes from; None when it comes from none. `runs` gives more
+        runs of the same candidate, and `answers` what judges said.
         """
-        return self.find(run, Context(side, None if deviations is None else tuple(deviations)))
+        return self.find(run, Context(side, None if deviations is None else tuple(deviations), runs, answers))
 
     def find(self, run: TraceRun, context: Context) -> Finding:
         """What this assertion finds in the run, told what there is beside it."""
-        seen = self.rule.check(run, context)
+        value, run = said_alike(self.value, run)
+        rule = self.rule if value is self.value else ASSERTIONS.get(self.kind).parse(value)
+        seen = rule.check(run, context)
         return Finding(
             kind=self.kind,
             holds=seen.holds,
@@ -40,6 +53,7 @@ class Assertion(Struct, frozen=True):
             expected=seen.expected,
             actual=seen.actual,
             seq=seen.seq,
+            run=seen.run,
             id=self.id,
             severity=self.severity,
         )

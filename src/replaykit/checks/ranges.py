@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 
-def check_range(least: float | None, most: float | None) -> None:
-    """Refuse a range that says nothing, or that nothing is in."""
+def check_range(least: float | None, most: float | None, *, unit: str = "") -> None:
+    """Refuse a range that says nothing, or that nothing is in; `unit` ends the names of its parameters."""
     if least is None and most is None:
-        raise ValueError("expected `min`, `max` or both")
+        raise ValueError(f"expected `min{unit}`, `max{unit}` or both")
     if least is not None and most is not None and least > most:
         raise ValueError(f"nothing is at least {least:g} and at most {most:g}")
 

@@ -30,6 +30,7 @@ FAMILIES = {
     "replay": "Whether it followed the tape",
     "safety": "What may not get out",
     "span": "Calls and steps as spans",
+    "judge": "What somebody has to judge",
     "custom": "Checks in Python",
     "combining": "Assertions made of others",
     "other": "From other packages",
@@ -134,8 +135,9 @@ def _parameters(rule: type[Rule]) -> tuple[Parameter, ...]:
 def _described(schema: dict[str, Json], name: str, meaning: str) -> Parameter:
     """A parameter as the rule's own schema has it."""
     form = next((one for one in schema.get("anyOf", [schema]) if "properties" in one), schema)
-    words = {"array": "list", "string": "text", "number": "number"}
-    kind = words.get(form["properties"].get(name, {}).get("type"), "any value")
+    words = {"array": "list", "string": "text", "number": "number", "integer": "whole number"}
+    said = form["properties"].get(name, {})
+    kind = "assertion" if "$ref" in said else words.get(said.get("type"), "any value")
     return Parameter(name, kind, "" if name in form.get("required", ()) else "none", meaning)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Annotated, ClassVar, NoReturn, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
 from replaykit.checks.mistakes import in_plain_words
+from replaykit.checks.questions import Answers
 from replaykit.errors import ReplayKitError, UsageError, nearest
 from replaykit.model.lines import split_where
 from replaykit.model.result import Deviation, Side
@@ -38,12 +39,29 @@ class CannotTell(ReplayKitError):
     """The assertion is a good one, and yet nobody can say whether it holds here: what it needs is not there."""
 
 
+class Ran(Struct, frozen=True):
+    """One run of the candidate, and where it did not follow the tape; None when nobody watched."""
+
+    run: TraceRun
+    deviations: tuple[Deviation, ...] | None = None
+
+
+Runs: TypeAlias = Callable[[int], Ran]
+"""The candidate's run of that number, counted from 1, which is the one that is checked; `CannotTell` without one."""
+
+
 class Context(Struct, frozen=True):
     """What a rule is told beside the run."""
 
     side: Side
     deviations: tuple[Deviation, ...] | None = None
     """Where the candidate did not follow the tape; None when the run is no replay, or nobody watched it."""
+    runs: Runs | None = None
+    """More runs of the candidate in the same world; None where it cannot be run again."""
+    answers: Answers | None = None
+    """What judges and people said; None where nothing is kept."""
+    negated: bool = False
+    """True inside of a `not`."""
 
 
 class Seen(Struct, frozen=True):
@@ -54,6 +72,8 @@ class Seen(Struct, frozen=True):
     expected: str
     actual: str
     seq: int | None = None
+    run: int | None = None
+    """The number of the run that `seq` is in, where a rule asks for several."""
 
 
 class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

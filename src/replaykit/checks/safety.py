@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import field
 
-from replaykit.checks.detectors import PII, SECRETS, Detector, detect
+from replaykit.checks.detectors import PII, SECRETS, Detected, Detector, detect
 from replaykit.checks.expecting import text_of
 from replaykit.checks.reading import last_seq, output_text
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
@@ -16,11 +17,15 @@ from replaykit.errors import nearest
 from replaykit.model.events import LlmCall, Message
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
+from replaykit.redaction.placeholders import PATTERN
 
 Place: TypeAlias = Literal["output", "arguments", "results", "messages", "models"]
 """Where in a run: its output, what tools were called with, what they gave, what was said, what models said."""
 
 _SHOWN = 5
+_KIND = re.compile(r"[a-z][a-z0-9-]+")
+PERSONAL = frozenset({"email", "card", "iban", "ssn", "phone", "ip", "imei", "id_number", "name"})
+"""The kinds of placeholders that stand for personal data; the others stand for secrets."""
 
 
 class _Nothing(Rule, frozen=True, kw_only=True):
@@ -64,9 +69,17 @@ class _Nothing(Rule, frozen=True, kw_only=True):
         """What was found: its sort, its place, its event. Never the thing itself."""
         wanted = [one for one in self.detectors if self._wanted(one.kind)]
         for where, text, seq in _texts(run, self.places):
-            for one in detect(text, wanted):
+            for one in [*detect(text, wanted), *self._redacted(text)]:
                 if not any(glob(allowed, text[one.start : one.end]) for allowed in self.allow):
                     yield one.kind, f"{where}, characters {one.start} to {one.end}", seq
+
+    def _redacted(self, text: str) -> Iterator[Detected]:
+        """What stood where a placeholder stands: of its kind there was one, and in production there is."""
+        known = {detector.kind for detector in self.detectors}
+        for found in PATTERN.finditer(text):
+            kind = _KIND.search(found[0])[0].replace("-", "_")  # type: ignore[index]
+            if (kind in known or (kind in PERSONAL) is (self.detectors is PII)) and self._wanted(kind):
+                yield Detected(*found.span(), kind)
 
     def _wanted(self, kind: str) -> bool:
         return kind not in self.quiet if self.kinds is None else kind in self.kinds

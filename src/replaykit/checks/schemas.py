@@ -1,7 +1,12 @@
-"""JSON Schema: whether a value is as a schema says; through the library `jsonschema`, which is an extra."""
+"""JSON Schema: whether a value is as a schema says; through the library `jsonschema`, which is an extra.
+
+References that double at each level make a small schema take exponential time, and the library has no timeout: each
+step of a validation looks at the clock, and after `DEADLINE_S` nobody can tell.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +15,7 @@ from replaykit.checks.regexes import check_pattern, search
 from replaykit.checks.rule import CannotTell
 from replaykit.model.values import Json
 
+DEADLINE_S = 2.0
 _INSTALL = "pip install 'agent-replaykit[schema]'"
 
 
@@ -32,7 +38,8 @@ def check_schema(schema: dict[str, Json]) -> None:
 def schema_flaw(schema: Json, value: Json) -> str | None:
     """The first place where the value is not as the schema says, in one line; None when it is.
 
-    `CannotTell` when the library is missing, or the schema refers to what is not in it: nothing is ever fetched.
+    `CannotTell` when the library is missing, it takes too long, or the schema refers to what is not in it: nothing is
+    ever fetched.
     """
     library = _library()
     try:
@@ -75,11 +82,24 @@ def _draft(library: Any, schema: Json) -> Any:
 
 
 def _validator(library: Any, schema: Json) -> Any:
-    """A validator that fetches nothing, and whose patterns are bounded as all patterns from files."""
+    """A validator that fetches nothing, and is bounded in time: patterns as all patterns from files, the rest here."""
     from referencing import Registry  # noqa: PLC0415 (comes with jsonschema)
 
-    own = {"pattern": _pattern, "patternProperties": _pattern_properties}
+    own = {"pattern": _pattern, "patternProperties": _pattern_properties, "uniqueItems": _unique_items}
     bounded = library.validators.extend(_draft(library, schema), own)
+    ends_at = time.monotonic() + DEADLINE_S
+    plain_step = bounded.evolve
+
+    def step(self: Any, **changes: Any) -> Any:
+        if time.monotonic() > ends_at:
+            hint = "Write it with fewer references to the same definition."
+            raise CannotTell(f"the JSON Schema took more than {DEADLINE_S:g} s", hint=hint)
+        part = changes.get("schema")
+        if isinstance(part, dict) and "$schema" in part:  # it would go on with the library's own, unbounded one
+            changes["schema"] = {key: value for key, value in part.items() if key != "$schema"}
+        return plain_step(self, **changes)
+
+    bounded.evolve = step  # every step into a part or a reference makes its validator with this
     return bounded(schema, registry=Registry())
 
 
@@ -97,3 +117,20 @@ def _pattern_properties(validator: Any, patterns: dict[str, Json], value: Json, 
         for key, item in value.items():
             if search(pattern, key) is not None:
                 yield from validator.descend(item, below, path=key, schema_path=pattern)
+
+
+def _unique_items(_validator: Any, unique: bool, value: Json, _schema: Json) -> Any:
+    """In time in proportion to the list: the library compares each pair."""
+    import jsonschema  # noqa: PLC0415 (loaded already)
+
+    if unique is True and isinstance(value, list) and len({_hashed(item) for item in value}) < len(value):
+        yield jsonschema.ValidationError(f"the items are not unique: {shown(value)}")
+
+
+def _hashed(value: Json) -> object:
+    """What is equal for equal values: 1 is 1.0, and true is not 1."""
+    if isinstance(value, dict):
+        return frozenset((key, _hashed(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return tuple(map(_hashed, value))
+    return (value,) if isinstance(value, bool) else value

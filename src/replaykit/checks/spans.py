@@ -89,7 +89,7 @@ class _Told(_Spans, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.min_s is not None or self.max_s is not None:
-            check_range(self.min_s, self.max_s)
+            check_range(self.min_s, self.max_s, unit="_s")
 
     def _fitting(self, run: TraceRun) -> list[Span]:
         return [
@@ -162,7 +162,7 @@ class SpanDuration(_Spans, frozen=True, kw_only=True):
     max_s: Seconds | None = None
 
     def __post_init__(self) -> None:
-        check_range(self.min_s, self.max_s)
+        check_range(self.min_s, self.max_s, unit="_s")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         found = self._meant(run)

@@ -143,7 +143,7 @@ class ToolResult(Expecting, frozen=True, kw_only=True):
     def check(self, run: TraceRun, context: Context) -> Seen:
         calls = _calls_of(self.tool, run)
         holds, told = picked(calls, self.occurrence, self._accepted)
-        place = "" if self.path == "$" else f" with {self.path} being"
+        place = "" if self.path == "$" else f" a result with {self.path} being"
         which = f"{occurrence_text(self.occurrence)} {self.tool!r}"
         expected = f"{which} giving{place} {' and '.join(self.expectations) or 'something'}"
         if told is None:

@@ -144,7 +144,7 @@ class IgnoredToolError(Rule, frozen=True, kw_only=True):
             holds=failed is not None and answered and word is None,
             text=self._text(failed, answered, word),
             expected=f"a failure of tool {self.tool!r} that the answer does not admit",
-            actual=f"{_outcomes(calls)}; {shown_output(run)}",
+            actual=f"{_outcomes(calls)}; status {run.status.value}, {shown_output(run)}",
             seq=calls[-1].seq if calls else None,
         )
 

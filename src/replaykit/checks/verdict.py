@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from replaykit.checks.assertions import Assertion, CannotTell
+from replaykit.checks.questions import Answers
+from replaykit.checks.repeating import is_about_one_run
+from replaykit.checks.replays import LEFT_THE_TAPE
+from replaykit.checks.rule import Runs
 from replaykit.model.result import Deviation, Finding, ReplayResult, SemanticCheck, Side, Verdict
 from replaykit.model.run import RunStatus, TraceRun
 
-LEFT_THE_TAPE = frozenset({"missing", "blocked", "network"})
-"""Deviations after which nobody knows what the candidate would have done with an answer."""
+__all__ = ["LEFT_THE_TAPE", "failed_to_run", "is_red", "judge_run"]
 
 
 def judge_run(
@@ -22,21 +25,28 @@ def judge_run(
     deviations: Sequence[Deviation] = (),
     watched: bool = True,
     candidate: str = "",
+    runs: Runs | None = None,
+    answers: Answers | None = None,
 ) -> ReplayResult:
     """Check both sides of a case against the run, and say what that adds up to.
 
-    `watched` is false when nobody saw whether the candidate followed the tape: then no deviations say nothing.
+    `watched` is false when nobody saw whether the candidate followed the tape: then no deviations say nothing. `runs`
+    gives more runs of the candidate, `answers` what judges said.
     """
     impossible = _cannot_tell(observed, desired, run, deviations)
     if run is None or impossible:
         return failed_to_run(case_id, impossible, candidate, run=run, deviations=deviations)
     known = deviations if watched or deviations else None
     try:
-        seen = tuple(assertion.check(run, Side.OBSERVED, known) for assertion in observed)
-        wanted = tuple(assertion.check(run, Side.DESIRED, known) for assertion in desired)
+        seen = tuple(one.check(run, Side.OBSERVED, known, runs=runs, answers=answers) for one in observed)
+        wanted = tuple(one.check(run, Side.DESIRED, known, runs=runs, answers=answers) for one in desired)
     except CannotTell as error:
         return failed_to_run(case_id, str(error), candidate, run=run, deviations=deviations)
-    left = next((deviation for deviation in deviations if deviation.kind in LEFT_THE_TAPE), None)
+    sentences = tuple(semantic)
+    is_about_first = bool(sentences) or any(map(is_about_one_run, (*observed, *desired)))
+    # Where each assertion looks at several runs, leaving the tape is counted with them, whichever run did.
+    stopped = (deviation for deviation in deviations if deviation.kind in LEFT_THE_TAPE)
+    left = next(stopped, None) if is_about_first else None
     # Off the tape the candidate was in another world than the failure: that is never the failure again.
     reproduced = left is None and all(finding.holds for finding in seen) if seen else None
     verdict, reason = _decide(reproduced, seen, wanted, left, run)
@@ -47,7 +57,7 @@ def judge_run(
         reproduced=reproduced,
         observed=seen,
         desired=wanted,
-        semantic=tuple(SemanticCheck(text=text) for text in semantic),
+        semantic=tuple(SemanticCheck(text=text) for text in sentences),
         deviations=tuple(deviations),
         reason=reason,
         run=run,

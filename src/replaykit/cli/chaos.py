@@ -25,6 +25,8 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.IntRange(1),
             help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
         ),
+        options.trial_evidence,
+        options.asking_judge,
         options.timeout,
         click.option(
             "--contract", metavar="NAME", help="What the agent must keep.  [default: that it ends without an error]"
@@ -71,6 +73,7 @@ def command() -> None:
 )
 @click.option("--live", multiple=True, metavar="NAME", help="With --case: do this for real where it is not recorded.")
 @_asked
+@options.mcp_config
 @click.option(
     "--save",
     type=click.Path(path_type=Path, file_okay=False),
@@ -119,11 +122,13 @@ def run(
         contract=promised,
         runs=runs,
         timeout_s=timeout_s,
+        answers=_answers(project, promised, "chaos run", named),
     )
     with options.progress(count_of(trial), "running") as advance:
-        result = run_chaos(trial, candidate, jobs=jobs, on_done=advance)
+        kept = options.evidence_of(named["evidence"])
+        result = run_chaos(trial, candidate, jobs=jobs, on_done=advance, evidence=kept)
     saved = save_broken(result, save, promised) if save is not None else []
-    click.echo(chaos_json(result, saved) if as_json else chaos_text(result, saved))
+    click.echo(options.redacted(chaos_json(result, saved)) if as_json else chaos_text(result, saved))
     click.get_current_context().exit(result.exit_code)
 
 
@@ -140,8 +145,16 @@ def profiles(as_json: bool) -> None:
 @click.argument("text", required=False)
 @click.option("--input", "inputs", multiple=True, metavar="TEXT", help="What to say otherwise: JSON, or else text.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind of mutation. Repeatable.")
-@click.option("--count", type=click.IntRange(1, 1000), default=9, show_default=True, help="How many for each input.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which ones.")
+@click.option(
+    "--count", type=click.IntRange(1, 1000), help="How many for each input.  [default: the configuration's, or 9]"
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which ones, of those by rules.")
+@click.option(
+    "--by",
+    metavar="MODEL",
+    help="Who writes them: openai:MODEL, anthropic:MODEL or rules.  [default: the configuration's, or rules]",
+)
+@click.option("--record", is_flag=True, help="Ask the model for what it has not written yet, and store it.")
 @click.option("--run", "runs", is_flag=True, help="Ask the agent all of them, and score what it does.")
 @click.option(
     "--min-score",
@@ -156,8 +169,10 @@ def mutate(
     text: str | None,
     inputs: tuple[str, ...],
     kinds: tuple[str, ...],
-    count: int,
+    count: int | None,
     seed: int,
+    by: str | None,
+    record: bool,
     runs: bool,
     min_score: float,
     contract: str | None,
@@ -168,38 +183,77 @@ def mutate(
 ) -> None:
     """Say an input in other words: typing mistakes, other alphabets, paraphrases, injections.
 
-    Nothing is asked of a model. The mutations are printed; with --run the agent is asked each of them in a live world,
-    and has to keep the contract. Exit 1 when the score is below --min-score.
+    Rules make them, or a model that is named. What a model writes is stored in mutations.json beside the configuration;
+    only --record asks it, and without an answer there is an error. Without TEXT the configuration's inputs are taken.
+    The mutations are printed; with --run the agent is asked each of them in a live world, and has to keep the contract.
+    Exit 1 when the score is below --min-score, 3 when the model has not written them or cannot be asked.
+
+    \b
+    replaykit chaos mutate "Where is my order?" --kind typos
+    replaykit chaos mutate --by openai:gpt-4o-mini --record
     """
-    from replaykit.chaos.mutations import Seeded
     from replaykit.errors import UsageError
     from replaykit.report.chaos import mutation_json, mutation_text, mutations_json, mutations_text
 
+    project = options.project_of(named["config"])
     given = tuple(map(options.json_or_text, inputs)) + (() if text is None else (options.json_or_text(text),))
+    given = given or (() if project is None else project.inputs)
     if not given:
         raise UsageError("nothing to say otherwise", hint='replaykit chaos mutate "Where is my order?"')
-    mutator = Seeded(kinds, seed=seed)
+    mutator = _mutator(project, by, kinds, seed=seed, record=record)
+    count = count or _usual_count(project)
     if not runs:
         found = [mutation for one in given for mutation in mutator.mutate(one, count)]
-        click.echo(mutations_json(found) if as_json else mutations_text(found))
+        click.echo(options.redacted(mutations_json(found)) if as_json else mutations_text(found))
         return
     from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
     from replaykit.trials.mutation import MutationTrial, run_mutations
 
-    project = options.project_of(named["config"])
+    promised = _contract(project, contract)
     trial = MutationTrial(
         mutator=mutator,
         count=count,
         inputs=given,
-        contract=_contract(project, contract),
+        contract=promised,
+        answers=_answers(project, promised, "chaos mutate --run", named),
         timeout_s=timeout_s or DEFAULT_TIMEOUT_S,
     )
     candidate, jobs = _candidate(project, (), jobs, named)
     with options.progress(len(given) * count, "asking") as advance:
-        result = run_mutations(trial, candidate, jobs=jobs, on_done=advance)
+        kept = options.evidence_of(named["evidence"])
+        result = run_mutations(trial, candidate, jobs=jobs, on_done=advance, evidence=kept)
     code = result.exit_code(min_score)
-    click.echo(mutation_json(result, passed=not code) if as_json else mutation_text(result))
+    click.echo(options.redacted(mutation_json(result, passed=not code)) if as_json else mutation_text(result))
     click.get_current_context().exit(code)
+
+
+def _mutator(project: Project | None, by: str | None, kinds: tuple[str, ...], *, seed: int, record: bool) -> Any:
+    """Who writes the mutations: rules, the model that is named, or that of the configuration."""
+    from replaykit.chaos.mutations import Seeded
+    from replaykit.errors import UsageError
+    from replaykit.judges.shape import JudgeSpec
+    from replaykit.trials.rewording import mutator_of
+
+    usual = project.mutations.by if project is not None and project.mutations is not None else None
+    if record and (by == "rules" or (by is None and usual is None)):
+        hint = "Name one: --by openai:MODEL, or `by:` under `mutations:`"
+        raise UsageError("--record asks a model, and none is named", hint=hint)
+    if by == "rules" or (kinds and by is None and usual is None):
+        return Seeded(kinds, seed=seed)
+    named = usual if by is None or (usual is not None and usual.use == by) else JudgeSpec(use=by)
+    return mutator_of(project, named, kinds, seed=seed, ask=record)
+
+
+def _usual_count(project: Project | None) -> int:
+    from replaykit.project.project import Mutations
+
+    said = None if project is None else project.mutations
+    return (said or Mutations()).count
+
+
+def _answers(project: Project | None, contract: Contract | None, verb: str, named: dict[str, Any]) -> Any:
+    command = verb if contract is None else f"{verb} --contract {contract.name}"
+    return options.answers_of(project, command, ask=named["ask_judge"], spec=named["judge_spec"])
 
 
 def _contract(project: Project | None, name: str | None) -> Contract | None:
@@ -235,14 +289,14 @@ def _scenarios(
 
 def _cases(project: Project | None, paths: tuple[Path, ...]) -> list[Any]:
     """The cases at the paths, or all of the project; one that cannot be used is an error."""
-    from replaykit.errors import NothingSelected, UsageError
+    from replaykit.errors import NothingSelected
     from replaykit.project.subjects import find_subjects
 
     if project is None and not paths:
         raise NothingSelected("nothing to ask the agent", hint="Give --input TEXT, or --case CASE.")
     found = find_subjects(project, paths)
     for wrong in found.unusable:
-        raise UsageError(f"{wrong.file}: {wrong.reason}")
+        raise wrong.error
     return found.cases
 
 
@@ -251,9 +305,18 @@ def _candidate(
 ) -> tuple[Any, int]:
     """The candidate of the options, or else the project's agent; an error where the faults would not reach it."""
     from replaykit.errors import UsageError
+    from replaykit.programs.wanted import Staging
+    from replaykit.runners.command import CommandCandidate
 
     program = click.get_current_context().meta.get("program")
     names = (named["runner_cmd"], named["agent"], named["endpoint"])
     if named["endpoint"] is not None and any(scenario.plan.of_calls for scenario in scenarios):
         raise UsageError(options.OUT_OF_REACH, hint=options.OUT_OF_REACH_HINT)
-    return options.candidate_and_jobs(*names, jobs=jobs, program=program, project=project)
+    servers = options.mcp_props(named.get("mcp_configs", ()), in_place=named.get("in_place", False))
+    staging = None if servers is None else Staging(props=servers)
+    candidate, jobs = options.candidate_and_jobs(*names, jobs=jobs, program=program, project=project, staging=staging)
+    if servers is not None and jobs > 1 and servers.in_place:
+        raise UsageError("--mcp-config-in-place swaps one file: runs cannot share it", hint="Say --jobs 1.")
+    if servers is not None and not isinstance(candidate, CommandCandidate):
+        raise UsageError("--mcp-config is for programs", hint="Name one with --runner-cmd, or after two dashes.")
+    return candidate, jobs

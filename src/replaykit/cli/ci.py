@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import importing, options
 
 if TYPE_CHECKING:
-    from replaykit.trials.ci_result import Part
+    from replaykit.project.project import Project
+    from replaykit.report.ci_files import Form
+    from replaykit.trials.ci_result import CiResult, Part
 
 
 @click.command(name="ci")
@@ -38,12 +42,10 @@ if TYPE_CHECKING:
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a JUnit XML report.")
 @click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write a Markdown report.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report.")
-@click.option(
-    "--evidence",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where replays leave their files.  [default: .replaykit/runs]",
-)
+@options.trial_evidence
 @click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
+@options.no_redact
+@options.otel
 @options.as_json
 def command(
     config: Path | None,
@@ -71,37 +73,69 @@ def command(
     replaykit ci --only replay -j 4 --junit junit.xml
     replaykit ci -c replaykit.yaml --min-score 90 -o reports
     """
-    from replaykit.config import default_evidence_path
-    from replaykit.errors import UsageError
-    from replaykit.report.ci import ci_json, ci_text, verdict_text
-    from replaykit.report.ci_files import planned, write_reports
-    from replaykit.report.ci_github import harmless, is_github, tell_github
+    from replaykit.redaction.files import clean_struct, file_redactor
+    from replaykit.report.ci_files import planned
     from replaykit.trials.ci import Ci, CiPlan
     from replaykit.trials.ci_items import Crew
 
-    project = options.project_of(config)
-    if project is None:
-        raise UsageError("there is no replaykit.yaml here", hint="Make one: replaykit init; or name one: -c FILE")
+    project = _project(config)
     files = planned(output, junit=junit, markdown=markdown, html=html)
-    plan = CiPlan(
-        project=project,
-        only=_parts(only),
-        seed=seed,
-        min_score=_percentage(project, min_score),
-        evidence=evidence or default_evidence_path(),
-    )
-    ci = Ci(plan)
+    with importing.counting("fetching") as fetched:
+        plan = CiPlan(
+            project=project,
+            only=_parts(only),
+            seed=seed,
+            min_score=_percentage(project, min_score),
+            evidence=options.evidence_of(evidence),
+            on_fetched=fetched,
+        )
+        ci = Ci(plan)
     for notice in ci.notices:
         click.echo(f"note: {notice}", err=True)
     candidate, jobs = options.candidate_and_jobs(None, None, None, jobs=jobs, project=project)
-    with options.progress(0 if quiet else ci.count, "running") as advance:
-        result = ci.run(Crew(candidate=candidate, jobs=jobs, on_done=advance))
+    with _telling_of_a_stop(files), options.progress(0 if quiet else ci.count, "running") as advance:
+        result = clean_struct(ci.run(Crew(candidate=candidate, jobs=jobs, on_done=advance)), file_redactor())
+    _tell(result, files, quiet=quiet, as_json=as_json)
+    click.get_current_context().exit(result.exit_code)
+
+
+def _project(config: Path | None) -> Project:
+    """The configuration that was named, or that lies here, with an agent to run."""
+    from replaykit.errors import UsageError
+
+    project: Project | None = options.project_of(config)
+    if project is None:
+        raise UsageError("there is no replaykit.yaml here", hint="Make one: replaykit init; or name one: -c FILE")
+    if project.agent is None:
+        hint = "Add it: agent: {type: python, endpoint: my_agent:answer}; see docs/config.md"
+        raise UsageError(f"{project.file} names no agent", hint=hint)
+    return project
+
+
+def _tell(result: CiResult, files: Mapping[Path, Form], *, quiet: bool, as_json: bool) -> None:
+    """Print the result, annotate it, and write its reports."""
+    from replaykit.report.ci import ci_json, ci_text, verdict_text
+    from replaykit.report.ci_files import write_reports
+    from replaykit.report.ci_github import harmless, is_github, tell_github
+
     text = verdict_text(result) if quiet else ci_text(result)
     click.echo(ci_json(result) if as_json else harmless(text) if is_github() else text)
+    tell_github(result, lambda line: click.echo(line, err=True))
     for file in write_reports(result, files):
         click.echo(f"wrote {file}", err=True)
-    tell_github(result, lambda line: click.echo(line, err=True))
-    click.get_current_context().exit(result.exit_code)
+
+
+@contextmanager
+def _telling_of_a_stop(files: Collection[Path]) -> Iterator[None]:
+    """Say that there is nothing when somebody stops it: a report of some of the runs would look like one of all."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        click.echo("stopped before everything was run: there is no verdict, and no report", err=True)
+        for file in files:
+            if file.exists():
+                click.echo(f"{file} is from before", err=True)
+        raise
 
 
 def _parts(only: str | None) -> tuple[Part, ...]:

@@ -48,7 +48,7 @@ def _load(name: str, store_path: Path | None) -> TraceRun:
 
     if os.path.exists(name) or os.sep in name or name.endswith(".json"):
         imported = import_trace(name)
-        for note in imported.notes:
+        for note in imported.remarks:
             click.echo(f"note: {name}: {note}", err=True)
         if len(imported.runs) != 1:
             raise UsageError(f"{name} holds {len(imported.runs)} runs, and compare takes one from each file")

@@ -25,6 +25,8 @@ def _trial(command: Callable[..., Any]) -> Callable[..., Any]:
             default=None,
             help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
         ),
+        options.trial_evidence,
+        options.asking_judge,
         options.timeout,
         click.option(
             "--min-score",
@@ -82,7 +84,7 @@ def run(as_json: bool, **given: Any) -> None:
     from replaykit.report.contract import contract_json, contract_text
 
     result = _result(**given)
-    click.echo(contract_json(result) if as_json else contract_text(result))
+    click.echo(options.redacted(contract_json(result)) if as_json else contract_text(result))
     if result.reason:
         click.echo(f"the agent could not be run: {result.reason}", err=True)
     click.get_current_context().exit(result.exit_code)
@@ -106,8 +108,9 @@ def score(**given: Any) -> None:
 def lint(files: tuple[Path, ...], config: Path | None, as_json: bool) -> None:
     """Check contracts: every problem with its line and what to do.
 
-    FILE holds a contract, or is a project's file; the project's own unless said. Exit 1 when something is wrong.
+    FILE holds a contract, or is a project's file; the project's own unless said. Exit 1 when there is an error.
     """
+    from replaykit.cases.shape import Severity
     from replaykit.contracts.lint import lint_contracts
     from replaykit.errors import ExitCode, UsageError
     from replaykit.project.find import find_project
@@ -119,7 +122,8 @@ def lint(files: tuple[Path, ...], config: Path | None, as_json: bool) -> None:
         raise UsageError("which file?", hint="Name one, or work where a replaykit.yaml is.")
     problems = [problem for file in named for problem in lint_contracts(file)]
     click.echo(problems_json(problems) if as_json else problems_text(problems, len(named), "file"))
-    click.get_current_context().exit(ExitCode.FAILED if problems else ExitCode.PASSED)
+    is_wrong = any(problem.severity is Severity.ERROR for problem in problems)
+    click.get_current_context().exit(ExitCode.FAILED if is_wrong else ExitCode.PASSED)
 
 
 def _result(
@@ -133,6 +137,9 @@ def _result(
     min_score: float,
     timeout_s: float | None,
     jobs: int | None,
+    evidence: Path | None,
+    ask_judge: bool,
+    judge_spec: str | None,
 ) -> ContractResult:
     """Run the trial that the options describe."""
     from replaykit.project.chaos_config import matrix_of
@@ -150,6 +157,7 @@ def _result(
         case=None if case is None else _case(project, case),
         timeout_s=timeout_s if case is not None else timeout_s or own_limit,
         min_score=min_score,
+        answers=options.answers_of(project, f"contract run {contract.name}", ask=ask_judge, spec=judge_spec),
     )
     count = len(cells_of(trial))
     program = click.get_current_context().meta.get("program")
@@ -157,7 +165,8 @@ def _result(
         runner_cmd, agent, endpoint, program=program, jobs=jobs, project=project
     )
     with options.progress(count, "asking") as advance:
-        return run_contract(trial, candidate, jobs=min(jobs, count), on_done=advance)
+        kept = options.evidence_of(evidence)
+        return run_contract(trial, candidate, jobs=min(jobs, count), on_done=advance, evidence=kept)
 
 
 def _case(project: Any, path: Path) -> ReplayCase:
@@ -167,7 +176,7 @@ def _case(project: Any, path: Path) -> ReplayCase:
 
     subjects = find_subjects(project, (path,))
     if subjects.unusable:
-        raise UsageError(subjects.unusable[0].reason)
+        raise subjects.unusable[0].error
     if len(subjects.cases) != 1:
         raise UsageError(f"{path} holds {len(subjects.cases)} cases", hint="Name one of them.")
     return subjects.cases[0]

@@ -12,7 +12,11 @@ from replaykit.cli import options
 @click.command(name="export")
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option(
-    "--format", "form", default="run_log", show_default=True, help="The form: run_log, replaykit, or an installed one."
+    "--format",
+    "form",
+    default="run_log",
+    show_default=True,
+    help="The form: run_log, replaykit, otlp, or an installed one.",
 )
 @click.option(
     "--from-report",
@@ -29,6 +33,7 @@ from replaykit.cli import options
     type=click.Path(path_type=Path),
     help="The file; with --from-report the directory.  [default: print it; replays]",
 )
+@options.no_redact
 @options.store
 def command(
     run_id: str | None,
@@ -41,8 +46,10 @@ def command(
 ) -> None:
     """Write a run to a file that others can read.
 
-    `run_log` keeps everything; `replaykit` is the small trace that `scaffold` reads. With --from-report each failure
-    becomes a session: the input that failed, what the tools answered, and the contract that was broken.
+    `run_log` keeps everything; `replaykit` is the small trace that `scaffold` reads; `otlp` is a trace of OpenTelemetry
+    with all contents, as JSON. With --from-report each failure becomes a session: the input that failed, what the tools
+    answered, and the contract that was broken. What is secret or personal is replaced; exit 2, and nothing is written,
+    where something is left.
 
     \b
     replaykit export refunds -o refunds.json

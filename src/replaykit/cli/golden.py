@@ -26,6 +26,7 @@ from replaykit.cli import options
     "--ignore", multiple=True, metavar="JSONPATH", help="A member that changes every time, such as $.id. Repeatable."
 )
 @click.option("--force", is_flag=True, help="Replace a golden trace that is there already.")
+@options.no_redact
 @options.store
 @options.as_json
 def command(

@@ -1,4 +1,4 @@
-"""`replaykit judge`: what judges say about a case's sentences."""
+"""`replaykit judge`: what judges say about what a case wants judged."""
 
 from __future__ import annotations
 
@@ -27,35 +27,39 @@ def command(
     config: Path | None,
     as_json: bool,
 ) -> None:
-    """Show what judges say about a case's sentences, or ask them.
+    """Show what judges say about a case, or ask them.
 
-    The sentences are those under `semantic:`; the run is that of the newest replay of the case. Answers are stored in
-    judgements.json beside the case, and every replay looks them up there; only --record asks. Exit 1 when a sentence
-    fails, 3 when one is unjudged or the judge cannot be asked, 5 when there is nothing to judge.
+    Judged are the sentences under `semantic:` and the `judge.…` assertions; the run is that of the newest replay of
+    the case. Answers are stored in judgements.json beside the case, and every replay looks them up there; only --record
+    asks. Exit 1 when a sentence fails, 3 when something is unjudged or the judge cannot be asked, 5 when there is
+    nothing to judge.
 
     \b
     replaykit replay cases/billing --agent my_agent:answer
     replaykit judge cases/billing --record --judge openai:gpt-4o-mini
     replaykit judge cases/billing
     """
-    from replaykit.cases.case import load_case
     from replaykit.config import default_evidence_path
     from replaykit.errors import ExitCode, UsageError
     from replaykit.report.judging import checks_json, checks_text
-    from replaykit.trials.judging import checks_of, judged_run, record_judgements
+    from replaykit.trials.judging import asked_in, checks_of, judged_runs, record_judgements
 
     if not record and (again or spec or config):
         raise UsageError("--judge, --again and --config go with --record", hint="Without it nobody is asked.")
-    found = load_case(case)
-    run = judged_run(found, result, evidence or default_evidence_path())
+    found = options.judged_case(case)
+    runs = judged_runs(found, result, evidence or default_evidence_path())
+    questions = asked_in(found, runs)
     asked = 0
-    if record and found.semantic:
+    if record:
         judge = options.chosen_judge(spec, config)
-        with options.progress(len(found.semantic), "judging") as advance:
-            asked = record_judgements(found, run, judge, again=again, on_done=advance)
-        click.echo(f"asked {judge.about} {asked} of {len(found.semantic)}", err=True)
-    checks = checks_of(found, run)
+        with options.progress(len(questions), "judging") as advance:
+            asked = record_judgements(found, runs, judge, again=again, on_done=advance)
+        click.echo(f"asked {judge.about} {asked} of {len(questions)}", err=True)
+    checks = checks_of(found, runs)
     click.echo(checks_json(found.id, checks, asked=asked) if as_json else checks_text(checks))
-    states = {check.status for check in checks}
-    code = ExitCode.FAILED if "fail" in states else ExitCode.CANNOT if "unjudged" in states else ExitCode.PASSED
+    # What an answer means for an assertion, the assertion says: one of a failure signature should not be a pass.
+    if any(check.status == "fail" and not check.kind for check in checks):
+        code = ExitCode.FAILED
+    else:
+        code = ExitCode.CANNOT if any(check.status == "unjudged" for check in checks) else ExitCode.PASSED
     click.get_current_context().exit(code)

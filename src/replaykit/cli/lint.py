@@ -16,8 +16,8 @@ from replaykit.cli import options
 def command(cases: tuple[Path, ...], strict: bool, as_json: bool) -> None:
     """Check cases: schema, references, fixtures, contradictions.
 
-    Every problem is shown with its file, its line and what to do. Exit 1 when there is an
-    error, 3 when a newer version wrote a case.
+    What is secret or personal in a file of a case is an error. Every problem is shown with its file, its line and what
+    to do. Exit 1 when there is an error, 3 when a newer version wrote a case.
 
     \b
     replaykit lint cases/search-loop/case.yaml

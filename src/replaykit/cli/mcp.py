@@ -116,7 +116,6 @@ def _stdio(called: str, joined: AbstractContextManager[Joined], command: list[st
     from replaykit.mcp.joining import outside
     from replaykit.mcp.stdio import Relay, Stage
     from replaykit.model.run import RunStatus
-    from replaykit.programs.plan import Mode
 
     sink = os.dup(1)
     os.dup2(2, 1)  # standard output is the client's: nothing else may be written there
@@ -124,7 +123,7 @@ def _stdio(called: str, joined: AbstractContextManager[Joined], command: list[st
         if hasattr(signal, name):  # not every system has both
             signal.signal(getattr(signal, name), _leave)
     with joined as own:
-        if own.plan.mode is Mode.REPLAY:
+        if not own.has_server:
             code = Stage(called, own.session, own.backstage, source=0, sink=sink).run()
         else:
             code = Relay(called, own.session, source=0, sink=sink).run(command, outside(os.environ, own.plan))
@@ -156,8 +155,9 @@ def _http(name: str, joined: AbstractContextManager[Joined], url: str, port: int
     with joined as own:
 
         def endpoint(upstream: Upstream) -> McpEndpoint:
-            real = upstream if own.plan.mode is Mode.RECORD else None
-            return McpEndpoint(name, own.session, upstream=real, backstage=own.backstage)
+            real = upstream if own.has_server else None
+            as_sent = own.plan.mode is Mode.RECORD
+            return McpEndpoint(name, own.session, upstream=real, backstage=own.backstage, as_sent=as_sent)
 
         try:
             asyncio.run(Shim(url, endpoint).run(port, ready))

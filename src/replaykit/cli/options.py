@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,50 @@ import click
 from replaykit.config import MAX_TIMEOUT_S
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+def _turn_off(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    """Tell this process, and those that it starts, by the variable that says the same."""
+    if value:
+        from replaykit.redaction.project import SWITCH
+
+        before = os.environ.get(SWITCH)
+        os.environ[SWITCH] = "off"
+        ctx.call_on_close(lambda: os.environ.pop(SWITCH) if before is None else os.environ.update({SWITCH: before}))
+
+
+no_redact = click.option(
+    "--no-redact",
+    is_flag=True,
+    expose_value=False,
+    callback=_turn_off,
+    help="Write secrets and personal data as they are: for made-up data only.",
+)
+
+
+def _turn_on(_ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        from replaykit.telemetry import enable
+
+        enable()
+
+
+otel = click.option(
+    "--otel",
+    is_flag=True,
+    expose_value=False,
+    callback=_turn_on,
+    help="Send runs as traces to OpenTelemetry, as the OTEL_… variables say; REPLAYKIT_OTEL=1 does as well.",
+)
+
+
+def redacted(text: str) -> str:
+    """A JSON text that others will keep, as it may be kept."""
+    from replaykit.redaction.files import clean_text, file_redactor
+
+    return clean_text(text, file_redactor())
+
+
 store = click.option(
     "--store",
     "store_path",
@@ -220,6 +265,21 @@ def candidate(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+trial_evidence = click.option(
+    "--evidence",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where every run leaves its files.  [default: .replaykit/runs, of runs that do not pass]",
+)
+
+
+def evidence_of(directory: Path | None) -> Any:
+    """Where the runs of a trial leave their files; those that pass only where a directory is named."""
+    from replaykit.config import default_evidence_path
+    from replaykit.trials.trying import Evidence
+
+    return Evidence(root=directory or default_evidence_path(), of_passed=directory is not None)
+
+
 def chosen_candidate(
     runner_cmd: str | None,
     agent: str | None,
@@ -264,11 +324,22 @@ def candidate_and_jobs(*names: str | None, jobs: int | None, project: Any, **giv
     candidate = chosen_candidate(*names, project=project, **given)
     if isinstance(candidate, Stoppable):
         click.get_current_context().call_on_close(candidate.stop)
+        _leave_when_told()
     if jobs is None and project is not None and not named:
         from replaykit.runners.agents import default_jobs
 
         return candidate, default_jobs(project)
     return candidate, jobs or 1
+
+
+def _leave_when_told() -> None:
+    """End as after ctrl-c where a pipeline is cancelled: else what the candidate runs would go on alone."""
+    import signal
+    import threading
+
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+        click.get_current_context().call_on_close(lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 
 def tell_notices(subjects: Any) -> None:
@@ -375,14 +446,54 @@ def judged_result(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def asking_judge(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Who answers the `judge.…` assertions of a contract, where nobody has."""
+    for option in (
+        click.option(
+            "--judge",
+            "judge_spec",
+            metavar="JUDGE",
+            help="With --ask-judge: openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.  [default: the project's]",
+        ),
+        click.option("--ask-judge", is_flag=True, help="Ask the judge what nobody has answered, and store that."),
+    ):
+        command = option(command)
+    return command
+
+
+def answers_of(project: Any, command: str, *, ask: bool, spec: str | None) -> Any:
+    """What judges said of runs that are no case's, beside the configuration; with `ask` they are asked as well."""
+    from replaykit.errors import UsageError
+    from replaykit.judges.stored import ProjectAnswers
+
+    if spec is not None and not ask:
+        raise UsageError("--judge goes with --ask-judge", hint="Without it nobody is asked.")
+    judge = _judge(spec, project) if ask else None
+    return ProjectAnswers(Path() if project is None else project.directory, command, judge)
+
+
+def judged_case(path: Path) -> Any:
+    """The case or the session that is judged."""
+    from replaykit.cases.case import CASE_FILE, load_case
+
+    if path.is_dir() or path.name == CASE_FILE or not path.is_file():
+        return load_case(path)
+    from replaykit.project.subjects import load_subject
+
+    return load_subject(path)
+
+
 def chosen_judge(spec: str | None, config: Path | None) -> Any:
     """The judge that is named, or else the project's own. No case ever names one."""
+    return _judge(spec, None if spec is not None else project_of(config))
+
+
+def _judge(spec: str | None, project: Any) -> Any:
     from replaykit.errors import UsageError
     from replaykit.trials.judging import judge_of
 
     if spec is not None:
         return judge_of(spec)
-    project = project_of(config)
     if project is None or project.judge is None:
         where = "no judge to ask" if project is None else f"{project.file} names no judge"
         raise UsageError(where, hint="Name one: --judge openai:MODEL, or `judge:` in replaykit.yaml")

@@ -4,10 +4,35 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from replaykit.cli import options
+
+if TYPE_CHECKING:
+    from replaykit.programs.recording import Recorded
+    from replaykit.programs.wanted import Staging
+    from replaykit.store.sqlite import SQLiteStore
+
+
+class Asked(NamedTuple):
+    """The options of one call."""
+
+    program: tuple[str, ...]
+    name: str | None
+    given: str | None
+    upstream: tuple[str, ...]
+    mcp_configs: tuple[Path, ...]
+    in_place: bool
+    no_proxy: bool
+    no_inject: bool
+    pin_env: tuple[str, ...]
+    no_pins: bool
+    sample: float | None
+    recover: bool
+    store_path: Path | None
+    as_json: bool
 
 
 @click.command(name="record", context_settings={"allow_interspersed_args": False})
@@ -22,29 +47,24 @@ from replaykit.cli import options
     "--pin-env", multiple=True, metavar="NAME", help="Write down a variable's value, for replays. Repeatable."
 )
 @click.option("--no-pins", is_flag=True, help="Leave chance alone, and write down nothing for replays to hold still.")
+@click.option(
+    "--sample",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Keep this share of successful runs, such as 0.1; failed ones always.  [default: the configuration's, or 1]",
+)
 @click.option("--recover", is_flag=True, help="Put together recordings that were killed, and run nothing.")
+@options.no_redact
 @options.store
+@options.otel
 @options.as_json
-def command(
-    program: tuple[str, ...],
-    name: str | None,
-    given: str | None,
-    upstream: tuple[str, ...],
-    mcp_configs: tuple[Path, ...],
-    in_place: bool,
-    no_proxy: bool,
-    no_inject: bool,
-    pin_env: tuple[str, ...],
-    no_pins: bool,
-    recover: bool,
-    store_path: Path | None,
-    as_json: bool,
-) -> None:
+def command(**given: Any) -> None:
     """Run a program, and record what it does as one run.
 
     Nothing is changed in it. Python processes record their tools and HTTP calls themselves; the SDKs of other
     languages are led to a proxy on this machine by their environment variables. Exits with the program's own exit
-    code. With --json the program's output goes to standard error, and the run's header to standard output.
+    code. With --json the program's output goes to standard error, and the run's header to standard output. What is
+    secret or personal is replaced before it is written; the program and the terminal have it as it is.
 
     \b
     replaykit record -- python agent.py "Why was I charged?"
@@ -53,58 +73,104 @@ def command(
     replaykit record --mcp-config .mcp.json -- claude --mcp-config .mcp.json -p "..."
     """
     from replaykit.config import default_store_path
-    from replaykit.errors import UsageError
     from replaykit.programs.plan import SESSION
-    from replaykit.programs.recording import record_program
-    from replaykit.programs.recovery import recover as recovered
-    from replaykit.programs.wanted import Staging
-    from replaykit.report.recorded import recorded_json, recorded_text, recovered_text, unasked_text, unrecorded_text
+    from replaykit.report.recorded import unrecorded_text
     from replaykit.store.sqlite import SQLiteStore
 
-    if not program and not recover:
-        raise UsageError("no program to record", hint="Name it after two dashes: replaykit record -- python agent.py")
-    if program and recover:
-        raise UsageError("--recover runs no program", hint="Put it together first, then record.")
-    if pin_env and no_pins:
-        raise UsageError("--pin-env and --no-pins do not go together")
-    if program and os.environ.get(SESSION):
-        _pass_through(program)
-    servers = options.mcp_props(mcp_configs, in_place=in_place)
-    if program and servers is None and options.MCP_CONFIG.exists():
+    asked = Asked(**given)
+    _check(asked)
+    if asked.program and os.environ.get(SESSION):
+        _pass_through(asked.program)
+    servers = options.mcp_props(asked.mcp_configs, in_place=asked.in_place)
+    if asked.program and servers is None and options.MCP_CONFIG.exists():
         click.echo(unrecorded_text(options.MCP_CONFIG), err=True)
-    staging = Staging(
-        proxy=not no_proxy,
-        inject=not no_inject,
-        upstreams=options.upstreams_of(upstream),
-        props=servers,
-        facts={} if servers is None else servers.facts,
-    )
-    with SQLiteStore.open(store_path or default_store_path()) as store:
-        found = recovered(store)
-        for run in found:
-            click.echo(recovered_text(run), err=True)
-        if recover:
-            click.echo(recorded_json(found) if as_json else f"{len(found)} put together", nl=True)
+    staging = _staging(asked, servers)
+    with SQLiteStore.open(asked.store_path or default_store_path()) as store:
+        _recover(asked, store)
+        if asked.recover:
             return
-        recorded = record_program(
-            program,
-            store,
-            name=name or "",
-            given=None if given is None else options.json_or_text(given),
-            staging=staging,
-            pin=not no_pins,
-            pin_env=pin_env,
-            out=2 if as_json else 1,
-        )
-    if as_json:
-        click.echo(recorded_json([recorded.run]))
-    again = () if servers is None else servers.options
-    click.echo(recorded_text(recorded.run, program, store_path, again), err=True)
-    if servers is not None and not servers.were_asked(recorded.run):
-        click.echo(unasked_text(mcp_configs), err=True)
+        recorded = _record(asked, store, staging)
+    _tell(asked, recorded, servers)
     if recorded.failure is not None:
         raise recorded.failure
     click.get_current_context().exit(recorded.exit_code)
+
+
+def _check(asked: Asked) -> None:
+    """A UsageError for options that do not go together."""
+    from replaykit.errors import UsageError
+
+    if not asked.program and not asked.recover:
+        raise UsageError("no program to record", hint="Name it after two dashes: replaykit record -- python agent.py")
+    if asked.program and asked.recover:
+        raise UsageError("--recover runs no program", hint="Put it together first, then record.")
+    if asked.pin_env and asked.no_pins:
+        raise UsageError("--pin-env and --no-pins do not go together")
+
+
+def _recover(asked: Asked, store: SQLiteStore) -> None:
+    """Put together what was killed before; with --recover that is all there is to tell."""
+    from replaykit.programs.recovery import recover
+    from replaykit.report.recorded import recorded_json, recovered_text
+
+    found = recover(store)
+    for run in found:
+        click.echo(recovered_text(run), err=True)
+    if asked.recover:
+        click.echo(recorded_json(found) if asked.as_json else f"{len(found)} put together")
+
+
+def _staging(asked: Asked, servers: Any) -> Staging:
+    from replaykit.programs.wanted import Staging
+
+    return Staging(
+        proxy=not asked.no_proxy,
+        inject=not asked.no_inject,
+        upstreams=options.upstreams_of(asked.upstream),
+        props=servers,
+        facts={} if servers is None else servers.facts,
+    )
+
+
+def _record(asked: Asked, store: SQLiteStore, staging: Staging) -> Recorded:
+    from replaykit.programs.recording import record_program
+
+    return record_program(
+        asked.program,
+        store,
+        name=asked.name or "",
+        given=None if asked.given is None else options.json_or_text(asked.given),
+        staging=staging,
+        pin=not asked.no_pins,
+        pin_env=asked.pin_env,
+        sample=_configured_sample() if asked.sample is None else asked.sample,
+        out=2 if asked.as_json else 1,
+    )
+
+
+def _configured_sample() -> float | None:
+    """What the configuration says of it; nothing is loaded for one that does not."""
+    from replaykit.project.find import find_project
+
+    file = find_project()
+    if file is None or b"sample" not in file.read_bytes():
+        return None
+    from replaykit.project.project import load_project
+
+    share = load_project(file).retention.sample
+    return None if share == 1 else share
+
+
+def _tell(asked: Asked, recorded: Recorded, servers: Any) -> None:
+    from replaykit.report.recorded import dropped_text, recorded_json, recorded_text, unasked_text
+
+    if asked.as_json:
+        click.echo(recorded_json([recorded.run] if recorded.kept else []))
+    again = () if servers is None else servers.options
+    told = recorded_text(recorded.run, asked.program, asked.store_path, again)
+    click.echo(told if recorded.kept else dropped_text(recorded.run), err=True)
+    if servers is not None and not servers.were_asked(recorded.run):
+        click.echo(unasked_text(asked.mcp_configs), err=True)
 
 
 def _pass_through(program: tuple[str, ...]) -> None:

@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import importing, options
+
+if TYPE_CHECKING:
+    from replaykit.cases.case import ReplayCase
+    from replaykit.model.result import ReplayResult
+    from replaykit.project.subjects import Subject, Subjects
+
+
+class Asked(NamedTuple):
+    """The options of one call."""
+
+    cases: tuple[Path, ...]
+    config: Path | None
+    runner_cmd: str | None
+    agent: str | None
+    endpoint: str | None
+    expect: str
+    repeat: int
+    timeout_s: float | None
+    live: tuple[str, ...]
+    speed: float
+    upstream: tuple[str, ...]
+    mcp_configs: tuple[Path, ...]
+    in_place: bool
+    pin_env: tuple[str, ...]
+    no_pins: bool
+    chaos: str | None
+    seed: int | None
+    jobs: int | None
+    evidence: Path | None
+    as_json: bool
 
 
 @click.command(name="replay", cls=options.BeforeProgram)
@@ -53,29 +85,11 @@ from replaykit.cli import options
     default=None,
     help="Where replays leave their files.  [default: .replaykit/runs]",
 )
+@importing.from_langsmith
+@options.no_redact
+@options.otel
 @options.as_json
-def command(
-    cases: tuple[Path, ...],
-    config: Path | None,
-    runner_cmd: str | None,
-    agent: str | None,
-    endpoint: str | None,
-    expect: str,
-    repeat: int,
-    timeout_s: float | None,
-    live: tuple[str, ...],
-    speed: float,
-    upstream: tuple[str, ...],
-    mcp_configs: tuple[Path, ...],
-    in_place: bool,
-    pin_env: tuple[str, ...],
-    no_pins: bool,
-    chaos: str | None,
-    seed: int | None,
-    jobs: int | None,
-    evidence: Path | None,
-    as_json: bool,
-) -> None:
+def command(**given: Any) -> None:
     """Run a candidate against cases: does the failure still happen?
 
     CASE is a case.yaml, a session file, or a directory of them; without one, everything that the configuration names
@@ -89,70 +103,90 @@ def command(
     replaykit replay cases/billing -- node agent.mjs
     replaykit replay cases --runner-cmd "python runner.py" -j 4
     """
-    from replaykit.cases.case import ReplayCase
     from replaykit.config import default_evidence_path
-    from replaykit.errors import UsageError
+    from replaykit.importing.sources import subjects_of
     from replaykit.model.result import Verdict
-    from replaykit.programs.wanted import Staging
-    from replaykit.project.subjects import find_subjects
-    from replaykit.report.injected import injected_text
-    from replaykit.report.replays import result_text, results_json, results_text
-    from replaykit.runners.command import CommandCandidate
     from replaykit.runners.many import exit_code, replay_many
-    from replaykit.runners.worlds import left_unset, let_live, with_chaos, with_pins
 
-    servers = options.mcp_props(mcp_configs, in_place=in_place)
-    project = options.project_of(config)
-    candidate, jobs = options.candidate_and_jobs(
-        runner_cmd,
-        agent,
-        endpoint,
-        jobs=jobs,
-        program=click.get_current_context().meta.get("program"),
-        staging=Staging(speed=speed, upstreams=options.upstreams_of(upstream), props=servers),
-        project=project,
-    )
-    if in_place and jobs > 1:
-        raise UsageError("--mcp-config-in-place swaps one file: runs cannot share it", hint="Say --jobs 1.")
-    if servers is not None and not isinstance(candidate, CommandCandidate):
-        raise UsageError("--mcp-config is for programs", hint="Name one with --runner-cmd, or after two dashes.")
-    if seed is not None and chaos is None:
-        raise UsageError("--seed says where faults strike, but there are none", hint="Name some: --chaos PROFILE")
-    if pin_env and no_pins:
-        raise UsageError("--pin-env and --no-pins do not go together")
-    subjects = find_subjects(project, cases)
+    at_best = importing.replayed_from_langsmith(given)
+    asked = Asked(**given)
+    project = options.project_of(asked.config)
+    candidate, jobs = _candidate(asked, project)
+    with importing.counting("fetching") as fetched:
+        subjects = subjects_of(project, asked.cases, on_fetched=fetched)
     options.tell_notices(subjects)
-    found = [
-        with_pins(let_live(subject, live), pin=not no_pins, trusted=pin_env)
-        if isinstance(subject, ReplayCase)
-        else subject
-        for subject in subjects.all
-    ]
-    if chaos is not None:
-        plan = options.chaos_plan(chaos, seed, endpoint)
-        found = [with_chaos(subject, plan) if isinstance(subject, ReplayCase) else subject for subject in found]
-    for name in left_unset(subject for subject in found if isinstance(subject, ReplayCase)):
-        click.echo(f"{name} has a value in the case that is not set here; --pin-env {name} sets it", err=True)
-    root, wrong = evidence or default_evidence_path(), [subject.error for subject in subjects.unusable]
-    with options.progress(len(found) * repeat, "replaying") as advance:
+    found = _worlds(asked, subjects)
+    root, wrong = asked.evidence or default_evidence_path(), [subject.error for subject in subjects.unusable]
+    with options.progress(len(found) * asked.repeat, "replaying") as advance:
         results = replay_many(
-            [case for case in found for _ in range(repeat)],
+            [case for case in found for _ in range(asked.repeat)],
             candidate,
-            timeout_s=timeout_s,
+            timeout_s=asked.timeout_s,
             evidence=root,
-            jobs=min(jobs, len(found) * repeat),
+            jobs=min(jobs, len(found) * asked.repeat),
             on_done=advance,
             on_wrong=wrong.append if len(found) > 1 else None,
         )
-    code = min((error.exit_code for error in wrong), default=0) or exit_code(results, Verdict(expect))
-    if as_json:
-        click.echo(results_json(results, passed=code == 0))
+    code = min((error.exit_code for error in wrong), default=0) or exit_code(results, Verdict(asked.expect))
+    _tell(asked, results, root, passed=code == 0)
+    click.get_current_context().exit(code or at_best)
+
+
+def _candidate(asked: Asked, project: Any) -> tuple[Any, int]:
+    """The candidate and how many of its runs go side by side; a UsageError for options that do not go together."""
+    from replaykit.errors import UsageError
+    from replaykit.programs.wanted import Staging
+    from replaykit.runners.command import CommandCandidate
+
+    servers = options.mcp_props(asked.mcp_configs, in_place=asked.in_place)
+    candidate, jobs = options.candidate_and_jobs(
+        asked.runner_cmd,
+        asked.agent,
+        asked.endpoint,
+        jobs=asked.jobs,
+        program=click.get_current_context().meta.get("program"),
+        staging=Staging(speed=asked.speed, upstreams=options.upstreams_of(asked.upstream), props=servers),
+        project=project,
+    )
+    if asked.in_place and jobs > 1:
+        raise UsageError("--mcp-config-in-place swaps one file: runs cannot share it", hint="Say --jobs 1.")
+    if servers is not None and not isinstance(candidate, CommandCandidate):
+        raise UsageError("--mcp-config is for programs", hint="Name one with --runner-cmd, or after two dashes.")
+    if asked.seed is not None and asked.chaos is None:
+        raise UsageError("--seed says where faults strike, but there are none", hint="Name some: --chaos PROFILE")
+    if asked.pin_env and asked.no_pins:
+        raise UsageError("--pin-env and --no-pins do not go together")
+    return candidate, jobs
+
+
+def _worlds(asked: Asked, subjects: Subjects) -> list[Subject]:
+    """The subjects, each in the world that the options ask for."""
+    from replaykit.cases.case import ReplayCase
+    from replaykit.runners.worlds import left_unset, let_live, with_chaos, with_pins
+
+    plan = None if asked.chaos is None else options.chaos_plan(asked.chaos, asked.seed, asked.endpoint)
+
+    def world(case: ReplayCase) -> ReplayCase:
+        pinned = with_pins(let_live(case, asked.live), pin=not asked.no_pins, trusted=asked.pin_env)
+        return pinned if plan is None else with_chaos(pinned, plan)
+
+    found = [world(subject) if isinstance(subject, ReplayCase) else subject for subject in subjects.all]
+    for name in left_unset(subject for subject in found if isinstance(subject, ReplayCase)):
+        click.echo(f"{name} has a value in the case that is not set here; --pin-env {name} sets it", err=True)
+    return found
+
+
+def _tell(asked: Asked, results: Sequence[ReplayResult], root: Path, *, passed: bool) -> None:
+    from replaykit.report.injected import injected_text
+    from replaykit.report.replays import result_text, results_json, results_text
+
+    if asked.as_json:
+        click.echo(results_json(results, passed=passed))
     elif len(results) == 1:
         click.echo(result_text(results[0]))
         click.echo(f"\n  Evidence: {results[0].evidence}", err=True)
     else:
         click.echo(results_text(results))
         click.echo(f"Evidence: {root}", err=True)
-    if chaos is not None:
+    if asked.chaos is not None:
         click.echo(f"Injected: {injected_text(results)}", err=True)
-    click.get_current_context().exit(code)

@@ -12,7 +12,10 @@ from replaykit.cli import options
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
+    from replaykit.judges.semantic import Asked
     from replaykit.model.run import TraceRun
+
+_SKIP, _QUIT = "\0skip", "\0quit"  # no label is spelled so
 
 
 @click.command(name="review")
@@ -20,6 +23,13 @@ if TYPE_CHECKING:
 @options.judged_result
 @click.option("--pass", "passed", type=int, multiple=True, metavar="N", help="Sentence N is true. Repeatable.")
 @click.option("--fail", "failed", type=int, multiple=True, metavar="N", help="Sentence N is not true. Repeatable.")
+@click.option(
+    "--answer",
+    "given",
+    multiple=True,
+    metavar="N=VALUE",
+    help="The answer to N: a score from 0 to 1, a label, pass or fail. Repeatable.",
+)
 @click.option("--note", default="", help="Why: stored with the answers of this call.")
 @options.as_json
 def command(
@@ -28,59 +38,85 @@ def command(
     evidence: Path | None,
     passed: tuple[int, ...],
     failed: tuple[int, ...],
+    given: tuple[str, ...],
     note: str,
     as_json: bool,
 ) -> None:
-    """Answer a case's sentences yourself, about its newest replay.
+    """Answer what a case wants judged yourself, about its newest replay.
 
-    On a terminal each sentence is asked that no person has answered. Without one, --pass and --fail take the numbers
-    that `replaykit judge CASE` shows. A person's answer counts before a judge's. Exit 1 when a sentence fails, 5 when
-    there is none.
+    On a terminal each question is asked that no person has answered. Without one, --pass, --fail and --answer take the
+    numbers that `replaykit judge CASE` shows. A person's answer counts before a judge's. Exit 1 when a sentence fails,
+    5 when there is nothing to judge.
 
     \b
     replaykit review cases/billing
     replaykit review cases/billing --pass 1 --fail 2 --note "It blames the customer"
+    replaykit review cases/billing --answer 3=0.8 --answer 4=billing
     """
-    from replaykit.cases.case import load_case
     from replaykit.config import default_evidence_path
     from replaykit.errors import ExitCode, UsageError
-    from replaykit.judges.judge import Answer
     from replaykit.report.judging import checks_json, checks_text
-    from replaykit.trials.judging import checks_of, judged_run, review
+    from replaykit.trials.judging import checks_of, judged_runs, review
 
-    found = load_case(case)
-    run = judged_run(found, result, evidence or default_evidence_path())
-    checks_of(found, run)
+    found = options.judged_case(case)
+    runs = judged_runs(found, result, evidence or default_evidence_path())
+    checks_of(found, runs)
     if set(passed) & set(failed):
         raise UsageError(f"sentence {min(set(passed) & set(failed))} cannot both pass and fail")
-    answers = dict.fromkeys(passed, Answer.PASS) | dict.fromkeys(failed, Answer.FAIL)
+    answers = dict.fromkeys(passed, "pass") | dict.fromkeys(failed, "fail") | dict(map(_numbered, given))
     if not answers and not sys.stdin.isatty():
-        hint = "Answer with --pass N and --fail N; `replaykit judge CASE` lists them."
+        hint = "Answer with --pass N, --fail N and --answer N=VALUE; `replaykit judge CASE` lists them."
         raise UsageError("there is no terminal to ask on", hint=hint)
     if answers:
-        review(found, run, answers, note)
+        review(found, runs, answers, note)
     else:
-        _ask(found, run)
-    checks = checks_of(found, run)
+        _ask(found, runs)
+    checks = checks_of(found, runs)
     click.echo(checks_json(found.id, checks) if as_json else checks_text(checks))
-    click.get_current_context().exit(ExitCode.FAILED if any(c.status == "fail" for c in checks) else ExitCode.PASSED)
+    is_wrong = any(check.status == "fail" and not check.kind for check in checks)
+    click.get_current_context().exit(ExitCode.FAILED if is_wrong else ExitCode.PASSED)
 
 
-def _ask(case: ReplayCase, run: TraceRun) -> None:
-    """Each sentence that no person has answered of this run."""
-    from replaykit.judges.judge import Answer
+def _numbered(text: str) -> tuple[int, str]:
+    number, equals, value = text.partition("=")
+    if not equals or not number.isdecimal():
+        raise click.UsageError(f"--answer {text!r}: expected N=VALUE, as in 3=0.8")
+    return int(number), value
+
+
+def _ask(case: ReplayCase, runs: tuple[TraceRun, ...]) -> None:
+    """Each question that no person has answered, about the run it is about."""
     from replaykit.report.judging import asked_text
-    from replaykit.trials.judging import checks_of, review
+    from replaykit.trials.judging import asked_in, checks_of, review
 
-    words = {"p": Answer.PASS, "f": Answer.FAIL}
-    click.echo(asked_text(run), err=True)
-    for number, check in enumerate(checks_of(case, run), 1):
+    shown = 0
+    for number, (asked, check) in enumerate(zip(asked_in(case, runs), checks_of(case, runs), strict=True), 1):
         if check.by == "person":
             continue
+        if asked.run != shown:
+            shown = asked.run
+            click.echo(asked_text(runs[shown - 1]), err=True)
         click.echo(f"\n{number}. {check.text}", err=True)
-        choice = click.prompt("[p]ass, [f]ail, [s]kip or [q]uit", type=click.Choice(["p", "f", "s", "q"]), err=True)
-        if choice == "q":
+        answer = _prompted(asked)
+        if answer == _QUIT:
             return
-        if choice in words:
+        if answer != _SKIP:
             note = click.prompt("why (may be empty)", default="", show_default=False, err=True)
-            review(case, run, {number: words[choice]}, note)
+            review(case, runs, {number: answer}, note)
+
+
+def _prompted(asked: Asked) -> str:
+    """A person's answer to one question, or that there is none."""
+    from replaykit.judges.judge import Asks
+
+    question = asked.question
+    if question.asks is Asks.SCORE:
+        said = click.prompt("a score from 0 to 1, or -1 to skip", type=click.FloatRange(-1, 1), err=True)
+        return _SKIP if said < 0 else str(said)
+    if question.asks is Asks.LABEL:
+        labels = dict(enumerate(question.labels, 1))
+        listed = ", ".join(f"{number} {label}" for number, label in labels.items())
+        said = click.prompt(f"{listed}, or 0 to skip", type=click.IntRange(0, len(labels)), err=True)
+        return labels.get(said, _SKIP)
+    choice = click.prompt("[p]ass, [f]ail, [s]kip or [q]uit", type=click.Choice(["p", "f", "s", "q"]), err=True)
+    return {"p": "pass", "f": "fail", "s": _SKIP}.get(choice, _QUIT)

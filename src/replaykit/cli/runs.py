@@ -14,10 +14,17 @@ from replaykit.cli import options
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @click.option("--status", metavar="STATUS", help="Only runs with this status, such as error.")
 @click.option("--name", help="Only runs of this name.")
+@click.option("--trace", metavar="ID", help="Only the runs of this trace of OpenTelemetry.")
 @options.store
 @options.as_json
 def command(
-    limit: int, everything: bool, status: str | None, name: str | None, store_path: Path | None, as_json: bool
+    limit: int,
+    everything: bool,
+    status: str | None,
+    name: str | None,
+    trace: str | None,
+    store_path: Path | None,
+    as_json: bool,
 ) -> None:
     """List recorded runs, newest first."""
     import msgspec
@@ -28,6 +35,7 @@ def command(
     from replaykit.programs.recovery import interrupted
     from replaykit.report.runs import runs_text
     from replaykit.store.opening import opened
+    from replaykit.telemetry.span import trace_id_of
 
     known = [known.value for known in RunStatus]
     if status is not None and status not in known:
@@ -35,8 +43,10 @@ def command(
     with opened(store_path, read_only=True) as store:
         # Parts of a recording that is under way, or was killed, are not runs yet.
         parts = {header.id for header in store.headers(below=PARTS)}
-        most = None if everything else limit + len(parts)
+        most = None if everything or trace is not None else limit + len(parts)
         found = [run for run in store.headers(limit=most, status=status, name=name) if run.id not in parts]
+        if trace is not None:
+            found = [run for run in found if trace_id_of(run) == trace.strip().lower()]
         found = found if everything else found[:limit]
         killed = interrupted(store)
     for header in killed:

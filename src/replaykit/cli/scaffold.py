@@ -19,6 +19,7 @@ from replaykit.cli import options
 @click.option("--id", "case_id", metavar="ID", help="The case's id.  [default: the directory's name]")
 @click.option("--title", help="The case's title.")
 @click.option("--force", is_flag=True, help="Replace a case that is there already.")
+@options.no_redact
 @options.store
 @options.as_json
 def command(
@@ -34,7 +35,8 @@ def command(
 ) -> None:
     """Make a case from a failed trace file, or from a recorded run.
 
-    Detects how the run failed, freezes the recorded answers as fixtures, and proposes what a fix must show.
+    Detects how the run failed, freezes the recorded answers as fixtures, and proposes what a fix must show. What is
+    secret or personal is replaced; exit 2, and nothing is written, where something is left.
 
     \b
     replaykit scaffold examples/traces/search-loop.json --out cases/search-loop

@@ -1,4 +1,4 @@
-"""`replaykit verify`: is the store whole?"""
+"""`replaykit verify`: is the store whole, and what can be saved of it?"""
 
 from __future__ import annotations
 
@@ -10,20 +10,35 @@ from replaykit.cli import options
 
 
 @click.command(name="verify")
+@click.option("--repair", is_flag=True, help="Save whatever is whole into a new store; the damaged one is only read.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="FILE",
+    help="With --repair: the new store.  [default: the store's name and -salvaged]",
+)
 @options.store
 @options.as_json
-def command(store_path: Path | None, as_json: bool) -> None:
+def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bool) -> None:
     """Check the whole store, and name what is damaged.
 
-    Reads every page, pack, event and blob. Exit 3 when one of them is damaged.
+    Reads every page, pack, event and blob. Exit 3 when one of them is damaged. With --repair every event that is whole
+    goes into a new store, and what was lost is listed; exit 3 when something was.
     """
     import msgspec
 
-    from replaykit.errors import CorruptStore, ExitCode
+    from replaykit.config import default_store_path
+    from replaykit.errors import CorruptStore, ExitCode, UsageError
     from replaykit.report.panel import counted
     from replaykit.store.opening import opened
     from replaykit.store.protocol import Damage
 
+    if repair:
+        _repair(store_path or default_store_path(), out, as_json)
+        return
+    if out is not None:
+        raise UsageError("--out names the store that --repair makes")
     try:
         with opened(store_path, read_only=True) as store:
             damage, runs = list(store.verify()), len(store.headers()) if not as_json else 0
@@ -38,3 +53,13 @@ def command(store_path: Path | None, as_json: bool) -> None:
         word = f"{len(damage)} damaged" if damage else click.style("whole", fg="green")
         click.echo(f"{counted(runs, 'run')}, {word}" if not damage else word)
     click.get_current_context().exit(ExitCode.CANNOT if damage else ExitCode.PASSED)
+
+
+def _repair(source: Path, out: Path | None, as_json: bool) -> None:
+    from replaykit.errors import ExitCode
+    from replaykit.report.retention import salvaged_json, salvaged_text
+    from replaykit.store.salvage import salvage
+
+    result = salvage(source, out or source.with_name(f"{source.stem}-salvaged{source.suffix}"))
+    click.echo(salvaged_json(result) if as_json else salvaged_text(result, source))
+    click.get_current_context().exit(ExitCode.CANNOT if result.lost else ExitCode.PASSED)

@@ -49,10 +49,12 @@ class Conditions(Struct, frozen=True, kw_only=True):
         return f"active are faults of: {', '.join(active)}" if active else "no fault is active"
 
 
-def of_session(calls: Iterable[Event]) -> Conditions:
-    """The conditions that recorded calls bring along: a tool's or a model's call that failed is a fault."""
-    failed = [call for call in calls if isinstance(call, Call) and call_failed(call)]
+def conditions_of(faults: Iterable[str] = (), recorded: Iterable[Event] = ()) -> Conditions:
+    """What was wrong while an agent ran: faults that struck, by their names, and calls of its tape that had failed."""
+    sorts = {name.partition(".")[0] for name in faults}
+    failed = [call for call in recorded if isinstance(call, Call) and call_failed(call)]
     return Conditions(
-        tool_faults=any(isinstance(call, ToolCall) for call in failed),
-        llm_faults=any(isinstance(call, LlmCall) for call in failed),
+        tool_faults="tool" in sorts or any(isinstance(call, ToolCall) for call in failed),
+        llm_faults="model" in sorts or any(isinstance(call, LlmCall) for call in failed),
+        context_faults="context" in sorts,
     )

@@ -32,10 +32,14 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True):
     actual: str = ""
     seq: int | None = None
     """The event it points at."""
+    run: int | None = None
+    """The number of the run that the event is in, where the invariant asks for several."""
     output: str = ""
     """The beginning of what the agent answered."""
     error: str = ""
     """How the agent's run failed, or why there was none."""
+    evidence: str = ""
+    """The directory with the files of its run, where they were kept."""
 
 
 class ContractResult(Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from replaykit.export import otlp as otlp  # it enters itself
 from replaykit.export.registry import EXPORTERS
 from replaykit.model.events import (
     AnyEvent,
@@ -18,11 +19,19 @@ from replaykit.model.events import (
 )
 from replaykit.model.run import TraceRun, encode_run
 from replaykit.model.values import Json
+from replaykit.redaction.files import clean_bytes, file_redactor, refuse_leaks
 
 
 def export_run(run: TraceRun, form: str) -> bytes:
-    """The run in the form of that name, built in or installed."""
-    return EXPORTERS.get(form)(run)
+    """The run in the form of that name, built in or installed; redacted, and refused where something is left."""
+    redactor = file_redactor()
+    if redactor is not None:
+        from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+
+        run = Door(redactor).run(run)
+    text = clean_bytes(EXPORTERS.get(form)(run), redactor)
+    refuse_leaks({f"run {run.id} as {form}": text}, redactor)
+    return text
 
 
 @EXPORTERS.register("run_log")

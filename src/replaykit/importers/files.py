@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from replaykit.errors import InvalidFile
-from replaykit.importers import langsmith, native, run_log
+from replaykit.importers import langsmith, native, otel, run_log
 from replaykit.importers.registry import IMPORTERS, Imported, Importer
 from replaykit.importers.source import Source, read_source
 
-BUILT_IN = (run_log, native, langsmith)
+BUILT_IN = (run_log, native, langsmith, otel)
 """The modules whose import enters the built-in formats."""
 
 

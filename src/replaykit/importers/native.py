@@ -10,7 +10,7 @@ trace or a list of them.
 
 from __future__ import annotations
 
-from replaykit.errors import nearest
+from replaykit.errors import InvalidFile, nearest
 from replaykit.importers.errors import STATUSES, error_of, status_of
 from replaykit.importers.fields import Fields
 from replaykit.importers.native_events import EventReader
@@ -36,13 +36,19 @@ class NativeImporter:
     def read(self, source: Source) -> Imported:
         notes: list[str] = []
         value = source.value
-        if isinstance(value, list):
-            runs = [_read_run(source, item, (index,), notes) for index, item in enumerate(value)]
-        else:
-            runs = [_read_run(source, value, (), notes)]
+        if not isinstance(value, list):
+            return Imported(format=self.name, runs=(_read_run(source, value, (), notes),), notes=tuple(notes))
+        runs: list[TraceRun] = []
+        problems: list[InvalidFile] = []
+        for index, item in enumerate(value):
+            try:
+                runs.append(_read_run(source, item, (index,), notes))
+            except InvalidFile as problem:
+                problems.append(problem)
         if not runs:
-            raise source.error("the list holds no trace")
-        return Imported(format=self.name, runs=tuple(runs), notes=tuple(notes))
+            raise problems[0] if problems else source.error("the list holds no trace")
+        left_out = tuple(problem.message for problem in problems)
+        return Imported(format=self.name, runs=tuple(runs), left_out=left_out, notes=tuple(notes))
 
 
 IMPORTERS.register(FORMAT)(NativeImporter())

@@ -16,7 +16,14 @@ class Imported(Struct, frozen=True, kw_only=True):
 
     format: str
     runs: tuple[TraceRun, ...]
+    left_out: tuple[str, ...] = ()
+    """Runs of the file that could not be read, and why: one bad one stops no other."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """All there is to say, one line each."""
+        return (*(f"left out: {problem}" for problem in self.left_out), *self.notes)
 
 
 class Importer(Protocol):

@@ -37,6 +37,14 @@ class Source:
             self._value = self._parse()
         return self._value
 
+    @property
+    def is_text(self) -> bool:
+        """False for a binary format."""
+        try:
+            return b"\0" not in self.text and bool(self.text.decode())
+        except UnicodeDecodeError:
+            return False
+
     def peek(self) -> Json:
         """The JSON value, or None when the text is not JSON: for recognising a format."""
         try:

@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from replaykit.checks.questions import Answer, Asks, Judgement, Question, question_of
 from replaykit.errors import ReplayKitError
-from replaykit.judges.prompt import SYSTEM
-from replaykit.model.run import TraceRun
-from replaykit.model.values import NULL, Json, Raw, canonical, decode
+from replaykit.judges.prompt import system_of
+from replaykit.model.values import Json, canonical
 
-
-class Answer(StrEnum):
-    """What a judge says."""
-
-    PASS = "pass"
-    FAIL = "fail"
-    UNSURE = "unsure"  # or an answer that could not be read: never a pass
-
-
-class Question(Struct, frozen=True, kw_only=True):
-    """One sentence, and the run that it is asked about: the input, how it ended, and the output."""
-
-    rubric: str
-    input_json: Raw = NULL
-    status: str = "success"
-    output_json: Raw = NULL
-
-    @property
-    def input(self) -> Json:
-        return decode(self.input_json)
-
-    @property
-    def output(self) -> Json:
-        return decode(self.output_json)
-
-
-class Judgement(Struct, frozen=True):
-    """An answer, and why."""
-
-    answer: Answer
-    reason: str = ""
+__all__ = [
+    "PERSON",
+    "About",
+    "Answer",
+    "Asks",
+    "Judge",
+    "JudgeFailed",
+    "Judgement",
+    "Question",
+    "key_of",
+    "question_of",
+]
 
 
 class About(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,26 +57,33 @@ class JudgeFailed(ReplayKitError):
     """The judge could not be asked, or gave no answer at all."""
 
 
-def question_of(rubric: str, run: TraceRun) -> Question:
-    """The question whether this sentence is true of the run."""
-    return Question(
-        rubric=rubric,
-        input_json=run.input_json,
-        status=run.status.value,
-        output_json=run.output_json or NULL,
-    )
-
-
 def key_of(question: Question, about: About) -> str:
     """The hash of everything an answer depends on: equal keys are the same question to the same judge."""
     asked = {
         "judge": about.name,
         "model": about.model,
         "parameters": about.parameters,
-        "prompt": "" if about == PERSON else SYSTEM,
+        "prompt": "" if about == PERSON else system_of(question),
         "rubric": question.rubric,
         "input": question.input,
         "status": question.status,
         "output": question.output,
+        **_further(question),
     }
     return hashlib.sha256(canonical(asked)).hexdigest()
+
+
+def _further(question: Question) -> dict[str, Json]:
+    """What only some questions have: the others are known by the same keys without it."""
+    found: dict[str, Json] = {}
+    if question.asks is not Asks.VERDICT:
+        found["asks"] = question.asks.value
+    if question.steps:
+        found["steps"] = list(question.steps)
+    if question.labels:
+        found["labels"] = list(question.labels)
+    if question.reference_json:
+        found["reference"] = question.reference
+    if question.calls_json:
+        found["calls"] = question.calls
+    return found

@@ -12,8 +12,8 @@ from typing import IO, ClassVar
 import orjson
 
 from replaykit.errors import UsageError
-from replaykit.judges.judge import About, Answer, JudgeFailed, Judgement, Question
-from replaykit.judges.prompt import MAX_CHARS, SYSTEM, message_of, read_answer
+from replaykit.judges.judge import About, JudgeFailed, Judgement, Question
+from replaykit.judges.prompt import MAX_CHARS, message_of, read_answer, system_of
 from replaykit.model.values import Json
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -30,6 +30,8 @@ class ModelJudge:
     key_variable: ClassVar[str]
     default_base: ClassVar[str]
     path: ClassVar[str]
+    long_answers: ClassVar[dict[str, Json]] = {}
+    """Parameters for an answer that is longer than a verdict."""
 
     def __init__(self, model: str, parameters: dict[str, Json] | None = None, *, timeout_s: float = 60.0) -> None:
         if not model.strip():
@@ -41,18 +43,19 @@ class ModelJudge:
 
     def judge(self, question: Question) -> Judgement:
         """Ask the model once."""
-        text = message_of(question.rubric, question.input_json, question.status, question.output_json)
+        return read_answer(self.ask(system_of(question), message_of(question)), question)
+
+    def ask(self, system: str, text: str) -> str:
+        """What the model says to a message, once it is told what it is there for."""
         if len(text) > MAX_CHARS:
             raise JudgeFailed(f"the question has {len(text):,} characters, and {MAX_CHARS:,} is the most that is asked")
-        said = self._said(self._post(self._body(text)))
-        verdict, reason = read_answer(said)
-        return Judgement(Answer(verdict), reason)
+        return self._said(self._post(self._body(system, text)))
 
     def defaults(self) -> dict[str, Json]:
         """The parameters it is asked with unless others are given; null takes one away."""
         raise NotImplementedError
 
-    def _body(self, text: str) -> dict[str, Json]:
+    def _body(self, system: str, text: str) -> dict[str, Json]:
         raise NotImplementedError
 
     def _headers(self, key: str) -> dict[str, str]:
@@ -111,8 +114,8 @@ class OpenAiJudge(ModelJudge):
     def defaults(self) -> dict[str, Json]:
         return {"temperature": 0, "response_format": {"type": "json_object"}}
 
-    def _body(self, text: str) -> dict[str, Json]:
-        messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}]
+    def _body(self, system: str, text: str) -> dict[str, Json]:
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
         return {**self.about.parameters, "model": self.about.model, "messages": messages}
 
     def _headers(self, key: str) -> dict[str, str]:
@@ -130,13 +133,14 @@ class AnthropicJudge(ModelJudge):
     key_variable = "ANTHROPIC_API_KEY"
     default_base = "https://api.anthropic.com"
     path = "/v1/messages"
+    long_answers: ClassVar[dict[str, Json]] = {"max_tokens": 8_000}
 
     def defaults(self) -> dict[str, Json]:
         return {"temperature": 0, "max_tokens": MAX_TOKENS}
 
-    def _body(self, text: str) -> dict[str, Json]:
+    def _body(self, system: str, text: str) -> dict[str, Json]:
         messages = [{"role": "user", "content": text}]
-        return {**self.about.parameters, "model": self.about.model, "system": SYSTEM, "messages": messages}
+        return {**self.about.parameters, "model": self.about.model, "system": system, "messages": messages}
 
     def _headers(self, key: str) -> dict[str, str]:
         return {"x-api-key": key, "anthropic-version": "2023-06-01"}

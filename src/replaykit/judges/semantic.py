@@ -1,54 +1,86 @@
-"""What judgements mean for a replay: the state of each sentence, and the verdict."""
+"""What judgements mean for a replay: the state of everything that is judged, and the verdict.
+
+What is judged are the sentences of a case, and the assertions that ask a judge. Only sentences touch the verdict here:
+what an answer means for an assertion, the assertion has said.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 
 import msgspec
+from msgspec import Struct
 
-from replaykit.judges.judge import Answer, question_of
+from replaykit.cases.case import ReplayCase
+from replaykit.checks.judged import Judged, judged_in, said
+from replaykit.checks.questions import Question, Told, question_of
+from replaykit.judges.judge import PERSON, key_of
 from replaykit.judges.stored import Judgements
 from replaykit.model.result import ReplayResult, SemanticCheck, Verdict
 from replaykit.model.run import TraceRun
 
 
-def checked(sentences: Iterable[str], run: TraceRun, known: Judgements) -> tuple[SemanticCheck, ...]:
-    """Each sentence, and what is known of it for this run."""
-    return tuple(_checked(text, run, known) for text in sentences)
+class Asked(Struct, frozen=True, kw_only=True):
+    """One thing that is judged of one run."""
+
+    text: str
+    question: Question
+    rule: Judged | None = None
+    """Of the assertion that asks; None for a sentence."""
+    kind: str = ""
+    run: int = 1
+
+    def check(self, told: Told) -> SemanticCheck:
+        """What it comes to, with what is known."""
+        status, reason = told.status, told.reason
+        if self.rule is not None and status not in ("unjudged", "needs_human"):
+            status = "pass" if self.rule.is_met(told) else "fail"
+            reason = ": ".join(part for part in (said(told) if told.status == "given" else "", reason) if part)
+        return SemanticCheck(text=self.text, status=status, by=told.by, reason=reason, kind=self.kind, run=self.run)
 
 
-def _checked(text: str, run: TraceRun, known: Judgements) -> SemanticCheck:
-    entry = known.find(question_of(text, run))
-    if entry is None:
-        if known.judge is None and not known.knows(text):
-            return SemanticCheck(text=text)
-        return SemanticCheck(text=text, status="unjudged", reason="nobody has judged this output")
-    if entry.answer is Answer.UNSURE:
-        return SemanticCheck(text=text, status="unjudged", by=entry.by, reason=f"unsure: {entry.reason}")
-    return SemanticCheck(text=text, status=entry.answer.value, by=entry.by, reason=entry.reason)
+def everything_asked(case: ReplayCase, runs: Sequence[TraceRun]) -> list[Asked]:
+    """What the case wants judged of these runs of one replay, in its order, each question once."""
+    found: dict[tuple[str, str], Asked] = {}
+    for one in _asked(case, runs):
+        found.setdefault((one.text, key_of(one.question, PERSON)), one)
+    return list(found.values())
 
 
-def with_judgements(result: ReplayResult, known: Judgements, where: str = "CASE") -> ReplayResult:
-    """The result, with its sentences judged: one that fails fails it, one that nobody judged keeps it from passing.
+def _asked(case: ReplayCase, runs: Sequence[TraceRun]) -> Iterator[Asked]:
+    for text in case.semantic:
+        yield Asked(text=text, question=question_of(text, runs[0]))
+    for assertion, is_repeated in judged_in((*case.observed, *case.desired)):
+        rule = assertion.rule
+        assert isinstance(rule, Judged)
+        for number, run in enumerate(runs if is_repeated else runs[:1], 1):
+            question = rule.question(run)
+            yield Asked(text=rule.sentence, question=question, rule=rule, kind=assertion.kind, run=number)
 
-    `where` is what a person types to name the case.
-    """
+
+def checked(asked: Sequence[Asked], known: Judgements) -> tuple[SemanticCheck, ...]:
+    """What is known of everything that was asked."""
+    return tuple(one.check(known.told(one.question)) for one in asked)
+
+
+def with_judgements(case: ReplayCase, result: ReplayResult, known: Judgements) -> ReplayResult:
+    """The result, with its sentences judged: one that fails fails it, one that nobody judged keeps it from passing."""
     if result.run is None:
         return result
-    checks = checked((check.text for check in result.semantic), result.run, known)
+    checks = checked(everything_asked(case, (result.run, *result.more)), known)
     result = msgspec.structs.replace(result, semantic=checks)
     if result.verdict is not Verdict.FIXED:
         return result
-    failed = [check for check in checks if check.status == "fail"]
-    unjudged = [check for check in checks if check.status == "unjudged"]
-    if failed:
-        first = failed[0]
-        reason = f"a semantic check failed: {first.text!r}, {first.by} says: {first.reason or 'no reason given'}"
+    sentences = [check for check in checks if not check.kind]
+    failed = next((check for check in sentences if check.status == "fail"), None)
+    unjudged = next((check for check in sentences if check.status == "unjudged"), None)
+    if failed is not None:
+        reason = f"a semantic check failed: {failed.text!r}, {failed.by} says: {failed.reason or 'no reason given'}"
         return msgspec.structs.replace(result, verdict=Verdict.CHANGED, reason=reason)
-    if unjudged:
-        first = unjudged[0]
+    if unjudged is not None:
+        where = str(case.directory)
         reason = (
-            f"a semantic check is unjudged: {first.text!r}, {first.reason}\n"
+            f"a semantic check is unjudged: {unjudged.text!r}, {unjudged.reason}\n"
             f"Ask the judge: replaykit judge {where} --record\nOr answer it:  replaykit review {where}"
         )
         return msgspec.structs.replace(result, verdict=Verdict.ERROR, reason=reason)

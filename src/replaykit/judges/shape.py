@@ -34,6 +34,21 @@ JUDGE = Either(
     )
 )
 
+_MODEL = Text("openai:MODEL or anthropic:MODEL", pattern=r"^(openai|anthropic):\S+$(?!\n)")
+MODEL = Either(
+    (
+        _MODEL,
+        Record(
+            {"use": _MODEL, "parameters": MapOf(Anything())},
+            required=("use",),
+            notes={
+                "use": "openai:MODEL or anthropic:MODEL.",
+                "parameters": "What the model is asked with, such as temperature; its answers are kept by it.",
+            },
+        ),
+    )
+)
+
 
 def judge_spec_of(value: Json) -> JudgeSpec:
     """The judge that a value without flaws describes."""

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import os
+import threading
+from functools import cached_property
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
-from replaykit.cases.confine import inside
-from replaykit.cases.document import read_bytes
-from replaykit.errors import FormatTooNew, InvalidFile, StoreError
-from replaykit.judges.judge import PERSON, About, Answer, Judgement, Question, key_of
-from replaykit.model.lines import line_of, split_where
+from replaykit.checks.questions import Answer, Judgement, Question, Told
+from replaykit.checks.rule import CannotTell
+from replaykit.errors import FormatTooNew, InvalidFile
+from replaykit.judges.judge import PERSON, About, Judge, key_of
+from replaykit.judges.keeping import Kept, change_kept, read_kept
 from replaykit.model.values import canonical
 
 FILE = "judgements.json"
 FORMAT = 1
 """Version of the file; readers accept every older one."""
-MAX_BYTES = 16 * 1024 * 1024
+_KEPT = Kept(FILE, FORMAT, "judgements")
 _EXCERPT_CHARS = 300
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One answer that was given."""
 
     key: str
@@ -31,8 +31,18 @@ class Entry(Struct, frozen=True, kw_only=True):
     answer: Answer
     by: str
     reason: str = ""
+    score: float | None = None
+    label: str | None = None
     output: str = ""
     """The beginning of what was judged, for people."""
+
+    def told(self, question: Question) -> Told:
+        """The answer, as whoever asks is told it; one that is no answer to this question is none."""
+        if self.answer is Answer.UNSURE:
+            return Told(status="unjudged", by=self.by, reason=f"unsure: {self.reason}")
+        if not Judgement(self.answer, self.reason, self.score, self.label).is_answer_to(question):
+            return Told(status="unjudged", by=self.by, reason="the stored answer is not what was asked for")
+        return Told(status=self.answer.value, by=self.by, reason=self.reason, score=self.score, label=self.label)
 
 
 class Judgements(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,6 +59,15 @@ class Judgements(Struct, frozen=True, kw_only=True, omit_defaults=True):
         by_person = known.get(key_of(question, PERSON))
         return by_person or (known.get(key_of(question, whom)) if whom is not None else None)
 
+    def told(self, question: Question) -> Told:
+        """What is known about a question; without a judge it waits for a person, unless one has answered it before."""
+        entry = self.find(question)
+        if entry is not None:
+            return entry.told(question)
+        if self.judge is None and not self.knows(question.rubric):
+            return Told(status="needs_human")
+        return Told(status="unjudged", reason="nobody has judged this output")
+
     def knows(self, rubric: str) -> bool:
         """True when somebody has judged this sentence before, of this output or another."""
         return any(entry.rubric == rubric for entry in self.judgements)
@@ -61,6 +80,8 @@ class Judgements(Struct, frozen=True, kw_only=True, omit_defaults=True):
             answer=judgement.answer,
             by=str(by),
             reason=judgement.reason,
+            score=judgement.score,
+            label=judgement.label,
             output=canonical(question.output).decode()[:_EXCERPT_CHARS],
         )
         kept = {old.key: old for old in self.judgements} | {entry.key: entry}
@@ -73,62 +94,54 @@ NONE = Judgements(replaykit=FORMAT)
 
 def read_judgements(directory: Path) -> Judgements:
     """What is stored beside a case; nothing when there is no file, and `InvalidFile` when it is none of ours."""
-    file = _place(directory)
-    if not os.path.lexists(file):
-        return NONE
-    text = read_bytes(file, limit_bytes=MAX_BYTES)
-    try:
-        version = msgspec.json.decode(text, type=_Version).replaykit
-        if version > FORMAT:
-            raise FormatTooNew(
-                f"{file}: format {version} of judgements, this version reads up to {FORMAT}",
-                hint="Update ReplayKit: pip install --upgrade agent-replaykit",
-            )
-        return msgspec.json.decode(text, type=Judgements)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        message, path = split_where(str(error))
-        hint = "Repair it from git, or delete it and judge again."
-        raise InvalidFile(message, file=str(file), line=line_of(text, path) if path else None, hint=hint) from None
+    return read_kept(directory, _KEPT, Judgements) or NONE
 
 
 def add_judgement(directory: Path, question: Question, judgement: Judgement, by: About) -> None:
     """Store one answer. Whoever else writes meanwhile loses nothing: they take turns."""
-    file = _place(directory)
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with _turn(directory):
-            found = read_judgements(directory).plus(question, judgement, by)
-            draft.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
-            draft.replace(file)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise StoreError(f"{file} cannot be written: {error.strerror}") from None
+    change_kept(directory, _KEPT, lambda: read_judgements(directory).plus(question, judgement, by))
 
 
-class _Version(Struct):
-    replaykit: int
+class StoredAnswers:
+    """The answers beside a case or a configuration, looked up for assertions; `where` names it on a command line."""
 
-
-class _turn:
-    """Only one process at a time is inside; where the system has no such lock, as many as come."""
-
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, where: str) -> None:
         self._directory = directory
+        self._where = where
 
-    def __enter__(self) -> None:
-        self._handle = os.open(self._directory, os.O_RDONLY)
+    @property
+    def hint(self) -> str:
+        return f"Ask the judge: replaykit judge {self._where} --record\nOr answer it:  replaykit review {self._where}"
+
+    def told(self, question: Question) -> Told:
+        return self._known.told(question)
+
+    @cached_property
+    def _known(self) -> Judgements:
         try:
-            import fcntl  # noqa: PLC0415 (not on every system)
-        except ImportError:
-            return
-        fcntl.flock(self._handle, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._handle)
+            return read_judgements(self._directory)
+        except (InvalidFile, FormatTooNew) as error:
+            raise CannotTell(error.message, hint=error.hint) from None
 
 
-def _place(directory: Path) -> Path:
-    try:
-        return inside(directory, FILE)
-    except ValueError as error:
-        raise InvalidFile(str(error), file=str(directory / FILE)) from None
+class ProjectAnswers(StoredAnswers):
+    """The answers beside a configuration. With a judge, what nobody has answered is asked, and stored."""
+
+    def __init__(self, directory: Path, command: str, judge: Judge | None = None) -> None:
+        super().__init__(directory, "")
+        self._command = command
+        self._judge = judge
+        self._lock = threading.Lock()
+
+    @property
+    def hint(self) -> str:
+        return f"Ask the judge: replaykit {self._command} --ask-judge"
+
+    def told(self, question: Question) -> Told:
+        if self._judge is None:
+            return super().told(question)
+        with self._lock:  # the same question from two runs is asked once
+            known = read_judgements(self._directory).find(question, self._judge.about)
+            if known is None:
+                add_judgement(self._directory, question, self._judge.judge(question), self._judge.about)
+            return read_judgements(self._directory).told(question)

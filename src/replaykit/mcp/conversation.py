@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from replaykit.errors import ReplayKitError
 from replaykit.mcp.backstage import Backstage
@@ -44,12 +44,29 @@ from replaykit.model.events import Call, ErrorInfo
 from replaykit.model.values import Json
 from replaykit.seam.scope import Answer, Outcome, PendingCall, Scope, Session
 
+Later = Callable[[float, Callable[[], None]], object]
+"""Do something after so many seconds, while everything else goes on."""
+
+
+def in_a_thread(seconds: float, do: Callable[[], None]) -> None:
+    """Do it in a thread of its own."""
+    timer = threading.Timer(seconds, do)
+    timer.daemon = True
+    timer.start()
+
 
 class Conversation:
     """What is said on one connection. Safe to be told from two threads, one for each side."""
 
     def __init__(
-        self, server: str, session: Session, aside: Outlet, *, has_server: bool, backstage: Backstage | None = None
+        self,
+        server: str,
+        session: Session,
+        aside: Outlet,
+        *,
+        has_server: bool,
+        later: Later = in_a_thread,
+        backstage: Backstage | None = None,
     ) -> None:
         self.aside = aside
         self.live = Live(server, session)
@@ -58,6 +75,7 @@ class Conversation:
         self._server = server
         self._session = session
         self._has_server = has_server
+        self._later = later
         self._backstage = backstage or Backstage(server)
         self._lock = threading.RLock()
         self._playing: dict[bytes, Script] = {}
@@ -82,13 +100,19 @@ class Conversation:
                 outlet.send(failure(message.get("id"), INVALID_REQUEST, "no request, no notification and no answer"))
             return self._has_server
 
-    def from_server(self, message: Message, *, inside: Open | None = None, aside: bool = False) -> None:
-        """Take a message of the server, on its way to the client."""
+    def from_server(self, message: Message, *, inside: Open | None = None, aside: bool = False) -> Message:
+        """Take a message of the server, on its way to the client; gives what is passed on, which a fault may change."""
         with self._lock:
             if is_request(message) or is_notification(message) or is_response(message):
-                self.live.server_says(message, inside=inside, aside=aside)
-            else:
-                self.live.note("says what is no message", message)
+                return self.live.server_says(message, inside=inside, aside=aside)
+            self.live.note("says what is no message", message)
+            return message
+
+    def pause_s(self, messages: Iterable[Message]) -> float:
+        """How long a fault holds requests back in earnest, before they are passed on."""
+        with self._lock:
+            calls = [self.live.find(message) for message in messages if is_request(message)]
+        return max((_pause_of(call.call) for call in calls if call is not None), default=0.0)
 
     def garbage(self, who: str, text: bytes) -> None:
         """Something came that is no message at all."""
@@ -153,7 +177,7 @@ class Conversation:
             self._backstage.tell(f"`{call.name}`: the recorded client began with `initialize`", "handshake")
             return self._logged(call, rpc_error(METHOD_NOT_FOUND, "Method not found: server/discover"))
         answer = self._session.handler.serve(call)
-        self._backstage.given(answer)
+        self._backstage.given(_recorded(call, answer))
         return answer
 
     def _cannot(self, call: PendingCall) -> Answer:
@@ -169,7 +193,8 @@ class Conversation:
 
     def _play(self, request: Message, call: PendingCall, answer: Answer, outlet: Outlet) -> None:
         key = id_key(request["id"])
-        meanwhile = self._backstage.meanwhile(answer)
+        recorded = _recorded(call, answer)
+        meanwhile = None if recorded is None else self._backstage.meanwhile(recorded)
         if meanwhile is not None:
             self._say_again(meanwhile, call.seq)
         script = Script(self, call.name, (meanwhile and meanwhile.items) or (), outlet, request)
@@ -179,14 +204,21 @@ class Conversation:
                 self._playing.pop(key, None)
             give(answer, request, call.kind, outlet)
             self.gone = exit_code_of(answer) if self.gone is None else self.gone
-            if isinstance(answer, Call):
-                self._follow(answer.seq, call.seq)
+            if isinstance(recorded, Call):
+                self._follow(recorded.seq, call.seq)
             if request["method"] != "initialize":  # after that the client speaks first
                 self._release()
 
         script.at_end = at_end
         self._playing[key] = script
-        script.go_on()
+        if wait_s := _pause_of(call):
+            self._later(wait_s, lambda: self._go_on(script))
+        else:
+            script.go_on()
+
+    def _go_on(self, script: Script) -> None:
+        with self._lock:
+            script.go_on()
 
     def _told(self, message: Message) -> bool:
         if is_response(message):
@@ -224,6 +256,15 @@ class Conversation:
     def _release(self) -> None:
         while self._held:
             self._held.popleft().go_on()
+
+
+def _recorded(call: PendingCall, answer: Answer | None) -> Answer | None:
+    """The answer that was on the tape, where a fault made another one of it."""
+    return answer if call.injected is None or call.injected.instead_of is None else call.injected.instead_of
+
+
+def _pause_of(call: PendingCall) -> float:
+    return 0.0 if call.injected is None else call.injected.wait_s
 
 
 def _steps_of(call: Call, server: str) -> Iterator[Json]:

@@ -10,14 +10,17 @@ one. Where a client resumes a stream, that is passed on; a replay answers whole,
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Callable
 from urllib.parse import urlsplit
 
+import msgspec
+
 from replaykit.mcp.backstage import Backstage
 from replaykit.mcp.conversation import Conversation
 from replaykit.mcp.items import CLIENT
-from replaykit.mcp.messages import PARSE_ERROR, Message, failure, is_request, messages_in, parse
+from replaykit.mcp.messages import PARSE_ERROR, Message, dump, failure, is_request, messages_in, parse
 from replaykit.mcp.outlets import EVENTS, Posting, Reply, Stream, empty_reply, event, json_reply
 from replaykit.mcp.relay import Relay, Upstream
 from replaykit.seam.http.request import HttpRequest
@@ -42,7 +45,12 @@ class Talk:
         self.is_old = False
         """True for the older transport: the stream is its only outlet."""
         self.conversation = Conversation(
-            shim.server, shim.session, self.stream, has_server=shim.has_server, backstage=shim.backstage
+            shim.server,
+            shim.session,
+            self.stream,
+            has_server=shim.has_server,
+            later=lambda seconds, do: asyncio.get_running_loop().call_later(seconds, do),
+            backstage=shim.backstage,
         )
 
 
@@ -50,7 +58,8 @@ class McpEndpoint:
     """An MCP server that speaks HTTP, recorded or replayed.
 
     `upstream` does a request for real; without it nothing is, and `backstage` has what was recorded. `lead` gives the
-    address by which a client reaches one of the server's; without it the paths are the same.
+    address by which a client reaches one of the server's; without it the paths are the same. `as_sent` is False where
+    faults may change what the server says: then its streams are passed on event by event.
     """
 
     def __init__(
@@ -61,12 +70,15 @@ class McpEndpoint:
         upstream: Upstream | None = None,
         backstage: Backstage | None = None,
         lead: Callable[[str], str] | None = None,
+        as_sent: bool = True,
     ) -> None:
         self.server = server
         self.session = session
         self.has_server = upstream is not None
         self.backstage = backstage or Backstage(server)
-        self._relay = None if upstream is None else Relay(upstream, lead or _same_path, self._register)
+        self._relay = None
+        if upstream is not None:
+            self._relay = Relay(upstream, lead or _same_path, self._register, as_sent=as_sent)
         self._lead = lead or _same_path
         self._talks: dict[str, Talk] = {}  # by session id, or by the address of the older transport
         self._ended: set[str] = set()
@@ -104,9 +116,13 @@ class McpEndpoint:
         requests = [message for message in messages if is_request(message)]
         posting = Posting(requests, is_batch=request.body.lstrip().startswith(b"["))
         outlet = talk.stream if talk.is_old else posting
-        passed_on = [talk.conversation.from_client(message, outlet) for message in messages]
-        if any(passed_on) and self._relay is not None:
-            return await self._relay.post(request, talk, requests)
+        left = [message for message in messages if talk.conversation.from_client(message, outlet)]
+        if left and self._relay is not None:
+            if len(left) < len(messages):  # a fault has answered the others
+                request = msgspec.structs.replace(request, body=dump(left))
+            if wait_s := talk.conversation.pause_s(left):
+                await asyncio.sleep(wait_s)
+            return await self._relay.post(request, talk, list(filter(is_request, left)), posting.said())
         if talk.is_old or not requests:
             return empty_reply(202)
         return posting.reply(self._session_header(requests, talk), lambda: _give_up(talk, posting))

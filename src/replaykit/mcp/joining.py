@@ -16,13 +16,13 @@ from replaykit.errors import UsageError
 from replaykit.mcp.backstage import Backstage
 from replaykit.mcp.calls import is_asked_for
 from replaykit.model.events import Call
-from replaykit.model.matching import MatchMode
+from replaykit.model.matching import MatchMode, ToolMode
 from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.values import raw
 from replaykit.programs.merge import all_deviations, parts_of, put_together
 from replaykit.programs.naming import address_behind
-from replaykit.programs.part import SHIM, Part, numbered, own_calls, segment
+from replaykit.programs.part import SHIM, Part, is_of_server, numbered, own_calls, segment
 from replaykit.programs.plan import RECORDING, SESSION, Mode, Plan, read_plan
 from replaykit.programs.staging import INJECTED, PROXY_ADDRESS
 from replaykit.programs.start import ALONE
@@ -44,10 +44,12 @@ _UNUSUAL = re.compile(r"[^\w.@-]+")
 class Joined:
     """A shim's share of a recording or a replay."""
 
-    def __init__(self, session: Session, plan: Plan, backstage: Backstage) -> None:
+    def __init__(self, session: Session, plan: Plan, backstage: Backstage, *, has_server: bool) -> None:
         self.session = session
         self.plan = plan
         self.backstage = backstage
+        self.has_server = has_server
+        """True when the real server is asked."""
         self.status = RunStatus.SUCCESS
         """How it ended."""
         self.run_id = ""
@@ -108,6 +110,13 @@ def alone(name: str, store: Path, *, replay: str | None = None) -> Iterator[Join
             own.run_id = plan.run_id
 
 
+def asks_servers(plan: Plan, world: World | None) -> bool:
+    """True when the real servers are asked: in a recording, and in a live world, of which there is no recording."""
+    if plan.mode is Mode.RECORD or world is None:
+        return plan.mode is Mode.RECORD
+    return world.tools.get("*") is ToolMode.LIVE and not any(map(is_of_server, world.calls))
+
+
 def part_name(name: str) -> str:
     """What the parts of a server are called."""
     return f"{SHIM}{_UNUSUAL.sub('_', name)}"
@@ -118,7 +127,8 @@ def _part(name: str, plan: Plan, world: World | None, names: Iterator[str]) -> I
     world = None if world is None else _with_siblings(world, name)
     part = Part(plan, None if world is None else asked_for(world, [name]), names)
     recorded = () if world is None else own_calls(world, part.name)
-    own = Joined(part.session, plan, Backstage(name, recorded, part.tell))
+    backstage = Backstage(name, recorded, part.tell)
+    own = Joined(part.session, plan, backstage, has_server=asks_servers(plan, world))
     try:
         yield own
     except BaseException as error:
@@ -136,7 +146,8 @@ def _put_away(store: Path, header: RunHeader, world: World | None) -> list[Devia
         if world is None:
             return []
         told = all_deviations(parts, run, world)
-        opened.replace([msgspec.structs.replace(run, metadata_json=raw({"deviations": msgspec.to_builtins(told)}))])
+        metadata = raw({"deviations": msgspec.to_builtins(told)})  # they quote what the client said
+        opened.replace([opened.cleaned(msgspec.structs.replace(run, metadata_json=metadata))])
     return told
 
 

@@ -14,10 +14,11 @@ from replaykit.mcp.calls import (
     gone_name,
     meanwhile_name,
     outcome_of,
+    response_of,
     unanswered,
     unasked_name,
 )
-from replaykit.mcp.items import CLIENT, SERVER, belongs, detached, item
+from replaykit.mcp.items import CLIENT, SERVER, attached, belongs, detached, item
 from replaykit.mcp.messages import CANCELLED, Message, id_key, is_request, is_response, params_of
 from replaykit.model.events import ErrorInfo, Note, WireInfo
 from replaykit.model.values import NULL, Json, Raw, canonical, raw, sayable
@@ -82,22 +83,32 @@ class Live:
         if cancelled is not None:
             self.settle(cancelled, unanswered())
 
-    def server_says(self, message: Message, *, inside: Open | None = None, aside: bool = False) -> None:
-        """An answer, a notification or a request goes to the client."""
+    def server_says(self, message: Message, *, inside: Open | None = None, aside: bool = False) -> Message:
+        """An answer, a notification or a request goes to the client; gives what it is told."""
         if is_response(message):
             answered = self._of_id(message.get("id"))
-            if answered is None:
-                self.note("answers what nobody asked", message)
-            else:
-                self.settle(answered, outcome_of(detached(message, answered.request)))
-            return
+            if answered is not None:
+                return self._answered(answered, message)
+            self.note("answers what nobody asked", message)
+            return message
         owner = inside if inside is not None and inside.call.seq in self._open else self._owner(message)
         if owner is None:
             self._says_unasked(message)
-            return
+            return message
         owner.items.append(item(SERVER, message, owner.request, aside=aside))
         if is_request(message):
             self._asking[id_key(message["id"])] = owner
+        return message
+
+    def _answered(self, call: Open, message: Message) -> Message:
+        """The answer as it is, or as a fault has it: that is written down, and given."""
+        outcome = outcome_of(detached(message, call.request))
+        injected = call.call.injected
+        told = outcome if injected is None else injected.applied(outcome)
+        self.settle(call, told)  # type: ignore[arg-type]
+        if told is outcome:
+            return message
+        return attached(response_of(told, message["id"], call.call.kind), call.request) or message
 
     def settle(self, call: Open, outcome: Outcome) -> None:
         """A request has ended."""

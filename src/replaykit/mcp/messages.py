@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -68,6 +69,11 @@ def is_notification(message: Message) -> bool:
 def is_response(message: Message) -> bool:
     """True for an answer."""
     return "method" not in message and ("result" in message or "error" in message)
+
+
+def is_unchanged(told: Sequence[Message], heard: Sequence[Message]) -> bool:
+    """True when every message is passed on as it came."""
+    return all(one is other for one, other in zip(told, heard, strict=True))
 
 
 def id_key(value: Json) -> bytes:

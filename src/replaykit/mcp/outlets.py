@@ -120,6 +120,12 @@ class Posting(Stream):
     def is_done(self) -> bool:
         return not self.waiting
 
+    def said(self) -> list[Message]:
+        """What was said already; it is given once."""
+        said = list(self._messages)
+        self._messages.clear()
+        return said
+
     def reply(self, headers: Headers, closed: Callable[[], None]) -> Reply:
         """One JSON value where all is answered and nothing else was said; otherwise a stream."""
         if self._refused is not None:

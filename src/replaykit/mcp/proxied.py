@@ -10,6 +10,7 @@ from aiohttp import web
 from replaykit.mcp.backstage import Backstage
 from replaykit.mcp.config import HttpServer
 from replaykit.mcp.http import McpEndpoint
+from replaykit.mcp.joining import asks_servers
 from replaykit.mcp.relay import Upstream
 from replaykit.mcp.serving import hand_over, is_from_here, reply_of, upstream_of
 from replaykit.programs.handing import drop
@@ -25,8 +26,8 @@ from replaykit.seam.http.response import header_pairs
 def endpoints_of(
     servers: Iterable[HttpServer], part: Part, plan: Plan, world: World | None, upstream: Upstream
 ) -> dict[str, McpEndpoint]:
-    """An endpoint for each server, by the name of its upstream; in a replay none of them is real."""
-    real = upstream if plan.mode is Mode.RECORD else None
+    """An endpoint for each server, by the name of its upstream; in the replay of a recording none of them is real."""
+    real = upstream if asks_servers(plan, world) else None
     recorded = [] if world is None else list(own_calls(world, part.name))
     found = list(servers)
     # Servers of one name are one server in a recording, wherever they are.
@@ -38,6 +39,7 @@ def endpoints_of(
             upstream=real,
             backstage=backstages[server.name],
             lead=_led_to(server.upstream),
+            as_sent=plan.mode is Mode.RECORD,
         )
         for server in found
     }

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urljoin
 
 from replaykit.mcp.calls import gone, refused_by_http
 from replaykit.mcp.items import SERVER
 from replaykit.mcp.live import Open
-from replaykit.mcp.messages import Message, is_response, messages_in, parse
+from replaykit.mcp.messages import Message, dump, is_response, is_unchanged, messages_in, parse
 from replaykit.mcp.outlets import EVENTS, Reply, chunks_of, event
+from replaykit.mcp.streams import whole_events, with_data
 from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.seam.http.cleaning import HIDDEN, clean_url
 from replaykit.seam.http.request import HttpRequest
@@ -34,15 +35,26 @@ _INFLATE = {"gzip": 47, "deflate": 15}
 class Relay:
     """Between clients and one server."""
 
-    def __init__(self, upstream: Upstream, lead: Callable[[str], str], register: Callable[[str, Talk], None]) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        lead: Callable[[str], str],
+        register: Callable[[str, Talk], None],
+        *,
+        as_sent: bool = True,
+    ) -> None:
         self.upstream = upstream
+        self._as_sent = as_sent
         self.busy: set[Talk] = set()
         """Sessions with requests under way."""
         self._lead = lead
         self._register = register
 
-    async def post(self, request: HttpRequest, talk: Talk, requests: list[Message]) -> Reply:
-        """Pass messages on, and write down what is answered to the requests among them."""
+    async def post(
+        self, request: HttpRequest, talk: Talk, requests: list[Message], also: Sequence[Message] = ()
+    ) -> Reply:
+        """Pass messages on, and write down what is answered to the requests among them. What was answered here to
+        others of the same batch is given along."""
         live = talk.conversation.live
         calls = [call for message in requests if (call := live.find(message)) is not None]
         if not calls:
@@ -52,7 +64,7 @@ class Relay:
             reply = await self.upstream(request)
             if (key := reply.header("mcp-session-id")) and any(m["method"] == "initialize" for m in requests):
                 self._register(key, talk)
-            return await self._read(request, reply, talk, calls)
+            return await self._read(request, reply, talk, calls, also)
         except OSError:
             self._left(talk, calls, gone())
             raise
@@ -68,7 +80,9 @@ class Relay:
         chunks = self._aside(reply, talk) if is_new else self._older(request, reply, talk)
         return Reply(status=reply.status, headers=_without_length(reply), chunks=chunks)
 
-    async def _read(self, request: HttpRequest, reply: Reply, talk: Talk, calls: list[Open]) -> Reply:
+    async def _read(
+        self, request: HttpRequest, reply: Reply, talk: Talk, calls: list[Open], also: Sequence[Message]
+    ) -> Reply:
         if _wants_credentials(reply):  # it never reached the server, and no replay will ask for them
             for call in calls:
                 talk.conversation.live.forget(call)
@@ -80,13 +94,18 @@ class Relay:
         for call in calls:
             call.wire = _wire(request, reply)
         if reply.status == 200 and reply.header("content-type").startswith(EVENTS):
-            return Reply(status=200, headers=reply.headers, chunks=self._events(reply, talk, calls))
+            headers = reply.headers if self._as_sent else _without_length(reply)
+            return Reply(status=200, headers=headers, chunks=self._events(reply, talk, calls, also))
         chunks = [chunk async for chunk in reply.chunks]
-        self._answered(reply, b"".join(map(_decoder(reply), chunks)), talk, calls)
+        other = self._answered(reply, b"".join(map(_decoder(reply), chunks)), talk, calls, also)
+        if other is not None:
+            return Reply(status=reply.status, headers=_without_length(reply), chunks=chunks_of(other))
         return Reply(status=reply.status, headers=reply.headers, chunks=chunks_of(*chunks))
 
-    def _answered(self, reply: Reply, body: bytes, talk: Talk, calls: list[Open]) -> None:
-        """A whole body: JSON-RPC, or else an error of HTTP."""
+    def _answered(
+        self, reply: Reply, body: bytes, talk: Talk, calls: list[Open], also: Sequence[Message]
+    ) -> bytes | None:
+        """A whole body: JSON-RPC, or else an error of HTTP; gives another one where that is to be told."""
         try:
             messages = messages_in(parse(body))
         except ValueError:
@@ -98,23 +117,28 @@ class Relay:
             refused = refused_by_http(reply.status, reply.header("content-type"), text)
             for call in calls:
                 talk.conversation.live.settle(call, Outcome(error=refused))
-        for message in messages:
-            talk.conversation.from_server(message)
+        told = [*also, *map(talk.conversation.from_server, messages)]
         self._left(talk, calls, gone())
+        if reply.status >= 400 or (not also and is_unchanged(told, messages)):
+            return None
+        return dump(told if also or body.lstrip().startswith(b"[") else told[0])
 
-    async def _events(self, reply: Reply, talk: Talk, calls: list[Open]) -> AsyncGenerator[bytes, None]:
+    async def _events(
+        self, reply: Reply, talk: Talk, calls: list[Open], also: Sequence[Message]
+    ) -> AsyncGenerator[bytes, None]:
         """The events of an answer; a stream whose events have ids may go on elsewhere."""
         splitter, decode = SseSplitter(), _decoder(reply)
         inside = calls[0] if len(calls) == 1 else None
         resumable = False
         error: ErrorInfo | None = gone()
         try:
-            async for chunk in reply.chunks:
-                text = decode(chunk)
+            for message in also:
+                yield event(dump(message))
+            async for chunk in reply.chunks if self._as_sent else whole_events(reply.chunks, decode):
+                text = decode(chunk) if self._as_sent else chunk
                 resumable = resumable or _EVENT_ID.search(text) is not None
-                for frame in splitter.feed(text):
-                    _said(frame, talk, inside)
-                yield chunk
+                told = [_said(frame, talk, inside) for frame in splitter.feed(text)]
+                yield chunk if self._as_sent else with_data(chunk, told)
         except OSError:
             raise
         except BaseException:
@@ -130,10 +154,10 @@ class Relay:
     async def _aside(self, reply: Reply, talk: Talk) -> AsyncGenerator[bytes, None]:
         splitter, decode = SseSplitter(), _decoder(reply)
         try:
-            async for chunk in reply.chunks:
-                for frame in splitter.feed(decode(chunk)):
-                    _said(frame, talk, aside=True)
-                yield chunk
+            async for chunk in reply.chunks if self._as_sent else whole_events(reply.chunks, decode):
+                text = decode(chunk) if self._as_sent else chunk
+                told = [_said(frame, talk, aside=True) for frame in splitter.feed(text)]
+                yield chunk if self._as_sent else with_data(chunk, told)
         finally:
             await reply.chunks.aclose()
 
@@ -159,8 +183,7 @@ class Relay:
 
     def _older_event(self, frame: Frame, request: HttpRequest, talk: Talk) -> bytes:
         if frame.name != "endpoint":
-            _said(frame, talk)
-            return frame.data
+            return _said(frame, talk) or frame.data
         address = urljoin(request.url, frame.data.decode("utf-8", "replace"))
         talk.is_old = True
         self._register(address, talk)
@@ -171,17 +194,20 @@ class Relay:
         self.busy.discard(talk)
 
 
-def _said(frame: Frame, talk: Talk, inside: Open | None = None, *, aside: bool = False) -> None:
+def _said(frame: Frame, talk: Talk, inside: Open | None = None, *, aside: bool = False) -> bytes | None:
+    """Take what a server says; gives what the client is told instead, where a fault changes it."""
     if not frame.data.strip():
-        return  # an event that only carries an id
+        return None  # an event that only carries an id
     try:
         messages = messages_in(parse(frame.data))
     except ValueError:
         messages = []
     if not messages:
         talk.conversation.garbage(SERVER, frame.data)
-    for message in messages:
-        talk.conversation.from_server(message, inside=inside, aside=aside)
+    told = [talk.conversation.from_server(message, inside=inside, aside=aside) for message in messages]
+    if is_unchanged(told, messages):
+        return None
+    return dump(told if frame.data.lstrip().startswith(b"[") else told[0])
 
 
 def _wants_credentials(reply: Reply) -> bool:

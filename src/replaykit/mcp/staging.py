@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from replaykit.errors import UsageError
 from replaykit.mcp.config import HttpServer, Rewritten, rewrite_config
-from replaykit.mcp.joining import CONFIGS, asked_for
+from replaykit.mcp.joining import CONFIGS, asked_for, asks_servers
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 from replaykit.programs.part import Part, is_of_server
-from replaykit.programs.plan import Plan
+from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.props import Ask, Endpoint, Props
 from replaykit.programs.swapping import put_back, to_stderr
 from replaykit.replayer.world import World
@@ -57,7 +57,7 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
 
     def __call__(self, plan: Plan, world: World | None, directory: Path) -> Props:
         """Write the files that the program is given."""
-        made = self._rewritten(plan, directory)
+        made = self._rewritten(plan, directory, Mode.RECORD if asks_servers(plan, world) else Mode.REPLAY)
         http = list({server.upstream: server for one in made.values() for server in one.http}.values())
         if http and not plan.proxy:
             raise UsageError(
@@ -79,13 +79,13 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
             world=None if world is None else asked_for(world, {server.name for server in http}),
         )
 
-    def _rewritten(self, plan: Plan, directory: Path) -> dict[Path, Rewritten]:
+    def _rewritten(self, plan: Plan, directory: Path, mode: Mode) -> dict[Path, Rewritten]:
         # Names that other upstreams have are taken.
         known = [HttpServer(upstream=name, name="", address="") for name in plan.upstreams]
         made: dict[Path, Rewritten] = {}
         for file in self.files:
             put_back(file, self.tell)
-            done = rewrite_config(file, directory, mode=plan.mode, proxy=plan.proxy, known=known)
+            done = rewrite_config(file, directory, mode=mode, proxy=plan.proxy, known=known)
             known += done.http
             made[file] = done
             for name in done.left:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from replaykit.errors import ReplayKitError
 from replaykit.mcp.backstage import Backstage
 from replaykit.mcp.calls import gone, http_error_of, response_of
-from replaykit.mcp.conversation import Conversation
+from replaykit.mcp.conversation import Conversation, in_a_thread
 from replaykit.mcp.items import CLIENT, SERVER
 from replaykit.mcp.messages import (
     PARSE_ERROR,
@@ -21,6 +21,7 @@ from replaykit.mcp.messages import (
     id_key,
     is_request,
     is_response,
+    is_unchanged,
     messages_in,
     parse,
 )
@@ -140,25 +141,33 @@ class Relay:
         server = Pipe(process.stdin.fileno())
         try:
             for line in lines_of(self._source):
-                if self._is_passed_on(line):
-                    server.write(line)
+                self._pass_on(line, server)
         except BaseException as error:  # noqa: BLE001 (told in the main thread)
             self._problem = error
         self._client_gone = True
         process.stdin.close()
         _stop(process, self._patience)
 
-    def _is_passed_on(self, line: bytes) -> bool:
-        messages, outlet = _heard(line, self._talk, self._client)
-        passed_on = [self._talk.from_client(message, outlet) for message in messages]
-        return all(passed_on)
+    def _pass_on(self, line: bytes, server: Pipe) -> None:
+        """Hand a line on to the server, without what is answered here."""
+        messages = _messages(line, self._talk, CLIENT)
+        left = [message for message in messages if self._talk.from_client(message, self._client)]
+        if messages and not left:
+            return
+        if len(left) < len(messages):
+            line = dump(left) + b"\n"
+        if wait_s := self._talk.pause_s(left):
+            in_a_thread(wait_s, lambda: server.write(line))
+        else:
+            server.write(line)
 
     def _to_client(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
         for line in lines_of(process.stdout.fileno()):
-            for message in _messages(line, self._talk, SERVER):
-                self._talk.from_server(message)
-            self._client.write(line)  # after it was written down: what the client has seen is never lost
+            messages = _messages(line, self._talk, SERVER)
+            told = [self._talk.from_server(message) for message in messages]
+            # After it was written down: what the client has seen is never lost.
+            self._client.write(line if is_unchanged(told, messages) else dump(_like(line, told)) + b"\n")
             if self._client.broken:
                 self._client_gone = True
                 return
@@ -228,6 +237,10 @@ def _started(command: Sequence[str], environment: Mapping[str, str]) -> subproce
             f"the MCP server cannot be started: {command[0]!r}: {reason}",
             hint="Everything after `--` is the command of the server, as its client would start it.",
         ) from None
+
+
+def _like(line: bytes, messages: list[Message]) -> Json:
+    return messages if line.lstrip().startswith(b"[") else messages[0]
 
 
 def _stop(process: subprocess.Popen[bytes], patience_s: float) -> None:

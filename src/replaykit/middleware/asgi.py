@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-from replaykit.middleware.tapes import MAX_TAPE_BYTES, Reply, Request, Tapes, is_enabled
+from replaykit.middleware.messages import TAPE_HEADER
+from replaykit.middleware.tapes import MAX_TAPE_BYTES, Reply, Request, Tapes, is_about_tapes, is_enabled
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+_HEADER = TAPE_HEADER.encode()
 
 
 def asgi(app: App, *, enabled: bool | None = None, token: str | None = None) -> App:
@@ -24,25 +26,28 @@ class _Asgi:
         self._tapes = tapes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or not _concerns_tapes(scope):
             await self._app(scope, receive, send)
             return
         request = _request(scope)
         if request.is_about_tapes:
             await _answer(send, self._tapes.answer(request, await _body(receive)))
-        elif request.tape is None:
+            return
+        serving = self._tapes.begin(request)
+        if isinstance(serving, Reply):
+            await _answer(send, serving)
+            return
+        with serving.at_work():
             await self._app(scope, receive, send)
-        else:
-            serving = self._tapes.begin(request)
-            if isinstance(serving, Reply):
-                await _answer(send, serving)
-                return
-            with serving.at_work():
-                await self._app(scope, receive, send)
 
     def __getattr__(self, name: str) -> Any:
         """What else the application offers, such as its routes."""
         return getattr(self._app, name)
+
+
+def _concerns_tapes(scope: Scope) -> bool:
+    """All that is looked at of a request that has nothing to do with tapes."""
+    return is_about_tapes(scope["path"]) or any(name.lower() == _HEADER for name, _ in scope["headers"])
 
 
 def _request(scope: Scope) -> Request:

@@ -29,6 +29,17 @@ class Taken(Struct, frozen=True, kw_only=True):
 
     replaykit: int = TAPE_FORMAT
     tape: str
+    process: str = ""
+    """Who has it: an application may run in several processes, and each has its own tapes."""
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What is said about tapes that is neither an id nor a log: why not."""
+
+    replaykit: int
+    error: str = ""
+    process: str = ""
+    """Who says so."""
 
 
 class Taped(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,6 +49,8 @@ class Taped(Struct, frozen=True, kw_only=True, omit_defaults=True):
     deviations: tuple[Deviation, ...] = ()
     error: ErrorInfo | None = None
     """The exception that it ended with, if any."""
+    running: bool = False
+    """True while it is still at work; an application may go on after it has answered."""
 
 
 class TapeLog(Struct, frozen=True, kw_only=True):

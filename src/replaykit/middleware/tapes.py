@@ -1,19 +1,24 @@
-"""Tapes that an application holds, who may hand them over, and the requests that are served inside of them."""
+"""Tapes that an application holds, and who may hand them over.
+
+Each process of an application has its own. One that is asked for a tape of another says who it is, and does nothing: so
+whoever asks can ask again, until the request gets to the one that has it.
+"""
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
 import os
+import re
 import secrets
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from replaykit.chaos.front import under_chaos
+from replaykit.middleware.held import MAX_REQUESTS, Held, Serving
 from replaykit.middleware.messages import (
     TAPE_FORMAT,
     TAPE_HEADER,
@@ -22,18 +27,16 @@ from replaykit.middleware.messages import (
     TOKEN_VARIABLE,
     Offer,
     Taken,
-    Taped,
     TapeLog,
+    Told,
 )
-from replaykit.model.events import Call, ErrorInfo
-from replaykit.replayer.handler import Replayer
-from replaykit.replayer.tape import Tape
-from replaykit.replayer.world import World
-from replaykit.seam.failures import describe
+from replaykit.middleware.stragglers import Stragglers
 
 MAX_TAPE_BYTES = 64 * 1024 * 1024
-MAX_TAPES = 256  # the oldest goes when another comes
-MAX_REQUESTS = 64  # in one tape
+MAX_HELD_BYTES = 4 * MAX_TAPE_BYTES  # of all tapes; the oldest goes when another comes
+MAX_TAPES = 256
+EXPIRES_S = 600.0  # after it was last used; whoever handed it over asks for its log within moments
+_HOST = re.compile(r"(localhost|[\d.]+|\[[\da-f:]+\])(?::\d*)?")
 _ON = ("1", "true", "yes", "on")
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 
@@ -50,6 +53,11 @@ def is_enabled(enabled: bool | None) -> bool:
     return os.environ.get("REPLAYKIT_TAPE", "").lower() in _ON if enabled is None else enabled
 
 
+def is_about_tapes(path: str) -> bool:
+    """True for the addresses that tapes are spoken of at."""
+    return path.startswith(TAPE_PATH) and path[len(TAPE_PATH) :][:1] in ("", "/")
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What is looked at of a request; names of headers are small."""
 
@@ -61,7 +69,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_about_tapes(self) -> bool:
-        return self.path == TAPE_PATH or self.path.startswith(f"{TAPE_PATH}/")
+        return is_about_tapes(self.path)
 
     @property
     def tape(self) -> str | None:
@@ -72,10 +80,18 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 class Tapes:
     """The tapes of one application."""
 
-    def __init__(self, token: str | None = None) -> None:
+    def __init__(self, token: str | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._token = token or os.environ.get(TOKEN_VARIABLE) or None
+        self._clock = clock
         self._lock = threading.Lock()
-        self._tapes: OrderedDict[str, _Held] = OrderedDict()
+        self._tapes: OrderedDict[str, Held] = OrderedDict()
+        self._left: Stragglers | None = None  # until the first request comes nothing is watched
+        self._secret = secrets.token_hex(4)
+
+    @property
+    def process(self) -> str:
+        """Names these tapes in this process: one that is forked from it has tapes of its own."""
+        return f"{os.getpid()}-{self._secret}"
 
     def refusal(self, request: Request) -> Reply | None:
         """The answer to a request that may not speak of tapes; None when it may."""
@@ -85,11 +101,14 @@ class Tapes:
                 return None
             return _say(403, f"the header {TOKEN_HEADER} does not hold the token of ${TOKEN_VARIABLE}")
         # A page in a browser on this machine, and whoever a proxy on this machine speaks for, are not local.
+        what = ""
         if "origin" in request.headers or any(name in request.headers for name in _FORWARDED):
-            return _say(403, f"a request of somebody else: set ${TOKEN_VARIABLE}, and send it as {TOKEN_HEADER}")
-        if not _is_loopback(request.client):
-            return _say(403, f"not from this machine: set ${TOKEN_VARIABLE}, and send it as {TOKEN_HEADER}")
-        return None
+            what = "a request of somebody else"
+        elif not _is_loopback(request.client):
+            what = "not from this machine"
+        elif not _is_here(request.headers.get("host", "localhost")):
+            what = f"asked for as {request.headers['host'][:80]!r}, which is no address of this machine"
+        return _say(403, f"{what}: set ${TOKEN_VARIABLE} on both sides") if what else None
 
     def answer(self, request: Request, body: bytes) -> Reply:
         """The answer to a request about tapes."""
@@ -114,72 +133,58 @@ class Tapes:
             return _say(400, f"a tape of version {offer.replaykit}; this reads {TAPE_FORMAT}")
         name = secrets.token_hex(16)
         with self._lock:
-            self._tapes[name] = _Held(offer.world)
-            while len(self._tapes) > MAX_TAPES:
+            self._sweep()
+            self._tapes[name] = Held(offer.world, len(body), self._clock)
+            while len(self._tapes) > MAX_TAPES or sum(held.size for held in self._tapes.values()) > MAX_HELD_BYTES:
                 self._tapes.popitem(last=False)
-        return Reply(200, msgspec.json.encode(Taken(tape=name)))
+        return Reply(200, msgspec.json.encode(Taken(tape=name, process=self.process)))
 
     def _log_of(self, name: str, *, forget: bool) -> Reply:
-        with self._lock:
-            held = self._tapes.pop(name, None) if forget else self._tapes.get(name)
+        held = self._held(name)
         if held is None:
-            return _unknown(name)
-        return Reply(200, msgspec.json.encode(TapeLog(tape=name, runs=held.log())))
+            return self._unknown(name)
+        log = TapeLog(tape=name, runs=held.log())
+        if forget and not any(run.running for run in log.runs):
+            with self._lock:
+                self._tapes.pop(name, None)
+        return Reply(200, msgspec.json.encode(log))
 
     def begin(self, request: Request) -> Serving | Reply:
         """What serves a request inside of the tape that it names; or the answer to one that cannot be."""
         refused = self.refusal(request)
         if refused is not None:
             return refused
-        with self._lock:
-            held = self._tapes.get(request.tape or "")
+        held = self._held(request.tape or "")
         if held is None:
-            return _unknown(request.tape or "")
-        return held.begin() or _say(429, f"a tape serves at most {MAX_REQUESTS} requests")
+            return self._unknown(request.tape or "")
+        return held.begin(self._stragglers()) or _say(429, f"a tape serves at most {MAX_REQUESTS} requests")
 
-
-class _Held:
-    """A world, and the requests that were served in it. Each begins at the beginning of the tape."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._served: list[Serving] = []
-        self._lock = threading.Lock()
-
-    def begin(self) -> Serving | None:
+    def _stragglers(self) -> Stragglers:
         with self._lock:
-            if len(self._served) >= MAX_REQUESTS:
-                return None
-            self._served.append(serving := Serving(self._world))
-        return serving
+            if self._left is None:
+                self._left = Stragglers(self)
+            return self._left
 
-    def log(self) -> tuple[Taped, ...]:
-        return tuple(serving.taped() for serving in list(self._served))
+    def _held(self, name: str) -> Held | None:
+        with self._lock:
+            self._sweep()
+            return self._tapes.get(name)
+
+    def _sweep(self) -> None:
+        """Forget the tapes that were left behind."""
+        too_old = self._clock() - EXPIRES_S
+        for name in [name for name, held in self._tapes.items() if held.is_idle_since(too_old)]:
+            del self._tapes[name]
+
+    def _unknown(self, name: str) -> Reply:
+        message = f"no tape {name[:40]!r} in process {self.process}: it was never handed over here, or is forgotten"
+        return Reply(404, msgspec.json.encode(Told(replaykit=TAPE_FORMAT, error=message, process=self.process)))
 
 
-class Serving:
-    """One request inside of a tape."""
-
-    def __init__(self, world: World) -> None:
-        tape = Tape((call for call in world.calls if isinstance(call, Call)), name=world.case_id)
-        self._replayer = Replayer(tape, world.rules, tools=world.tools, models=world.models)
-        self._chaos = world.chaos
-        self._error: ErrorInfo | None = None
-
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Calls made inside are answered from the tape. The clock and chance stay as they are: others use them too."""
-        with self._replayer.at_work(under_chaos(self._replayer, self._chaos)):
-            try:
-                yield
-            except Exception as error:
-                self._error = describe(error)
-                raise
-
-    def taped(self) -> Taped:
-        """What happened so far."""
-        replayer = self._replayer
-        return Taped(events=tuple(replayer.events()), deviations=tuple(replayer.all_deviations()), error=self._error)
+def _is_here(host: str) -> bool:
+    """True where a `Host` means this machine. A proxy may hide itself, and a page may have a name that leads here."""
+    found = _HOST.fullmatch(host.lower())
+    return found is not None and (found[1] == "localhost" or _is_loopback(found[1].strip("[]")))
 
 
 def _is_loopback(address: str) -> bool:
@@ -189,9 +194,5 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def _unknown(name: str) -> Reply:
-    return _say(404, f"no tape {name[:40]!r}: it was never handed over, or forgotten")
-
-
 def _say(status: int, message: str) -> Reply:
-    return Reply(status, msgspec.json.encode({"replaykit": TAPE_FORMAT, "error": message}))
+    return Reply(status, msgspec.json.encode(Told(replaykit=TAPE_FORMAT, error=message)))

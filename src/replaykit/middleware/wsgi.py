@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
-from replaykit.middleware.tapes import MAX_TAPE_BYTES, Reply, Request, Tapes, is_enabled
+from replaykit.middleware.messages import TAPE_HEADER
+from replaykit.middleware.tapes import MAX_TAPE_BYTES, Reply, Request, Tapes, is_about_tapes, is_enabled
 
 Environ: TypeAlias = dict[str, Any]
 App: TypeAlias = Callable[[Environ, Any], Iterable[bytes]]
+_HEADER = f"HTTP_{TAPE_HEADER.upper().replace('-', '_')}"
 
 
 def wsgi(app: App, *, enabled: bool | None = None, token: str | None = None) -> App:
@@ -23,11 +25,11 @@ class _Wsgi:
         self._tapes = tapes
 
     def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
+        if _HEADER not in environ and not is_about_tapes(_path(environ)):
+            return self._app(environ, start_response)
         request = _request(environ)
         if request.is_about_tapes:
             return _answer(start_response, self._tapes.answer(request, _body(environ)))
-        if request.tape is None:
-            return self._app(environ, start_response)
         serving = self._tapes.begin(request)
         if isinstance(serving, Reply):
             return _answer(start_response, serving)
@@ -41,14 +43,21 @@ class _Wsgi:
                 if close is not None:
                     close()
 
+    def __getattr__(self, name: str) -> Any:
+        """What else the application offers, such as its configuration."""
+        return getattr(self._app, name)
+
+
+def _path(environ: Environ) -> str:
+    return str(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", ""))
+
 
 def _request(environ: Environ) -> Request:
     headers = {
         key[5:].replace("_", "-").lower(): str(value) for key, value in environ.items() if key.startswith("HTTP_")
     }
-    path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
     client = environ.get("REMOTE_ADDR", "")
-    return Request(method=environ["REQUEST_METHOD"].upper(), path=path, headers=headers, client=client)
+    return Request(method=environ["REQUEST_METHOD"].upper(), path=_path(environ), headers=headers, client=client)
 
 
 def _body(environ: Environ) -> bytes:

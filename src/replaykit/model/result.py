@@ -36,6 +36,8 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     actual: str = ""
     seq: int | None = None
     """The event it points at."""
+    run: int | None = None
+    """The number of the run that the event is in, counted from 1, where the assertion asks for several."""
     id: str = ""
     """Of the invariant that asked, where a contract did."""
     severity: str = ""
@@ -55,6 +57,10 @@ class SemanticCheck(Struct, frozen=True, kw_only=True):
     by: str = ""
     """Who answered."""
     reason: str = ""
+    kind: str = ""
+    """The kind of the assertion that asks; nothing for a sentence of the case."""
+    run: int = 1
+    """The number of the run it is about."""
 
 
 class Deviation(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -62,7 +68,8 @@ class Deviation(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: str
     """missing, unanswerable, blocked, network, moved, arguments, repeated, live, fault, answer, handshake, unused,
-    context (a session's context that the agent cannot take) or unwatched (tools that nobody answered)"""
+    context (a session's context that the agent cannot take), unwatched (tools that nobody answered) or unpinned (a
+    clock or a seed that a server cannot hold still for all it does)"""
     text: str
     index: int | None = None
     name: str | None = None
@@ -85,6 +92,8 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why the verdict is `error` or `changed`, in one sentence."""
     run: TraceRun | None = None
+    more: tuple[TraceRun, ...] = ()
+    """The runs after the first that assertions asked for."""
     duration_s: float = 0.0
     evidence: str | None = None
     """The directory with logs and files of this replay."""

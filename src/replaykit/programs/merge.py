@@ -51,7 +51,7 @@ def put_together(store: Store, header: RunHeader, finish: Callable[[TraceRun], T
     """Replace the parts of a run by the run that they make: all at once, so that no kill leaves half of it."""
     with store.exclusive():
         parts = parts_of(store, header.id)
-        run = finish(merged(header, parts))
+        run = store.cleaned(finish(merged(header, parts)))  # what it printed has been through no door yet
         store.delete([part.id for part in parts])
         store.replace([run])
     return run

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
 from replaykit.chaos.front import under_chaos
 from replaykit.errors import StoreError
+from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, Call, Exchange, Note, StoredEvent, ToolCall
 from replaykit.model.matching import MatchMode
 from replaykit.model.result import Deviation
@@ -58,7 +60,8 @@ class Part:
     """One process's share of a run, open for writing."""
 
     def __init__(self, plan: Plan, world: World | None, names: Iterator[str]) -> None:
-        self._store = SQLiteStore.open(plan.store, durability=plan.durability)
+        redact_as = Path(plan.redact_as) if plan.redact_as else None
+        self._store = SQLiteStore.open(plan.store, durability=plan.durability, redact_as=redact_as)
         self.name, writer, self._header = _claim(self._store, plan, names)
         self._writer = _UntilCutOff(writer, self._store)
         handler: Handler = Recorder(self._writer)
@@ -68,9 +71,9 @@ class Part:
             handler = replaying = _Replaying(world, self.name, self._writer)
             recorded = {call.name for call in replaying.tape.calls}
             order = turns_of(replaying.tape.calls)
-            handler = under_chaos(replaying, world.chaos, place=self.name)
+            handler = under_chaos(replaying, world.chaos, place=self.name, recorded=replaying.tape.calls)
         self.told = ByUpstream(handler, plan.proxy, plan.upstreams, recorded)
-        self.session = Session(self.told, lineage=plan.run_id)
+        self.session = Session(self.told, lineage=plan.run_id, cleaning=writer.cleaning)
         self.session.speed = plan.speed
         self.session.order = order
         self.session.elsewhere = tuple(f"{urlsplit(plan.proxy).netloc}/{name}/" for name in plan.endpoints)
@@ -121,6 +124,10 @@ class _UntilCutOff:
     @property
     def run_id(self) -> str:
         return self._writer.run_id
+
+    @property
+    def cleaning(self) -> Cleaning | None:
+        return self._writer.cleaning
 
     def append(self, event: StoredEvent) -> None:
         try:

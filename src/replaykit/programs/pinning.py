@@ -19,7 +19,7 @@ _SECRET = re.compile(r"(?i)key|token|secret|passw|credential|auth|cookie|session
 _HASHES = "PYTHONHASHSEED"
 _ZONE = "TZ"
 _ZONES = "/zoneinfo/"
-_SEED_BITS = 53  # what every JSON reader keeps exactly
+_SEED_BITS = 32  # a longer number would look like that of a card now and then, and be redacted
 _MOST_HASHES = 2**32
 
 

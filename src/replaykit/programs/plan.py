@@ -40,6 +40,8 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     store: str
     """The file of the store that the parts are written to; absolute."""
     durability: str = "process"
+    redact_as: str = ""
+    """The store whose project's rules and key hold for the parts, where it is another one."""
     proxy: str = ""
     """Where the proxy is, such as `http://127.0.0.1:40123`; nothing when there is none."""
     upstreams: dict[str, str] = {}

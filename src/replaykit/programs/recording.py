@@ -25,8 +25,11 @@ from replaykit.programs.recovery import RECORDER, being_recorded
 from replaykit.programs.running import Ran, run_through
 from replaykit.programs.staging import staged
 from replaykit.programs.wanted import Staging
+from replaykit.recording.auto import prune_sometimes
+from replaykit.recording.keeping import is_kept, share_of
 from replaykit.recording.run import new_run_id
 from replaykit.store.sqlite import SQLiteStore
+from replaykit.telemetry.switch import Watched, watched
 
 _LATE_S = 1.0  # for processes that end right after their program
 _LOOK_S = 0.01
@@ -37,6 +40,8 @@ class Recorded(Struct, frozen=True, kw_only=True):
 
     run: TraceRun
     exit_code: int
+    kept: bool = True
+    """False when the program succeeded, and its run was not among those that are kept."""
     failure: ReplayKitError | None = None
     """What went wrong with the recording itself; the run lacks something then."""
 
@@ -50,13 +55,15 @@ def record_program(
     staging: Staging | None = None,
     pin: bool = True,
     pin_env: Sequence[str] = (),
+    sample: float | None = None,
     out: int = 1,
 ) -> Recorded:
     """Run the command, and keep what it did as one run; what it prints goes to the file descriptor `out`.
 
     `pin` holds chance, and writes down what a replay has to hold; `pin_env` names further variables whose values are
-    written down for that.
+    written down for that. `sample` is the share of successful runs that stay in the store.
     """
+    share = share_of(sample)
     pins = pins_of_today(os.environ, pin_env) if pin else Pins(started_at=time.time())
     header = RunHeader(
         id=new_run_id(), name=name or name_of_command(command), input_json=raw(given), started_at=pins.started_at
@@ -81,11 +88,18 @@ def record_program(
         tempfile.TemporaryDirectory(prefix="replaykit-", ignore_cleanup_errors=True) as directory,
         being_recorded(Path(directory)) as recorder,
     ):
-        store.begin(with_facts(header, **{RECORDER: recorder}))
+        writer = store.begin(with_facts(header, **{RECORDER: recorder}))
+        told = watched(writer.run_id)
         ran, failure = _performed(command, store, plan, Path(directory), staging or Staging(), out)
         _wait_for_the_late(store, header.id)
-        run = put_together(store, with_facts(header, exit_code=ran.code), lambda run: _told(run, ran))
-    return Recorded(run=run, exit_code=shell_code(ran.code), failure=failure)
+        run = put_together(store, with_facts(header, exit_code=ran.code), lambda run: _told(run, ran, told))
+    if told is not None:
+        told.whole(store.cleaned(run))
+    kept = failure is not None or is_kept(run, share)
+    if not kept:
+        store.delete([run.id])
+    prune_sometimes(store.path)
+    return Recorded(run=run, exit_code=shell_code(ran.code), kept=kept, failure=failure)
 
 
 def _performed(
@@ -104,8 +118,9 @@ def _performed(
     return ran, None
 
 
-def _told(run: TraceRun, ran: Ran) -> TraceRun:
-    return ended(run, ran.code, ran.printed, at=time.time(), interrupted=ran.interrupted)
+def _told(run: TraceRun, ran: Ran, told: Watched | None) -> TraceRun:
+    run = ended(run, ran.code, ran.printed, at=time.time(), interrupted=ran.interrupted)
+    return run if told is None else TraceRun.of(told.marked(run.header), run.events)
 
 
 def _wait_for_the_late(store: SQLiteStore, run_id: str) -> None:

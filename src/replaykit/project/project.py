@@ -18,12 +18,14 @@ from replaykit.checks.assertions import Assertion, parse_assertion
 from replaykit.contracts.build import contract_of
 from replaykit.contracts.contract import Contract
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError
-from replaykit.judges.shape import JudgeSpec, judge_spec_of
+from replaykit.judges.shape import MODEL, JudgeSpec, judge_spec_of
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.values import Json
 from replaykit.project.agent import Agent, agent_of
-from replaykit.project.shape import FLAKESTORM, LEFT_OUT, MAX_MUTATIONS, PROJECT, PROJECT_FORMAT
+from replaykit.project.shape import FLAKESTORM, FLAKESTORM_TYPES, LEFT_OUT, MAX_MUTATIONS, PROJECT, PROJECT_FORMAT
 from replaykit.project.sources import Source, source_of
+from replaykit.retention.policy import Policy
+from replaykit.retention.shape import policy_of
 
 MAX_PROJECT_BYTES = 8 * 1024 * 1024
 
@@ -44,6 +46,8 @@ class Mutations(Struct, frozen=True, kw_only=True):
     """For each input."""
     kinds: tuple[str, ...] = ()
     """All when there is none."""
+    by: JudgeSpec | None = None
+    """The model that wrote them; rules make them without one."""
 
 
 class Project(Struct, frozen=True, kw_only=True):
@@ -66,6 +70,8 @@ class Project(Struct, frozen=True, kw_only=True):
     scoring: Scoring = Scoring()
     judge: JudgeSpec | None = None
     checks: tuple[Assertion, ...] = ()
+    retention: Policy = Policy()
+    """Which recorded runs stay."""
     min_score: float | None = None
     """Of `ci`, as a percentage."""
     concurrency: int | None = None
@@ -119,13 +125,14 @@ def _built(document: Document, file: Path) -> Project:
         cases=tuple(file.parent / name for name in ([cases] if isinstance(cases, str) else cases)),
         contracts={contract.name: contract for contract in _contracts(value)},
         chaos=plan_of(value["chaos"], seed=advanced.get("seed") or 0) if "chaos" in value else None,
-        mutations=_mutations(value["mutations"]) if "mutations" in value else None,
+        mutations=_mutations(document, value["mutations"]) if "mutations" in value else None,
         sessions=tuple(_sessions(document, replays.get("sessions") or ())),
         sources=tuple(map(source_of, replays.get("sources") or ())),
         models=ModelMode(replays.get("models", ModelMode.RECORDED)),
         scoring=_scoring(value.get("scoring", {})),
         judge=judge_spec_of(value["judge"]) if "judge" in value else None,
         checks=tuple(parse_assertion(kind, said) for item in value.get("checks", ()) for kind, said in item.items()),
+        retention=policy_of(value.get("retention", {})),
         min_score=value.get("ci", {}).get("min_score"),
         concurrency=advanced.get("concurrency"),
         seed=advanced.get("seed"),
@@ -150,16 +157,28 @@ def _sessions(document: Document, values: Iterable[Json]) -> Iterator[Session | 
             yield error
 
 
-def _mutations(value: Json) -> Mutations:
-    """Flakestorm's block says what a model has to write: of it the count is taken, where it is one."""
+def _mutations(document: Document, value: Json) -> Mutations:
+    """Of Flakestorm's block the count and the types are taken, and our own `by`."""
     from replaykit.chaos.mutations import KINDS  # noqa: PLC0415 (few configurations have mutations)
+    from replaykit.chaos.wordings import WORDINGS  # noqa: PLC0415
 
     said = value if isinstance(value, dict) else {}
-    count, kinds = said.get("count"), said.get("kinds")
+    count, by = said.get("count"), said.get("by")
+    for flaw in find_flaws(MODEL, by, ("mutations", "by")) if by is not None else ():
+        raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+    known = KINDS if by is None else tuple(WORDINGS)
+    types = said.get("types") if isinstance(said.get("types"), list) else said.get("kinds")
+    kinds = [FLAKESTORM_TYPES.get(kind, kind) for kind in types or () if isinstance(kind, str)]
     return Mutations(
         count=count if type(count) is int and 0 < count <= MAX_MUTATIONS else Mutations().count,
-        kinds=tuple(kind for kind in kinds if kind in KINDS) if isinstance(kinds, list) else (),
+        kinds=tuple(dict.fromkeys(kind for kind in kinds if kind in known)),
+        by=None if by is None else judge_spec_of(by),
     )
+
+
+def _by_whom(value: dict[str, Json]) -> str:
+    said = value["mutations"] if isinstance(value["mutations"], dict) else {}
+    return "rules make them" if said.get("by") is None else "what the model wrote is looked up"
 
 
 def _scoring(value: dict[str, Json]) -> Scoring:
@@ -173,13 +192,10 @@ def _notices(document: Document, value: dict[str, Json]) -> Iterator[str]:
             yield f"{document.file}:{document.line((key,))}: `{key}` is not read: {why}"
     if "version" in value and "replaykit" not in value and "mutations" in value:
         line = document.line(("mutations",))
-        yield f"{document.file}:{line}: of `mutations` only `count` is read: no model writes them here"
+        yield f"{document.file}:{line}: of `mutations` the keys `count`, `types` and `by` are read: {_by_whom(value)}"
     if isinstance(value.get("agent"), dict) and "parse_structured_input" in value["agent"]:
         line = document.line(("agent", "parse_structured_input"))
         yield (
             f"{document.file}:{line}: `parse_structured_input` is not read: {{field}} in a template is a member of an "
             "input that is a mapping"
         )
-    if value.get("replays", {}).get("sources"):
-        line = document.line(("replays", "sources"))
-        yield f"{document.file}:{line}: `replays.sources` are not fetched: import their runs, and keep them as files"

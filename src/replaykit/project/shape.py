@@ -11,10 +11,11 @@ from replaykit.cases.session_shape import SESSION
 from replaykit.cases.shape import Anything, Choice, Either, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
 from replaykit.contracts.shape import CONTRACT
 from replaykit.errors import nearest
-from replaykit.judges.shape import JUDGE
+from replaykit.judges.shape import JUDGE, MODEL
 from replaykit.model.values import Json
 from replaykit.project.agent import AGENT, MAX_RETRIES
 from replaykit.project.sources import SOURCE
+from replaykit.retention.shape import RETENTION
 
 PROJECT_FORMAT = 1
 """Version of replaykit.yaml; readers accept every older one."""
@@ -22,11 +23,22 @@ MAX_CONCURRENCY = 256
 MAX_SEED = 2**53  # what every JSON reader keeps exactly
 
 LEFT_OUT = {
-    "model": "nothing here asks a model to write prompts",
+    "model": "name the model that writes mutations under `mutations`, as in `by: openai:gpt-4o-mini`",
     "invariants": "they are for mutations; those of a contract stand under `contract`",
     "output": "reports are asked for on the command line",
 }
 """Blocks of a flakestorm.yaml that are not read, and why."""
+
+FLAKESTORM_TYPES = {
+    "noise": "typos",
+    "tone_shift": "tone",
+    "prompt_injection": "injection",
+    "encoding_attacks": "unicode",
+    "context_manipulation": "context",
+    "length_extremes": "length",
+    "language_mixing": "language_noise",
+}
+"""What Flakestorm calls kinds of mutation that there are here; a type that there is none of is passed over."""
 
 _SOME_TEXT = Text("some text", pattern=r"\S")
 
@@ -85,9 +97,26 @@ _IN_MAP = Record(CONTRACT.members, required=("invariants",), notes=CONTRACT.note
 
 def _check_kind(text: str) -> None:
     from replaykit.chaos.mutations import KINDS  # noqa: PLC0415 (few configurations name kinds; every replay reads one)
+    from replaykit.chaos.wordings import WORDINGS  # noqa: PLC0415
 
-    if text not in KINDS:
-        raise ValueError(f"no kind of mutation {text[:40]!r}; {nearest(text[:40], KINDS)}")
+    known = dict.fromkeys((*KINDS, *WORDINGS))
+    if text not in known:
+        raise ValueError(f"no kind of mutation {text[:40]!r}; {nearest(text[:40], known)}")
+
+
+def _kinds_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+    """Kinds that whoever writes the mutations does not know."""
+    from replaykit.chaos.mutations import KINDS  # noqa: PLC0415 (as above)
+    from replaykit.chaos.wordings import WORDINGS  # noqa: PLC0415
+
+    by_model = "by" in value
+    known = list(WORDINGS) if by_model else list(KINDS)
+    for index, kind in enumerate(value.get("kinds", ())):
+        if kind not in known:
+            who = "a model writes" if by_model else "rules make"
+            message = f"no kind of mutation {kind!r} that {who}; {nearest(kind, known)}"
+            hint = "" if by_model else "Name the model that writes it: `by: openai:MODEL`."
+            yield Flaw(("kinds", index), "bad-value", message, hint)
 
 
 MAX_MUTATIONS = 1000
@@ -95,8 +124,14 @@ _MUTATIONS = Record(
     {
         "count": Number(above=0, at_most=MAX_MUTATIONS, whole=True),
         "kinds": ListOf(Text("a kind of mutation", check=_check_kind)),
+        "by": MODEL,
     },
-    notes={"count": "How many for each input; 9 unless said.", "kinds": "Which kinds; all unless said."},
+    notes={
+        "count": "How many for each input; 9 unless said.",
+        "kinds": "Which kinds; all unless said.",
+        "by": "The model that wrote them; without it rules make them.",
+    },
+    cross=_kinds_flaws,
 )
 
 _ADVANCED = Record(
@@ -142,6 +177,7 @@ PROJECT = Record(
         "scoring": Either((_SCORING, Nothing())),
         "judge": Either((*JUDGE.shapes, Nothing())),
         "checks": Either((ListOf(AssertionShape()), Nothing())),
+        "retention": Either((RETENTION, Nothing())),
         "ci": Either((Record({"min_score": Number(above=-1, at_most=100)}), Nothing())),
     },
     required=("replaykit",),
@@ -159,6 +195,7 @@ PROJECT = Record(
         "scoring": "What each part weighs in the overall score.",
         "judge": "Who answers what needs judgement.",
         "checks": "Assertions that every session has to satisfy besides its contract.",
+        "retention": "Which recorded runs stay, and which `replaykit prune` takes away.",
         "ci": "What has to be reached.",
     },
     cross=_names_flaws,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,10 +14,11 @@ from replaykit.cases.confine import inside
 from replaykit.cases.find import CaseFile, SessionFile, Unusable, find_files, unusable
 from replaykit.cases.session import Session, case_of_session, read_session
 from replaykit.checks.assertions import Assertion
-from replaykit.contracts.conditions import of_session
+from replaykit.contracts.conditions import conditions_of
 from replaykit.contracts.contract import Contract
 from replaykit.contracts.find import find_contract
 from replaykit.errors import FormatTooNew, InvalidFile, NothingSelected, UsageError
+from replaykit.project.doubles import without_doubles
 from replaykit.project.find import find_project
 from replaykit.project.project import Project, load_project
 
@@ -43,21 +45,36 @@ class Subjects(Struct, frozen=True, kw_only=True):
         return [subject for subject in self.all if isinstance(subject, Unusable)]
 
 
-def find_subjects(project: Project | None, paths: Sequence[Path] = ()) -> Subjects:
-    """The cases and sessions at these paths; without paths, all that the configuration names."""
+def find_subjects(
+    project: Project | None, paths: Sequence[Path] = (), *, more: Sequence[Session | Unusable] = ()
+) -> Subjects:
+    """The cases and sessions at these paths; without paths, all that the configuration names.
+
+    `more` are those of its sources: one whose id is there already is the same run, and not replayed twice.
+    """
     reader = _Reader(project)
     if paths:
-        return _with_doubles(reader.at(paths))
+        at_paths, told = reader.at(paths)
+        return Subjects(all=without_doubles(at_paths), notices=told)
     if project is None:
         raise UsageError("nothing to replay", hint="Name a case or a session; or a configuration: -c replaykit.yaml")
-    written = [reader.subject_of(session) for session in project.sessions]
-    below = reader.at(project.cases) if project.cases else Subjects(all=())
+    written = [
+        reader.subject_of(session, f"replays.sessions[{index}]") for index, session in enumerate(project.sessions)
+    ]
     named = {subject.file.resolve() for subject in written}
-    below = Subjects(all=tuple(s for s in below.all if s.file.resolve() not in named), notices=below.notices)
-    if not written and not below.all:
+    found, notices, empty = reader.below(project.cases)
+    below = [subject for file, subject in found.items() if file not in named]
+    ids = {subject.id for subject in (*written, *below)}
+    for one in more:
+        if one.id not in ids:
+            ids.add(one.id)
+            below.append(reader.subject_of(one) if isinstance(one, Session) else one)
+    if not written and not below:
+        if empty:
+            raise empty[0]
         hint = "Add `cases: [cases]`, or sessions under `replays:`."
         raise NothingSelected(f"{project.file} names no case and no session", hint=hint)
-    return _with_doubles(Subjects(all=(*written, *below.all), notices=below.notices))
+    return Subjects(all=without_doubles((*written, *below)), notices=tuple(notices))
 
 
 def load_subject(file: Path) -> ReplayCase:
@@ -76,10 +93,33 @@ class _Reader:
         self._project = project or Project(file=Path("replaykit.yaml"))
         self._contracts = dict(self._project.contracts)
 
-    def at(self, paths: Iterable[Path]) -> Subjects:
+    def at(self, paths: Sequence[Path]) -> tuple[list[Subject], tuple[str, ...]]:
+        """What is at the paths, and notices; a file that several of them lead to is there once."""
         found = find_files(paths)
         notices = tuple(f"{file} is neither a case nor a session: passed over" for file in found.passed_over)
-        return Subjects(all=tuple(map(self._read, found.files)), notices=notices)
+        subjects = list(map(self._read, found.files))
+        if len(paths) > 1:
+            subjects = list({subject.file.resolve(): subject for subject in reversed(subjects)}.values())[::-1]
+        return subjects, notices
+
+    def below(self, paths: Iterable[Path]) -> tuple[dict[Path, Subject], list[str], list[NothingSelected]]:
+        """What is at the paths of a configuration, and notices; a directory that is empty is no more than one."""
+        found: dict[Path, Subject] = {}
+        notices: list[str] = []
+        empty: list[NothingSelected] = []
+        for index, path in enumerate(paths):
+            if not path.exists():
+                hint = "It is looked for beside the configuration: a case, a session, or a directory of them."
+                raise self._project.error(f"cases: {str(path)!r} does not exist", ("cases", index), hint=hint)
+            try:
+                subjects, told = self.at([path])
+            except NothingSelected as error:
+                empty.append(error)
+                told, subjects = (error.message,), []
+            notices += told
+            for subject in subjects:
+                found.setdefault(subject.file.resolve(), subject)
+        return found, notices, empty
 
     def _read(self, found: CaseFile | SessionFile | Unusable) -> Subject:
         if isinstance(found, Unusable):
@@ -92,20 +132,25 @@ class _Reader:
         except (UsageError, FormatTooNew) as error:
             return unusable(file, error)
 
-    def subject_of(self, session: Session | InvalidFile) -> Subject:
-        """The case of a session; what is wrong with it or its contract makes it unusable."""
+    def subject_of(self, session: Session | InvalidFile, place: str = "") -> Subject:
+        """The case of a session; what is wrong with it or its contract makes it unusable. `place` names one that
+        stands in the configuration, and cannot be read so far that it has an id."""
         if isinstance(session, InvalidFile):
-            return unusable(Path(session.file), session)
+            file = Path(session.file)
+            if place and file == self._project.file:
+                return Unusable(id=place, file=file, error=session)
+            return unusable(file, session)
         try:
             desired = self._desired(session)
         except UsageError as error:
             return Unusable(id=session.id, file=session.file, error=error)
         agent = self._project.agent
         limit = agent.timeout_s if agent is not None and agent.timeout_s is not None else DEFAULT_TIMEOUT_S
-        return case_of_session(session, desired, models=self._project.models, timeout_s=limit)
+        after = partial(self._desired, session)
+        return case_of_session(session, desired, desired_after=after, models=self._project.models, timeout_s=limit)
 
-    def _desired(self, session: Session) -> tuple[Assertion, ...]:
-        contract, conditions = self._contract(session), of_session(session.calls)
+    def _desired(self, session: Session, faults: Iterable[str] = ()) -> tuple[Assertion, ...]:
+        contract, conditions = self._contract(session), conditions_of(faults, session.calls)
         asked = contract.assertions(conditions)
         if not asked:
             message = f"no invariant of the contract {contract.name!r} applies: {conditions}"
@@ -129,16 +174,3 @@ class _Reader:
             raise session.error(f"contract: {message}", "contract", hint=getattr(error, "hint", None)) from None
         self._contracts[name] = found
         return found
-
-
-def _with_doubles(subjects: Subjects) -> Subjects:
-    """Ids that several subjects share are told: a report could not tell those apart."""
-    return Subjects(all=subjects.all, notices=(*subjects.notices, *_doubles(subjects.all)))
-
-
-def _doubles(subjects: Iterable[Subject]) -> Iterator[str]:
-    files: dict[str, Path] = {}
-    for subject in subjects:
-        if subject.id in files:
-            yield f"the id {subject.id!r} is that of {files[subject.id]} and of {subject.file}"
-        files.setdefault(subject.id, subject.file)

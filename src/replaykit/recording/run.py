@@ -16,15 +16,19 @@ import msgspec
 
 from replaykit.errors import UsageError
 from replaykit.model.events import Decision, ErrorEvent, Message, Note
-from replaykit.model.run import RunHeader
+from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.sampling import sampling
 from replaykit.model.values import ABSENT, Json, raw, sayable
 from replaykit.recording.agents import AGENTS
+from replaykit.recording.auto import prune_sometimes
+from replaykit.recording.keeping import is_kept, share_of
 from replaykit.recording.recorder import Recorder
 from replaykit.seam.failures import describe, status_of
 from replaykit.seam.scope import Scope, Session, current, enter, leave
 from replaykit.store.opening import StoreLike, opened
 from replaykit.store.protocol import Durability, RunWriter
+from replaykit.store.sqlite import SQLiteStore
+from replaykit.telemetry.switch import watched
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -121,12 +125,20 @@ def record(
     durability: str | Durability = Durability.PROCESS,
     checkpoint_every: int = 1,
     checkpoint_on_change: bool = False,
+    sample: float | None = None,
+    redact: bool | None = None,
 ) -> Any:
     """Record a run: `with record("billing", input=question) as run:`, or `@record` on the agent function.
 
     Of the agent's states the first is kept, every `checkpoint_every`-th after it, and the last when the run ends; of
     the others the log says that they were there, and `state_at` finds them by re-execution. With
     `checkpoint_on_change` a state that is equal to the one before leaves no trace at all.
+
+    `sample` is the share of successful runs that are kept, 1 unless said here or in `REPLAYKIT_SAMPLE`. A run that
+    fails, or is killed, is kept whole.
+
+    What is secret or personal is replaced before it is written; the agent's own values stay as they are. `redact=False`
+    keeps it, for made-up data; without it `REPLAYKIT_REDACT` decides.
     """
     fn = name if callable(name) else None
     header = RunHeader(
@@ -139,17 +151,21 @@ def record(
         metadata_json=raw(metadata or {}),
         sampling=sampling(checkpoint_every, checkpoint_on_change, name="checkpoint_every"),
     )
-    recorder = RunRecorder(header, store, Durability(durability))
+    recorder = RunRecorder(header, store, Durability(durability), share_of(sample), redact)
     return recorder if fn is None else recorder(fn)
 
 
 class RunRecorder:
     """What `record(...)` gives: enter it for one run, or decorate an agent function with it."""
 
-    def __init__(self, header: RunHeader, store: StoreLike, durability: Durability) -> None:
+    def __init__(
+        self, header: RunHeader, store: StoreLike, durability: Durability, share: float, redact: bool | None = None
+    ) -> None:
         self._header = header
         self._store = store
         self._durability = durability
+        self._share = share
+        self._redact = redact
         self._stack: ExitStack | None = None
         self._writer: RunWriter | None = None
 
@@ -173,15 +189,34 @@ class RunRecorder:
             if self._writer is not None:
                 self._run.session.end_exchanges()
                 self._run.session.keep_last_state()
-                self._writer.finish(self._ended(error))
+                self._end(self._writer, self._ended(error))
 
     def _begin(self, stack: ExitStack) -> None:
-        store = stack.enter_context(opened(self._store, durability=self._durability))
+        store = self._opened = stack.enter_context(
+            opened(self._store, durability=self._durability, redact=self._redact)
+        )
         self._header = msgspec.structs.replace(self._header, id=new_run_id(), started_at=time.time())
         self._writer = store.begin(self._header)
-        session = Session(Recorder(self._writer), lineage=self._header.id, sampling=self._header.sampling)
+        session = Session(
+            Recorder(self._writer),
+            lineage=self._header.id,
+            sampling=self._header.sampling,
+            cleaning=self._writer.cleaning,
+        )
         self._run = Run(self._header.id, session, self._header.input)
+        if (told := watched(self._header.id)) is not None:
+            stack.enter_context(told.active())
         stack.enter_context(self._run.session.active())
+
+    def _end(self, writer: RunWriter, header: RunHeader) -> None:
+        if is_kept(header, self._share):
+            writer.finish(header)
+        else:
+            self._opened.delete([header.id])
+            if (told := watched(header.id)) is not None:
+                told.end(self._opened.cleaned(TraceRun.of(header, ())).header)
+        if isinstance(self._opened, SQLiteStore):
+            prune_sometimes(self._opened.path)
 
     def _ended(self, error: BaseException | None) -> RunHeader:
         text = "".join(traceback.format_exception(error)) if error is not None else None
@@ -201,7 +236,7 @@ class RunRecorder:
             header = msgspec.structs.replace(self._header, name=self._header.name or fn.__name__)
             if bytes(header.input_json) == b"null":
                 header = msgspec.structs.replace(header, input_json=raw(_input_of(signature, args, kwargs)))
-            return RunRecorder(header, self._store, self._durability)
+            return RunRecorder(header, self._store, self._durability, self._share, self._redact)
 
         name = self._header.name or fn.__name__
         if inspect.iscoroutinefunction(fn):

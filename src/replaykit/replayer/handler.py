@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from replaykit.errors import ReplayKitError
 from replaykit.model.events import AnyEvent, Call, ErrorInfo, LlmCall
-from replaykit.model.matching import MatchRules, OnMiss, ToolMode
+from replaykit.model.matching import MatchMode, MatchRules, OnMiss, ToolMode
 from replaykit.model.result import Deviation
 from replaykit.model.values import Json, raw
 from replaykit.replayer.miss import blocked, explain, unanswerable
@@ -16,6 +16,7 @@ from replaykit.replayer.tape import Matcher, Tape
 from replaykit.replayer.turns import turns_of
 from replaykit.seam.failures import describe
 from replaykit.seam.logged import event_of
+from replaykit.seam.machine import MACHINE
 from replaykit.seam.scope import Answer, Handler, Outcome, PendingCall, Session
 
 MODEL = str(LlmCall.__struct_config__.tag)
@@ -114,7 +115,15 @@ class Replayer:
     def _mode(self, kind: str, name: str) -> ToolMode:
         return self._models if kind == MODEL else self._tools.get(name, self._default)
 
+    def asks_machine_anew(self, call: PendingCall) -> bool:
+        """True for the time or chance where the tape holds none: sessions, for one, do not write them down."""
+        if call.name not in MACHINE or self.rules.mode is MatchMode.STRICT:
+            return False
+        return not any(recorded.name == call.name for recorded in self.tape.calls)
+
     def _miss(self, call: PendingCall, index: int) -> Answer | None:
+        if self.asks_machine_anew(call):
+            return None
         policy = self.rules.on_miss
         if policy is OnMiss.REPEAT:
             last = self.matcher.last_outcome(call)

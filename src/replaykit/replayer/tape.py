@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -12,8 +14,12 @@ from replaykit.model.events import Call, ToolCall
 from replaykit.model.jsonpath import JsonPath, parse_path, remove_paths
 from replaykit.model.matching import MatchMode
 from replaykit.model.run import TraceRun
+from replaykit.redaction.placeholders import blurred
 from replaykit.replayer.keys import key_of
 from replaykit.seam.scope import PendingCall
+
+if TYPE_CHECKING:
+    from replaykit.redaction.redactor import Redactor
 
 UNKNOWN = b"null"
 """The arguments of a tool's call that nobody has written down; those that were are an object."""
@@ -34,6 +40,12 @@ class Tape:
     def __len__(self) -> int:
         return len(self.calls)
 
+    @cached_property
+    def is_redacted(self) -> bool:
+        """True when placeholders stand in what was asked."""
+        said = (text for call in self.calls for text in (bytes(call.request_json), call.name.encode()))
+        return any(b"<" in text and blurred(text) != text for text in said)
+
 
 class Matcher:
     """Finds the recorded call for each call of a candidate; each recorded call is taken once."""
@@ -43,6 +55,7 @@ class Matcher:
         self.mode = mode
         self.used = bytearray(len(self.calls))
         self._ignore: tuple[JsonPath, ...] = tuple(map(parse_path, ignore))
+        self._redactor = _redactor() if tape.is_redacted else None
         tools = {call.seq for call in self.calls if isinstance(call, ToolCall)}
         self.inner = bytearray(call.parent in tools for call in self.calls)
         """Which calls were made inside a recorded tool: they do not happen when that tool is served."""
@@ -57,14 +70,20 @@ class Matcher:
             self._enter(index, call)
 
     def _enter(self, index: int, call: Call) -> None:
-        kind, name = call.kind, call.name
-        arguments = self.key(name, key_of(call))
-        self._by_path.setdefault((call.path, kind, name, arguments), deque()).append(index)
+        kind, name = call.kind, self._told(call.name)
+        arguments = self.key(call.name, key_of(call))
+        self._by_path.setdefault((self._told(call.path), kind, name, arguments), deque()).append(index)
         self._by_arguments.setdefault((kind, name, arguments), deque()).append(index)
         self._by_name.setdefault((kind, name), []).append(index)
 
+    def _told(self, name: str) -> str:
+        """A name or a path as it is compared."""
+        return name if self._redactor is None else blurred(name.encode()).decode()
+
     def key(self, name: str, arguments: bytes) -> bytes:
-        """What of the arguments is compared: all of them but the ignored members."""
+        """What of the arguments is compared: all of them but the ignored members, and of a placeholder its kind."""
+        if self._redactor is not None:
+            arguments = blurred(arguments)
         if not self._ignore:
             return arguments
         kept = remove_paths(orjson.loads(arguments), self._ignore, tool=name)
@@ -72,15 +91,18 @@ class Matcher:
 
     def take(self, call: PendingCall) -> tuple[int, str] | None:
         """The recorded call that answers this one, and how it was found: exact, moved or arguments."""
-        arguments = self.key(call.name, call.key) if self._ignore else call.key
+        if self._redactor is not None:
+            _redact(self._redactor, call)
+        arguments = self.key(call.name, call.key)
         said = None if arguments is call.arguments else call.arguments
+        name = self._told(call.name)
         if self.mode is MatchMode.CAUSAL:
-            waiting = self._by_path.get((call.path, call.kind, call.name, arguments))
+            waiting = self._by_path.get((self._told(call.path), call.kind, name, arguments))
             index = self._first_free(waiting, said) if waiting else None
             if index is not None:
                 return self._use(index, "exact")
         if self.mode in (MatchMode.CAUSAL, MatchMode.ARGS):
-            index = self._first_free(self._by_arguments.get((call.kind, call.name, arguments)), said)
+            index = self._first_free(self._by_arguments.get((call.kind, name, arguments)), said)
             if index is None:
                 return None
             return self._use(index, "moved" if self.mode is MatchMode.CAUSAL else "exact")
@@ -90,14 +112,17 @@ class Matcher:
 
     def take_exactly(self, call: PendingCall) -> int | None:
         """The recorded call with this very path and these arguments, or nothing."""
+        if self._redactor is not None:
+            _redact(self._redactor, call)
         arguments = self.key(call.name, call.key)
         said = None if arguments is call.arguments else call.arguments
-        index = self._first_free(self._by_path.get((call.path, call.kind, call.name, arguments)), said)
+        place = (self._told(call.path), call.kind, self._told(call.name), arguments)
+        index = self._first_free(self._by_path.get(place), said)
         return None if index is None else self._use(index, "exact")[0]
 
     def last_outcome(self, call: PendingCall) -> int | None:
         """The last recorded call with these arguments: what a loop would have seen."""
-        recorded = self._by_name.get((call.kind, call.name), [])
+        recorded = self.of_name(call)
         arguments = self.key(call.name, call.key)
         for index in reversed(recorded):
             if self.key(call.name, key_of(self.calls[index])) == arguments:
@@ -106,7 +131,7 @@ class Matcher:
 
     def of_name(self, call: PendingCall) -> list[int]:
         """All recorded calls of this kind and name."""
-        return self._by_name.get((call.kind, call.name), [])
+        return self._by_name.get((call.kind, self._told(call.name)), [])
 
     def expected(self) -> int | None:
         """In strict mode, the recorded call that has to come next."""
@@ -123,14 +148,14 @@ class Matcher:
         if index is None:
             return None
         recorded = self.calls[index]
-        if (recorded.kind, recorded.name) != (call.kind, call.name):
+        if (recorded.kind, self._told(recorded.name)) != (call.kind, self._told(call.name)):
             return None
         if self.key(call.name, key_of(recorded)) != arguments:
             return None
         return self._use(index, "exact")
 
     def _take_in_sequence(self, call: PendingCall, arguments: bytes) -> tuple[int, str] | None:
-        name = (call.kind, call.name)
+        name = (call.kind, self._told(call.name))
         recorded, position = self._by_name.get(name, []), self._next_of_name.get(name, 0)
         if position >= len(recorded):
             return None
@@ -155,6 +180,20 @@ class Matcher:
     def _use(self, index: int, how: str) -> tuple[int, str]:
         self.used[index] = 1
         return index, how
+
+
+def _redactor() -> Redactor:
+    from replaykit.redaction.project import project_redactor  # noqa: PLC0415 (many tapes hold nothing redacted)
+
+    return project_redactor(foreign=True)
+
+
+def _redact(redactor: Redactor, call: PendingCall) -> None:
+    """Say the call as it would have been recorded."""
+    call.name, call.path = redactor.text(call.name), redactor.text(call.path)
+    arguments = redactor.raw(call.arguments, tool=call.name)
+    if arguments is not call.arguments:
+        call.rephrase(arguments)
 
 
 def _stopped(call: Call) -> bool:

@@ -54,6 +54,8 @@ def _failure_text(run: ChaosRun) -> Iterator[str]:
     yield f"  {word} {short(run.scenario, 40)}, seed {run.seed}: {short(run.reason, 200)}"
     if run.after is not None:
         yield f"    after {_struck_text(run.after)}"
+    if run.evidence:
+        yield f"    evidence {run.evidence}"
 
 
 def _struck_text(struck: Struck) -> str:
@@ -107,6 +109,7 @@ def mutation_text(result: MutationResult) -> str:
         lines.append(f"{mark} {run.mutation.kind}: {short(run.mutation.what, 60)}")
         if not run.passed:
             lines += [f"    asked {short(_text(run.mutation.input), 90)}", f"    {short(run.reason, 200)}"]
+            lines += [f"    evidence {run.evidence}"] if run.evidence else []
     passed = sum(run.passed for run in result.runs)
     return "\n".join([*lines, "", f"{counted(len(result.runs), 'mutation')}: {passed} passed; score {result.score:g}"])
 

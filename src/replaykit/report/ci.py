@@ -17,14 +17,16 @@ _SHOWN_FAILURES = 20
 _SHOWN_FINDINGS = 5
 _INDENT = 13
 _REASON_CHARS = 400
+_REASON_LINES = 10
 
 
 def ci_text(result: CiResult) -> str:
     """A block for each thing that did not pass, the parts with their scores, and the verdict."""
-    failures = result.failures
-    blocks = ["\n".join(_block(item)) for item in failures[:_SHOWN_FAILURES]]
-    if len(failures) > _SHOWN_FAILURES:
-        blocks.append(f"… and {len(failures) - _SHOWN_FAILURES} more; --json and the reports have all")
+    groups = _alike(result.failures)
+    blocks = ["\n".join(_block(*group)) for group in groups[:_SHOWN_FAILURES]]
+    if len(groups) > _SHOWN_FAILURES:
+        left = sum(len(group) for group in groups[_SHOWN_FAILURES:])
+        blocks.append(f"… and {left} more; --json and the reports have all")
     return "\n\n".join([*blocks, _table(result.parts), verdict_text(result)])
 
 
@@ -52,6 +54,9 @@ def told(item: CiItem) -> Iterator[tuple[str, str]]:
         yield "got", finding.actual
     if len(item.failures) > _SHOWN_FINDINGS:
         yield "failed", f"… and {len(item.failures) - _SHOWN_FINDINGS} more"
+    if item.faults:
+        more = f" (and {len(item.faults) - _SHOWN_FINDINGS} more)" if len(item.faults) > _SHOWN_FINDINGS else ""
+        yield "injected", "; ".join(item.faults[:_SHOWN_FINDINGS]) + more
     if item.divergence is not None:
         yield "diverged", item.divergence.text
     yield "error", item.error
@@ -76,17 +81,33 @@ def head_of(item: CiItem) -> str:
     return f"{item.part.value} {item.verdict}: {item.id}"
 
 
-def _block(item: CiItem) -> Iterator[str]:
+def _alike(items: Sequence[CiItem]) -> list[list[CiItem]]:
+    """The items, with those together that could not be run for one and the same reason, such as no agent at all."""
+    groups: dict[str, list[CiItem]] = {}
+    for number, item in enumerate(items):
+        is_error = item.outcome is Outcome.ERROR and not item.is_wrong_file
+        groups.setdefault(f"error {item.reason}" if is_error else str(number), []).append(item)
+    return list(groups.values())
+
+
+def _block(item: CiItem, *others: CiItem) -> Iterator[str]:
     width = screen_width()
     mark = style(MARKS[item.outcome], fg=COLOURS[item.outcome])
     yield f"{mark} {style(short(head_of(item), width - 2), bold=True)}"
     for word, text in told(item):
         if not text:
             continue
-        # What is to be pasted is never cut, and a reason says at its end what to do.
+        if word == "why":  # it says at its end what to do
+            first, *more = [short(line, _REASON_CHARS) for line in text.splitlines()[:_REASON_LINES]]
+            yield f"    {word:<8} {first}"
+            yield from (f"{'':<{_INDENT}}| {line}" for line in more if line)  # never the first of its line
+            continue
+        # What is to be pasted is never cut.
         limit = len(text) * 8 if word in ("closer", "where", "evidence") else width - _INDENT
-        limit = _REASON_CHARS if word == "why" else limit
         yield f"    {word:<8} {short(text, limit)}"
+    if others:
+        names = ", ".join(f"{other.part.value} {other.id}" for other in others)
+        yield f"    {'also':<8} {len(others)} more: {short(names, width - _INDENT - 10)}"
 
 
 def _table(parts: Sequence[CiPart]) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from replaykit.errors import StoreError, UsageError
+from replaykit.model.values import sayable
+from replaykit.redaction.files import clean_struct, file_redactor
 from replaykit.report.ci import ci_json
 from replaykit.trials.ci_result import CiResult
 
@@ -57,12 +60,31 @@ def planned(
 
 
 def write_reports(result: CiResult, files: Mapping[Path, Form]) -> Iterator[Path]:
-    """Write each report; gives its file when it is there."""
+    """Write each report, redacted; gives its file when it is there. The first that cannot be is an error at the end."""
+    failed: StoreError | None = None
+    result = clean_struct(result, file_redactor())
     for file, form in files.items():
         text = form(result)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8", newline="\n")
+            _write(file, sayable(text))
         except OSError as error:
-            raise StoreError(f"{file} cannot be written: {error.strerror}") from None
-        yield file
+            failed = failed or StoreError(f"{file} cannot be written: {error.strerror}")
+        else:
+            yield file
+    if failed is not None:
+        raise failed
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file as a whole or not at all: whoever reads it meanwhile, or after a full disk, reads no half."""
+    if file.is_relative_to("/dev") or (file.exists() and not file.is_file()):  # such as /dev/stdout
+        file.write_text(text, encoding="utf-8", newline="\n")
+        return
+    target = file.resolve()
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8", newline="\n")
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ def is_github(environment: Mapping[str, str] = os.environ) -> bool:
 def tell_github(result: CiResult, say: Callable[[str], None], environment: Mapping[str, str] = os.environ) -> None:
     """Annotate what did not pass, where this is a job of GitHub Actions; append to the job's summary, if it has one."""
     if is_github(environment):
-        for line in commands(result):
+        for line in commands(result, environment.get("GITHUB_WORKSPACE", "")):
             say(line)
     summary = environment.get("GITHUB_STEP_SUMMARY")
     if summary:
@@ -34,11 +34,14 @@ def tell_github(result: CiResult, say: Callable[[str], None], environment: Mappi
             say(f"note: the job's summary cannot be written: {error.strerror}")
 
 
-def commands(result: CiResult) -> Iterator[str]:
-    """An annotation for each thing that did not pass: an error, or a warning where the result passes all the same."""
+def commands(result: CiResult, workspace: str = "") -> Iterator[str]:
+    """An annotation for each thing that did not pass: an error, or a warning where the result passes all the same.
+
+    `workspace` is where the repository lies: GitHub finds files by their paths in there, wherever the job works.
+    """
     for item in result.failures[:_SHOWN]:
         is_warning = result.passed or item.outcome is Outcome.UNTESTED
-        yield f"::{'warning' if is_warning else 'error'} {_properties(item)}::{_data(_message(item))}"
+        yield f"::{'warning' if is_warning else 'error'} {_properties(item, workspace)}::{_data(_message(item))}"
 
 
 def harmless(text: str) -> str:
@@ -46,9 +49,15 @@ def harmless(text: str) -> str:
     return text.replace("##[", "# #[")
 
 
-def _properties(item: CiItem) -> str:
-    given = {"file": item.file, "line": str(item.line or 1) if item.file else "", "title": short(head_of(item), 120)}
+def _properties(item: CiItem, workspace: str) -> str:
+    file = _in_repository(item.file, workspace)
+    given = {"file": file, "line": str(item.line or 1) if item.file else "", "title": short(head_of(item), 120)}
     return ",".join(f"{name}={_property(value)}" for name, value in given.items() if value)
+
+
+def _in_repository(file: str, workspace: str) -> str:
+    whole, root = Path(file).resolve(), Path(workspace).resolve()
+    return whole.relative_to(root).as_posix() if file and workspace and whole.is_relative_to(root) else file
 
 
 def _message(item: CiItem) -> str:

@@ -7,20 +7,23 @@ from html import escape
 
 from replaykit.model.values import sayable
 from replaykit.report.ci import told
-from replaykit.report.panel import visible
+from replaykit.report.panel import counted, visible
 from replaykit.trials.ci_result import CiItem, CiResult, Outcome, SeenCall, shown
 
 _SHOWN_CHARS = 20_000
+_OPEN = 20
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --dim: #8889; --ok: #1a7f37; --bad: #cf222e; --odd: #9a6700; }
-@media (prefers-color-scheme: dark) { :root { --ok: #3fb950; --bad: #ff7b72; --odd: #d29922; } }
+:root { color-scheme: light dark; --line: #8884; --dim: #5f6872; --ok: #1a7f37; --bad: #cf222e; --odd: #9a6700; }
+@media (prefers-color-scheme: dark) { :root { --dim: #9aa4af; --ok: #3fb950; --bad: #ff7b72; --odd: #d29922; } }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 64rem; padding: 0 1rem; }
+body, summary, td { overflow-wrap: anywhere; }
 h1 { font-size: 1.3rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-table { border-collapse: collapse; } th, td { padding: .3rem .9rem .3rem 0; text-align: left; vertical-align: top; }
-thead th { border-bottom: 1px solid var(--line); } td.n, th.n { text-align: right; }
+table { border-collapse: collapse; } th, td { padding: .15rem .9rem .15rem 0; text-align: left; vertical-align: top; }
+thead th { border-bottom: 1px solid var(--line); } td.n, th.n { text-align: right; white-space: nowrap; }
 details { border: 1px solid var(--line); border-radius: .4rem; margin: .6rem 0; padding: .4rem .8rem; }
-summary { cursor: pointer; overflow-wrap: anywhere; }
-pre { font: 13px/1.4 ui-monospace, monospace; margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+details table { margin-top: .4rem; } details th { font-size: 13px; font-weight: normal; white-space: nowrap; }
+summary { cursor: pointer; }
+pre { font: 13px/1.5 ui-monospace, monospace; margin: 0; white-space: pre-wrap; max-height: 24rem; overflow: auto; }
 .passed { color: var(--ok); } .failed { color: var(--bad); } .error, .untested { color: var(--odd); }
 .dim { color: var(--dim); }
 """
@@ -43,10 +46,11 @@ def ci_html(result: CiResult) -> str:
         *_table(result),
     ]
     if failures:
-        parts += ["<h2>What did not pass</h2>", *map(_item, failures)]
+        parts += ["<h2>What did not pass</h2>", *(_item(item, number) for number, item in enumerate(failures))]
     if passed:
         rows = (f"<tr><td>{item.part.value}</td><td>{_text(item.id)}</td></tr>" for item in passed)
-        parts += [f"<h2>What passed</h2><details><summary>{len(passed)}</summary><table>", *rows, "</table></details>"]
+        head = f"<h2>What passed</h2><details><summary>{counted(len(passed), 'run')}</summary><table>"
+        parts += [head, *rows, "</table></details>"]
     return "\n".join([*parts, "</body></html>", ""])
 
 
@@ -62,12 +66,13 @@ def _table(result: CiResult) -> Iterator[str]:
     yield "</tbody></table>"
 
 
-def _item(item: CiItem) -> str:
+def _item(item: CiItem, number: int) -> str:
     head = f'<span class="{item.outcome.value}">{_text(item.verdict)}</span> {item.part.value} {_text(item.id)}'
     rows = "".join(_row(word, text) for word, text in told(item) if text)
     rows += _row("output", shown(item.output_json)) if item.output_json else ""
     rows += "".join(_row("tool", _call(call)) for call in item.calls)
-    return f"<details open><summary>{head}</summary><table>{rows}</table></details>"
+    is_open = " open" if number < _OPEN else ""
+    return f"<details{is_open}><summary>{head}</summary><table>{rows}</table></details>"
 
 
 def _row(word: str, text: str) -> str:
@@ -75,7 +80,7 @@ def _row(word: str, text: str) -> str:
 
 
 def _call(call: SeenCall) -> str:
-    how = "" if call.status is None else f" answered {call.status}"
+    how = "" if call.status is None else f" answered {call.status}" if call.status else " gave no answer"
     return f"{call.name}({shown(call.arguments_json)}){how} in {call.latency_ms:g} ms\n{shown(call.response_json)}"
 
 

@@ -21,7 +21,7 @@ def contract_text(result: ContractResult) -> str:
     lines = []
     for name in dict.fromkeys(check.scenario for check in result.checks):
         here = [check for check in result.checks if check.scenario == name]
-        lines += [_scenario(name, here), *(line for check in here if check.holds is False for line in _failure(check))]
+        lines += [_scenario(name, here), *_failures(here)]
     lines += [_note("never asked", f"{name} ({why})") for name, why in _never_asked(result).items()]
     lines += [_note("untested", f"{name}: {_UNSTRUCK}") for name in result.untested]
     word, colour = _verdict(result)
@@ -50,6 +50,16 @@ def _scenario(name: str, checks: Sequence[Check]) -> str:
     mark = style("✓", fg="green") if held == len(asked) else style("✗", fg="red")
     left = len(checks) - len(asked)
     return f"{mark} {short(name, 60)}: {held} of {len(asked)} hold" + (f", {left} not asked" if left else "")
+
+
+def _failures(checks: Sequence[Check]) -> list[str]:
+    """Each check that does not hold; what several of one run have in common is said once."""
+    lines: list[str] = []
+    for run in dict.fromkeys(check.probe for check in checks):
+        failed = [check for check in checks if check.probe == run and check.holds is False]
+        lines += [line for check in failed for line in _failure(check)]
+        lines += [f"      evidence  {check.evidence}" for check in failed[:1] if check.evidence]
+    return lines
 
 
 def _failure(check: Check) -> list[str]:

@@ -19,7 +19,9 @@ def checks_text(checks: Sequence[SemanticCheck]) -> str:
     """Each sentence with its number, its state, and who said so."""
     lines = []
     for number, check in enumerate(checks, 1):
-        lines.append(f"{number:>2}  {style(f'{check.status:<11}', fg=_COLOURS[check.status])} {short(check.text, 200)}")
+        state = style(f"{check.status:<11}", fg=_COLOURS[check.status])
+        about = f" (run {check.run})" if check.run > 1 else ""
+        lines.append(f"{number:>2}  {state} {short(check.text, 200)}{about}")
         why = ": ".join(part for part in (check.by, check.reason) if part)
         if why:
             lines.append(f"                {short(why, 300)}")

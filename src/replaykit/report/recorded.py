@@ -34,6 +34,11 @@ def recorded_text(run: TraceRun, command: Sequence[str], store: Path | None, opt
     return "\n".join(lines)
 
 
+def dropped_text(run: TraceRun) -> str:
+    """A successful run that is not among those that are kept."""
+    return f"replaykit: {run.id}: {style('success', fg='green')}, and not kept: only a share of successful runs is"
+
+
 def unrecorded_text(config: Path) -> str:
     """A configuration of MCP servers that nobody asked to be recorded."""
     return f"replaykit: the MCP servers in {config} are not recorded; to record them: --mcp-config {config}"

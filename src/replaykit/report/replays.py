@@ -9,6 +9,7 @@ from click import style, unstyle
 
 from replaykit.checks.verdict import is_red
 from replaykit.model.result import Finding, ReplayResult, Verdict
+from replaykit.report.injected import counts_text
 from replaykit.report.panel import counted, panel, short
 
 _TITLES = {
@@ -17,6 +18,14 @@ _TITLES = {
     Verdict.CHANGED: ("CHANGED", "yellow"),
     Verdict.ERROR: ("CANNOT TELL", "magenta"),
 }
+_UNSEEN = ("unwatched", "context", "unpinned")
+_NOTES = {
+    "unused": "recorded calls were not made in",
+    "unwatched": "tools were not answered from the tape in",
+    "context": "the context was not given in",
+    "unpinned": "the clock, chance or variables were not held still for all in",
+}
+_SHOWN_IDS = 3
 
 
 def result_text(result: ReplayResult) -> str:
@@ -27,10 +36,17 @@ def result_text(result: ReplayResult) -> str:
     lines = [box.replace(title, style(title, fg=colour, bold=True)), ""]
     if result.verdict is not Verdict.ERROR:
         lines += [*_counts(result), ""]
-    lines += [f"  {line}" for line in result.reason.splitlines()]
+    if not _is_said_below(result):
+        lines += [f"  {line}" for line in result.reason.splitlines()]
     if result.verdict is not Verdict.ERROR:
         lines += _failures(result.desired)
-    return "\n".join(lines).rstrip()
+    return "\n".join([*lines, *(f"  {line}" for line in _notes(result))]).rstrip()
+
+
+def _is_said_below(result: ReplayResult) -> bool:
+    """True when the reason only repeats the one assertion that failed."""
+    failed = [finding for finding in result.desired if not finding.holds]
+    return bool(failed) and result.reason.endswith(f"a desired assertion failed: {_gap(failed[0])}")
 
 
 def failure_text(result: ReplayResult) -> str:
@@ -53,7 +69,31 @@ def results_text(results: Sequence[ReplayResult]) -> str:
     counts = [(verdict, sum(r.verdict is verdict for r in results)) for verdict in Verdict]
     total = ", ".join(f"{count} {verdict.value}" for verdict, count in counts if count)
     flaky = [f"{style('flaky', fg='yellow')}: {text}" for text in _flaky(results)]
-    return "\n".join([*lines, "", *flaky, f"{counted(len(results), 'replay')}: {total}"])
+    return "\n".join([*lines, "", *_notes_of_many(results), *flaky, f"{counted(len(results), 'replay')}: {total}"])
+
+
+def _notes(result: ReplayResult) -> list[str]:
+    """What decides nothing and is good to know: what of the tape was not used, and what nobody saw or gave."""
+    unused = [told.name or "" for told in result.deviations if told.kind == "unused"]
+    texts = [f"recorded and not called: {short(counts_text(unused), 200)}"] if unused else []
+    texts += dict.fromkeys(short(told.text, 200) for told in result.deviations if told.kind in _UNSEEN)
+    return [f"{style('note', fg='yellow')}: {text}" for text in texts]
+
+
+def _notes_of_many(results: Sequence[ReplayResult]) -> list[str]:
+    """The same of many replays, a line for each sort."""
+    kinds: dict[str, list[ReplayResult]] = {}
+    for result in results:
+        for kind in dict.fromkeys(told.kind for told in result.deviations):
+            kinds.setdefault(kind, []).append(result)
+    said = {kind: _ids(kinds[kind]) for kind in ("unused", *_UNSEEN) if kind in kinds}
+    return [f"{style('note', fg='yellow')}: {_NOTES[kind]}: {ids}" for kind, ids in said.items()]
+
+
+def _ids(results: Sequence[ReplayResult]) -> str:
+    ids = list(dict.fromkeys(result.case_id for result in results))
+    more = f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else ""
+    return ", ".join(short(name, 40) for name in ids[:_SHOWN_IDS]) + more
 
 
 def _flaky(results: Sequence[ReplayResult]) -> list[str]:
@@ -75,7 +115,7 @@ def _counts(result: ReplayResult) -> list[str]:
     holding = sum(finding.holds for finding in result.desired)
     waiting = sum(check.status in ("needs_human", "unjudged") for check in result.semantic)
     return [
-        f"  Observed failure reproduced: {reproduced}",
+        *([f"  Observed failure reproduced: {reproduced}"] if result.observed else []),
         f"  Desired assertions: {holding}/{len(result.desired)} passed",
         f"  Semantic checks needing review: {waiting}",
     ]
@@ -83,7 +123,11 @@ def _counts(result: ReplayResult) -> list[str]:
 
 def _failures(findings: Sequence[Finding]) -> list[str]:
     failed = [finding for finding in findings if not finding.holds]
-    return [f"  {style('✗', fg='red')} {f.name}: expected {f.expected}, got {f.actual}" for f in failed]
+    return [f"  {style('✗', fg='red')} {f.name}: {_gap(f)}" for f in failed]
+
+
+def _gap(finding: Finding) -> str:
+    return f"expected {finding.expected}, got {finding.actual}"
 
 
 def _first_line(text: str) -> str:

@@ -20,6 +20,7 @@ from replaykit.model.events import (
 )
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.report.panel import short, table
+from replaykit.telemetry.span import recorded_trace
 
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.RUNNING: "cyan", RunStatus.CANCELLED: "yellow"}
 
@@ -50,6 +51,7 @@ def run_text(run: TraceRun) -> str:
         ("started", f"{_when(run.started_at)} UTC, {_seconds(run.duration_s)}" if run.started_at else ""),
         ("tags", ", ".join(run.tags)),
         ("origin", _origin(run)),
+        ("trace", recorded_trace(run) or ""),
         ("states", _sampling(run)),
         ("input", brief(run.input, 200)),
         ("output", brief(run.output, 200) if run.output_json else ""),

@@ -38,6 +38,11 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     status: int | None = None
     body: bytes = b""
+    content_type: str = ""
+    location: str = ""
+    """Where it sends us; nobody goes there."""
+    retry_after: str = ""
+    """When to ask again, as the server says it."""
     why: str = ""
     timed_out: bool = False
     never_connected: bool = False
@@ -56,7 +61,12 @@ def ask(request: Ask, timeout_s: float, *, retries: int = 0) -> Answer:
         if not answer.never_connected or attempt == retries:
             return answer
         time.sleep(min(_PAUSE_S, max(0.0, ends - time.monotonic())))
-    return Answer(why=f"gave no answer within {timeout_s:g} s", timed_out=True)
+    return Answer(why=in_time(timeout_s), timed_out=True)
+
+
+def in_time(timeout_s: float) -> str:
+    """Why there is no answer when the time was up."""
+    return f"gave no answer within {timeout_s:g} s"
 
 
 def _once(request: Ask, timeout_s: float) -> Answer:
@@ -78,7 +88,9 @@ def _once(request: Ask, timeout_s: float) -> Answer:
         refused = isinstance(error.reason, ConnectionRefusedError | socket.gaierror)
         return Answer(why=f"cannot be reached: {error.reason}", never_connected=refused)
     except (http.client.InvalidURL, ValueError):
-        return Answer(why="is no address that can be asked")  # the error itself would show the address
+        return Answer(
+            why="cannot be asked: its address, or a header, holds what cannot be sent"
+        )  # the error itself would show the address
     except (OSError, http.client.HTTPException) as error:
         return Answer(why=f"broke off: {error!r}")
 
@@ -97,7 +109,9 @@ def _read(status: int, reply: Any, ends: float) -> Answer:
     body = b"".join(pieces)
     if reply.length:  # `read` says so by itself, `read1` does not
         raise http.client.IncompleteRead(body, reply.length)
-    return Answer(status=status, body=body)
+    names = ("content-type", "location", "retry-after")
+    said = {name.replace("-", "_"): reply.headers.get(name, "") for name in names}
+    return Answer(status=status, body=body, **said)
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):

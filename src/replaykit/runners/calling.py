@@ -35,7 +35,7 @@ class AgentCall:
         """Call the agent; an exception of its own is the run's error, `sys.exit` included."""
         output: Json = None
         failure: BaseException | None = None
-        front = under_chaos(self.replayer, self._world.chaos)
+        front = under_chaos(self.replayer, self._world.chaos, recorded=self.replayer.tape.calls)
         with pinned(self._world.pins), self.replayer.at_work(front):
             try:
                 output = finished(call_with(agent, decode(self._world.input_json)))

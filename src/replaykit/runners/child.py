@@ -1,4 +1,4 @@
-"""Inside the fresh process: import the agent, call it with the tape behind the seam, leave the run log."""
+"""Inside the fresh process: import the agent, call it with the tape behind the seam, give its run."""
 
 from __future__ import annotations
 
@@ -6,49 +6,43 @@ import contextlib
 import os
 import sys
 import threading
-from pathlib import Path
 from typing import NoReturn
 
-import msgspec
-
 from replaykit.errors import UsageError
-from replaykit.replayer.world import World
 from replaykit.runners.calling import AgentCall
 from replaykit.runners.entries import Entry
+from replaykit.runners.frames import Reply
 from replaykit.runners.loading import load_named
-from replaykit.runners.output import CANNOT_LOAD, REASON_NAME, WORLD_NAME, write_log_output
+from replaykit.runners.talking import Told
 
 
 def main() -> None:
     """Run the agent that the environment names. Ends the process, so that stray threads cannot hold it."""
-    output = Path(os.environ["REPLAYKIT_OUTPUT_PATH"])
-    spec, timeout_s = os.environ["REPLAYKIT_AGENT"], float(os.environ["REPLAYKIT_TIMEOUT_S"])
-    world = msgspec.json.decode(output.with_name(WORLD_NAME).read_bytes(), type=World)
+    told = Told()
+    world, timeout_s = told.task.world, told.task.timeout_s
+    spec = os.environ["REPLAYKIT_AGENT"]
     call = AgentCall(world)
-    watchdog = threading.Timer(timeout_s, _out_of_time, (call, output, timeout_s))
+    watchdog = threading.Timer(timeout_s, _out_of_time, (told, call, timeout_s))
     watchdog.daemon = True
     watchdog.start()
     try:
         entry = Entry(load_named(spec), spec)
     except UsageError as error:
-        _leave(CANNOT_LOAD, str(error))
+        _leave(told, Reply(reason=str(error)))
     run = entry.run(call, world)
     watchdog.cancel()
-    write_log_output(output, run, entry.deviations(call, world))
-    _leave(0)
+    _leave(told, Reply(run=run, deviations=tuple(entry.deviations(call, world))))
 
 
-def _out_of_time(call: AgentCall, output: Path, timeout_s: float) -> None:
+def _out_of_time(told: Told, call: AgentCall, timeout_s: float) -> None:
     """The agent hangs: what it did so far is its run, with the status `timeout`."""
     failure = TimeoutError(f"no answer within {timeout_s:g} s")
-    write_log_output(output, call.so_far(failure=failure), call.replayer.all_deviations())
-    _leave(0)
+    _leave(told, Reply(run=call.so_far(failure=failure), deviations=tuple(call.replayer.all_deviations())))
 
 
-def _leave(code: int, message: str = "") -> NoReturn:
-    if message:
-        Path(os.environ["REPLAYKIT_OUTPUT_PATH"]).with_name(REASON_NAME).write_text(message, encoding="utf-8")
+def _leave(told: Told, reply: Reply) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(ValueError, OSError, AttributeError):  # the agent may have closed it
             stream.flush()
-    os._exit(code)
+    told.say(reply)
+    os._exit(0)

@@ -15,8 +15,9 @@ from replaykit.model.events import ErrorEvent, ErrorInfo
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import sayable
 from replaykit.programs.command import resolved
+from replaykit.redaction.files import file_redactor, write_clean
 from replaykit.runners.attempt import Attempt
-from replaykit.runners.output import read_output, write_log_output
+from replaykit.runners.output import read_output, redact_output, write_log_output
 from replaykit.runners.process import Ended, Processes, last_lines
 
 if TYPE_CHECKING:
@@ -63,8 +64,10 @@ class CommandCandidate:
             deviations = tuple(told for told in deviations if told.kind != "unused")
         if ended.timed_out and seen:
             run = performance.like(timed_out_run(timeout_s))
+            redact_output(output)
         elif ended.exit_code is None or output.exists() or not (seen or self._answered(ended, log)):
             attempt = attempt_of(ended, workspace, timeout_s)
+            redact_output(output)
             return msgspec.structs.replace(attempt, deviations=attempt.deviations + deviations)
         else:
             run = performance.ended(ended.exit_code, log)
@@ -97,7 +100,7 @@ def _case_file(case: ReplayCase, workspace: Path) -> Path:
     if case.file.is_file() and (chaos is None or not chaos.of_input):
         return case.file
     file = workspace / CASE_FILE
-    file.write_text(dump_case(msgspec.structs.replace(case, source=Source())), encoding="utf-8", newline="\n")
+    write_clean(file, dump_case(msgspec.structs.replace(case, source=Source())), file_redactor())
     return file
 
 

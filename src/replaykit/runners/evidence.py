@@ -1,4 +1,4 @@
-"""Evidence: what every replay leaves behind, in a directory of its own.
+"""Evidence: what a run of the agent leaves behind, in a directory of its own.
 
 .replaykit/runs/20240312-143200-search-loop/
   result.json  summary.md  runner-output.json  stdout.log  stderr.log
@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from replaykit.config import make_home
 from replaykit.errors import StoreError
-from replaykit.model.result import Finding, ReplayResult, SemanticCheck
+from replaykit.model.events import Call, ErrorEvent
+from replaykit.model.result import Finding, ReplayResult, SemanticCheck, Verdict
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Raw, printable, sayable
+from replaykit.redaction.files import clean_bytes, clean_struct, file_redactor, write_clean
+from replaykit.runners.pump import LOGS
+
+if TYPE_CHECKING:
+    from replaykit.redaction.redactor import Redactor
+
+_SHOWN_CALLS = 100
+_SHOWN_CHARS = 500
 
 
 def new_workspace(root: Path, case_id: str) -> Path:
@@ -37,23 +50,45 @@ def new_workspace(root: Path, case_id: str) -> Path:
     raise AssertionError("unreachable: the loop ends by returning")
 
 
-def write_evidence(workspace: Path, result: ReplayResult) -> None:
-    """Write the result and its summary beside the logs; logs that nobody wrote are there and empty."""
-    for name in ("stdout.log", "stderr.log"):
-        (workspace / name).touch()
-    (workspace / "result.json").write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
-    (workspace / "summary.md").write_text(summary(result), encoding="utf-8")
+def write_evidence(workspace: Path, result: ReplayResult, asked: Raw, remarks: Sequence[str] = ()) -> ReplayResult:
+    """Write the result and its summary beside the logs; logs that nobody wrote are there and empty.
+
+    Gives the result as it was written: redacted, as all files of the directory are.
+    """
+    redactor = file_redactor()
+    shown = redacted_result(result, redactor)
+    text = summary(shown, Raw(clean_bytes(bytes(asked), redactor)), remarks)
+    try:
+        for name in LOGS:
+            (workspace / name).touch()
+        write_clean(workspace / "result.json", msgspec.json.format(msgspec.json.encode(shown), indent=2) + b"\n", None)
+        write_clean(workspace / "summary.md", text, redactor)
+    except OSError as error:
+        raise StoreError(f"{workspace}: the evidence cannot be written: {error.strerror}") from None
+    return shown
 
 
-def summary(result: ReplayResult) -> str:
-    """A replay in Markdown, for people."""
+def redacted_result(result: ReplayResult, redactor: Redactor | None) -> ReplayResult:
+    """A result as it may be written, and told."""
+    if redactor is None:
+        return result
+    from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+
+    door = Door(redactor)
+    runs = {"run": None if result.run is None else door.run(result.run), "more": tuple(map(door.run, result.more))}
+    return clean_struct(msgspec.structs.replace(result, **runs), redactor)
+
+
+def summary(result: ReplayResult, asked: Raw, remarks: Sequence[str] = ()) -> str:
+    """A run of the agent in Markdown, for people: what it was asked, and in `remarks` what it was tried with."""
     reproduced = {True: "yes", False: "no", None: "cannot tell"}[result.reproduced]
     lines = [
-        f"# {result.case_id}: {result.verdict.value}",
+        f"# {printable(result.case_id)}: {_word(result)}",
         "",
         f"- candidate: `{result.candidate}`",
-        f"- failure reproduced: {reproduced}",
+        *([] if result.trial else [f"- failure reproduced: {reproduced}"]),
         f"- time: {result.duration_s:.2f} s",
+        *(f"- {_line(remark)}" for remark in remarks),
     ]
     if result.reason:
         lines += ["", result.reason]
@@ -68,7 +103,15 @@ def summary(result: ReplayResult) -> str:
             "",
             *(f"- {deviation.kind}: {deviation.text}" for deviation in result.deviations),
         ]
-    return "\n".join(lines) + "\n"
+    # Each line begins with a word of ours, so nothing in it can end the block.
+    lines += ["", "## What happened", "", "```text", f"asked     {_shown(asked)}", *_story(result.run), "```"]
+    return sayable("\n".join(lines) + "\n")
+
+
+def _word(result: ReplayResult) -> str:
+    """The verdict; of a trial, which knows of no failure that could be fixed, whether it passed."""
+    words = {Verdict.FIXED: "passed", Verdict.CHANGED: "not passed"} if result.trial else {}
+    return words.get(result.verdict, result.verdict.value)
 
 
 def _semantic(check: SemanticCheck) -> str:
@@ -80,3 +123,42 @@ def _section(title: str, findings: tuple[Finding, ...]) -> list[str]:
     if not findings:
         return []
     return ["", f"## {title}", "", *(f"- [{'x' if f.holds else ' '}] `{f.name}`: {f.text}" for f in findings)]
+
+
+def _story(run: TraceRun | None) -> Iterator[str]:
+    """Each call with its answer and the faults that struck it, and how it ended."""
+    if run is None:
+        yield "ended     without a run"
+        return
+    told = [event for event in run.events if isinstance(event, Call | ErrorEvent)]
+    for event in told[:_SHOWN_CALLS]:
+        if isinstance(event, ErrorEvent):
+            yield f"error     {_line(str(event.error))}"
+            continue
+        yield f"call {event.seq:<4} {_line(event.name)}({_shown(event.arguments_json)})"
+        yield f"          → {_answer(event)}"
+        if event.faults:
+            yield f"          fault: {', '.join(event.faults)}"
+    if len(told) > _SHOWN_CALLS:
+        yield f"…         {len(told) - _SHOWN_CALLS} more, in result.json"
+    if run.output_json:
+        yield f"answered  {_shown(run.output_json)}"
+    yield f"ended     {run.status.value}" + (f": {_line(str(run.error))}" if run.error else "")
+
+
+def _answer(call: Call) -> str:
+    if call.error is not None:
+        return _line(str(call.error))
+    if call.items_json is not None:
+        return _shown(Raw(b"[" + b",".join(map(bytes, call.items_json)) + b"]"))
+    return _shown(call.result_json) if call.result_json else "(no answer)"
+
+
+def _shown(value: Raw) -> str:
+    return _line(bytes(value)[: 4 * _SHOWN_CHARS].decode(errors="ignore"))
+
+
+def _line(text: str) -> str:
+    """A text on one line, cut; nothing in it is obeyed by a terminal."""
+    line = printable(" ".join(text[: 4 * _SHOWN_CHARS].split()))
+    return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from replaykit.cases.golden import Aspect, Golden, read_golden
+from replaykit.checks.redacted import runs_alike
 from replaykit.checks.verdict import LEFT_THE_TAPE
 from replaykit.errors import UsageError
 from replaykit.model.events import Call, State
@@ -19,6 +20,7 @@ from replaykit.model.jsonpath import parse_path
 from replaykit.model.matching import MatchRules, OnMiss
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
+from replaykit.model.values import printable
 from replaykit.replayer.world import World
 from replaykit.runners.calling import AgentCall
 from replaykit.runners.comparable import by_cause, comparable
@@ -111,7 +113,7 @@ def replay_golden(golden: Golden, agent: Callable[..., Any], *, live: Sequence[s
 def _judged(golden: Golden, run: TraceRun) -> tuple[Comparison, FirstDivergence | None, tuple[Aspect, ...]]:
     ignore = [parse_path(path) for path in golden.ignore]
     try:
-        recorded, now = (comparable(one, golden.asserts, ignore) for one in (golden.run, run))
+        recorded, now = (comparable(one, golden.asserts, ignore) for one in runs_alike(golden.run, run))
         comparison, first = _compared(recorded, now)
     except (ValueError, KeyError) as error:  # changes that were edited by hand, and fold to no JSON on the way
         raise UsageError(f"the states of golden trace {golden.name!r} cannot be read: {error}") from None
@@ -148,8 +150,3 @@ def _unkept(recorded: TraceRun, now: TraceRun) -> FirstDivergence | None:
             kind=Parting.STATE, text="state, kept only now", event="state", b_seq=b.seq, b_step=b.step
         )
     return None
-
-
-def printable(text: str) -> str:
-    """A line with everything spelled out that a terminal would obey: what it quotes came out of a file."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -6,6 +6,7 @@ request carries the recorded answers, and whether it used them is not known: the
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,12 +18,14 @@ from replaykit.errors import UsageError
 from replaykit.middleware.messages import TapeLog
 from replaykit.model.events import Call, ToolCall
 from replaykit.model.result import Deviation
+from replaykit.model.run import RunStatus
 from replaykit.model.values import Json
+from replaykit.redaction.files import file_redactor, write_clean
 from replaykit.runners.asking import Ask, ask
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.command import OUTPUT_NAME, timed_out_run
 from replaykit.runners.output import parse_output
-from replaykit.runners.tape_client import UNWATCHED, Headers, TapeClient, TapeRefused
+from replaykit.runners.tape_client import UNWATCHED, Handed, TapeClient, TapeRefused
 from replaykit.runners.worlds import calls_of, world_of
 
 
@@ -43,19 +46,22 @@ class HttpCandidate:
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Post the case once; inside of its tape, where there is one and the agent takes it."""
         calls = tuple(calls_of(case))
-        taped = bool(calls) and self._tapes.is_there(timeout_s)
+        taped = bool(calls) and self._tapes.look(timeout_s).takes_tapes
         try:
-            headers = self._tapes.offer(world_of(case), timeout_s) if taped else ()
-            attempt = self._posted(case, calls, headers, workspace, timeout_s)
-            if taped:
-                return _with_log(attempt, self._tapes.log(headers, timeout_s))
+            handed = self._tapes.offer(world_of(case), timeout_s) if taped else None
+            ends = time.monotonic() + timeout_s
+            attempt = self._posted(case, calls, handed, workspace, timeout_s)
+            if handed is not None:
+                timed_out = attempt.run is not None and attempt.run.status is RunStatus.TIMEOUT
+                left = 0.0 if timed_out else ends - time.monotonic()
+                return self._with_log(attempt, self._tapes.log(handed, timeout_s, work_s=left), timeout_s)
         except TapeRefused as error:
             return Attempt(reason=f"{self.label} does not take the tape: {error}")
         told = (Deviation(kind=UNWATCHED, text=_NOT_KNOWN),) if calls and attempt.run is not None else ()
         return msgspec.structs.replace(attempt, deviations=attempt.deviations + told)
 
     def _posted(
-        self, case: ReplayCase, calls: Iterable[Call], headers: Headers, workspace: Path, timeout_s: float
+        self, case: ReplayCase, calls: Iterable[Call], handed: Handed | None, workspace: Path, timeout_s: float
     ) -> Attempt:
         body = {
             "case": case.id,
@@ -63,28 +69,34 @@ class HttpCandidate:
             **({"context": case.scenario.context_json} if case.scenario.context_json else {}),
             "tool_responses": [_response(call) for call in calls if isinstance(call, ToolCall)],
         }
-        sent = (("content-type", "application/json"), *headers)
-        answer = ask(Ask(method="POST", url=self.label, body=msgspec.json.encode(body), headers=sent), timeout_s)
+        sent = (("content-type", "application/json"),)
+        request = Ask(method="POST", url=self.label, body=msgspec.json.encode(body), headers=sent)
+        if handed is None:
+            answer = ask(request, timeout_s)
+        else:
+            answer = self._tapes.ask_within(handed, request, timeout_s)
         if answer.timed_out:
             return Attempt(run=timed_out_run(timeout_s))
         if answer.status is None or not 200 <= answer.status < 300:
             return Attempt(reason=f"{self.label} {answer.why or f'answered {answer.status}'}")
-        (workspace / OUTPUT_NAME).write_bytes(answer.body)
+        write_clean(workspace / OUTPUT_NAME, answer.body, file_redactor())
         return parse_output(answer.body)
+
+    def _with_log(self, attempt: Attempt, log: TapeLog, timeout_s: float) -> Attempt:
+        """What the agent did as its middleware saw it, instead of as it says itself."""
+        if attempt.run is None:
+            return attempt
+        if not log.runs:
+            return Attempt(reason=f"{self.label} did not use the tape: the request did not get to the middleware")
+        taped = log.runs[0]
+        run = timed_out_run(timeout_s) if taped.running else attempt.run
+        run = msgspec.structs.replace(run, events=taped.events, event_count=len(taped.events))
+        return Attempt(run=run, deviations=taped.deviations)
 
 
 _NOT_KNOWN = (
     "the agent takes no tape: whether it used the recorded answers it was sent, or called its tools, is not known"
 )
-
-
-def _with_log(attempt: Attempt, log: TapeLog) -> Attempt:
-    """What the agent did as its middleware saw it, instead of as it says itself."""
-    if not log.runs or attempt.run is None:
-        return attempt
-    taped = log.runs[0]
-    run = msgspec.structs.replace(attempt.run, events=taped.events, event_count=len(taped.events))
-    return Attempt(run=run, deviations=taped.deviations)
 
 
 def _response(call: ToolCall) -> dict[str, Json]:

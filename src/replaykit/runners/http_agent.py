@@ -33,7 +33,7 @@ from replaykit.runners.attempt import Attempt
 from replaykit.runners.command import OUTPUT_NAME
 from replaykit.runners.http_answers import Said, said_in
 from replaykit.runners.output import write_log_output
-from replaykit.runners.tape_client import UNWATCHED, Headers, TapeClient, TapeRefused, refusal_of
+from replaykit.runners.tape_client import UNWATCHED, Handed, Looked, TapeClient, TapeRefused, refusal_of
 from replaykit.runners.worlds import world_of
 
 _UNWATCHED_TEXT = "the agent takes no tape: its tools were as live as they are, and this run need not come out again"
@@ -56,9 +56,10 @@ class HttpAgent:
         self._agent = agent
         self._address = address
         self._url = _checked(address.endpoint)
-        self._tapes = TapeClient(self._url)
+        self._headers = tuple((name, value.text) for name, value in address.headers)
+        self._tapes = TapeClient(self._url, self._headers)
         self._lock = threading.Lock()
-        self._takes_tapes: bool | None = None
+        self._looked = Looked(takes_tapes=False)
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Ask the agent once, inside of the case's tape where it takes one."""
@@ -69,31 +70,37 @@ class HttpAgent:
         if why := self._reset(timeout_s):
             return Attempt(reason=why)
         world = world_of(case)
-        if not self._has_middleware(timeout_s):
+        looked = self._look(timeout_s)
+        if not looked.takes_tapes:
             # In a world that is live anyway it is asked; whoever put the faults there sees that none has struck.
             held = world.tools.get(EVERY_TOOL) is not ToolMode.LIVE
             if held and world.chaos is not None and world.chaos.of_calls:
                 return Attempt(reason=f"{self.label} takes no tape: faults cannot reach its tools and models\n{_WRAP}")
             if world.calls and self._agent.tools is not Tools.LIVE:
-                return Attempt(reason=f"{self.label} {_NO_TAPE}")
+                told = f"{looked.nobody}\n{_LOOK}" if looked.nobody else _NO_TAPE
+                return Attempt(reason=self._shown(f"{self.label} {told}"))
             return self._live(case, request, workspace, timeout_s)
         try:
-            headers = self._tapes.offer(world, timeout_s)
+            handed = self._tapes.offer(world, timeout_s)
+            return self._taped(case, request, handed, workspace, timeout_s)
         except TapeRefused as error:
             return Attempt(reason=self._shown(f"{self.label} does not take the tape: {error}"))
-        return self._taped(case, request, headers, workspace, timeout_s)
 
-    def _taped(self, case: ReplayCase, request: Ask, headers: Headers, workspace: Path, timeout_s: float) -> Attempt:
-        began = time.time()
-        answer = self._asked(msgspec.structs.replace(request, headers=(*request.headers, *headers)), timeout_s)
+    def _taped(self, case: ReplayCase, request: Ask, handed: Handed, workspace: Path, timeout_s: float) -> Attempt:
+        began, ends = time.time(), time.monotonic() + timeout_s
+        answer = self._tapes.ask_within(handed, request, timeout_s, retries=self._agent.retries)
         try:
-            log = self._tapes.log(headers, _PROBE_S)
+            log = self._tapes.log(handed, _PROBE_S, work_s=0.0 if answer.timed_out else ends - time.monotonic())
         except TapeRefused as error:
-            why = refusal_of(answer) or str(error)
-            return Attempt(reason=self._shown(f"{self.label} lost the tape: {why}\n{_ONE_PROCESS}"))
+            if answer.timed_out:
+                return Attempt(reason=self._shown(f"{self.label} {answer.why}, {_BUSY}"))
+            why = refusal_of(answer) or answer.why or str(error)
+            return Attempt(reason=self._shown(f"{self.label} lost the tape: {why}"))
         if not log.runs:
-            why = refusal_of(answer) or answer.why or "the request did not get to the middleware"
-            return Attempt(reason=self._shown(f"{self.label} did not use the tape: {why}\n{_ONE_PROCESS}"))
+            why = refusal_of(answer) or answer.why or f"the request did not get to the middleware\n{_WRAP}"
+            return Attempt(reason=self._shown(f"{self.label} did not use the tape: {why}"))
+        if log.runs[0].running and not answer.timed_out:
+            answer = Answer(timed_out=True, why=f"answered, and was still at work after {timeout_s:g} s")
         return self._attempt(case, answer, log.runs[0], began, workspace)
 
     def _live(self, case: ReplayCase, request: Ask, workspace: Path, timeout_s: float) -> Attempt:
@@ -105,9 +112,9 @@ class HttpAgent:
     def _attempt(self, case: ReplayCase, answer: Answer, taped: Taped, began: float, workspace: Path) -> Attempt:
         said = Said()
         if answer.status is not None:
-            said = said_in(answer.status, self._hidden(answer.body), self._agent.response_path)
+            said = said_in(msgspec.structs.replace(answer, body=self._hidden(answer.body)), self._agent.response_path)
         elif not answer.timed_out:
-            said = Said(reason=answer.why)
+            said = Said(reason=f"{answer.why}\n{_LOOK}")
         if said.reason:
             return Attempt(reason=self._shown(f"{self.label} {said.reason}"), deviations=taped.deviations)
         late = ErrorInfo(type="TimeoutError", module="builtins", message=answer.why) if answer.timed_out else None
@@ -128,7 +135,7 @@ class HttpAgent:
             body = orjson.dumps({"input": given} if context is None else {"input": given, "context": context})
         elif not parameters:
             parameters = {"input": given if isinstance(given, str) else orjson.dumps(given).decode()}
-        headers = [(name, value.text) for name, value in self._address.headers]
+        headers = list(self._headers)
         if body is not None and not any(name.lower() == "content-type" for name, _ in headers):
             headers.append(("content-type", "application/json"))
         return Ask(method=agent.method, url=_with(self._url, parameters), body=body, headers=tuple(headers))
@@ -136,23 +143,23 @@ class HttpAgent:
     def _asked(self, request: Ask, timeout_s: float) -> Answer:
         return ask(request, timeout_s, retries=self._agent.retries)
 
-    def _has_middleware(self, timeout_s: float) -> bool:
+    def _look(self, timeout_s: float) -> Looked:
         with self._lock:
-            if not self._takes_tapes:  # an agent may still be starting: only a yes is remembered
-                self._takes_tapes = self._tapes.is_there(min(timeout_s, _PROBE_S))
-            return self._takes_tapes
+            if not self._looked.takes_tapes:  # an agent may still be starting: only a yes is remembered
+                self._looked = self._tapes.look(min(timeout_s, _PROBE_S), retries=self._agent.retries)
+            return self._looked
 
     def _reset(self, timeout_s: float) -> str:
         """Set the agent back; gives why that could not be done."""
         reset = self._address.reset
         if reset is None:
             return ""
-        headers = tuple((name, value.text) for name, value in self._address.headers)
-        answer = self._asked(Ask(method="POST", url=_checked(reset), body=b"", headers=headers), timeout_s)
+        answer = self._asked(Ask(method="POST", url=_checked(reset), body=b"", headers=self._headers), timeout_s)
         if answer.status is not None and 200 <= answer.status < 300:
             return ""
         why = answer.why or f"answered {answer.status}"
-        return self._shown(f"the agent could not be reset: {self._agent.reset_endpoint} {why}")
+        hint = "Look at agent.reset_endpoint: it is posted to before each case, and answers 2xx."
+        return self._shown(f"the agent could not be reset: {self._agent.reset_endpoint} {why}\n{hint}")
 
     def _shown(self, text: str) -> str:
         """A text for people, without what the environment gave."""
@@ -168,8 +175,11 @@ class HttpAgent:
         return text.encode("utf-8", "surrogateescape")
 
 
-_ONE_PROCESS = "Run it as one process: a tape is held by the one that took it."
-_WRAP = "Wrap the application: app = replaykit.middleware.asgi(app), and run it with REPLAYKIT_TAPE=1."
+_LOOK = "Look whether the agent runs, and at agent.endpoint."
+_BUSY = """and does not tell what it did meanwhile
+Run it so that it serves several requests at once: gunicorn --threads 8, waitress, uvicorn"""
+_WRAP = """Wrap the application: app = replaykit.middleware.asgi(app), or app = replaykit.middleware.wsgi(app),
+and run it with REPLAYKIT_TAPE=1."""
 _NO_TAPE = f"""takes no tape: recorded answers of its tools cannot be given to it, and they would be called for real
 {_WRAP}
 Or ask it all the same, its tools live: agent.tools: live"""

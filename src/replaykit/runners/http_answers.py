@@ -6,8 +6,9 @@ import orjson
 from msgspec import Struct
 
 from replaykit.model.events import ErrorInfo
-from replaykit.model.jsonpath import parse_path, values_at
+from replaykit.model.jsonpath import members, parse_path
 from replaykit.model.values import Json, sayable
+from replaykit.runners.asking import Answer
 
 OUTPUT_KEYS = (
     "output",
@@ -32,29 +33,69 @@ class Said(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-def said_in(status: int, body: bytes, path: str | None) -> Said:
+def said_in(answer: Answer, path: str | None) -> Said:
     """What an answer says. 5xx is the agent's own failure; any other status but 2xx is a request that went wrong."""
-    text = body.decode("utf-8", "replace")
+    status = answer.status or 0
+    text = sayable(answer.body.decode("utf-8", "replace"))
     if status >= 500:
-        return Said(error=ErrorInfo(type="HTTPError", message=sayable(f"answered {status}: {text[:_SHOWN_CHARS]}")))
+        return Said(error=ErrorInfo(type="HTTPError", message=f"answered {status}: {text[:_SHOWN_CHARS]}"))
     if not 200 <= status < 300:
-        return Said(reason=sayable(f"answered {status}: {text[:_SHOWN_CHARS]}".rstrip(": ")))
+        return _went_wrong(status, text, sayable(answer.location))
     try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        if path is not None:
-            return Said(reason=f"did not answer with JSON, and response_path is {path}")
-        return Said(output=sayable(text) or None)
+        value = orjson.loads(answer.body)
+    except orjson.JSONDecodeError as error:
+        return _no_json(text, error.msg, answer.content_type.lower(), path)
     if path is not None:
         return _at(value, path)
     return _guessed(value)
 
 
+def _went_wrong(status: int, text: str, location: str) -> Said:
+    what = f"answered {status}: {text[:_SHOWN_CHARS]}".rstrip(": \n")
+    if 300 <= status < 400:
+        return Said(
+            reason=f"answered {status}: it sends to {location or 'nowhere'}, and redirects are not followed\n{_ADDRESS}"
+        )
+    return Said(reason=f"{what}\n{_NEXT.get(status, _ADDRESS)}")
+
+
+_ADDRESS = "Write the address that answers itself: agent.endpoint"
+_NEXT = {
+    400: "Look at what is sent: agent.request_template",
+    401: "Write who asks: agent.headers: {Authorization: 'Bearer ${AGENT_TOKEN}'}",
+    403: "Write who asks: agent.headers: {Authorization: 'Bearer ${AGENT_TOKEN}'}",
+    405: "Write how it wants to be asked: agent.method",
+    415: "Write what is sent: agent.headers: {Content-Type: ...}",
+    422: "Look at what is sent: agent.request_template",
+    429: "It is asked too often: -j 1",
+}
+
+
+def _no_json(text: str, why: str, content_type: str, path: str | None) -> Said:
+    """A plain text is an output, whatever it is called. A page for browsers is no answer, nor is broken JSON."""
+    if text.lstrip()[:15].lower().startswith(_PAGE):
+        return Said(reason=f"answered with a page of HTML: {text.lstrip()[:80]}\n{_ADDRESS}")
+    if path is not None:
+        return Said(reason=f"did not answer with JSON, and response_path is {path}: {text[:_SHOWN_CHARS]}\n{_PLAIN}")
+    if "json" in content_type and text.lstrip().startswith(("{", "[", '"')):
+        return Said(reason=f"answered with {content_type} that is none ({why}): {text[:_SHOWN_CHARS]}\n{_REPAIR}")
+    return Said(output=text or None)
+
+
+_PAGE = ("<!doctype html", "<html")
+_PLAIN = "Leave agent.response_path out where the answer is a plain text."
+_REPAIR = "Look at what the agent writes; a plain text goes as text/plain."
+
+
 def _at(value: Json, path: str) -> Said:
-    found = values_at(value, parse_path(path))
+    found = list(members(value, parse_path(path)))
     if not found:
-        return Said(reason=f"answered without {path}: {_shown(value)}")
-    return Said(output=found[0])
+        return Said(reason=f"answered without {path}: {_shown(value)}\nWrite where it is: agent.response_path")
+    if len(found) > 1:
+        return Said(
+            reason=f"answered with {len(found)} values at {path}\nWrite one of them: agent.response_path: {found[0][0]}"
+        )
+    return Said(output=found[0][1])
 
 
 def _guessed(value: Json) -> Said:

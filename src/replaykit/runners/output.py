@@ -17,15 +17,10 @@ from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorIn
 from replaykit.model.result import Deviation
 from replaykit.model.run import RUN_FORMAT, Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, Json, canonical, decode, encode
+from replaykit.redaction.files import clean_struct, file_redactor, write_clean
 from replaykit.runners.attempt import Attempt
 
 MAX_OUTPUT_BYTES = 64 * 1024 * 1024
-WORLD_NAME = "world.json"
-"""What a Python candidate's process is handed, beside its output."""
-REASON_NAME = "cannot-load.txt"
-"""Where such a process says why its agent could not be loaded."""
-CANNOT_LOAD = 70
-"""Its exit code then."""
 CONTRACT = "docs/formats.md#runner-output"
 
 
@@ -61,11 +56,25 @@ class _LogOutput(Struct, omit_defaults=True):
 
 
 def write_log_output(path: Path, run: TraceRun, deviations: Iterable[Deviation]) -> None:
-    """Leave a run log as the runner's output: all of it, or nothing."""
-    partial = path.with_suffix(".partial")
+    """Leave a run log as the runner's output: all of it, or nothing, and redacted."""
+    redactor = file_redactor()
+    if redactor is not None:
+        from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+
+        run = Door(redactor).run(run)
     log = _LogOutput(replaykit=RUN_FORMAT, run=run, deviations=tuple(deviations))
-    partial.write_bytes(msgspec.json.encode(log))
-    partial.replace(path)
+    write_clean(path, msgspec.json.encode(clean_struct(log, redactor)), None)
+
+
+def redact_output(path: Path) -> None:
+    """Redact what a runner wrote, where it wrote a file: it writes it itself, and it is read before this."""
+    redactor = file_redactor()
+    if redactor is None or not path.is_file():
+        return
+    if path.stat().st_size > MAX_OUTPUT_BYTES:
+        path.unlink()  # nobody reads it, and what is in it is not known
+        return
+    write_clean(path, path.read_bytes(), redactor)
 
 
 def read_output(path: Path) -> Attempt:

@@ -1,4 +1,4 @@
-"""Run a program with a time limit, its output in files, and nothing of it left afterwards."""
+"""Run a program with a time limit, its output redacted in files, and nothing of it left afterwards."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+
+from replaykit.redaction.files import file_redactor
+from replaykit.runners.pump import Logs
 
 
 class Ended(Struct, frozen=True, kw_only=True):
@@ -28,30 +31,42 @@ class Processes:
     def __init__(self) -> None:
         self._running: set[subprocess.Popen[bytes]] = set()
 
-    def run(self, command: Sequence[str], *, env: Mapping[str, str], workspace: Path, timeout_s: float) -> Ended:
-        """Run the command; at the time limit its whole process group is killed."""
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        workspace: Path,
+        timeout_s: float,
+        pass_fds: Sequence[int] = (),
+    ) -> Ended:
+        """Run the command; at the time limit its whole process group is killed. `pass_fds` are open in it as well."""
         began = time.monotonic()
-        with (workspace / "stdout.log").open("wb") as out, (workspace / "stderr.log").open("wb") as err:
-            try:
-                process = subprocess.Popen(
-                    command,
-                    env=dict(env),
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    start_new_session=os.name == "posix",
-                )
-            except (OSError, ValueError) as error:  # ValueError: a NUL byte in the command
-                why = getattr(error, "strerror", None) or error
-                return Ended(failed_to_start=f"{command[0]!r} cannot be started: {why}")
-            self._running.add(process)
-            try:
-                code = process.wait(timeout=timeout_s)
-            except subprocess.TimeoutExpired:
-                return Ended(timed_out=True, duration_s=time.monotonic() - began)
-            finally:
-                self._running.discard(process)
-                kill_group(process)
+        logs = Logs(workspace, file_redactor())
+        try:
+            process = subprocess.Popen(
+                command,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=logs.sinks[0],
+                stderr=logs.sinks[1],
+                pass_fds=pass_fds,
+                start_new_session=os.name == "posix",
+            )
+        except (OSError, ValueError) as error:  # ValueError: a NUL byte in the command
+            why = getattr(error, "strerror", None) or error
+            return Ended(failed_to_start=f"{command[0]!r} cannot be started: {why}")
+        finally:
+            logs.let_go()
+        self._running.add(process)
+        try:
+            code = process.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            return Ended(timed_out=True, duration_s=time.monotonic() - began)
+        finally:
+            self._running.discard(process)
+            kill_group(process)
+            logs.settle()
         return Ended(exit_code=code, duration_s=time.monotonic() - began)
 
     def stop(self) -> None:

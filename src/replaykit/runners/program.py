@@ -11,6 +11,7 @@ from shutil import rmtree
 import msgspec
 
 from replaykit.cases.case import ReplayCase
+from replaykit.config import default_store_path
 from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunHeader, TraceRun
 from replaykit.programs.ending import MAX_OUTPUT, ended
@@ -51,7 +52,12 @@ class Performance:
         self._place.mkdir()
         store = self._place / "parts.db"
         plan = Plan(
-            mode=Mode.REPLAY, run_id=self.run.id, store=str(store), pins=self._world.pins, speed=self._staging.speed
+            mode=Mode.REPLAY,
+            run_id=self.run.id,
+            store=str(store),
+            redact_as=str(default_store_path().absolute()),
+            pins=self._world.pins,
+            speed=self._staging.speed,
         )
         try:
             with staged(plan, self._world, self._place, self._staging) as stage:

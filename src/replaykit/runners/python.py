@@ -6,14 +6,14 @@ import os
 import sys
 from pathlib import Path
 
-import msgspec
-
 from replaykit.cases.case import ReplayCase
 from replaykit.runners.attempt import Attempt
-from replaykit.runners.command import attempt_of, runner_environment
+from replaykit.runners.command import OUTPUT_NAME, attempt_of, runner_environment
+from replaykit.runners.frames import Task
 from replaykit.runners.loading import check_spec
-from replaykit.runners.output import CANNOT_LOAD, REASON_NAME, WORLD_NAME
+from replaykit.runners.output import write_log_output
 from replaykit.runners.process import Processes
+from replaykit.runners.talking import TALK, Talk
 from replaykit.runners.worlds import world_of
 
 _GRACE_S = 5.0  # the child stops by itself at the time limit; this is for one that cannot
@@ -28,22 +28,22 @@ class PythonCandidate:
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Import and call the function in a new interpreter."""
-        (workspace / WORLD_NAME).write_bytes(msgspec.json.encode(world_of(case)))
-        env = {
-            **os.environ,
-            **runner_environment(case, workspace),
-            "REPLAYKIT_AGENT": self.label,
-            "REPLAYKIT_TIMEOUT_S": str(timeout_s),
-        }
+        env = {**os.environ, **runner_environment(case, workspace), "REPLAYKIT_AGENT": self.label}
         command = [sys.executable, "-c", "from replaykit.runners.child import main; main()"]
-        ended = self._processes.run(command, env=env, workspace=workspace, timeout_s=timeout_s + _GRACE_S)
-        (workspace / WORLD_NAME).unlink()  # the case holds all of it
-        reason = workspace / REASON_NAME
-        if ended.exit_code == CANNOT_LOAD and reason.exists():
-            text = reason.read_text(encoding="utf-8")
-            reason.unlink()
-            return Attempt(reason=text)
-        return attempt_of(ended, workspace, timeout_s)
+        with Talk(Task(world=world_of(case), timeout_s=timeout_s)) as talk:
+            ended = self._processes.run(
+                command,
+                env={**env, TALK: talk.address},
+                workspace=workspace,
+                timeout_s=timeout_s + _GRACE_S,
+                pass_fds=talk.handed,
+            )
+        reply = talk.reply
+        if reply is None or (ended.exit_code != 0 and not reply.reason):
+            return attempt_of(ended, workspace, timeout_s)
+        if reply.run is not None:
+            write_log_output(workspace / OUTPUT_NAME, reply.run, reply.deviations)  # the evidence of what was judged
+        return Attempt(run=reply.run, deviations=reply.deviations, reason=reply.reason)
 
     def stop(self) -> None:
         """End the function's process wherever it runs."""

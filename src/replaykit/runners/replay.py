@@ -12,15 +12,19 @@ from typing import Any, TypeAlias
 import msgspec
 
 from replaykit.cases.case import CASE_FILE, ReplayCase, load_case
+from replaykit.checks.judged import judged_in
+from replaykit.checks.questions import Answers
 from replaykit.checks.verdict import failed_to_run, judge_run
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.run import TraceRun
-from replaykit.runners.attempt import Attempt, Candidate
+from replaykit.runners.again import Again
+from replaykit.runners.attempt import Candidate
 from replaykit.runners.command import CommandCandidate
 from replaykit.runners.evidence import new_workspace, write_evidence
+from replaykit.telemetry.switch import watcher
 
 CandidateLike: TypeAlias = Candidate | Callable[..., Any] | str
 
@@ -36,7 +40,8 @@ def replay(
     """Run a candidate (a callable, a command, or a `Candidate`) against a case, a session or a recorded run.
 
     A session's contract is that of the configuration in the working directory. `evidence` names the directory under
-    which the replay leaves its files; without it none are kept. `chaos` injects faults; see `chaos_plan`.
+    which the replay leaves its files, redacted as the result is then; without it none are kept. `chaos` injects faults;
+    see `chaos_plan`.
     """
     subject = case if isinstance(case, ReplayCase) else _subject(case)
     if chaos is not None:
@@ -47,8 +52,7 @@ def replay(
     if evidence is not None:
         workspace = new_workspace(Path(evidence), subject.id)
         result = msgspec.structs.replace(_once(subject, runner, workspace, timeout_s), evidence=str(workspace))
-        write_evidence(workspace, result)
-        return result
+        return write_evidence(workspace, result, subject.scenario.input_json)
     with tempfile.TemporaryDirectory(prefix="replaykit-") as directory:
         return _once(subject, runner, Path(directory), timeout_s)
 
@@ -88,15 +92,33 @@ def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: fl
     if not 0 < limit <= MAX_TIMEOUT_S:
         raise UsageError(f"timeout_s is {limit}; it must be above 0 and at most {MAX_TIMEOUT_S}")
     began = time.perf_counter()
-    attempt = candidate.run(case, workspace, limit)
-    result = _judge(case, candidate, attempt)
-    return msgspec.structs.replace(result, duration_s=round(time.perf_counter() - began, 6))
+    runs = Again(case, candidate, workspace, limit)
+    case = _after_faults(case, runs.first.run)
+    result = msgspec.structs.replace(_judge(case, candidate, runs), more=runs.more)
+    if case.semantic or any(judged_in((*case.observed, *case.desired))):
+        result = _with_judgements(case, result)
+    result = msgspec.structs.replace(result, duration_s=round(time.perf_counter() - began, 6))
+    if (listening := watcher()) is not None:
+        listening.replayed(runs.first.run, result.verdict.value, result.duration_s)
+    return result
 
 
-def _judge(case: ReplayCase, candidate: Candidate, attempt: Attempt) -> ReplayResult:
+def _after_faults(case: ReplayCase, run: TraceRun | None) -> ReplayCase:
+    """The case with what is desired after the faults that struck."""
+    plan = case.scenario.chaos
+    if plan is None or run is None or case.desired_after is None:
+        return case
+    from replaykit.chaos.attacks import attacks_of  # noqa: PLC0415 (few replays have any)
+
+    struck = [*attacks_of(plan), *(name for call in run.calls for name in call.faults)]
+    return msgspec.structs.replace(case, desired=case.desired_after(struck))
+
+
+def _judge(case: ReplayCase, candidate: Candidate, runs: Again) -> ReplayResult:
+    attempt = runs.first
     if attempt.run is None:
         return failed_to_run(case.id, attempt.reason, candidate.label, deviations=attempt.deviations)
-    result = judge_run(
+    return judge_run(
         case_id=case.id,
         observed=case.observed,
         desired=case.desired,
@@ -105,19 +127,27 @@ def _judge(case: ReplayCase, candidate: Candidate, attempt: Attempt) -> ReplayRe
         deviations=attempt.deviations,
         watched=attempt.watched,
         candidate=candidate.label,
+        runs=runs,
+        answers=_answers(case),
     )
-    return _with_judgements(case, result) if case.semantic else result
+
+
+def _answers(case: ReplayCase) -> Answers | None:
+    """What is stored beside the case; a case that is no file has no such place."""
+    if not any(judged_in((*case.observed, *case.desired))) or not case.file.is_file():
+        return None
+    from replaykit.judges.stored import StoredAnswers  # noqa: PLC0415 (most cases have nothing to judge)
+
+    return StoredAnswers(case.directory, str(case.directory if case.file_name == CASE_FILE else case.file))
 
 
 def _with_judgements(case: ReplayCase, result: ReplayResult) -> ReplayResult:
-    """The result, with what is stored beside the case of its sentences; a case that is no file has no such place."""
+    """The result, with what is known of everything in the case that somebody has to judge."""
     from replaykit.judges.semantic import with_judgements  # noqa: PLC0415 (most cases have nothing to judge)
-    from replaykit.judges.stored import FILE, read_judgements  # noqa: PLC0415
+    from replaykit.judges.stored import NONE, read_judgements  # noqa: PLC0415
 
-    if not os.path.lexists(case.directory / FILE) or not case.file.is_file():
-        return result
     try:
-        known = read_judgements(case.directory)
+        known = read_judgements(case.directory) if case.file.is_file() else NONE
     except (InvalidFile, FormatTooNew) as error:  # of one case among many, which are replayed all the same
         return msgspec.structs.replace(result, verdict=Verdict.ERROR, reason=str(error))
-    return with_judgements(result, known, str(case.directory))
+    return with_judgements(case, result, known)

@@ -1,9 +1,14 @@
-"""Hand a tape to an agent behind HTTP: the other side of `replaykit.middleware`."""
+"""Hand a tape to an agent behind HTTP: the other side of `replaykit.middleware`.
+
+An agent may run in several processes behind one address, and a tape is held by the one that took it. Another one
+refuses before its application has seen the request, so that it can be sent again: until it gets to the right one.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,65 +24,111 @@ from replaykit.middleware.messages import (
     Offer,
     Taken,
     TapeLog,
+    Told,
 )
 from replaykit.model.values import sayable
 from replaykit.replayer.world import World
-from replaykit.runners.asking import Answer, Ask, ask
+from replaykit.runners.asking import Answer, Ask, ask, in_time
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 UNWATCHED = "unwatched"
 """The deviation of a run whose tools nobody answered or watched."""
+MOST_TRIES = 1000  # to meet one process among several, as long as there is time
+_PAUSE_S = 0.02  # between two looks at an agent that has answered, and is still at work
 
 
 class TapeRefused(ReplayKitError):
     """The agent has the middleware, and does not take the tape."""
 
 
-class _Told(msgspec.Struct):
-    """What the middleware says that has nothing else to say."""
+class Handed(msgspec.Struct, frozen=True, kw_only=True):
+    """A tape that was handed over."""
 
-    replaykit: int
-    error: str = ""
+    tape: str
+    process: str
+    """Who has it."""
+
+
+class Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen of an agent."""
+
+    takes_tapes: bool
+    nobody: str = ""
+    """Why there was no answer at all."""
 
 
 class TapeClient:
     """Speaks with the middleware of the agent at an address, where it has one."""
 
-    def __init__(self, url: str, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, url: str, headers: Headers = (), environment: Mapping[str, str] = os.environ) -> None:
+        """`headers` go with every request, since whoever guards the agent guards its tapes."""
         parts = urlsplit(url)
         self._root = urlunsplit((parts.scheme, parts.netloc, TAPE_PATH, "", ""))
         token = environment.get(TOKEN_VARIABLE)
-        self._headers = (("content-type", "application/json"), *(((TOKEN_HEADER, token),) if token else ()))
+        self._token: Headers = ((TOKEN_HEADER, token),) if token else ()
+        self._headers = tuple(pair for pair in headers if pair[0].lower() != "content-type")
 
-    def is_there(self, timeout_s: float) -> bool:
-        """True when the agent answers for tapes. Only looks: an agent without the middleware is asked nothing."""
-        return _told(self._ask("GET", "", timeout_s)) is not None
+    def look(self, timeout_s: float, *, retries: int = 0) -> Looked:
+        """Whether the agent answers for tapes. Only looks: one without the middleware is asked, and told, nothing."""
+        answer = ask(Ask(method="GET", url=self._root, headers=self._headers), timeout_s, retries=retries)
+        return Looked(takes_tapes=_told(answer) is not None, nobody=answer.why if answer.status is None else "")
 
-    def offer(self, world: World, timeout_s: float) -> Headers:
-        """Hand the world over; gives the headers of the request that shall be served in it."""
+    def offer(self, world: World, timeout_s: float) -> Handed:
+        """Hand the world over."""
         answer = self._ask("POST", "", timeout_s, msgspec.json.encode(Offer(world=world)))
-        if answer.status == 200:
-            try:
-                name = msgspec.json.decode(answer.body, type=Taken).tape
-            except msgspec.MsgspecError as error:
-                raise TapeRefused(f"its answer is none: {sayable(str(error))}") from None
-            return ((TAPE_HEADER, name), *self._headers[1:])
-        said = _told(answer)
-        raise TapeRefused((said.error if said else "") or answer.why or f"it answered {answer.status}")
-
-    def log(self, headers: Headers, timeout_s: float) -> TapeLog:
-        """What the agent did in the tape; it forgets it then."""
-        answer = self._ask("DELETE", f"/{dict(headers)[TAPE_HEADER]}", timeout_s)
-        said = _told(answer)
         if answer.status != 200:
-            raise TapeRefused((said.error if said else "") or answer.why or f"it answered {answer.status}")
+            raise TapeRefused(_why(answer))
+        try:
+            taken = msgspec.json.decode(answer.body, type=Taken)
+        except msgspec.MsgspecError as error:
+            raise TapeRefused(f"its answer is none: {sayable(str(error))}") from None
+        return Handed(tape=taken.tape, process=taken.process)
+
+    def ask_within(self, handed: Handed, request: Ask, timeout_s: float, *, retries: int = 0) -> Answer:
+        """The answer to a request that is served inside of the tape."""
+        headers = (*request.headers, (TAPE_HEADER, handed.tape), *self._token)
+        inside = msgspec.structs.replace(request, headers=headers)
+        return _met(handed, timeout_s, lambda left: ask(inside, left, retries=retries))
+
+    def log(self, handed: Handed, timeout_s: float, *, work_s: float = 0.0) -> TapeLog:
+        """What the agent did in the tape; it forgets it then. Waits as long as that for an agent that is at work."""
+        ends = time.monotonic() + work_s
+        while True:
+            log = self._log(handed, timeout_s)
+            if not any(run.running for run in log.runs) or time.monotonic() >= ends:
+                return log
+            time.sleep(_PAUSE_S)
+
+    def _log(self, handed: Handed, timeout_s: float) -> TapeLog:
+        answer = _met(handed, timeout_s, lambda left: self._ask("DELETE", f"/{handed.tape}", left))
+        if answer.status != 200:
+            raise TapeRefused(_why(answer))
         try:
             return msgspec.json.decode(answer.body, type=TapeLog)
         except msgspec.MsgspecError as error:
             raise TapeRefused(f"its log cannot be read: {sayable(str(error))}") from None
 
     def _ask(self, method: str, path: str, timeout_s: float, body: bytes | None = None) -> Answer:
-        return ask(Ask(method=method, url=self._root + path, body=body, headers=self._headers), timeout_s)
+        headers = (*self._headers, ("content-type", "application/json"), *self._token)
+        return ask(Ask(method=method, url=self._root + path, body=body, headers=headers), timeout_s)
+
+
+def _met(handed: Handed, timeout_s: float, once: Callable[[float], Answer]) -> Answer:
+    """The answer of the process that has the tape; `TapeRefused` when only others answer."""
+    others: set[str] = set()
+    ends, tries = time.monotonic() + timeout_s, 0
+    while tries < MOST_TRIES and (not others or time.monotonic() < ends):
+        tries += 1
+        answer = once(max(0.0, ends - time.monotonic()))
+        said = _told(answer) if answer.status == 404 else None
+        if said is None or said.process in ("", handed.process):
+            return msgspec.structs.replace(answer, why=in_time(timeout_s)) if answer.timed_out else answer
+        others.add(said.process)
+    told = f"process {handed.process} has it, and {tries} requests got to {len(others)} others"
+    raise TapeRefused(f"{told}\n{_ONE_PROCESS}")
+
+
+_ONE_PROCESS = "Run it as one process: uvicorn --workers 1, gunicorn --workers 1 --threads 8"
 
 
 def refusal_of(answer: Answer) -> str:
@@ -86,9 +137,14 @@ def refusal_of(answer: Answer) -> str:
     return said.error if said is not None else ""
 
 
-def _told(answer: Answer) -> _Told | None:
+def _why(answer: Answer) -> str:
+    said = _told(answer)
+    return (said.error if said else "") or answer.why or f"it answered {answer.status}"
+
+
+def _told(answer: Answer) -> Told | None:
     try:
-        said = msgspec.json.decode(answer.body, type=_Told)
+        said = msgspec.json.decode(answer.body, type=Told)
     except msgspec.MsgspecError:
         return None
     return said if said.replaykit == TAPE_FORMAT else None

@@ -6,7 +6,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import weakref
 from pathlib import Path
@@ -20,10 +19,12 @@ from replaykit.runners.attempt import Attempt
 from replaykit.runners.command import timed_out_run
 from replaykit.runners.frames import Job, Reply, Task, receive, send
 from replaykit.runners.process import kill_group, last_lines
+from replaykit.runners.pump import printing_to
 from replaykit.runners.worlds import world_of
 
 LOAD_TIMEOUT_S = 120.0
 """How long an agent may take to be imported."""
+_KEPT_BYTES = 1 << 16
 _GRACE_S = 5.0  # a worker ends a task by itself at its time limit; this is for one that cannot
 _MAIN = "from replaykit.runners.worker import main; main()"
 
@@ -50,10 +51,11 @@ class WorkerCandidate:
         """Run the case in the first worker that is free."""
         if self._cannot_load:  # nor could it for the next case
             return Attempt(reason=self._cannot_load)
-        logs = (str(workspace / "stdout.log"), str(workspace / "stderr.log"))
-        task = Task(world=world_of(case), timeout_s=timeout_s, logs=logs)
         worker = self._take()
-        attempt = worker.run(task, workspace)
+        with printing_to(workspace) as logs:
+            attempt = worker.run(Task(world=world_of(case), timeout_s=timeout_s, logs=logs), workspace)
+        if not attempt.run and not attempt.reason:
+            attempt = Attempt(reason=worker.how_it_died(workspace))
         self._cannot_load = self._cannot_load or worker.cannot_load
         self._give_back(worker)
         return attempt
@@ -91,17 +93,18 @@ class _Worker:
     """One process. `usable` until it has died or was ended."""
 
     def __init__(self, job: Job) -> None:
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process; before its cases)
         self._process = subprocess.Popen(
             [sys.executable, "-c", _MAIN],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._errors,
+            stderr=subprocess.PIPE,
             start_new_session=os.name == "posix",
         )
-        assert self._process.stdin is not None  # both were asked for
+        assert self._process.stdin is not None  # all three were asked for
         assert self._process.stdout is not None
+        assert self._process.stderr is not None
         self._tasks, self._replies = self._process.stdin, self._process.stdout
+        self._loading = _Loading(self._process.stderr)
         self._spec = job.spec
         self._job: Job | None = job
         self._timed_out = False
@@ -110,13 +113,13 @@ class _Worker:
         """Why there is no agent to run, in words."""
 
     def run(self, task: Task, workspace: Path) -> Attempt:
-        """Run one case; the agent is loaded before the first."""
+        """Run one case; the agent is loaded before the first. Neither run nor reason where it died."""
         if self._job is not None:
             loaded = self._asked(self._job, LOAD_TIMEOUT_S)
             self._job = None
             if loaded is None:
                 late = f"it took more than {LOAD_TIMEOUT_S:g} s"
-                why = late if self._timed_out else self._how_it_ended(_tail(self._errors))
+                why = late if self._timed_out else self._how_it_ended(self._loading.last_lines())
                 self.cannot_load = f"the agent {self._spec!r} cannot be loaded: {why}"
             else:
                 self.cannot_load = loaded.reason
@@ -127,8 +130,12 @@ class _Worker:
             return Attempt(run=reply.run, deviations=reply.deviations, reason=reply.reason)
         if self._timed_out:
             return Attempt(run=timed_out_run(task.timeout_s))
+        return Attempt()
+
+    def how_it_died(self, workspace: Path) -> str:
+        """Why there is neither a run nor a reason; its logs are whole by now."""
         how = self._how_it_ended(last_lines(workspace / "stderr.log"))
-        return Attempt(reason=f"the agent's process died while it ran this case: {how}")
+        return f"the agent's process died while it ran this case: {how}"
 
     def _asked(self, message: Struct, timeout_s: float) -> Reply | None:
         """The worker's answer; None when it died, or had to be ended because none came in time."""
@@ -162,12 +169,27 @@ class _Worker:
         """End the process and whatever it has started."""
         self.usable = False
         kill_group(self._process)
-        for stream in (self._tasks, self._replies, self._errors):
+        for stream in (self._tasks, self._replies):
             with contextlib.suppress(OSError):
                 stream.close()
 
 
-def _tail(log: IO[bytes]) -> str:
-    log.seek(0)
-    lines = log.read().decode(errors="replace").splitlines()
-    return "\n".join(line for line in lines[-5:] if line.strip())
+class _Loading(threading.Thread):
+    """What a process says before its first case: kept here, and in no file. A case's own words go into its logs."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        super().__init__(name="replaykit-loading", daemon=True)
+        self._stream = stream
+        self._said = b""
+        self.start()
+
+    def run(self) -> None:
+        with self._stream:
+            while data := os.read(self._stream.fileno(), _KEPT_BYTES):
+                self._said = (self._said + data)[-_KEPT_BYTES:]
+
+    def last_lines(self) -> str:
+        """The end of it, of a process that has ended."""
+        self.join(_GRACE_S)
+        lines = self._said.decode(errors="replace").splitlines()
+        return "\n".join(line for line in lines[-5:] if line.strip())

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from replaykit.errors import LiveConnection
 from replaykit.seam.scope import Session, current
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a guard may go down when the collector takes whoever put it up
 _guards: list[Guard] = []
 _INTERNET = {socket.AF_INET, socket.AF_INET6}
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -43,7 +44,7 @@ class Guard:
                 return False
         elif scope.call is not None:
             return False  # inside a call that was let through
-        return not self._allowed & {host.lower(), f"{host.lower()}:{port}", f"*:{port}", "*"}
+        return not permits(self._allowed, host, port)
 
     def stop(self, host: str, port: int) -> LiveConnection:
         """The error for a connection that was stopped."""
@@ -65,6 +66,11 @@ class Guard:
                 _guards.remove(self)
                 if not _guards:
                     _uninstall()
+
+
+def permits(allowed: AbstractSet[str], host: str, port: int) -> bool:
+    """True when one of these entries, in small letters, is for that place."""
+    return bool(allowed & {host.lower(), f"{host.lower()}:{port}", f"*:{port}", "*"})
 
 
 def _check(sock: socket.socket, address: Any) -> None:

@@ -17,21 +17,23 @@ from replaykit.seam.scope import Answer, PendingCall, current
 from replaykit.seam.through import through
 
 T = TypeVar("T")
+NOW, UUID4, RANDOM = MACHINE = ("rk.now", "rk.uuid4", "rk.random")
+"""What the machine is asked; no tool and no request has such a name."""
 
 
 def now() -> dt.datetime:
     """The time, with its zone (UTC); in a replay the recorded one."""
-    return _asked("rk.now", lambda: dt.datetime.now(dt.UTC))
+    return _asked(NOW, lambda: dt.datetime.now(dt.UTC))
 
 
 def uuid4() -> uuid.UUID:
     """A random UUID; in a replay the recorded one."""
-    return _asked("rk.uuid4", uuid.uuid4)
+    return _asked(UUID4, uuid.uuid4)
 
 
 def random() -> float:
     """A number from 0 up to 1; in a replay the recorded one."""
-    return _asked("rk.random", chance.random)
+    return _asked(RANDOM, chance.random)
 
 
 def _asked(name: str, live: Callable[[], T]) -> T:

@@ -117,6 +117,10 @@ class PendingCall:
         self.request: HttpRequest | None = None  # of a call that goes over HTTP
         self.form = ""  # what its answer is written in, where that is a protocol's own: MCP_RESULT
 
+    def rephrase(self, arguments: bytes) -> None:
+        """Say the arguments otherwise wherever they are written down or compared; the call itself is made as it was."""
+        self.arguments = self.key = arguments
+
 
 class Handler(Protocol):
     """What stands behind the seam: records, replays, forks, injects faults, or passes through."""

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, StoredEvent
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json
@@ -36,6 +37,10 @@ class RunWriter(Protocol):
 
     @property
     def run_id(self) -> str: ...
+
+    @property
+    def cleaning(self) -> Cleaning | None:
+        """What states are cleaned with before they are compared and handed over; None where all of them is kept."""
 
     def append(self, event: StoredEvent) -> None:
         """Add one event."""
@@ -85,8 +90,11 @@ class Store(Protocol):
     def add(self, run: TraceRun) -> None:
         """Keep a whole run, all or nothing."""
 
+    def cleaned(self, run: TraceRun) -> TraceRun:
+        """The run as `add` keeps it: without what the store does not keep."""
+
     def share(self, run_id: str) -> SharedRun:
-        """A run, there already or not, to append to together with others."""
+        """A run, there already or not, to append to with others. It is kept as it is: an agent goes on with it."""
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Everything that is read in the block is of one moment; others may write meanwhile."""
@@ -95,10 +103,13 @@ class Store(Protocol):
         """Nobody else writes during the block; what is written in it is kept as a whole, or not at all."""
 
     def replace(self, runs: Iterable[TraceRun]) -> None:
-        """Put these runs in the place of those with the same ids, all or none. Forks keep what they share."""
+        """Put these runs, as they are, in place of those with their ids, all or none. Forks keep what they share."""
 
     def delete(self, run_ids: Iterable[str]) -> int:
         """Remove runs and what only they hold, all or none; gives how many there were. Forks keep what they share."""
+
+    def tag(self, run_id: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> RunHeader:
+        """Give a run tags, and take tags from it; gives its header. A run that is being recorded ends with its own."""
 
     def header(self, run_id: str) -> RunHeader:
         """A run's header, by its id or an unambiguous beginning of it, or by the name of the newest such run."""

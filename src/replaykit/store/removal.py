@@ -21,10 +21,12 @@ def delete_runs(store: SQLiteStore, run_ids: Collection[str]) -> int:
     """Remove runs by their whole ids; gives how many there were."""
     with store.transaction() as db:
         orphans = list(_orphans(store, set(run_ids)))
-        removed = sum(_remove(db, run_id) for run_id in dict.fromkeys(run_ids))
+        removed = [number for run_id in dict.fromkeys(run_ids) if (number := remove_run(db, run_id)) is not None]
         for run in orphans:
             _put_in_place(db, run)
-    return removed
+    for number in removed:
+        store.live.let_go(number)
+    return len(removed)
 
 
 def replace_runs(store: SQLiteStore, runs: Collection[TraceRun]) -> None:
@@ -36,9 +38,11 @@ def replace_runs(store: SQLiteStore, runs: Collection[TraceRun]) -> None:
 
 def _orphans(store: SQLiteStore, going: set[str]) -> Iterator[TraceRun]:
     """The forks that share events with runs that go, whole: they will hold these events themselves."""
+    sql = "SELECT n, id, header FROM runs WHERE n > (SELECT n FROM runs WHERE id = ?) AND instr(header, ?)"
     for parent in going:
-        mark = b'"run":' + msgspec.json.encode(parent)  # a look at the text is enough to pass over most of them
-        for number, run_id, data in store.query("SELECT n, id, header FROM runs WHERE instr(header, ?)", mark):
+        # What shares events with a run was begun after it. A look at the text is enough to pass over most of them.
+        mark = b'"run":' + msgspec.json.encode(parent)
+        for number, run_id, data in store.query(sql, parent, mark):
             origin = read_header(number, run_id, data).origin
             if origin.run == parent and origin.kind != "subgraph" and run_id not in going:
                 yield store.load(run_id)
@@ -46,17 +50,18 @@ def _orphans(store: SQLiteStore, going: set[str]) -> Iterator[TraceRun]:
 
 def _put_in_place(db: sqlite3.Connection, run: TraceRun) -> None:
     """Write a run anew. It gets another number, by which those who are reading the old one can tell."""
-    _remove(db, run.id)
+    remove_run(db, run.id)
     add_run(db, run if run.event_count is None else msgspec.structs.replace(run, event_count=len(run.events)))
 
 
-def _remove(db: sqlite3.Connection, run_id: str) -> bool:
+def remove_run(db: sqlite3.Connection, run_id: str) -> int | None:
+    """Remove one run, inside a transaction; gives the number it had."""
     row = db.execute("SELECT n FROM runs WHERE id = ?", (run_id,)).fetchone()
     if row is None:
-        return False
+        return None
     low, high = row[0] << 32, (row[0] + 1) << 32
     for table in ("events", "packs"):
         db.execute(f"DELETE FROM {table} WHERE key >= ? AND key < ?", (low, high))
     blobs.release(db, row[0])
     db.execute("DELETE FROM runs WHERE n = ?", row)
-    return True
+    return int(row[0])

@@ -52,11 +52,29 @@ def connect(path: Path, durability: Durability, *, read_only: bool) -> sqlite3.C
     modes = ["rw", "ro"] if read_only else ["rwc"]
     for mode in modes:
         try:
-            return _open(path, mode, durability, read_only=read_only)
+            return _open_in_place(path, mode, durability, read_only=read_only)
         except sqlite3.Error as error:
             if mode == modes[-1] or _primary(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
                 raise translate(error, str(path)) from None
     raise AssertionError("unreachable: the last mode opens or raises")
+
+
+def _open_in_place(path: Path, mode: str, durability: Durability, *, read_only: bool) -> sqlite3.Connection:
+    """A connection to the file that is at the path: while this one waited, another may have been restored there."""
+    while True:
+        before = _identity(path)
+        db = _open(path, mode, durability, read_only=read_only)
+        if before in (None, _identity(path)):
+            return db
+        db.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _open(path: Path, mode: str, durability: Durability, *, read_only: bool) -> sqlite3.Connection:
@@ -90,6 +108,7 @@ def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool)
         db.execute("PRAGMA query_only = ON")
     version = _version(db)
     if version == 0 and not read_only:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that what is deleted can be given back piece by piece
         _retry_busy(lambda: db.execute("PRAGMA journal_mode = WAL"))
         _create(db)
         version = _version(db)
@@ -101,6 +120,8 @@ def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool)
             hint="Upgrade: pip install -U agent-replaykit",
         )
     if not read_only:
+        if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":  # a backup that is used as a store
+            _retry_busy(lambda: db.execute("PRAGMA journal_mode = WAL"))
         level = "FULL" if durability is Durability.POWER else "NORMAL"
         db.execute(f"PRAGMA synchronous = {level}")
 

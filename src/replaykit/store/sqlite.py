@@ -7,9 +7,9 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,13 +21,18 @@ from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json, decode
 from replaykit.store import blobs
 from replaykit.store.frames import checksum, decompress, unseal
+from replaykit.store.live import Live
 from replaykit.store.protocol import Damage, Durability
 from replaykit.store.removal import delete_runs, replace_runs
-from replaykit.store.rows import insert_run, missing_events, read_header
+from replaykit.store.rows import insert_run, missing_events, read_header, write_header
 from replaykit.store.schema import connect, translate
 from replaykit.store.shared import SharedWriter
 from replaykit.store.verify import verify_sqlite
 from replaykit.store.writer import SQLiteWriter, add_run
+from replaykit.telemetry.switch import watch
+
+if TYPE_CHECKING:
+    from replaykit.redaction.events import Door
 
 _INDEX = 0xFFFFFFFF
 Batch = tuple[int, list[StoredEvent]]
@@ -42,12 +47,17 @@ class SQLiteStore:
         *,
         durability: str | Durability = Durability.PROCESS,
         read_only: bool = False,
+        redact: bool | None = None,
+        redact_as: Path | None = None,
     ) -> None:
         self.path = Path(path)
+        self._redact = redact
+        self._redact_as = redact_as  # the store whose project's rules and key hold here; a store by itself is its own
         self.durability = Durability(durability)
         self.lock = threading.RLock()
         self.db = connect(self.path, self.durability, read_only=read_only)
         self.owner_pid = os.getpid()
+        self.live = Live(self.path)
         self.turns = 0  # how often shared runs were written through this connection
 
     @classmethod
@@ -65,6 +75,16 @@ class SQLiteStore:
         """Release the file."""
         with self.lock:
             self.db.close()
+            self.live.close()
+
+    @cached_property
+    def door(self) -> Door | None:
+        """What all that is written goes through: nothing secret is kept, unless the store was opened to keep it."""
+        from replaykit.redaction.events import Door  # noqa: PLC0415 (reading needs none of it)
+        from replaykit.redaction.project import is_on, project_redactor  # noqa: PLC0415
+
+        wanted = is_on() if self._redact is None else self._redact
+        return Door(project_redactor(self._redact_as or self.path)) if wanted else None
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -122,14 +142,24 @@ class SQLiteStore:
 
     def begin(self, header: RunHeader) -> SQLiteWriter:
         """Start a new run."""
+        header = header if self.door is None else self.door.header(header)
+        watched = watch(header, self.path)
+        if watched is not None:
+            header = watched.marked(header)
         with self.transaction() as db:
             number = insert_run(db, header)
-        return SQLiteWriter(self, number, header)
+            self.live.hold(number)  # before anybody can see it
+        return SQLiteWriter(self, number, header, watched)
 
     def add(self, run: TraceRun) -> None:
         """Keep a whole run, all or nothing."""
+        run = self.cleaned(run)
         with self.transaction() as db:
             add_run(db, msgspec.structs.replace(run, event_count=len(run.events)))
+
+    def cleaned(self, run: TraceRun) -> TraceRun:
+        """The run as `add` keeps it."""
+        return run if self.door is None else self.door.run(run)
 
     def share(self, run_id: str) -> SharedWriter:
         """A run, there already or not, to append to together with others."""
@@ -145,6 +175,20 @@ class SQLiteStore:
         removed = delete_runs(self, list(run_ids))
         self.turns += 1
         return removed
+
+    def tag(self, run_id: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> RunHeader:
+        """Give a run tags, and take tags from it; gives its header."""
+        with self.transaction() as db:
+            number, header = self._find(run_id)
+            kept = [tag for tag in header.tags if tag not in set(remove)]
+            tagged = msgspec.structs.replace(header, tags=tuple(dict.fromkeys([*kept, *add])))
+            if tagged.tags != header.tags:
+                write_header(db, number, tagged)
+        return tagged
+
+    def number_of(self, run_id: str) -> int:
+        """The number of a run: what its rows bear."""
+        return self._find(run_id)[0]
 
     def header(self, run_id: str) -> RunHeader:
         """A run's header, by id, the beginning of an id, or a name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,8 +19,10 @@ from replaykit.store.rows import insert_run, write_header, write_pack
 from replaykit.store.schema import translate
 
 if TYPE_CHECKING:
+    from replaykit.model.changes import Cleaning
     from replaykit.model.run import TraceRun
     from replaykit.store.sqlite import SQLiteStore
+    from replaykit.telemetry.switch import Watched
 
 _NONE = 1 << 62
 PACK_EVENTS = 64
@@ -28,23 +31,30 @@ PACK_BYTES = 256 * 1024  # a pack is folded at this size even when it holds fewe
 
 def add_run(db: sqlite3.Connection, run: TraceRun) -> None:
     """Write a whole run as packs, its header as it is, inside a transaction."""
+    add_stored(db, run.header, run.events)
+
+
+def add_stored(db: sqlite3.Connection, header: RunHeader, events: Sequence[StoredEvent]) -> None:
+    """The same for events as they are at rest: some may be references to those of another run."""
     compressor, arguments = zstandard.ZstdCompressor(level=3, write_checksum=True), ArgumentsFold()
-    number = insert_run(db, run.header)
-    for start in range(0, len(run.events), PACK_EVENTS):
-        chunk = run.events[start : start + PACK_EVENTS]
+    number = insert_run(db, header)
+    for start in range(0, len(events), PACK_EVENTS):
+        chunk = events[start : start + PACK_EVENTS]
         bodies = []
         for event in chunk:
-            short = arguments.shorten(event)
+            short = event if isinstance(event, Shared) else arguments.shorten(event)
             bodies.append(blobs.externalise(db, number, short, encode_event(short), compressor))
-            arguments.remember(event)
+            if not isinstance(event, Shared):
+                arguments.remember(event)
         write_pack(db, number << 32 | start, bodies, min(event.seq for event in chunk), compressor)
 
 
 class SQLiteWriter:
     """Appends to one run, one transaction per event."""
 
-    def __init__(self, store: SQLiteStore, number: int, header: RunHeader) -> None:
+    def __init__(self, store: SQLiteStore, number: int, header: RunHeader, watched: Watched | None = None) -> None:
         self._store = store
+        self._watched = watched  # who is told what was written
         self._number = number
         self._header = header
         self._base = number << 32
@@ -53,6 +63,7 @@ class SQLiteWriter:
         self._tail_bytes = 0
         self._lowest = _NONE  # the lowest sequence number in the tail
         self._finished = False
+        self._door = store.door
         self._arguments = ArgumentsFold()
         self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
 
@@ -60,8 +71,24 @@ class SQLiteWriter:
     def run_id(self) -> str:
         return self._header.id
 
+    @property
+    def cleaning(self) -> Cleaning | None:
+        return self._door
+
     def append(self, event: StoredEvent) -> None:
         """Add one event; it is on disk when this returns."""
+        if self._door is not None:
+            event = self._door.event(event)
+        try:
+            self._write(event)
+        except StoreError:
+            if self._watched is not None:
+                self._watched.lost()
+            raise
+        if self._watched is not None:
+            self._watched.event(event)
+
+    def _write(self, event: StoredEvent) -> None:
         store = self._store
         with store.lock:
             self._check_writable()
@@ -89,6 +116,20 @@ class SQLiteWriter:
 
     def finish(self, header: RunHeader) -> None:
         """Write the final header, and fold what is left of the tail."""
+        header = header if self._door is None else self._door.header(header)
+        if self._watched is None:
+            self._finish(header)
+            return
+        header = self._watched.marked(header)
+        try:
+            self._finish(header)
+        except StoreError:
+            self._watched.lost()
+            raise
+        finally:
+            self._watched.end(header)
+
+    def _finish(self, header: RunHeader) -> None:
         with self._store.lock:
             self._check_writable()
             with self._store.transaction() as db:
@@ -97,6 +138,7 @@ class SQLiteWriter:
                     self._fold(db, self._tail, self._lowest)
                 write_header(db, self._number, msgspec.structs.replace(header, event_count=self._next))
             self._finished = True
+            self._store.live.let_go(self._number)
 
     def _append_folding(self, event: StoredEvent, body: bytes) -> None:
         """Append an event that completes a pack or is large; what is remembered changes only after the commit."""

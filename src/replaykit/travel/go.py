@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
+from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, Shared
 from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
@@ -23,6 +24,9 @@ from replaykit.recording.agents import agent_of, root_name
 from replaykit.recording.run import new_run_id
 from replaykit.seam.failures import describe, status_of
 from replaykit.store.opening import StoreLike, opened
+from replaykit.store.protocol import RunWriter, Store
+from replaykit.telemetry.span import of_origin
+from replaykit.telemetry.switch import watcher
 from replaykit.travel.edits import Edits
 from replaykit.travel.handler import Traveller
 from replaykit.travel.plan import Plan, plan_for, session_for
@@ -96,14 +100,16 @@ def _go(
         standing_at(parent, step)  # an unknown step is said first
         plan = plan_for(store, parent, step, edits, agent if agent is not None else agent_of(parent))
         header = _header(parent, plan, kind, edits)
-        writer = None if dry_run else store.begin(header)
+        writer = None if dry_run else _begun(store, header, parent.id)
         handler = Traveller(plan, edits, writer, live=live, reuse=reuse)
         if writer is not None:
             for event in plan.shared:
                 writer.append(_reference(parent.id, event))
-        output, failure = _run(plan, edits, handler, parent)
+        output, failure = _run(plan, edits, handler, parent, None if writer is None else writer.cleaning)
         if writer is not None:
             writer.finish(_ended(header, output, failure))
+            if (listening := watcher()) is not None:
+                listening.forked(parent.header, store.header(header.id))
     if isinstance(failure, KeyboardInterrupt):
         raise failure
     return Journey(
@@ -118,8 +124,17 @@ def _go(
     )
 
 
-def _run(plan: Plan, edits: Edits, handler: Traveller, parent: TraceRun) -> tuple[Json, BaseException | None]:
-    session = session_for(plan, handler, parent)
+def _begun(store: Store, header: RunHeader, parent: str) -> RunWriter:
+    """The fork, begun while its parent is there: from then on no pruning takes the parent."""
+    with store.exclusive():
+        store.header(parent)
+        return store.begin(header)
+
+
+def _run(
+    plan: Plan, edits: Edits, handler: Traveller, parent: TraceRun, cleaning: Cleaning | None
+) -> tuple[Json, BaseException | None]:
+    session = session_for(plan, handler, parent, cleaning)
     if plan.start is not None:
         changed = plan.at_once and edits.of_state
         session.go_on_from(plan.start.state, after=plan.cut.step if changed else None)
@@ -138,7 +153,7 @@ def _reference(run_id: str, event: AnyEvent) -> Shared:
 def _header(parent: TraceRun, plan: Plan, kind: str, edits: Edits) -> RunHeader:
     step = plan.cut.step
     return msgspec.structs.replace(
-        parent.header,
+        of_origin(parent.header),
         id=new_run_id(),
         name=f"{root_name(parent)}@{step}",  # the plain name stays the parent's
         sampling=plan.sampling,

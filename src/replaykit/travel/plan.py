@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from replaykit.errors import UsageError
+from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, Call, State
 from replaykit.model.run import TraceRun
 from replaykit.model.sampling import EVERY_STATE, Sampling
@@ -134,9 +135,10 @@ def plan_to_reach(store: Store, parent: TraceRun, step: str, agent: Callable[...
     )
 
 
-def session_for(plan: Plan, handler: Handler, parent: TraceRun) -> Session:
+def session_for(plan: Plan, handler: Handler, parent: TraceRun, cleaning: Cleaning | None = None) -> Session:
     """The session in which the agent runs: it counts its calls, steps and states as the parent did."""
-    return Session(handler, lineage=parent.origin.run or parent.id, begins=plan.begins, sampling=plan.sampling)
+    lineage = parent.origin.run or parent.id
+    return Session(handler, lineage=lineage, begins=plan.begins, sampling=plan.sampling, cleaning=cleaning)
 
 
 def takes_state(agent: Callable[..., Any]) -> bool:

@@ -20,7 +20,7 @@ class SavedRun:
     def __init__(self, store: Store, header: RunHeader, rules: Sampling) -> None:
         self._header = msgspec.structs.replace(header, sampling=rules)
         self._writer: RunWriter = store.begin(self._header)
-        self._states = StateLog(rules)
+        self._states = StateLog(rules, self._writer.cleaning)
         self._seq = self._messages = self._calls = 0
         self._last: tuple[str, float] = ("", 0.0)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -14,18 +12,23 @@ from msgspec import Struct
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.chaos.attacks import attacked
-from replaykit.checks.verdict import LEFT_THE_TAPE
-from replaykit.contracts.conditions import Conditions, of_session
+from replaykit.checks.assertions import Assertion, CannotTell
+from replaykit.checks.questions import Answers
+from replaykit.contracts.conditions import Conditions, conditions_of
 from replaykit.contracts.contract import Contract
 from replaykit.contracts.matrix import ChaosScenario
 from replaykit.errors import ExitCode, NothingSelected
 from replaykit.model.faults import ChaosPlan
-from replaykit.model.result import Finding, Side
+from replaykit.model.result import Finding
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, canonical
 from replaykit.runners.attempt import Attempt, Candidate
 from replaykit.runners.many import side_by_side
 from replaykit.runners.worlds import calls_of, live_case, with_chaos
+from replaykit.trials.trying import NO_FAULT, Evidence, Judged, Tried, Trying, found_in, left_in, name_of
+
+CHAOS = "chaos"
+"""The name of the scenario that is a project's own faults."""
 
 
 class ChaosVerdict(StrEnum):
@@ -47,6 +50,11 @@ class Struck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seq: int | None = None
     """The number of the call's event."""
 
+    @property
+    def text(self) -> str:
+        """The fault and where it struck, in words."""
+        return f"{self.fault} in {f'{self.call} (event {self.seq})' if self.call else 'the input'}"
+
 
 class ChaosRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run of the agent under one plan."""
@@ -61,10 +69,14 @@ class ChaosRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     after: Struck | None = None
     """The last fault before it broke."""
+    conditions: Conditions = Conditions()
+    """What was wrong, by which it is decided what of the contract is asked."""
     asked: int = 0
     """How many invariants of the contract were asked."""
     failures: tuple[Finding, ...] = ()
     run: TraceRun | None = None
+    evidence: str = ""
+    """The directory with its files, where they were kept."""
 
 
 class ChaosResult(Struct, frozen=True, kw_only=True):
@@ -112,6 +124,8 @@ class ChaosTrial(Struct, frozen=True, kw_only=True):
     """What it must keep; without one it has to complete."""
     runs: int = 1
     """How often each scenario is run with each input; each time with the next seed."""
+    answers: Answers | None = None
+    """What judges said."""
     timeout_s: float | None = None
 
 
@@ -122,26 +136,35 @@ class _Cell(Struct, frozen=True):
 
 
 def run_chaos(
-    trial: ChaosTrial, candidate: Candidate, *, jobs: int = 1, on_done: Callable[[], None] = lambda: None
+    trial: ChaosTrial,
+    candidate: Candidate,
+    *,
+    jobs: int = 1,
+    on_done: Callable[[], None] = lambda: None,
+    evidence: Evidence | None = None,
 ) -> ChaosResult:
     """How the candidate does under the trial's plans; `NothingSelected` when there is nothing to ask."""
     began = time.perf_counter()
     cells = list(_cells(trial))
 
-    def one(cell: _Cell) -> ChaosRun:
-        told = _judged(trial, cell, _attempt(trial, candidate, cell))
-        on_done()
-        return told
+    with Trying(CHAOS, candidate, evidence) as trying:
 
-    runs = tuple(side_by_side(cells, one, candidate, jobs=jobs))
-    if trial.contract is not None and not any(run.asked or run.verdict is ChaosVerdict.ERROR for run in runs):
-        raise _nothing_asked(trial.contract)
-    return ChaosResult(
-        agent=candidate.label,
-        contract="" if trial.contract is None else trial.contract.name,
-        runs=runs,
-        duration_s=round(time.perf_counter() - began, 6),
-    )
+        def one(cell: _Cell) -> tuple[ChaosRun, Tried]:
+            tried = _tried(trial, trying, cell)
+            told = _judged(trial, cell, tried)
+            on_done()
+            return told, tried
+
+        both = side_by_side(cells, one, candidate, jobs=jobs)
+        runs = tuple(told for told, _ in both)
+        if trial.contract is not None and not any(run.asked or run.verdict is ChaosVerdict.ERROR for run in runs):
+            raise _nothing_asked(trial.contract)
+        result = ChaosResult(
+            agent=candidate.label, contract="" if trial.contract is None else trial.contract.name, runs=runs
+        )
+        untested = set(result.untested)
+        kept = tuple(_with_evidence(trying, told, tried, told.scenario in untested) for told, tried in both)
+    return msgspec.structs.replace(result, runs=kept, duration_s=round(time.perf_counter() - began, 6))
 
 
 def count_of(trial: ChaosTrial) -> int:
@@ -165,13 +188,29 @@ def _cells(trial: ChaosTrial) -> Iterator[_Cell]:
                 yield _Cell(scenario, plan, world)
 
 
-def _attempt(trial: ChaosTrial, candidate: Candidate, cell: _Cell) -> Attempt:
+def _tried(trial: ChaosTrial, trying: Trying, cell: _Cell) -> Tried:
     limit = cell.case.scenario.timeout_s if trial.timeout_s is None else trial.timeout_s
-    with tempfile.TemporaryDirectory(prefix="replaykit-") as directory:
-        return candidate.run(with_chaos(cell.case, cell.plan), Path(directory), limit)
+    return trying.run(with_chaos(cell.case, cell.plan), limit)
 
 
-def _judged(trial: ChaosTrial, cell: _Cell, attempt: Attempt) -> ChaosRun:
+def _with_evidence(trying: Trying, told: ChaosRun, tried: Tried, is_unstruck: bool) -> ChaosRun:
+    scenario = [] if told.scenario == CHAOS else [told.scenario]
+    judged = Judged(
+        name=name_of(*scenario, f"seed {told.seed}", told.input),
+        passed=told.verdict is ChaosVerdict.HELD and not is_unstruck,
+        reason=told.reason or (NO_FAULT if is_unstruck else ""),
+        findings=told.failures,
+        remarks=(
+            f"scenario: {told.scenario}, seed {told.seed}",
+            *(f"fault: {struck.text}" for struck in told.faults),
+        ),
+    )
+    kept = trying.keep(tried, judged)
+    return msgspec.structs.replace(told, evidence=kept) if kept else told
+
+
+def _judged(trial: ChaosTrial, cell: _Cell, tried: Tried) -> ChaosRun:
+    attempt = tried.attempt
     told = ChaosRun(
         scenario=cell.scenario.name,
         seed=cell.plan.seed,
@@ -182,11 +221,15 @@ def _judged(trial: ChaosTrial, cell: _Cell, attempt: Attempt) -> ChaosRun:
     )
     if attempt.run is None:
         return msgspec.structs.replace(told, verdict=ChaosVerdict.ERROR, reason=attempt.reason)
-    asked = () if trial.contract is None else trial.contract.assertions(conditions_of(told.faults, cell.case))
-    found = [assertion.check(attempt.run, Side.DESIRED) for assertion in asked]
+    told = msgspec.structs.replace(told, conditions=conditions_of(names_of(told.faults), calls_of(cell.case)))
+    asked = () if trial.contract is None else trial.contract.assertions(told.conditions)
+    try:
+        found = found_in(tried, asked, trial.answers)
+    except CannotTell as error:
+        return msgspec.structs.replace(told, verdict=ChaosVerdict.ERROR, reason=str(error), asked=len(asked))
     failures = tuple(finding for finding in found if not finding.holds)
     # Where the contract asks nothing of a run, it still has to complete.
-    reason = _why(attempt, failures) or ("" if asked else _incomplete(attempt.run))
+    reason = _why(attempt, failures, asked) or ("" if asked else _incomplete(attempt.run))
     told = msgspec.structs.replace(told, asked=len(asked))
     if not reason:
         return told
@@ -210,15 +253,9 @@ def struck_in(run: TraceRun | None, given: Json, plan: ChaosPlan) -> Iterator[St
             yield Struck(fault=name, call=call.name, path=call.path, step=call.step, seq=call.seq)
 
 
-def conditions_of(faults: Iterable[Struck], case: ReplayCase | None = None) -> Conditions:
-    """What was wrong while the agent ran: faults that struck, and calls of the case that failed when recorded."""
-    recorded = Conditions() if case is None else of_session(calls_of(case))
-    sorts = {struck.fault.partition(".")[0] for struck in faults}
-    return Conditions(
-        tool_faults=recorded.tool_faults or "tool" in sorts,
-        llm_faults=recorded.llm_faults or "model" in sorts,
-        context_faults="context" in sorts,
-    )
+def names_of(faults: Iterable[Struck]) -> Iterator[str]:
+    """The names of faults."""
+    return (struck.fault for struck in faults)
 
 
 def _nothing_asked(contract: Contract) -> NothingSelected:
@@ -226,9 +263,9 @@ def _nothing_asked(contract: Contract) -> NothingSelected:
     return NothingSelected(message, hint="Add one with `when: always` or `when: any_chaos_active`.")
 
 
-def _why(attempt: Attempt, failures: Sequence[Finding]) -> str:
+def _why(attempt: Attempt, failures: Sequence[Finding], asked: Sequence[Assertion]) -> str:
     """Why the agent did not hold, in one sentence; nothing when it did."""
-    left = next((told.text for told in attempt.deviations if told.kind in LEFT_THE_TAPE), "")
+    left = left_in(attempt, asked)
     if left:
         return f"left the tape: {left}"
     if failures:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct
 
 from replaykit.errors import ExitCode, NothingSelected
+from replaykit.importing.sources import subjects_of
 from replaykit.project.project import Project
-from replaykit.project.subjects import Subjects, find_subjects
+from replaykit.project.subjects import Subjects
 from replaykit.trials.ci_chaos import Chaos, Mutated
 from replaykit.trials.ci_contracts import Contracts
 from replaykit.trials.ci_items import Crew, PartOfCi, Ran, Setting, with_own_ids
 from replaykit.trials.ci_places import Places
 from replaykit.trials.ci_replays import Replays
 from replaykit.trials.ci_result import CiItem, CiPart, CiResult, Outcome, Part, exit_code_of, overall
+from replaykit.trials.trying import Evidence
 
 
 class CiPlan(Struct, frozen=True, kw_only=True):
@@ -28,8 +29,10 @@ class CiPlan(Struct, frozen=True, kw_only=True):
     """Of mutations and faults; the project's own unless said."""
     min_score: float | None = None
     """The overall score that passes, 0 to 100; the project's own unless said. Without one nothing may fail."""
-    evidence: Path | None = None
-    """Where replays leave their files; none are kept without."""
+    evidence: Evidence | None = None
+    """Where runs leave their files; none are kept without."""
+    on_fetched: Callable[[], None] = lambda: None
+    """Called for each run that a source gives."""
 
 
 class Ci:
@@ -51,7 +54,7 @@ class Ci:
         )
         every: list[PartOfCi] = [Mutated(setting), Contracts(setting), Chaos(setting), Replays(setting)]
         self._parts = [part for part in every if part.part in plan.only and part.count]
-        self.notices = (*told, *subjects.notices, *_sources(project), *_idle(project, every, plan.only))
+        self.notices = (*told, *subjects.notices, *_idle(project, every, plan.only))
         self.count = sum(part.count for part in self._parts)
 
     def run(self, crew: Crew) -> CiResult:
@@ -100,20 +103,12 @@ def _subjects(plan: CiPlan) -> tuple[Subjects, tuple[str, ...]]:
     """The cases and sessions, and what to tell where there are none: other parts may be all there is."""
     project = plan.project
     is_needed = Part.REPLAY in plan.only or (Part.CHAOS in plan.only and not project.inputs)
-    if not is_needed or not (project.sessions or project.cases):
+    if not is_needed or not (project.sessions or project.cases or project.sources):
         return Subjects(all=()), ()
     try:
-        return find_subjects(project), ()
+        return subjects_of(project, on_fetched=plan.on_fetched), ()
     except NothingSelected as error:
-        if project.sessions:
-            raise
         return Subjects(all=()), (error.message,)
-
-
-def _sources(project: Project) -> Iterator[str]:
-    for source in project.sources:
-        if source.auto_import:
-            yield f"{project.file}: runs of {source.project!r} are not imported: keep them as files, and name those"
 
 
 def _idle(project: Project, parts: Sequence[PartOfCi], only: Collection[Part]) -> Iterator[str]:

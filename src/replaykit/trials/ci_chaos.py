@@ -7,23 +7,25 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from replaykit.cases.case import ReplayCase
-from replaykit.chaos.mutations import Seeded
 from replaykit.contracts.conditions import Conditions
 from replaykit.contracts.contract import Contract
 from replaykit.contracts.matrix import ChaosScenario
 from replaykit.contracts.types import needs_baseline
 from replaykit.errors import ReplayKitError
+from replaykit.judges.stored import ProjectAnswers
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import Finding
 from replaykit.model.values import raw
 from replaykit.project.project import Mutations, Project
 from replaykit.runners.worlds import live_case
-from replaykit.trials.chaos import ChaosRun, ChaosTrial, ChaosVerdict, count_of, run_chaos
+from replaykit.trials.chaos import CHAOS, ChaosRun, ChaosTrial, ChaosVerdict, count_of, run_chaos
 from replaykit.trials.ci_contracts import UNSTRUCK
-from replaykit.trials.ci_items import Crew, Ran, Setting, Watched, impossible, members_of, name_of, text_of
+from replaykit.trials.ci_items import Crew, Ran, Setting, Watched, impossible, members_of, text_of
 from replaykit.trials.ci_places import Where, command, spoken
 from replaykit.trials.ci_result import CiItem, Outcome, Part
 from replaykit.trials.mutation import MutationRun, MutationTrial, run_mutations
+from replaykit.trials.rewording import mutator_of
+from replaykit.trials.trying import name_of
 
 _OUTCOMES = {
     ChaosVerdict.HELD: Outcome.PASSED,
@@ -47,12 +49,13 @@ class Chaos:
         worlds = () if project.inputs else cases
         several = len(project.contracts) > 1
         self._trial = ChaosTrial(
-            scenarios=(ChaosScenario(name="chaos", plan=plan),),
+            scenarios=(ChaosScenario(name=CHAOS, plan=plan),),
             inputs=project.inputs,
             cases=worlds,
             # Each session keeps a contract of its own; all of them at once would be asked of none of them.
             contract=None if worlds and several else promised(project.contracts.values()),
             timeout_s=setting.timeout_s if project.inputs else None,
+            answers=ProjectAnswers(project.directory, "chaos run --contract NAME"),
         )
         self.count = 0 if plan.is_calm else count_of(self._trial)
 
@@ -64,6 +67,7 @@ class Chaos:
                 crew.candidate,
                 jobs=min(crew.jobs, self.count),
                 on_done=crew.on_done,
+                evidence=self._setting.evidence,
             )
         except ReplayKitError as error:
             return Ran([impossible(self.part, "chaos", error, where)])
@@ -75,7 +79,6 @@ class Chaos:
         outcome = _OUTCOMES[run.verdict]
         if untested and outcome is Outcome.PASSED:
             outcome = Outcome.UNTESTED
-        struck = f"; after {run.after.fault} in {run.after.call or 'the input'}" if run.after else ""
         words = ["--seed", str(run.seed), *(["--contract", self._contract] if self._contract else [])]
         if self._trial.inputs:
             words += ["--input", run.input]
@@ -84,10 +87,12 @@ class Chaos:
             id=name_of(f"seed {run.seed}", run.input),
             outcome=outcome,
             verdict=outcome.value if outcome is Outcome.UNTESTED else run.verdict.value,
-            reason=UNSTRUCK if outcome is Outcome.UNTESTED else run.reason + struck,
+            reason=UNSTRUCK if outcome is Outcome.UNTESTED else run.reason,
             failures=run.failures,
+            faults=tuple(struck.text for struck in run.faults),
             contract=owner(self._setting.project, run.failures),
             duration_s=round((run.run.duration_s or 0.0) if run.run else 0.0, 6),
+            evidence=run.evidence,
             file=where.file,
             line=where.line,
             command=command("chaos run", self._setting.project, *words),
@@ -113,10 +118,11 @@ class Mutated:
         said = project.mutations or Mutations()
         contract = promised(project.contracts.values())
         trial = MutationTrial(
-            mutator=Seeded(said.kinds, seed=setting.seed),
+            mutator=mutator_of(project, seed=setting.seed),
             count=said.count,
             inputs=project.inputs,
             contract=contract if contract and contract.assertions(Conditions()) else None,
+            answers=ProjectAnswers(project.directory, "chaos mutate --run --contract NAME"),
         )
         limit = setting.timeout_s
         self._trial = trial if limit is None else msgspec.structs.replace(trial, timeout_s=limit)
@@ -126,7 +132,13 @@ class Mutated:
         watched = Watched(crew.candidate)
         where = self._setting.places.of_key("mutations")
         try:
-            result = run_mutations(self._trial, watched, jobs=min(crew.jobs, self.count), on_done=crew.on_done)
+            result = run_mutations(
+                self._trial,
+                watched,
+                jobs=min(crew.jobs, self.count),
+                on_done=crew.on_done,
+                evidence=self._setting.evidence,
+            )
         except ReplayKitError as error:
             return Ran([impossible(self.part, "mutations", error, where)])
         return Ran([self._item(run, watched, where) for run in result.runs], result.score)
@@ -143,12 +155,13 @@ class Mutated:
             id=name_of(run.mutation.kind, text),
             outcome=outcome,
             verdict=outcome.value,
-            reason=run.reason and f"{run.reason} ({run.mutation.what})",
+            reason=f"{run.reason} ({run.mutation.what})" if outcome is Outcome.FAILED else run.reason,
             failures=run.failures,
             contract=contract,
             file=where.file,
             line=where.line,
             command=again if contract else command("ci", project, *words),
+            evidence=run.evidence,
             **watched.members(live_case(run.mutation.input)),
         )
 

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 from replaykit.contracts.contract import Contract, Severity
 from replaykit.contracts.score import Check, ContractResult, score_of
 from replaykit.errors import ReplayKitError
+from replaykit.judges.stored import ProjectAnswers
 from replaykit.model.faults import ChaosPlan
-from replaykit.model.result import Finding
 from replaykit.project.chaos_config import matrix_of
 from replaykit.runners.worlds import live_case, with_chaos
-from replaykit.trials.ci_items import Crew, Ran, Setting, Watched, impossible, name_of, text_of
+from replaykit.trials.chaos import struck_in
+from replaykit.trials.ci_items import Crew, Ran, Setting, Watched, impossible, text_of
 from replaykit.trials.ci_places import command, spoken
 from replaykit.trials.ci_result import CiItem, Outcome, Part
-from replaykit.trials.contract import Trial, cells_of, inputs_of, run_contract
+from replaykit.trials.contract import Trial, cells_of, finding_of, inputs_of, run_contract
+from replaykit.trials.trying import name_of
 
 UNSTRUCK = "no fault struck: is the name right, and do the agent's calls pass through ReplayKit?"
 _VERDICTS = {Outcome.PASSED: "kept", Outcome.FAILED: "broken"}
@@ -36,6 +38,7 @@ class Contracts:
             contract=contract,
             scenarios=matrix_of(contract.matrix, seed=self._setting.seed),
             inputs=self._setting.project.inputs,
+            answers=ProjectAnswers(self._setting.project.directory, f"contract run {contract.name}"),
             timeout_s=self._setting.timeout_s,
         )
 
@@ -47,7 +50,7 @@ class Contracts:
             watched = Watched(crew.candidate)
             jobs = min(crew.jobs, self.count)
             try:
-                result = run_contract(trial, watched, jobs=jobs, on_done=crew.on_done)
+                result = run_contract(trial, watched, jobs=jobs, on_done=crew.on_done, evidence=self._setting.evidence)
             except ReplayKitError as error:
                 where = self._setting.places.of_contract(trial.contract.name)
                 items.append(impossible(self.part, trial.contract.name, error, where))
@@ -67,23 +70,26 @@ class Contracts:
                 continue  # a promise for other worlds than this one
             runs.setdefault((check.scenario, check.probe), []).append(check)
         for (scenario, probe), checks in runs.items():
-            case = with_chaos(live_case(given[probe]), plans.get(scenario, ChaosPlan()))
+            plan = plans.get(scenario, ChaosPlan())
+            case = with_chaos(live_case(given[probe]), plan)
             failed = [check for check in checks if check.holds is False]
             outcome = _outcome(checks, is_struck=scenario not in result.untested)
-            if not watched.has_run(case):
+            if watched.run_of(case) is None:
                 outcome = Outcome.ERROR
             yield self._item(
                 trial.contract.name,
                 (scenario, probe),
                 outcome,
                 **watched.members(case),
+                faults=tuple(struck.text for struck in struck_in(watched.run_of(case), given[probe], plan)),
+                evidence=next((check.evidence for check in checks), ""),
                 file=where.file,
                 line=where.line,
                 command=command(
                     "contract run", self._setting.project, trial.contract.name, "--input", spoken(given[probe])
                 ),
                 reason=_why(outcome, failed),
-                failures=tuple(map(_finding, failed)) if outcome is Outcome.FAILED else (),
+                failures=tuple(map(finding_of, failed)) if outcome is Outcome.FAILED else (),
             )
 
     def _item(self, contract: str, cell: tuple[str, str], outcome: Outcome, **members: object) -> CiItem:
@@ -109,18 +115,5 @@ def _why(outcome: Outcome, failed: Sequence[Check]) -> str:
     if not failed:
         return ""
     first = failed[0]
-    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 and outcome is Outcome.FAILED else ""
     return f"{first.error or first.text}{more}"
-
-
-def _finding(check: Check) -> Finding:
-    return Finding(
-        kind=check.type,
-        holds=False,
-        text=check.text,
-        expected=check.expected,
-        actual=check.actual,
-        seq=check.seq,
-        id=check.invariant,
-        severity=check.severity.value,
-    )

@@ -22,12 +22,12 @@ from replaykit.project.project import Project
 from replaykit.runners.attempt import Attempt, Candidate, Stoppable
 from replaykit.trials.ci_places import Places, Where
 from replaykit.trials.ci_result import CiItem, Outcome, Part, SeenCall
+from replaykit.trials.trying import Evidence
 
-_ID_CHARS = 60
 _FAILED_FROM = 400
 _NO_ANSWER = 0
 _FAILED_STATUS = 500  # of a tool that raised something other than an answer with a status
-_ON_THE_TAPE = frozenset({"unused", "context", "unwatched", "live"})
+_ON_THE_TAPE = frozenset({"unused", "context", "unwatched", "unpinned", "live"})
 """Deviations that are no call of the agent which the tape does not hold."""
 
 
@@ -46,7 +46,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     seed: int = 0
     given_seed: int | None = None
     """One that goes before those of the configuration."""
-    evidence: Path | None = None
+    evidence: Evidence | None = None
+    """Where runs leave their files; none are kept without."""
     subjects: tuple[ReplayCase | Unusable, ...] = ()
 
     @property
@@ -87,8 +88,8 @@ class Watched:
         """Run the candidate, and keep what it did."""
         began = time.perf_counter()
         attempt = self._candidate.run(case, workspace, timeout_s)
-        with self._lock:
-            self._seen[_world(case)] = attempt, time.perf_counter() - began
+        with self._lock:  # of several runs that an invariant asks for, the first is the one that is shown
+            self._seen.setdefault(_world(case), (attempt, time.perf_counter() - began))
         return attempt
 
     def stop(self) -> None:
@@ -96,9 +97,9 @@ class Watched:
         if isinstance(self._candidate, Stoppable):
             self._candidate.stop()
 
-    def has_run(self, case: ReplayCase) -> bool:
-        """True when the candidate left a run in that world."""
-        return self._of(case)[0].run is not None
+    def run_of(self, case: ReplayCase) -> TraceRun | None:
+        """The run that the candidate left in that world, if it left one."""
+        return self._of(case)[0].run
 
     def members(self, case: ReplayCase) -> dict[str, Json]:
         """The members of an item that say what happened in that world."""
@@ -179,12 +180,6 @@ def impossible(part: Part, name: str, error: ReplayKitError, where: Where) -> Ci
         line=where.line,
         is_wrong_file=error.exit_code is ExitCode.USAGE,
     )
-
-
-def name_of(*words: str) -> str:
-    """An id of several words, each on one line and not too long."""
-    lines = (" ".join(word.split()) for word in words)
-    return " / ".join(line if len(line) <= _ID_CHARS else line[: _ID_CHARS - 1] + "…" for line in lines)
 
 
 def with_own_ids(items: Sequence[CiItem]) -> list[CiItem]:

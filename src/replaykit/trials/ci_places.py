@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from functools import cached_property
-from pathlib import Path
 
 import orjson
 from msgspec import Struct
@@ -107,8 +106,11 @@ def spoken(value: Json) -> str:
     return canonical(value).decode()
 
 
-def replay_command(project: Project, case: ReplayCase) -> str:
+def replay_command(project: Project, subject: ReplayCase | Unusable) -> str:
     """How to replay this one alone; a session that stands in the configuration runs with its neighbours."""
-    if case.file == project.file:
+    if isinstance(subject, Unusable) and subject.command:
+        return subject.command
+    if subject.file == project.file:
         return command("replay", project)
-    return command("replay", project, str(Path(case.directory) if case.file_name == CASE_FILE else case.file))
+    is_case = isinstance(subject, ReplayCase) and subject.file_name == CASE_FILE
+    return command("replay", project, str(subject.file.parent if is_case else subject.file))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import msgspec
 
 from replaykit.cases.case import ReplayCase
@@ -39,7 +37,7 @@ class Replays:
         results = replay_many(
             setting.subjects,
             crew.candidate,
-            evidence=setting.evidence,
+            evidence=None if setting.evidence is None else setting.evidence.root,
             jobs=min(crew.jobs, self.count),
             on_done=crew.on_done,
             on_wrong=wrong.append,
@@ -50,7 +48,6 @@ class Replays:
         return Ran(items, round(100 * passed / len(items), 2))
 
     def _item(self, subject: ReplayCase | Unusable, result: ReplayResult, bad: set[str]) -> CiItem:
-        project = self._setting.project
         item = CiItem(
             part=self.part,
             id=result.case_id,
@@ -67,10 +64,6 @@ class Replays:
         if item.outcome is Outcome.PASSED:  # only what failed is looked up in its file: most do not
             return item
         where = self._setting.places.of_subject(subject)
-        if isinstance(subject, ReplayCase):
-            closer = replay_command(project, subject)
-        else:
-            closer = shlex.join(["replaykit", "lint", where.file])
         return msgspec.structs.replace(
             item,
             reason=result.reason or "; ".join(finding.text for finding in result.observed),
@@ -79,6 +72,6 @@ class Replays:
             contract=where.contract,
             file=where.file,
             line=where.line,
-            command=closer,
+            command=replay_command(self._setting.project, subject),
             is_wrong_file=item.outcome is Outcome.ERROR and result.reason in bad,
         )

@@ -70,6 +70,8 @@ class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     divergence: Deviation | None = None
     """The first call that did not follow the tape."""
     failures: tuple[Finding, ...] = ()
+    faults: tuple[str, ...] = ()
+    """What was injected, and where."""
     contract: str = ""
     input_json: Raw = field(default=ABSENT, name="input")
     context_json: Raw = field(default=ABSENT, name="context")
@@ -136,10 +138,10 @@ def overall(parts: Sequence[CiPart]) -> float | None:
     scored = [(part.score, part.weight) for part in parts if part.score is not None]
     if not scored:
         return None
-    whole = sum(weight for _, weight in scored)
-    if not whole:
-        return round(sum(score for score, _ in scored) / len(scored), 2)
-    return round(sum(score * weight for score, weight in scored) / whole, 2)
+    largest = max(weight for _, weight in scored)
+    # As shares of the largest: products with the smallest of all numbers would be rounded to something else.
+    shares = [(score, weight / largest if largest else 1.0) for score, weight in scored]
+    return round(sum(score * share for score, share in shares) / sum(share for _, share in shares), 2)
 
 
 def exit_code_of(items: Sequence[CiItem], score: float | None, min_score: float | None) -> ExitCode:

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase
 from replaykit.checks.assertions import Assertion, CannotTell
-from replaykit.checks.verdict import LEFT_THE_TAPE
-from replaykit.contracts.conditions import Conditions, of_session
+from replaykit.checks.questions import Answers
+from replaykit.checks.repeating import wanted_runs
+from replaykit.contracts.conditions import Conditions, conditions_of
 from replaykit.contracts.contract import Contract, Invariant
 from replaykit.contracts.matrix import CALM, ChaosScenario
 from replaykit.contracts.score import Check, ContractResult, result_of
 from replaykit.contracts.types import against, needs_baseline
 from replaykit.errors import NothingSelected
-from replaykit.model.result import Side
+from replaykit.model.result import Finding
 from replaykit.model.values import Json, canonical, decode
 from replaykit.runners.attempt import Attempt, Candidate
 from replaykit.runners.many import side_by_side
 from replaykit.runners.worlds import calls_of, live_case, with_chaos
-from replaykit.trials.chaos import struck_in
+from replaykit.trials.chaos import names_of, struck_in
+from replaykit.trials.trying import NO_FAULT, Evidence, Judged, Tried, Trying, found_in, left_in, name_of
 
 _EXCERPT_CHARS = 500
 
@@ -41,6 +42,8 @@ class Trial(Struct, frozen=True, kw_only=True):
     """A case whose world the agent is put into; then its input is the only one."""
     timeout_s: float | None = None
     """Per run; by default the case's own."""
+    answers: Answers | None = None
+    """What judges said."""
     min_score: float = 100.0
 
 
@@ -52,35 +55,39 @@ class _Cell(Struct, frozen=True):
 
 
 def run_contract(
-    trial: Trial, candidate: Candidate, *, jobs: int = 1, on_done: Callable[[], None] = lambda: None
+    trial: Trial,
+    candidate: Candidate,
+    *,
+    jobs: int = 1,
+    on_done: Callable[[], None] = lambda: None,
+    evidence: Evidence | None = None,
 ) -> ContractResult:
     """How well the candidate keeps the contract; `NothingSelected` when there is nothing to ask."""
     began = time.perf_counter()
     cells = cells_of(trial)
+    with Trying("contract", candidate, evidence) as trying:
 
-    def one(cell: _Cell) -> Attempt:
-        attempt = _attempt(trial, candidate, cell)
-        on_done()
-        return attempt
+        def one(cell: _Cell) -> Tried:
+            tried = _tried(trial, trying, cell)
+            _repeat(trial, cell, tried)
+            on_done()
+            return tried
 
-    attempts = side_by_side(cells, one, candidate, jobs=jobs)
-    tried = list(zip(cells, attempts, strict=True))
-    baselines = {_text(cell.given): attempt for cell, attempt in tried if cell.scenario.plan.is_calm}
-    asked = {scenario.name for scenario in scenarios_of(trial)}
-    checks = [
-        _check(trial, invariant, cell, attempt, baselines.get(_text(cell.given)))
-        for cell, attempt in tried
-        if cell.scenario.name in asked
-        for invariant in trial.contract.invariants
-        if _is_asked(trial, invariant, cell.given)
-    ]
+        runs = side_by_side(cells, one, candidate, jobs=jobs)
+        pairs = list(zip(cells, runs, strict=True))
+        untested = _untested(pairs)
+        checks = [
+            check
+            for cell, run, found in _checked(trial, pairs)
+            for check in _with_evidence(trying, run, found, _judged(trial, cell, run, found, untested))
+        ]
     return result_of(
         trial.contract.name,
         checks,
         min_score=trial.min_score,
         agent=candidate.label,
-        untested=tuple(_untested(tried)),
-        reason=next((attempt.reason for attempt in attempts if attempt.run is None), ""),
+        untested=tuple(untested),
+        reason=next((run.attempt.reason for run in runs if run.attempt.run is None), ""),
         duration_s=round(time.perf_counter() - began, 6),
     )
 
@@ -121,13 +128,73 @@ def _is_asked(trial: Trial, invariant: Invariant, given: Json) -> bool:
     return given in (invariant.probes or trial.inputs or trial.contract.probes)
 
 
-def _attempt(trial: Trial, candidate: Candidate, cell: _Cell) -> Attempt:
+def _tried(trial: Trial, trying: Trying, cell: _Cell) -> Tried:
     case = with_chaos(trial.case or live_case(cell.given), cell.scenario.plan)
-    with tempfile.TemporaryDirectory(prefix="replaykit-") as directory:
-        return candidate.run(case, Path(directory), trial.timeout_s or case.scenario.timeout_s)
+    return trying.run(case, trial.timeout_s or case.scenario.timeout_s)
 
 
-def _check(trial: Trial, invariant: Invariant, cell: _Cell, attempt: Attempt, baseline: Attempt | None) -> Check:
+def _repeat(trial: Trial, cell: _Cell, tried: Tried) -> None:
+    """Make the further runs that invariants ask for here, where cells run side by side."""
+    if tried.attempt.run is None:
+        return
+    conditions = _conditions(trial, cell, tried.attempt)
+    asked = [invariant for invariant in trial.contract.invariants if _is_asked(trial, invariant, cell.given)]
+    wanted = [wanted_runs(one.assertion) for one in asked if not conditions.why_not(one.when)]
+    with suppress(CannotTell):  # told when it is checked
+        for number in range(2, max(wanted, default=1) + 1):
+            tried.runs(number)
+
+
+def _checked(trial: Trial, pairs: Sequence[tuple[_Cell, Tried]]) -> Iterator[tuple[_Cell, Tried, list[Check]]]:
+    """Each run with its checks; one that is only a baseline has none."""
+    baselines = {_text(cell.given): run.attempt for cell, run in pairs if cell.scenario.plan.is_calm}
+    asked = {scenario.name for scenario in scenarios_of(trial)}
+    for cell, run in pairs:
+        baseline = baselines.get(_text(cell.given))
+        invariants = trial.contract.invariants if cell.scenario.name in asked else ()
+        here = [invariant for invariant in invariants if _is_asked(trial, invariant, cell.given)]
+        yield cell, run, [_check(trial, invariant, cell, run, baseline) for invariant in here]
+
+
+def _judged(trial: Trial, cell: _Cell, run: Tried, checks: Sequence[Check], untested: Sequence[str]) -> Judged:
+    failed = [check for check in checks if check.holds is False]
+    struck = [struck.text for struck in struck_in(run.attempt.run, cell.given, cell.scenario.plan)]
+    unstruck = NO_FAULT if cell.scenario.name in untested else ""
+    return Judged(
+        name=name_of(trial.contract.name, cell.scenario.name, _text(cell.given)),
+        passed=run.attempt.run is not None and not failed and not unstruck,
+        reason=run.attempt.reason or next((check.error or check.text for check in failed), unstruck),
+        findings=tuple(finding_of(check) for check in checks if check.holds is not None),
+        remarks=(
+            f"scenario: {cell.scenario.name}, seed {cell.scenario.plan.seed}",
+            *(f"fault: {text}" for text in struck),
+        ),
+    )
+
+
+def _with_evidence(trying: Trying, run: Tried, checks: Sequence[Check], judged: Judged) -> Iterator[Check]:
+    kept = trying.keep(run, judged)
+    for check in checks:
+        yield msgspec.structs.replace(check, evidence=kept) if kept else check
+
+
+def finding_of(check: Check) -> Finding:
+    """A check as what an assertion found."""
+    return Finding(
+        kind=check.type,
+        holds=check.holds is True,
+        text=check.text,
+        expected=check.expected,
+        actual=check.actual,
+        seq=check.seq,
+        run=check.run,
+        id=check.invariant,
+        severity=check.severity.value,
+    )
+
+
+def _check(trial: Trial, invariant: Invariant, cell: _Cell, tried: Tried, baseline: Attempt | None) -> Check:
+    attempt = tried.attempt
     check = Check(
         scenario=cell.scenario.name,
         invariant=invariant.id,
@@ -140,12 +207,12 @@ def _check(trial: Trial, invariant: Invariant, cell: _Cell, attempt: Attempt, ba
     why_not = _conditions(trial, cell, attempt).why_not(invariant.when)
     if why_not:
         return msgspec.structs.replace(check, skipped=why_not)
-    watched = attempt.deviations if attempt.watched else None
+    asked = _compared(invariant.assertion, baseline)
     try:
-        found = _compared(invariant.assertion, baseline).check(attempt.run, Side.DESIRED, watched)
+        (found,) = found_in(tried, (asked,), trial.answers)
     except CannotTell as error:
         return msgspec.structs.replace(check, holds=False, text="Nobody can tell", error=str(error))
-    left = next((deviation.text for deviation in attempt.deviations if deviation.kind in LEFT_THE_TAPE), "")
+    left = left_in(attempt, (asked,))
     failed = str(attempt.run.error) if attempt.run.error else ""
     return msgspec.structs.replace(
         check,
@@ -154,6 +221,7 @@ def _check(trial: Trial, invariant: Invariant, cell: _Cell, attempt: Attempt, ba
         expected=found.expected,
         actual=found.actual,
         seq=found.seq,
+        run=found.run,
         output=_text(attempt.run.output)[:_EXCERPT_CHARS] if attempt.run.output_json else "",
         error=f"left the tape: {left}" if left else failed,
     )
@@ -161,24 +229,18 @@ def _check(trial: Trial, invariant: Invariant, cell: _Cell, attempt: Attempt, ba
 
 def _conditions(trial: Trial, cell: _Cell, attempt: Attempt) -> Conditions:
     """What was wrong while it ran: faults that struck, and calls of the case that failed when they were recorded."""
-    recorded = of_session(calls_of(trial.case)) if trial.case is not None else Conditions()
-    struck = {name.partition(".")[0] for name in _struck(cell, attempt)}
-    return Conditions(
-        tool_faults=recorded.tool_faults or "tool" in struck,
-        llm_faults=recorded.llm_faults or "model" in struck,
-        context_faults="context" in struck,
-    )
+    return conditions_of(_struck(cell, attempt), () if trial.case is None else calls_of(trial.case))
 
 
 def _struck(cell: _Cell, attempt: Attempt) -> list[str]:
-    return [struck.fault for struck in struck_in(attempt.run, cell.given, cell.scenario.plan)]
+    return list(names_of(struck_in(attempt.run, cell.given, cell.scenario.plan)))
 
 
-def _untested(tried: Sequence[tuple[_Cell, Attempt]]) -> list[str]:
+def _untested(pairs: Sequence[tuple[_Cell, Tried]]) -> list[str]:
     """The scenarios with faults that struck in no run."""
-    struck = {cell.scenario.name for cell, attempt in tried if cell.scenario.plan.is_calm or _struck(cell, attempt)}
-    ran = {cell.scenario.name for cell, attempt in tried if attempt.run is not None}
-    return [name for name in dict.fromkeys(cell.scenario.name for cell, _ in tried) if name in ran - struck]
+    struck = {cell.scenario.name for cell, run in pairs if cell.scenario.plan.is_calm or _struck(cell, run.attempt)}
+    ran = {cell.scenario.name for cell, run in pairs if run.attempt.run is not None}
+    return [name for name in dict.fromkeys(cell.scenario.name for cell, _ in pairs) if name in ran - struck]
 
 
 def _compared(assertion: Assertion, baseline: Attempt | None) -> Assertion:

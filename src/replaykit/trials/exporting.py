@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from replaykit.cases.case import CASE_FILE
 from replaykit.cases.document import parse_document, read_bytes
-from replaykit.cases.emit import emit_yaml
-from replaykit.cases.session import FAILED_FROM, read_session
+from replaykit.cases.session import FAILED_FROM
+from replaykit.cases.session_files import holds, session_text, write_session
 from replaykit.cases.session_shape import MAX_LATENCY_MS, MAX_STATUS
 from replaykit.cases.slug import slug
-from replaykit.errors import FormatTooNew, InvalidFile, NothingSelected, StoreError, UsageError
+from replaykit.errors import FormatTooNew, InvalidFile, NothingSelected, UsageError
 from replaykit.model.values import Json, canonical
 from replaykit.trials.ci_result import CI_FORMAT, CiItem, CiResult, Outcome, Part, SeenCall
 
@@ -65,13 +65,13 @@ def export_failures(report: Path, directory: Path, *, contract: str | None = Non
     files = dict(_files(sessions, directory, notices))
     if not files:
         raise NothingSelected(f"{report} holds no failure to export", hint="\n".join(notices) or None)
-    unchanged = tuple(file for file, text in files.items() if _holds(file, text))
+    unchanged = tuple(file for file, text in files.items() if holds(file, text))
     taken = [file for file in files if file not in unchanged and file.exists()]
     if taken and not force:
         raise UsageError(f"{taken[0]} is there already, and says something else", hint="Replace it: --force")
     if any("contract" not in session for session in sessions):
         notices.append("the report names no contract: the sessions keep the one called `default`; or --contract NAME")
-    written = tuple(_written(file, text) for file, text in files.items() if file not in unchanged)
+    written = tuple(write_session(file, text) for file, text in files.items() if file not in unchanged)
     return Exported(written=written, unchanged=unchanged, notices=tuple(notices))
 
 
@@ -80,25 +80,9 @@ def _files(sessions: Iterable[dict[str, Json]], directory: Path, notices: list[s
     for session in sessions:
         file = directory / f"{session['id']}.yaml"
         try:
-            text = emit_yaml(session)
-            read_session(parse_document(text, str(file)))
+            yield file, session_text(session, file)
         except UsageError as error:
             notices.append(f"left out {session['id']}: no session can hold it: {error.message}")
-        else:
-            yield file, text
-
-
-def _holds(file: Path, text: str) -> bool:
-    return file.is_file() and file.read_bytes() == text.encode()
-
-
-def _written(file: Path, text: str) -> Path:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise StoreError(f"{file} cannot be written: {error.strerror}") from None
-    return file
 
 
 def _sessions(report: Path, contract: str | None, notices: list[str]) -> Iterator[dict[str, Json]]:

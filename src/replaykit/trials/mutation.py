@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
@@ -13,16 +11,18 @@ from msgspec import Struct
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.chaos.mutations import Mutation, Mutator
-from replaykit.checks.verdict import LEFT_THE_TAPE
+from replaykit.checks.assertions import Assertion, CannotTell
+from replaykit.checks.questions import Answers
 from replaykit.contracts.conditions import Conditions
 from replaykit.contracts.contract import Contract
 from replaykit.errors import ExitCode, NothingSelected
-from replaykit.model.result import Finding, Side
+from replaykit.model.result import Finding
 from replaykit.model.run import RunStatus
-from replaykit.model.values import Json, raw
-from replaykit.runners.attempt import Attempt, Candidate
+from replaykit.model.values import Json, canonical, raw
+from replaykit.runners.attempt import Candidate
 from replaykit.runners.many import side_by_side
 from replaykit.runners.worlds import live_case
+from replaykit.trials.trying import Evidence, Judged, Tried, Trying, found_in, left_in, name_of
 
 
 class MutationTrial(Struct, frozen=True, kw_only=True):
@@ -36,6 +36,8 @@ class MutationTrial(Struct, frozen=True, kw_only=True):
     """A recorded world to ask in; a live one without."""
     contract: Contract | None = None
     """What it must keep; without one it has to complete."""
+    answers: Answers | None = None
+    """What judges said."""
     timeout_s: float = DEFAULT_TIMEOUT_S
 
 
@@ -47,7 +49,9 @@ class MutationRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     failures: tuple[Finding, ...] = ()
     is_error: bool = False
-    """True when the candidate gave no usable answer."""
+    """True when the candidate gave no usable answer, or nobody can tell."""
+    evidence: str = ""
+    """The directory with its files, where they were kept."""
 
 
 class MutationResult(Struct, frozen=True, kw_only=True):
@@ -74,7 +78,12 @@ class MutationResult(Struct, frozen=True, kw_only=True):
 
 
 def run_mutations(
-    trial: MutationTrial, candidate: Candidate, *, jobs: int = 1, on_done: Callable[[], None] = lambda: None
+    trial: MutationTrial,
+    candidate: Candidate,
+    *,
+    jobs: int = 1,
+    on_done: Callable[[], None] = lambda: None,
+    evidence: Evidence | None = None,
 ) -> MutationResult:
     """How the candidate does when it is asked otherwise; `NothingSelected` when nothing can be said otherwise."""
     began = time.perf_counter()
@@ -83,50 +92,70 @@ def run_mutations(
         hint = "Give an input that holds text: --input TEXT."
         raise NothingSelected("there is no mutation to ask the agent", hint=hint)
 
-    def one(mutation: Mutation) -> MutationRun:
-        told = _judged(trial, mutation, _attempt(trial, candidate, mutation))
-        on_done()
-        return told
+    with Trying("mutation", candidate, evidence) as trying:
 
+        def one(mutation: Mutation) -> tuple[MutationRun, Tried]:
+            tried = _tried(trial, trying, mutation)
+            told = _judged(trial, mutation, tried)
+            on_done()
+            return told, tried
+
+        both = side_by_side(mutations, one, candidate, jobs=jobs)
+        runs = tuple(_with_evidence(trying, told, tried) for told, tried in both)
     return MutationResult(
         agent=candidate.label,
         contract="" if trial.contract is None else trial.contract.name,
-        runs=tuple(side_by_side(mutations, one, candidate, jobs=jobs)),
+        runs=runs,
         duration_s=round(time.perf_counter() - began, 6),
     )
 
 
-def _attempt(trial: MutationTrial, candidate: Candidate, mutation: Mutation) -> Attempt:
+def _tried(trial: MutationTrial, trying: Trying, mutation: Mutation) -> Tried:
     if trial.case is None:
         case = live_case(mutation.input, timeout_s=trial.timeout_s)
     else:
         scenario = msgspec.structs.replace(trial.case.scenario, input_json=raw(mutation.input))
         case = msgspec.structs.replace(trial.case, scenario=scenario)
-    with tempfile.TemporaryDirectory(prefix="replaykit-") as directory:
-        return candidate.run(case, Path(directory), trial.timeout_s)
+    return trying.run(case, trial.timeout_s)
 
 
-def _judged(trial: MutationTrial, mutation: Mutation, attempt: Attempt) -> MutationRun:
+def _with_evidence(trying: Trying, told: MutationRun, tried: Tried) -> MutationRun:
+    mutation = told.mutation
+    text = mutation.input if isinstance(mutation.input, str) else canonical(mutation.input).decode()
+    judged = Judged(
+        name=name_of(mutation.kind, text),
+        passed=told.passed,
+        reason=told.reason,
+        findings=told.failures,
+        remarks=(f"mutation: {mutation.kind}, {mutation.what}",),
+    )
+    kept = trying.keep(tried, judged)
+    return msgspec.structs.replace(told, evidence=kept) if kept else told
+
+
+def _judged(trial: MutationTrial, mutation: Mutation, tried: Tried) -> MutationRun:
+    attempt = tried.attempt
     if attempt.run is None:
         return MutationRun(mutation=mutation, passed=False, reason=attempt.reason, is_error=True)
-    left = next((told.text for told in attempt.deviations if told.kind in LEFT_THE_TAPE), "")
+    asked = () if trial.contract is None else _asked(trial.contract)
+    left = left_in(attempt, asked)
     if left:
         return MutationRun(mutation=mutation, passed=False, reason=f"left the tape: {left}")
     if trial.contract is None:
         well = attempt.run.status is RunStatus.SUCCESS
         reason = "" if well else f"ended with {attempt.run.status.value}: {attempt.run.error or 'no error'}"
         return MutationRun(mutation=mutation, passed=well, reason=reason)
-    failures = tuple(_failures(trial.contract, attempt))
+    try:
+        failures = tuple(one for one in found_in(tried, asked, trial.answers) if not one.holds)
+    except CannotTell as error:
+        return MutationRun(mutation=mutation, passed=False, reason=str(error), is_error=True)
     reason = failures[0].text if failures else ""
     return MutationRun(mutation=mutation, passed=not failures, reason=reason, failures=failures)
 
 
-def _failures(contract: Contract, attempt: Attempt) -> Iterator[Finding]:
+def _asked(contract: Contract) -> tuple[Assertion, ...]:
     asked = contract.assertions(Conditions())
     if not asked:
         message = f"no invariant of the contract {contract.name!r} applies where there is no chaos"
         raise NothingSelected(message, hint="Add one with `when: always`.")
-    for assertion in asked:
-        found = assertion.check(attempt.run, Side.DESIRED) if attempt.run is not None else None
-        if found is not None and not found.holds:
-            yield found
+    return asked

@@ -12,7 +12,8 @@ from replaykit.cases.scaffold import scaffold
 from replaykit.cases.slug import slug
 from replaykit.checks.assertions import Assertion, parse_assertion
 from replaykit.contracts.contract import Contract
-from replaykit.trials.chaos import ChaosResult, ChaosRun, ChaosVerdict, conditions_of
+from replaykit.redaction.files import file_redactor, write_clean
+from replaykit.trials.chaos import ChaosResult, ChaosRun, ChaosVerdict
 
 _COMPLETES = parse_assertion("status_is", "success")
 
@@ -26,7 +27,7 @@ def save_broken(result: ChaosResult, directory: Path, contract: Contract | None 
         struck = dict.fromkeys(f"{fault.fault} in {fault.call or 'the input'}" for fault in run.faults)
         remarks = [f"Under chaos ({run.scenario}, seed {run.seed}) it broke: {run.reason}", *struck]
         scaffold(run.run, place, remarks=remarks)
-        asked = () if contract is None else contract.assertions(conditions_of(run.faults))
+        asked = () if contract is None else contract.assertions(run.conditions)
         _desire(place, asked or (_COMPLETES,))
         saved.append(place)
     return saved
@@ -48,5 +49,5 @@ def _places(result: ChaosResult, directory: Path) -> Iterator[tuple[ChaosRun, Pa
 def _desire(place: Path, asked: tuple[Assertion, ...]) -> None:
     """What the trial asked is what a fix must show."""
     case = msgspec.structs.replace(load_case(place), desired=asked)
-    case.file.write_text(dump_case(case), encoding="utf-8", newline="\n")
+    write_clean(case.file, dump_case(case), file_redactor(), fail_closed=True)
     load_case(place)

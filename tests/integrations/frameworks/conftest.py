@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 NEEDS = {  # the tests' file: what it imports
     "test_agent_framework.py": ("agent_framework", "agent_framework.openai"),
+    "test_chaos_pydantic_ai.py": ("pydantic_ai", "openai"),
     "test_claude_agent.py": ("claude_agent_sdk",),
     "test_crewai.py": ("crewai",),
     "test_google_adk.py": ("google.adk", "google.genai"),

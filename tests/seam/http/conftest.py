@@ -7,6 +7,7 @@ import http.server
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -327,5 +328,7 @@ class Tapes:
 
 
 @pytest.fixture
-def tapes(store: rk.Store, server: Server) -> Tapes:
-    return Tapes(store, server)
+def tapes(tmp_path: Path, server: Server) -> Iterator[Tapes]:
+    """Of a store that keeps what it is given: what is redacted is no matter of the seam."""
+    with rk.Store.open(tmp_path / "tapes.db", redact=False) as store:
+        yield Tapes(store, server)

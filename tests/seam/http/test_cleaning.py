@@ -52,7 +52,7 @@ def test_no_secret_reaches_the_store(server, tapes, tmp_path):
 
     def look():
         ask()
-        return b"".join(file.read_bytes() for file in tmp_path.glob("store.db*"))  # before it is packed
+        return b"".join(file.read_bytes() for file in tmp_path.glob("tapes.db*"))  # before it is packed
 
     written = tapes.record(look)
 

@@ -1,4 +1,4 @@
-"""LangSmith runs, from files: what its client, its API, its webhooks and its SDKs write.
+"""LangSmith runs: what its client, its API, its webhooks and its SDKs write.
 
     {run} with `child_runs`   [run, …]   {runs: [run, …]}   {items: [run, …]}   {post: [run, …], patch: [run, …]}
 
@@ -8,12 +8,15 @@ each root. A root that cannot be read, or has a child that cannot, is left out a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from replaykit.errors import InvalidFile
 from replaykit.importers.langsmith.collecting import Node, collect
 from replaykit.importers.langsmith.documents import FORMAT, documents, holds_runs
 from replaykit.importers.registry import IMPORTERS, Imported
 from replaykit.importers.source import JsonPath, Source
 from replaykit.model.run import TraceRun
+from replaykit.model.values import Json
 
 _WITH_LINES = 10
 _SCANNED_BYTES = 16 * 1024 * 1024  # to find a line is to scan the file, which for each bad run of many takes too long
@@ -40,11 +43,16 @@ class LangSmithImporter:
                 problems.append(problem)
         if not runs:
             raise _nothing(source, problems)
-        left_out = [f"left out: {problem.message}" for problem in problems]
-        return Imported(format=self.name, runs=tuple(runs), notes=_some(left_out + notes))
+        left_out = some([problem.message for problem in problems])
+        return Imported(format=self.name, runs=tuple(runs), left_out=left_out, notes=some(notes))
 
 
 IMPORTERS.register(FORMAT)(LangSmithImporter())
+
+
+def read_runs(runs: list[Json], origin: str) -> Imported:
+    """The runs that the API gave; `origin` is what errors call it."""
+    return IMPORTERS.get(FORMAT).read(_Unplaced(Source(b"", origin, value=runs)))
 
 
 class _Unplaced(Source):
@@ -53,7 +61,7 @@ class _Unplaced(Source):
     __slots__ = ()
 
     def __init__(self, source: Source) -> None:
-        super().__init__(b"", source.file)
+        super().__init__(b"", source.file, value=source.value)
 
     def error(self, message: str, path: JsonPath = (), *, hint: str | None = None) -> InvalidFile:
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
@@ -77,6 +85,7 @@ def _nothing(source: Source, problems: list[InvalidFile]) -> InvalidFile:
     return InvalidFile(first.reason, file=first.file, line=first.line, hint=hint)
 
 
-def _some(notes: list[str]) -> tuple[str, ...]:
+def some(notes: Sequence[str]) -> tuple[str, ...]:
+    """As many of them as anybody reads."""
     more = len(notes) - _MAX_NOTES
-    return (*notes[:_MAX_NOTES], f"and {more} more remarks") if more > 0 else tuple(notes)
+    return (*notes[:_MAX_NOTES], f"and {more} more") if more > 0 else tuple(notes)

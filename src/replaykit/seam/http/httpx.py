@@ -208,7 +208,10 @@ def _refusals(module: Any) -> Any:
 @lru_cache(maxsize=8)
 def _streams(module: Any) -> tuple[Any, Any]:
     """The streams of live and of recorded responses, as the library's own kind of stream."""
+    return _live_stream(module), _recorded_stream(module)
 
+
+def _live_stream(module: Any) -> Any:
     class Tap(module.SyncByteStream, module.AsyncByteStream):  # type: ignore[misc]
         """A live stream that is noted while it is read.
 
@@ -252,6 +255,10 @@ def _streams(module: Any) -> tuple[Any, Any]:
             await self._inner.aclose()
             self._call.broke()
 
+    return Tap
+
+
+def _recorded_stream(module: Any) -> Any:
     class Replay(module.SyncByteStream, module.AsyncByteStream):  # type: ignore[misc]
         """A recorded stream: the chunks as they came, and then its end."""
 
@@ -272,4 +279,4 @@ def _streams(module: Any) -> tuple[Any, Any]:
                 yield chunk
             await self._library.fail(self._served)
 
-    return Tap, Replay
+    return Replay

@@ -84,18 +84,19 @@ class _ModelCall(PendingCall):
     __slots__ = ("_api", "_key")
 
     def __init__(self, api: Api, name: str, arguments: bytes, scope: Scope) -> None:
+        self._api = api
+        self._key: bytes | None = None
         super().__init__(MODEL, name, arguments, scope, wall_time(), effects="none")
-        self._api: Api | None = api
 
     @property
     def key(self) -> bytes:
-        if self._api is not None:
-            self._key, self._api = match_key(self._api, self.arguments), None
+        if self._key is None:
+            self._key = match_key(self._api, self.arguments)
         return self._key
 
     @key.setter
     def key(self, key: bytes) -> None:
-        self._key, self._api = key, None
+        self._key = None if key is self.arguments else key
 
 
 def pending(scope: Scope, request: HttpRequest, api: Api | None) -> PendingCall:

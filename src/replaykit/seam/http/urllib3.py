@@ -198,78 +198,80 @@ def _tap(response: Any, call: HttpCall) -> None:
         response._replaykit = call  # type: ignore[attr-defined]
 
 
+class _Tapped(HTTPResponse):
+    """A response whose bytes are noted as they come, before they are unpacked."""
+
+    _replaykit: HttpCall
+    _replaykit_kind: type[HTTPResponse]
+    _replaykit_fails = False
+    _replaykit_portion = 0  # how much of the current piece was handed on, where it is asked for in portions
+
+    def _fp_read(self, *args: Any, **options: Any) -> bytes:
+        data: bytes = super()._fp_read(*args, **options)
+        self._note(data, starts=self._replaykit_portion >= _PORTION)
+        if self.isclosed():
+            self._replaykit.ended()
+        return data
+
+    def _handle_chunk(self, amt: int | None) -> bytes:
+        data: bytes = super()._handle_chunk(amt)
+        self._note(data, starts=False)
+        return data
+
+    def _note(self, data: bytes, *, starts: bool) -> None:
+        if starts or not self._replaykit_portion:
+            self._replaykit_portion = 0
+            self._replaykit.chunk(data)
+        else:
+            self._replaykit.more(data)
+        self._replaykit_portion += len(data)
+
+    def _update_chunk_length(self) -> None:
+        begins = self.chunk_left is None
+        self._replaykit_fails = True  # where it does, it closes itself before it says why
+        super()._update_chunk_length()
+        self._replaykit_fails = False
+        if begins:
+            self._replaykit_portion = 0
+        if self.chunk_left == 0:
+            self._replaykit.ended()
+
+    @contextmanager
+    def _error_catcher(self) -> Iterator[None]:
+        try:
+            with super()._error_catcher():
+                try:
+                    yield
+                except BaseException:
+                    self._replaykit_fails = True
+                    raise
+        except GeneratorExit:  # nobody reads on; whether it was closed or dropped is yet to be seen
+            self._replaykit_fails = False
+            raise
+        except BaseException as error:
+            self._replaykit.broke(error)
+            raise
+
+    def close(self) -> None:
+        super().close()
+        self._left()
+
+    def release_conn(self) -> None:
+        super().release_conn()
+        self._left()
+
+    def _left(self) -> None:
+        if not self._replaykit_fails:
+            self._replaykit.broke()
+
+    def __del__(self) -> None:
+        # It was dropped, and closes itself. It is written down when the run ends, not here: this may be the
+        # garbage collector, at any moment.
+        kind = self._replaykit_kind
+        self.__class__ = kind  # type: ignore[assignment]
+        kind.__del__(self)
+
+
 @lru_cache(maxsize=8)
 def _tapped(kind: type[HTTPResponse]) -> Any:
-    class Tapped(kind):  # type: ignore[valid-type,misc]
-        """A response whose bytes are noted as they come, before they are unpacked."""
-
-        _replaykit: HttpCall
-        _replaykit_fails = False
-        _replaykit_portion = 0  # how much of the current piece was handed on, where it is asked for in portions
-
-        def _fp_read(self, *args: Any, **options: Any) -> bytes:
-            data: bytes = super()._fp_read(*args, **options)
-            self._note(data, starts=self._replaykit_portion >= _PORTION)
-            if self.isclosed():
-                self._replaykit.ended()
-            return data
-
-        def _handle_chunk(self, amt: int | None) -> bytes:
-            data: bytes = super()._handle_chunk(amt)
-            self._note(data, starts=False)
-            return data
-
-        def _note(self, data: bytes, *, starts: bool) -> None:
-            if starts or not self._replaykit_portion:
-                self._replaykit_portion = 0
-                self._replaykit.chunk(data)
-            else:
-                self._replaykit.more(data)
-            self._replaykit_portion += len(data)
-
-        def _update_chunk_length(self) -> None:
-            begins = self.chunk_left is None
-            self._replaykit_fails = True  # where it does, it closes itself before it says why
-            super()._update_chunk_length()
-            self._replaykit_fails = False
-            if begins:
-                self._replaykit_portion = 0
-            if self.chunk_left == 0:
-                self._replaykit.ended()
-
-        @contextmanager
-        def _error_catcher(self) -> Iterator[None]:
-            try:
-                with super()._error_catcher():
-                    try:
-                        yield
-                    except BaseException:
-                        self._replaykit_fails = True
-                        raise
-            except GeneratorExit:  # nobody reads on; whether it was closed or dropped is yet to be seen
-                self._replaykit_fails = False
-                raise
-            except BaseException as error:
-                self._replaykit.broke(error)
-                raise
-
-        def close(self) -> None:
-            super().close()
-            self._left()
-
-        def release_conn(self) -> None:
-            super().release_conn()
-            self._left()
-
-        def _left(self) -> None:
-            if not self._replaykit_fails:
-                self._replaykit.broke()
-
-        def __del__(self) -> None:
-            # It was dropped, and closes itself. It is written down when the run ends, not here: this may be the
-            # garbage collector, at any moment.
-            self.__class__ = kind  # type: ignore[assignment]
-            kind.__del__(self)
-
-    Tapped.__name__ = Tapped.__qualname__ = kind.__name__
-    return Tapped
+    return type(kind.__name__, (_Tapped, kind), {"_replaykit_kind": kind})

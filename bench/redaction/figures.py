@@ -1,0 +1,92 @@
+"""Figures of one finder by kind, and for the tuning half what it missed and what it found wrongly."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from . import corpus, kinds
+from .score import Find, Score, Tally, score
+
+SYSTEMS = ("ours", "detect_secrets", "presidio", "scrubadub")
+
+
+def report(find: Find, options: argparse.Namespace) -> str:
+    """What the command prints."""
+    samples = corpus.half(options.half)
+    if options.kind:
+        samples = [s for s in samples if not s.spans or any(span.kind == options.kind for span in s.spans)]
+    result = score(find, samples)
+    if options.json:
+        return json.dumps(as_json(result), indent=2)
+    return f"{table(result)}\n{misses(result)}" if options.misses else table(result)
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.redaction", description="Figures of one finder by kind.")
+    parser.add_argument("--half", choices=corpus.HALVES, default=corpus.TUNING, help="which half (tuning)")
+    parser.add_argument("--system", choices=SYSTEMS, default="ours", help="whose finder (ours)")
+    parser.add_argument("--kind", metavar="KIND", help="only samples of this kind, and the harmless ones")
+    parser.add_argument("--misses", action="store_true", help="what was missed and what was found wrongly, in full")
+    parser.add_argument("--json", action="store_true", help="figures as JSON")
+    options = parser.parse_args(arguments)
+    if options.misses and options.half != corpus.TUNING:
+        parser.error("--misses shows samples, and those of the held-out half stay unseen: use --half tuning")
+    if options.misses and options.json:
+        parser.error("--misses is text: leave out --json")
+    known = sorted({span.kind for sample in corpus.corpus() for span in sample.spans})
+    if options.kind and options.kind not in known:
+        parser.error(f"no kind {options.kind!r}; there are {', '.join(known)}")
+    return options
+
+
+def table(result: Score) -> str:
+    lines = [f"{'kind':<20}{'spans':>7}{'found':>8}{'named':>8}{'covered':>9}"]
+    for group in (kinds.SECRETS, kinds.CHECKED, kinds.PERSONAL):
+        members = sorted(kind for kind in result.kinds if kinds.group(kind) == group)
+        lines += [_recall(kind, result.kinds[kind]) for kind in members]
+        lines += [_recall(f"= {group}", result.of_group(group)), ""]
+    lines.append(f"{'finding says':<20}{'count':>7}{'right':>8}{'named':>8}")
+    lines += [_precision(family, tally) for family, tally in sorted(result.families.items())]
+    return "\n".join([*lines, _precision("= all", result.all)])
+
+
+def _recall(name: str, tally: Tally) -> str:
+    shares = f"{tally.recall:>8.3f}{tally.named_recall:>8.3f}{tally.covered_recall:>9.3f}"
+    return f"{name:<20}{tally.spans:>7}{shares}"
+
+
+def _precision(name: str, tally: Tally) -> str:
+    return f"{name:<20}{tally.findings:>7}{tally.precision:>8.3f}{tally.exact_precision:>8.3f}"
+
+
+def misses(result: Score) -> str:
+    lines = [f"\nmissed: {len(result.missed)}"]
+    for sample, span in result.missed:
+        lines.append(
+            f"\n{span.kind}  {sample.template}\n  {sample.text[span.start : span.end]!r}\n  in {sample.text!r}"
+        )
+    lines.append(f"\nfound wrongly: {len(result.alarms)}")
+    for sample, found in result.alarms:
+        lines.append(
+            f"\n{found.family}  {sample.template}\n  {sample.text[found.start : found.end]!r}\n  in {sample.text!r}"
+        )
+    return "\n".join(lines)
+
+
+def as_json(result: Score) -> dict[str, dict[str, dict[str, float]]]:
+    spans = {
+        name: {
+            "spans": tally.spans,
+            "found": tally.recall,
+            "named": tally.named_recall,
+            "covered": tally.covered_recall,
+        }
+        for name, tally in sorted(result.kinds.items())
+    }
+    findings = {
+        name: {"count": tally.findings, "right": tally.precision, "named": tally.exact_precision}
+        for name, tally in (*sorted(result.families.items()), ("all", result.all))
+    }
+    return {"kinds": spans, "findings": findings}

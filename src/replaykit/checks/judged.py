@@ -1,0 +1,251 @@
+"""Assertions that somebody has to judge: a model, a function or a person, whose answers are stored beside the case.
+
+Checking one asks nobody. It looks up what was answered to exactly this question; see `replaykit.judges`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+import msgspec
+
+from replaykit.checks.combining import inner_assertions
+from replaykit.checks.parsing import Assertion
+from replaykit.checks.questions import Asks, Question, Told, question_of
+from replaykit.checks.reading import last_seq, short, shown, shown_output
+from replaykit.checks.rule import ASSERTIONS, CannotTell, Context, Rule, Seen, Share
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json, raw
+
+_FACTUAL = (
+    "The output agrees with the reference: it gives what the reference says as far as the input asks for it, and "
+    "nothing in it contradicts the reference. Other words, another order and more detail do no harm."
+)
+_FAITHFUL = (
+    "Every statement of fact in the output is supported by the input or by what the calls gave back. "
+    "Saying that something is not known, and being polite, are no statements of fact."
+)
+_FITS = "Choose the label that fits the output best."
+_CALLS = "true: the judge is shown the tool calls and their answers as well"
+
+
+class Judged(Rule, frozen=True, kw_only=True):
+    """A rule that wants an answer: what is asked of a run, and which answers are good."""
+
+    def question(self, run: TraceRun) -> Question:
+        """What is asked about the run."""
+        raise NotImplementedError
+
+    @property
+    def sentence(self) -> str:
+        """What has to be true, in words."""
+        raise NotImplementedError
+
+    def is_met(self, told: Told) -> bool:
+        """True when an answer is a good one."""
+        return told.status == "pass"
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        told = _told(self.question(run), context)
+        holds = self.is_met(told)
+        why = f": {short(told.reason)}" if told.reason else ""
+        return Seen(
+            holds=holds,
+            text=f"{told.by} says {said(told)}{why}",
+            expected=f"a judge to find: {short(self.sentence)}",
+            actual=f"{said(told)}{why} ({shown_output(run)})",
+            seq=last_seq(run),
+        )
+
+
+@ASSERTIONS.register("judge.rubric")
+class JudgeRubric(Judged, frozen=True, kw_only=True):
+    """A criterion in words that a judge finds met, as the sentences under `semantic:` of a case.
+
+    Who judges, and how answers are stored and looked up, is told in [judges](judges.md). Checking asks nobody: where
+    nobody has answered this question about this output, the verdict is `error`.
+    """
+
+    plain: ClassVar[str] = "rubric"
+    notes: ClassVar[dict[str, str]] = {"rubric": "a sentence that is true of a good answer", "calls": _CALLS}
+    examples: ClassVar[tuple[str, ...]] = (
+        "judge.rubric: The answer explains the charge without blaming the customer",
+        "judge.rubric: {rubric: The goal of the user is reached, calls: true}",
+    )
+    rubric: str
+    calls: bool = False
+
+    def __post_init__(self) -> None:
+        _refuse_blank(rubric=self.rubric)
+
+    @property
+    def sentence(self) -> str:
+        return self.rubric
+
+    def question(self, run: TraceRun) -> Question:
+        return question_of(self.rubric, run, with_calls=self.calls)
+
+
+@ASSERTIONS.register("judge.score")
+class JudgeScore(Judged, frozen=True, kw_only=True):
+    """A judge says how well a criterion is met, from 0 to 1, and it is at least this much.
+
+    `steps` say how to go about it. The number is stored without the threshold, which may change later.
+    """
+
+    notes: ClassVar[dict[str, str]] = {
+        "rubric": "what is rated",
+        "at_least": "the lowest score that holds",
+        "steps": "how to come to the score, one by one",
+        "calls": _CALLS,
+    }
+    examples: ClassVar[tuple[str, ...]] = (
+        "judge.score: {rubric: How clear the answer is to somebody who is not an expert, at_least: 0.7}",
+        "judge.score: {rubric: Coherence, at_least: 0.6, steps: [List the claims, See which contradict another]}",
+    )
+    rubric: str
+    at_least: Share
+    steps: list[str] = []
+    calls: bool = False
+
+    def __post_init__(self) -> None:
+        _refuse_blank(rubric=self.rubric)
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.rubric}: a score of at least {self.at_least:g}"
+
+    def is_met(self, told: Told) -> bool:
+        return told.score is not None and told.score >= self.at_least - 1e-9
+
+    def question(self, run: TraceRun) -> Question:
+        asked = question_of(self.rubric, run, with_calls=self.calls)
+        return msgspec.structs.replace(asked, asks=Asks.SCORE, steps=tuple(self.steps))
+
+
+@ASSERTIONS.register("judge.factual")
+class JudgeFactual(Judged, frozen=True, kw_only=True):
+    """A judge finds that the output says what a reference says, and nothing that contradicts it."""
+
+    plain: ClassVar[str] = "reference"
+    notes: ClassVar[dict[str, str]] = {
+        "reference": "what is right: a text; a plain text is this",
+        "rubric": "when they agree, in other words than the usual ones",
+    }
+    examples: ClassVar[tuple[str, ...]] = ('judge.factual: "The charge of $49.99 is for the yearly plan"',)
+    reference: str
+    rubric: str = _FACTUAL
+
+    def __post_init__(self) -> None:
+        _refuse_blank(reference=self.reference, rubric=self.rubric)
+
+    @property
+    def sentence(self) -> str:
+        return f"The output agrees with {shown(self.reference)}"
+
+    def question(self, run: TraceRun) -> Question:
+        return msgspec.structs.replace(question_of(self.rubric, run), reference_json=raw(self.reference))
+
+
+@ASSERTIONS.register("judge.faithful")
+class JudgeFaithful(Judged, frozen=True, kw_only=True):
+    """True: a judge finds every statement of the output supported by the input and by what tools gave back.
+
+    False: it finds one that is made up. The judge is shown the tool calls and their answers.
+    """
+
+    plain: ClassVar[str] = "faithful"
+    notes: ClassVar[dict[str, str]] = {
+        "faithful": "true, or false; a plain value is this",
+        "rubric": "when it is, in other words than the usual ones",
+    }
+    examples: ClassVar[tuple[str, ...]] = ("judge.faithful: true",)
+    faithful: bool = True
+    rubric: str = _FAITHFUL
+
+    def __post_init__(self) -> None:
+        _refuse_blank(rubric=self.rubric)
+
+    @property
+    def sentence(self) -> str:
+        return "The output is supported by what is known" if self.faithful else "Something in the output is made up"
+
+    def is_met(self, told: Told) -> bool:
+        return (told.status == "pass") is self.faithful
+
+    def question(self, run: TraceRun) -> Question:
+        return question_of(self.rubric, run, with_calls=True)
+
+
+@ASSERTIONS.register("judge.label")
+class JudgeLabel(Judged, frozen=True, kw_only=True):
+    """Of some labels a judge chooses this one for the output, or one of these."""
+
+    notes: ClassVar[dict[str, str]] = {
+        "labels": "those to choose from, at least two",
+        "is": "the one that holds, or a list of those that do",
+        "rubric": "what to choose by; which one fits the output best without it",
+    }
+    examples: ClassVar[tuple[str, ...]] = (
+        "judge.label: {labels: [billing, shipping, other], is: billing}",
+        "judge.label: {labels: [calm, annoyed, rude], is: [calm, annoyed], rubric: The tone of the output}",
+    )
+    labels: list[str]
+    is_: str | list[str] = msgspec.field(name="is")
+    rubric: str = _FITS
+
+    def __post_init__(self) -> None:
+        _refuse_blank(rubric=self.rubric)
+        if len(set(self.labels)) < 2 or len(set(self.labels)) < len(self.labels):
+            raise ValueError("expected at least two labels, each once")
+        unknown = next((label for label in self._wanted if label not in self.labels), None)
+        if unknown is not None or not self._wanted:
+            raise ValueError(f"expected `is` to be among the labels {shown(self.labels)}, got {shown(self.is_)}")
+
+    @property
+    def _wanted(self) -> list[str]:
+        return [self.is_] if isinstance(self.is_, str) else self.is_
+
+    @property
+    def sentence(self) -> str:
+        rubric = "" if self.rubric == _FITS else f" ({self.rubric})"
+        return f"Of the labels {', '.join(self.labels)}, it is {' or '.join(self._wanted)}{rubric}"
+
+    def is_met(self, told: Told) -> bool:
+        return told.label in self._wanted
+
+    def question(self, run: TraceRun) -> Question:
+        return msgspec.structs.replace(question_of(self.rubric, run), asks=Asks.LABEL, labels=tuple(self.labels))
+
+
+def judged_in(assertions: Iterable[Assertion]) -> Iterator[tuple[Assertion, bool]]:
+    """Every assertion that somebody has to judge, and whether it is asked about several runs."""
+    for assertion in assertions:
+        if isinstance(assertion.rule, Judged):
+            yield assertion, False
+        for inner, several in judged_in(inner_assertions(assertion)):
+            yield inner, several or assertion.kind == "repeat"
+
+
+def said(told: Told) -> str:
+    """An answer in one word: the label, the score, or the verdict."""
+    return told.label or (f"{told.score:g}" if told.score is not None else told.status)
+
+
+def _told(question: Question, context: Context) -> Told:
+    """The answer to go by; `CannotTell` says what is missing and how to get it."""
+    if context.answers is None:
+        message = f"needs_human: {question.rubric!r} is judged, and nothing is stored where this run comes from"
+        raise CannotTell(message, hint="Ask it of a case or a contract; see docs/judges.md.")
+    told = context.answers.told(question)
+    if told.status in ("unjudged", "needs_human"):
+        why = told.reason or "nobody has ever judged it"
+        raise CannotTell(f"{told.status}: {short(question.rubric)!r}, {why}", hint=context.answers.hint)
+    return told
+
+
+def _refuse_blank(**texts: Json) -> None:
+    for name, text in texts.items():
+        if not str(text).strip():
+            raise ValueError(f"expected some text in `{name}`")

@@ -1,0 +1,137 @@
+"""Repeating: an assertion about several runs of one candidate, for agents that do not do the same each time."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from replaykit.checks.combining import ONE, Combined, inner_assertions
+from replaykit.checks.parsing import Assertion, parse_inner
+from replaykit.checks.replays import LEFT_THE_TAPE
+from replaykit.checks.rule import ASSERTIONS, BadAssertion, CannotTell, Context, Ran, Rule, Seen, refuse_unknown
+from replaykit.model.result import Finding
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json
+
+MAX_TIMES = 100
+
+
+@ASSERTIONS.register("repeat")
+class Repeat(Combined, frozen=True, kw_only=True):
+    """The candidate is run several times, and the assertion inside holds for enough of its runs.
+
+    `at_least: 1` is pass@k, and without `at_least` it has to hold each time (pass^k). In `observed` it says how often
+    the failure shows. Each run is in the same world, with the whole tape and the same clock and seed; several `repeat`
+    of a case share their runs, and the first run is the one that everything else is asked about. A run that leaves the
+    tape counts as one for which it does not hold; one that cannot be had makes the verdict `error`. A finding names the
+    run it points at. Where nobody can run the candidate again, as on a recorded run, the verdict is `error`. A `repeat`
+    inside a `repeat` is an error.
+    """
+
+    named: ClassVar[bool] = True
+    notes: ClassVar[dict[str, str]] = {
+        "times": f"how many runs, the first one included; at least 2 and at most {MAX_TIMES}",
+        "at_least": "in how many of them it has to hold; in all of them without it",
+        "of": "the assertion",
+    }
+    examples: ClassVar[tuple[str, ...]] = (
+        'repeat: {times: 5, at_least: 4, of: {output.contains: "refunded"}}',
+        "repeat: {times: 3, of: {tool.called: refund}}",
+    )
+    times: int
+    at_least: int
+    of: Assertion
+
+    @property
+    def inside(self) -> tuple[Assertion, ...]:
+        return (self.of,)
+
+    @classmethod
+    def parse(cls, value: Json) -> Rule:
+        if not isinstance(value, dict):
+            raise BadAssertion("expected a mapping with 'times', 'at_least', 'of'")
+        refuse_unknown(value, cls.__struct_fields__)
+        numbers = _Numbers.parse({key: value[key] for key in value if key != "of"})
+        assert isinstance(numbers, _Numbers)
+        least = numbers.times if numbers.at_least is None else numbers.at_least
+        if least > numbers.times:
+            raise BadAssertion(f"expected at most {numbers.times}, as many as `times`, got {least}", ("at_least",))
+        of = parse_inner(value.get("of"), "repeat", ("of",))
+        if wanted_runs(of) > 1:
+            raise BadAssertion("a `repeat` inside a `repeat`: say in one how often it runs", ("of",))
+        return cls(times=numbers.times, at_least=least, of=of)
+
+    @classmethod
+    def schema(cls) -> dict[str, Json]:
+        times = {"type": "integer", "minimum": 2, "maximum": MAX_TIMES}
+        least = {"type": "integer", "minimum": 1, "maximum": MAX_TIMES}
+        return {
+            "type": "object",
+            "properties": {"times": times, "at_least": least, "of": ONE},
+            "required": ["times", "of"],
+            "additionalProperties": False,
+        }
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        if context.runs is None:
+            raise CannotTell(
+                f"`repeat` needs {self.times} runs of the candidate, and there is one that nobody can repeat",
+                hint="Replay a case with a candidate: replaykit replay CASE --agent MODULE:FUNCTION",
+            )
+        # All of them before the first is looked at: what is unjudged in one should not hide the others from a judge.
+        runs = [context.runs(number) for number in range(1, self.times + 1)]
+        found = [self._found(number, one, context) for number, one in enumerate(runs, 1)]
+        return self._summed(found)
+
+    def _found(self, number: int, one: Ran, context: Context) -> Finding:
+        stopped = next((told for told in one.deviations or () if told.kind in LEFT_THE_TAPE), None)
+        if stopped is not None:  # it helps nobody: neither the assertion nor its opposite
+            text = f"left the tape: {stopped.text}"
+            return Finding(kind=self.of.kind, holds=context.negated, text=text, actual=text)
+        if one.run.status is RunStatus.RUNNING:
+            raise CannotTell(f"run {number} has not ended")
+        try:
+            return self.of.find(one.run, msgspec.structs.replace(context, deviations=one.deviations, runs=None))
+        except CannotTell as error:
+            raise CannotTell(f"run {number}: {error.message}", hint=error.hint) from None
+
+    def _summed(self, found: list[Finding]) -> Seen:
+        held = [number for number, one in enumerate(found, 1) if one.holds]
+        failed = [number for number, one in enumerate(found, 1) if not one.holds]
+        holds = len(held) >= self.at_least
+        told = held[0] if holds else failed[0]
+        shown = found[told - 1]
+        first = f"; first not in run {failed[0]}: {found[failed[0] - 1].actual}" if failed else ""
+        wanted = next((one.expected for one in found if one.expected), self.of.kind)
+        return Seen(
+            holds=holds,
+            text=f"Holds in {len(held)} of {self.times} runs; run {told}: {shown.text}",
+            expected=f"{wanted}, in at least {self.at_least} of {self.times} runs",
+            actual=f"{len(held)} of {self.times} runs{first}",
+            seq=shown.seq,
+            run=told,
+        )
+
+
+class _Numbers(Rule, frozen=True, kw_only=True):
+    """The parameters that are no assertion."""
+
+    times: Annotated[int, Meta(ge=2, le=MAX_TIMES)]
+    at_least: Annotated[int, Meta(ge=1)] | None = None
+
+
+def wanted_runs(assertion: Assertion) -> int:
+    """How many runs of the candidate an assertion looks at."""
+    if isinstance(assertion.rule, Repeat):
+        return assertion.rule.times
+    return max(map(wanted_runs, inner_assertions(assertion)), default=1)
+
+
+def is_about_one_run(assertion: Assertion) -> bool:
+    """True when an assertion, or a part of it, speaks of the first run alone."""
+    if isinstance(assertion.rule, Repeat):
+        return False
+    inside = inner_assertions(assertion)
+    return any(map(is_about_one_run, inside)) if inside else True

@@ -1,0 +1,33 @@
+"""`replaykit backup`: the store in one file, to be put away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="backup")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@options.store
+@options.as_json
+def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> None:
+    """Copy the store to a file, whole and checked, while others write.
+
+    The copy is of one moment, and every row in it is read before it gets its name. A file that was there stays as it
+    is when something goes wrong.
+
+    \b
+    replaykit backup nightly.db --force
+    """
+    from replaykit.config import default_store_path
+    from replaykit.report.retention import copied_json, copied_text
+    from replaykit.store.backup import backup
+    from replaykit.store.opening import existing
+
+    with existing(store_path or default_store_path(), read_only=True) as store:
+        copied = backup(store, file, force=force)
+    click.echo(copied_json(copied) if as_json else copied_text(copied))

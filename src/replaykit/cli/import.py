@@ -1,0 +1,141 @@
+"""`replaykit import`: runs come in, from trace files and from LangSmith."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from replaykit.cli import importing, options
+
+DEFAULT_TIMEOUT_S = 300.0
+
+
+class Kinds(click.Group):
+    """The parts of `import`; whatever is the name of none is the path of a trace file."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *self.get_help_option_names(ctx)):
+            args = ["files", *args]
+        return super().parse_args(ctx, args)
+
+
+_timeout = click.option(
+    "--timeout",
+    "timeout_s",
+    type=options.Seconds(),
+    default=DEFAULT_TIMEOUT_S,
+    show_default=True,
+    help="Seconds for all that is fetched.",
+)
+
+
+@click.group(name="import", cls=Kinds)
+def command() -> None:
+    """Bring runs in: trace files, or runs that LangSmith keeps.
+
+    A run that is there already is not brought in twice. One that cannot be read is told, and the others come in. Exit 1
+    when one did not come in, 3 when LangSmith cannot be reached, 5 when there is nothing.
+
+    \b
+    replaykit import traces/ exported.jsonl
+    replaykit import langsmith --run-id 0199a1b2-… -o replays
+    replaykit import langsmith --project support --since 7d -o replays --run
+    replaykit import sources
+    """
+
+
+@command.command(name="files")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+@click.option("--format", "format_", metavar="NAME", help="The format of the files, where it cannot be recognised.")
+@importing.into
+def files(paths: tuple[Path, ...], format_: str | None, **given: Any) -> None:
+    """Bring in the runs of trace files, and of all below directories. `files` itself may be left out.
+
+    \b
+    replaykit import traces/ exported.jsonl
+    replaykit import files --format langsmith runs.json --dry-run
+    """
+    from replaykit.importing.files import read_files
+
+    importing.bring_in(read_files(paths, format_), **given)
+
+
+@command.command(name="langsmith")
+@click.option("--run-id", "run_ids", multiple=True, metavar="ID", help="A run, with those below it. Repeatable.")
+@click.option("--project", metavar="NAME", help="The project, by its name or its id.")
+@click.option(
+    "--status",
+    type=click.Choice(importing.STATUSES),
+    default="error",
+    show_default=True,
+    help="Which runs; warning: those that ended well though something inside failed.",
+)
+@click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15.")
+@click.option("--min-latency-ms", type=click.FloatRange(0), default=0, help="Only runs that took that long.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many.")
+@_timeout
+@importing.into
+def langsmith(
+    run_ids: tuple[str, ...],
+    project: str | None,
+    status: str,
+    since: str | None,
+    min_latency_ms: float,
+    limit: int,
+    timeout_s: float,
+    **given: Any,
+) -> None:
+    """Bring in runs that LangSmith keeps: by id, or those of a project that failed.
+
+    LANGSMITH_API_KEY is the key, LANGSMITH_ENDPOINT the address, LANGSMITH_WORKSPACE_ID the workspace.
+
+    \b
+    replaykit import langsmith --run-id 0199a1b2-…
+    replaykit import langsmith --project support --status error --since 7d --min-latency-ms 5000 -o replays
+    """
+    from replaykit.errors import UsageError
+
+    if run_ids:
+        records = importing.run_records(run_ids, project, timeout_s)
+    elif project is not None:
+        records = importing.project_records(
+            project, status=status, since=since, min_latency_ms=min_latency_ms, limit=limit, timeout_s=timeout_s
+        )
+    else:
+        raise UsageError("which runs?", hint="Name some: --run-id ID, or --project NAME")
+    importing.bring_in(records, **given)
+
+
+@command.command(name="sources")
+@_timeout
+@click.option("--force", is_flag=True, help="Replace session files that say something else.")
+@click.option("--dry-run", is_flag=True, help="Show what would come in, and write nothing.")
+@options.config
+@options.store
+@options.as_json
+def sources(
+    timeout_s: float, force: bool, dry_run: bool, config: Path | None, store_path: Path | None, as_json: bool
+) -> None:
+    """Bring in what `replays.sources` of the configuration name, and keep it as session files.
+
+    `ci` and `replay` use these files from then on. A source with `auto_import` is fetched there each time.
+
+    \b
+    replaykit import sources -c replaykit.yaml
+    """
+    from replaykit.errors import ExitCode, NothingSelected
+    from replaykit.importing.job import Into
+    from replaykit.importing.kept import import_sources
+    from replaykit.project.find import config_file
+    from replaykit.project.project import load_project
+
+    project = load_project(config or config_file())
+    into = Into(store=store_path, force=force, dry_run=dry_run)
+    with importing.counting("importing") as advance:
+        result = import_sources(project, into, timeout_s, advance)
+    if not result.entries:
+        raise NothingSelected(f"{project.file} has no source that gave a run", hint="\n".join(result.notes) or None)
+    importing.tell(result, as_json=as_json)
+    click.get_current_context().exit(ExitCode.FAILED if result.failed else ExitCode.PASSED)

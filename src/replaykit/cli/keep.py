@@ -1,0 +1,49 @@
+"""`replaykit keep`: this run stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="keep")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--undo", is_flag=True, help="Let them go when their time comes.")
+@options.store
+@options.as_json
+def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json: bool) -> None:
+    """Tag runs with `keep`: no pruning takes them.
+
+    A RUN is an id, an unambiguous beginning of one, or a name: then it is the newest run of that name.
+
+    \b
+    replaykit keep 20260215-143200
+    replaykit keep billing --undo
+    """
+    import msgspec
+
+    from replaykit.config import default_store_path
+    from replaykit.errors import UsageError
+    from replaykit.model.run import RunStatus
+    from replaykit.retention.policy import KEEP
+    from replaykit.store.live import held
+    from replaykit.store.opening import existing
+
+    with existing(store_path or default_store_path()) as store, store.exclusive():
+        found = [store.header(run) for run in runs]
+        for header in found:
+            if header.status is RunStatus.RUNNING and held(store.path, [store.number_of(header.id)]):
+                raise UsageError(
+                    f"run {header.id} is still being recorded, and nothing prunes it",
+                    hint=f"When it has ended: replaykit keep {header.id}",
+                )
+        tagged = [store.tag(header.id, add=() if undo else (KEEP,), remove=(KEEP,) if undo else ()) for header in found]
+    if as_json:
+        document = {"replaykit": 1, "runs": [{"id": header.id, "tags": header.tags} for header in tagged]}
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        return
+    for header in tagged:
+        click.echo(f"{header.id}  {'goes when its time comes' if undo else 'stays'}")

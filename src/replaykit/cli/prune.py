@@ -1,0 +1,49 @@
+"""`replaykit prune`: what nobody needs any more goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="prune")
+@click.option("--dry-run", is_flag=True, help="Show what would go, and why, and take nothing.")
+@click.option("--compact", is_flag=True, help="Rewrite the whole file besides; others wait for it.")
+@click.option("--auto", is_flag=True, help="Do nothing unless the configuration says `retention: {auto: true}`.")
+@options.config
+@options.store
+@options.as_json
+def command(
+    dry_run: bool, compact: bool, auto: bool, config: Path | None, store_path: Path | None, as_json: bool
+) -> None:
+    """Take out recorded runs that are past their time, and give the space back.
+
+    Successful runs stay for 14 days and failed ones for 90, unless `retention` in replaykit.yaml says otherwise. Runs
+    that are being recorded, that a case names, that a kept fork comes from, or that are tagged `keep` stay. Others may
+    record meanwhile.
+
+    \b
+    replaykit prune --dry-run
+    replaykit prune
+    """
+    from replaykit.config import default_store_path
+    from replaykit.errors import UsageError
+    from replaykit.report.retention import pruned_json, pruned_text
+    from replaykit.retention.policy import Policy
+    from replaykit.retention.prune import prune
+    from replaykit.retention.references import named_runs
+    from replaykit.store.opening import existing
+
+    if compact and dry_run:
+        raise UsageError("--compact and --dry-run do not go together")
+    project = options.project_of(config)
+    policy = Policy() if project is None else project.retention
+    if auto and not policy.auto:
+        return
+    named = named_runs(() if project is None else project.cases)
+    with existing(store_path or default_store_path(), read_only=dry_run) as store:
+        result = prune(store, policy, named=named, dry_run=dry_run, compact=compact)
+    click.echo(pruned_json(result) if as_json else pruned_text(result))

@@ -1,0 +1,83 @@
+"""`replaykit redact`: take out what should not have been written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from replaykit.cli import options
+
+if TYPE_CHECKING:
+    from replaykit.redaction.files import Leak
+    from replaykit.redaction.redactor import Redactor
+    from replaykit.redaction.trees import Passed
+
+
+@click.command(name="redact")
+@click.argument("targets", nargs=-1, required=True, metavar="FILE|CASE|RUN...")
+@click.option("--dry-run", is_flag=True, help="Change nothing; exit 1 when there is something to replace.")
+@options.store
+@options.as_json
+def command(targets: tuple[str, ...], dry_run: bool, store_path: Path | None, as_json: bool) -> None:
+    """Replace secrets and personal data in files, cases and recorded runs.
+
+    A file or a directory is redacted in place, each file as a whole or not at all; binary files, links and what is no
+    UTF-8 are left alone. Anything else is a run in the store: it is rewritten together with its forks and with what it
+    was forked from, since they share its history, and the store's file is written anew so that no deleted page holds
+    it. Backups, and what git has committed, are not touched. Tells place and kind of what was replaced, never the
+    value.
+
+    \b
+    replaykit redact cases/checkout --dry-run
+    replaykit redact 20260215-143200
+    """
+    from replaykit.errors import ExitCode
+    from replaykit.redaction.project import project_redactor
+    from replaykit.report.leaks import redact_json, redact_text
+
+    redactor = project_redactor(store_path, foreign=dry_run)
+    leaks: list[Leak] = []
+    passed_over: list[Passed] = []
+    runs = [target for target in targets if not _is_path(target)]
+    for target in targets:
+        if target not in runs:
+            _redact_files(Path(target), redactor, leaks, passed_over, dry_run=dry_run)
+    if runs:
+        from replaykit.store.redacting import redact_runs
+
+        leaks += redact_runs(store_path, runs, redactor, dry_run=dry_run)
+    for one in passed_over:
+        click.echo(f"note: left alone: {one.file}: {one.why}", err=True)
+    told = redact_json(leaks, passed_over, dry_run=dry_run) if as_json else redact_text(leaks, dry_run=dry_run)
+    click.echo(told)
+    click.get_current_context().exit(ExitCode.FAILED if dry_run and leaks else ExitCode.PASSED)
+
+
+def _is_path(target: str) -> bool:
+    import os
+
+    return os.path.lexists(target) or os.sep in target
+
+
+def _redact_files(
+    path: Path, redactor: Redactor, leaks: list[Leak], passed_over: list[Passed], *, dry_run: bool
+) -> None:
+    from replaykit.errors import StoreError
+    from replaykit.redaction.files import leaks_in, replace_file
+    from replaykit.redaction.trees import Passed, files_below, texts_of
+
+    for found in texts_of(files_below(path, ignored=True)):
+        if isinstance(found, Passed):
+            passed_over.append(found)
+            continue
+        here = leaks_in(found.name, found.data, redactor)
+        if not here:
+            continue
+        leaks += here
+        try:
+            if not dry_run:
+                replace_file(Path(found.name), redactor.raw(found.data))
+        except OSError as error:
+            raise StoreError(f"{found.name} cannot be written: {error.strerror}") from None

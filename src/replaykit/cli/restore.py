@@ -1,0 +1,31 @@
+"""`replaykit restore`: a backup becomes the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="restore")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--force", is_flag=True, help="Replace the store that is there.")
+@options.store
+@options.as_json
+def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> None:
+    """Put a backup in the place of the store.
+
+    The backup is copied and read as a whole first; until then the old store stays. It is refused while other processes
+    have the store open.
+
+    \b
+    replaykit restore nightly.db --force
+    """
+    from replaykit.config import default_store_path
+    from replaykit.report.retention import copied_json, copied_text
+    from replaykit.store.backup import restore
+
+    copied = restore(file, store_path or default_store_path(), force=force)
+    click.echo(copied_json(copied) if as_json else copied_text(copied))

@@ -1,0 +1,188 @@
+"""`replaykit serve`: receive traces over OTLP."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from replaykit.cli import options
+
+if TYPE_CHECKING:
+    from replaykit.receiver.desk import Desk, Settled, Totals
+
+STATUSES = ("all", "error")
+_MAX_REASONS = 20
+
+
+@click.command(name="serve")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=4318, show_default=True, help="The port; 0 takes a free one."
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="The address to listen on. Beyond loopback anybody who can reach it can add runs.",
+)
+@click.option(
+    "--status",
+    type=click.Choice(STATUSES),
+    default="all",
+    show_default=True,
+    help="Which runs to keep: all of them, or those that failed.",
+)
+@click.option(
+    "--quiet",
+    "quiet_s",
+    type=click.FloatRange(0.1, 3600),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long nothing comes of a trace that lacks something until a run is made of it.",
+)
+@options.store
+@click.option("--json", "as_json", is_flag=True, help="Print what happens as JSON, one object a line.")
+def command(port: int, host: str, status: str, quiet_s: float, store_path: Path | None, as_json: bool) -> None:
+    """Receive traces over OTLP: each becomes a run in the store.
+
+    \b
+    Any program that has OpenTelemetry sends its traces here:
+      replaykit serve
+      OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf python agent.py
+
+    Takes /v1/traces and /v1/logs, as protobuf or JSON. What is acknowledged is on disk, beside the store, and is still
+    there after a crash. A run is made when a trace is whole, or when nothing came of it for --quiet seconds; a span
+    that comes later makes it anew. Ctrl-C ends it, and finishes what has come.
+    """
+    import asyncio
+    import ipaddress
+
+    from replaykit.config import default_store_path
+    from replaykit.importers.otel.protobuf import can_read
+    from replaykit.receiver.desk import Desk
+    from replaykit.receiver.packing import as_it_is
+    from replaykit.receiver.server import Server
+    from replaykit.receiver.spool import Spool, spool_beside
+    from replaykit.store.sqlite import SQLiteStore
+
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        click.echo(f"warning: anybody who can reach {host} can add runs to this store", err=True)
+    if not can_read():
+        click.echo("note: only OTLP as JSON is taken; for protobuf: pip install 'agent-replaykit[otel]'", err=True)
+    path = default_store_path() if store_path is None else store_path
+    teller = _Teller(as_json=as_json)
+    with SQLiteStore.open(path) as store:
+        door = store.door
+        spool = Spool(spool_beside(path), clean=as_it_is if door is None else door.redactor.raw)
+        desk = Desk(
+            spool,
+            store,
+            quiet_s=quiet_s,
+            only_failed=status == "error",
+            on_settled=teller.settled,
+            on_refused=teller.refused,
+        )
+        teller.desk = desk
+
+        async def run() -> None:
+            await Server(desk, on_tick=teller.progress).serve(host, port, lambda url: teller.ready(url, path))
+
+        try:
+            asyncio.run(run())
+            teller.ended(desk.totals, desk.waiting())
+        finally:
+            spool.close()
+
+
+class _Teller:
+    """Says what happens: results on stdout, the rest on stderr."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._on_terminal = sys.stderr.isatty() and not as_json
+        self._told: set[str] = set()
+        self.desk: Desk | None = None
+
+    def ready(self, url: str, store: Path) -> None:
+        if self._as_json:
+            self._line("listening", url=url, store=str(store))
+        else:
+            click.echo(f"listening on {url}, into {store}; Ctrl-C ends it", err=True)
+            click.echo(f"send to it: OTEL_EXPORTER_OTLP_ENDPOINT={url}", err=True)
+
+    def settled(self, settled: Settled) -> None:
+        """A trace has become a run, or could not."""
+        self._clear()
+        if settled.problem:
+            self._problem(settled.trace, settled.problem)
+        run, landing = settled.run, settled.landing
+        if run is None or landing is None:
+            return
+        if self._as_json:
+            told = {"run": run.id, "name": run.name, "status": run.status.value, "result": landing.value}
+            self._line("run", **told, tool_calls=len(run.tool_calls), notes=list(settled.notes))
+            return
+        colour = "green" if run.status.value == "success" else "red"
+        calls = len(run.tool_calls)
+        shown = "".join(letter if letter.isprintable() else "?" for letter in run.name)[:60]
+        click.echo(
+            f"{run.id}  {click.style(run.status.value, fg=colour)}  {shown}  tool calls: {calls}  {landing.value}"
+        )
+
+    def refused(self, why: str) -> None:
+        """A request, or spans of one, were not taken; each reason is told once, and not more than some of them."""
+        if why in self._told or len(self._told) >= _MAX_REASONS:
+            return
+        self._told.add(why)
+        self._clear()
+        if self._as_json:
+            self._line("refused", problem=why)
+        else:
+            click.echo(f"refused: {why}", err=True)
+
+    def progress(self) -> None:
+        if self._on_terminal and self.desk is not None:
+            click.echo(f"\r\x1b[K{_counts(self.desk.totals)}", nl=False, err=True)
+
+    def ended(self, totals: Totals, waiting: int) -> None:
+        self._clear()
+        if self._as_json:
+            import msgspec
+
+            self._line("ended", **msgspec.to_builtins(totals), waiting=waiting)
+            return
+        click.echo(f"ended: {_counts(totals)}", err=True)
+        if waiting:
+            click.echo(
+                f"{waiting} traces are not whole yet; they stay until replaykit serve is started again", err=True
+            )
+
+    def _problem(self, trace: str, problem: str) -> None:
+        if self._as_json:
+            self._line("problem", trace=trace, problem=problem)
+        else:
+            click.echo(f"trace {trace}: {problem}", err=True)
+
+    def _line(self, event: str, **fields: Any) -> None:
+        import orjson
+
+        click.echo(orjson.dumps({"event": event, **fields}).decode())
+        sys.stdout.flush()
+
+    def _clear(self) -> None:
+        if self._on_terminal:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+
+def _counts(totals: Totals) -> str:
+    told = f"{totals.spans:,} spans, {totals.traces:,} traces, {totals.runs:,} runs, {totals.failed_runs:,} failed"
+    lost = {"spans rejected": totals.rejected, "requests refused": totals.refused, "traces without a run": totals.aside}
+    return ", ".join((told, *(f"{count:,} {what}" for what, count in lost.items() if count)))

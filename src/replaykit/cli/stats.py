@@ -1,0 +1,50 @@
+"""`replaykit stats`: the store in figures."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="stats")
+@click.option(
+    "--days",
+    type=click.FloatRange(min=0, min_open=True, max=36_500),
+    default=30,
+    show_default=True,
+    help="Count the replays of so many days.",
+)
+@click.option("--prometheus", is_flag=True, help="Print metrics in Prometheus' text format.")
+@click.option(
+    "--evidence",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Where replays left their files.  [default: .replaykit/runs]",
+)
+@options.store
+@options.as_json
+def command(days: float, prometheus: bool, evidence: Path | None, store_path: Path | None, as_json: bool) -> None:
+    """Show what the store holds, how it grows, and how runs and replays end.
+
+    \b
+    replaykit stats
+    replaykit stats --prometheus > /var/lib/node_exporter/replaykit.prom
+    """
+    from replaykit.config import default_evidence_path, default_store_path
+    from replaykit.errors import UsageError
+    from replaykit.report.stats import stats_json, stats_prometheus, stats_text
+    from replaykit.retention.stats import gather
+    from replaykit.store.opening import existing
+
+    if prometheus and as_json:
+        raise UsageError("--prometheus and --json do not go together")
+    with existing(store_path or default_store_path(), read_only=True) as store:
+        stats = gather(store, evidence or default_evidence_path(), replay_days=days)
+    if prometheus:
+        click.echo(stats_prometheus(stats), nl=False)
+    else:
+        click.echo(stats_json(stats) if as_json else stats_text(stats, bars=sys.stdout.isatty()))

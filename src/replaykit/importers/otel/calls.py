@@ -1,0 +1,82 @@
+"""The events of a trace: each span that is a call, as the event it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replaykit.importers.otel.asked import Asked
+from replaykit.importers.otel.meaning import UNSET, Meaning
+from replaykit.importers.otel.outcomes import error_in, result_error, spoken_error
+from replaykit.importers.otel.tree import Node
+from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
+from replaykit.model.values import ABSENT, Json, Raw, canonical, encode
+
+_SECOND_NS = 1_000_000_000
+
+
+def seconds(time_ns: int) -> float:
+    """Nanoseconds as seconds."""
+    return time_ns / _SECOND_NS
+
+
+def duration_of(node: Node) -> float:
+    """How long a span took; 0 while it is under way."""
+    return max(0.0, seconds(node.span.ended_ns - node.span.started_ns)) if node.span.ended_ns else 0.0
+
+
+def model_call(node: Node, meaning: Meaning, common: dict[str, Any]) -> LlmCall:
+    """The call of a model."""
+    error = error_in(node.span, has_outcome=meaning.answer is not None)
+    asked = {
+        "system": meaning.system,
+        "messages": meaning.messages,
+        "tools": meaning.tools,
+        "parameters": meaning.parameters,
+    }
+    answered = meaning.answer is not None and error is None
+    return LlmCall(
+        **common,
+        name=meaning.name or node.span.name,
+        arguments_json=Raw(canonical({name: value for name, value in asked.items() if value or name == "messages"})),
+        result_json=Raw(encode(meaning.answer.message)) if meaning.answer is not None and answered else ABSENT,
+        error=error,
+        finish_reason=meaning.finish_reason,
+        usage=meaning.usage,
+    )
+
+
+def tool_call(node: Node, meaning: Meaning, asked: Asked | None, common: dict[str, Any]) -> ToolCall:
+    """The call of a tool; what its span does not say is taken from the conversation."""
+    result = meaning.output
+    error = error_in(node.span, has_outcome=result is not UNSET) or result_error(result, is_error=meaning.tool_failed)
+    if result is UNSET and error is None and asked is not None and asked.told is not None:
+        result, error = _told(asked)
+    name, given = meaning.name or node.span.name, meaning.input
+    if asked is not None and asked.use.name and asked.use.name != name and asked.use.id != meaning.call_id:
+        name, given = asked.use.name, asked.use.arguments  # the span is of a function that does all calls
+    elif asked is not None and not isinstance(given, dict):
+        given = asked.use.arguments
+    return _call(name, given, result, error, common)
+
+
+def untraced_call(asked: Asked, common: dict[str, Any]) -> ToolCall:
+    """A call of which there is no span: the model asked for it, and was told what came of it."""
+    result, error = _told(asked)
+    return _call(asked.use.name, asked.use.arguments, result, error or spoken_error(result), common)
+
+
+def _told(asked: Asked) -> tuple[Json, ErrorInfo | None]:
+    if asked.told is None:
+        return UNSET, None
+    return asked.told.content, result_error(asked.told.content, is_error=asked.told.failed)
+
+
+def _call(name: str, given: Json, result: Json, error: ErrorInfo | None, common: dict[str, Any]) -> ToolCall:
+    held = result is not UNSET and error is None
+    return ToolCall(
+        **common,
+        name=name,
+        arguments_json=Raw(canonical({} if given is UNSET or given is None else given)),
+        result_json=Raw(encode(result)) if held else ABSENT,
+        error=error,
+    )

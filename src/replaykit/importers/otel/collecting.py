@@ -1,0 +1,122 @@
+"""Collecting: spans of a document, one by one; one that is wrong is counted and stops no other."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Callable, Iterable
+
+from replaykit.importers.otel.span import BadPayload, Happening, Reading, Span
+from replaykit.model.values import Json
+
+MAX_DEPTH = 64
+MAX_SPANS = 100_000
+MAX_ATTRIBUTES = 4096
+_TRACE_BYTES, _SPAN_BYTES = 16, 8
+_MAX_TIME_NS = 2**63
+_HEX = frozenset("0123456789abcdef")
+
+
+class Collector:
+    """Takes spans and log records as they are read."""
+
+    def __init__(self) -> None:
+        self._spans: list[Span] = []
+        self._rejected = 0
+        self._problem = ""
+
+    def add(self, read: Callable[[], Span | None]) -> None:
+        """A span, or a log record; None for a record that belongs to no span."""
+        if len(self._spans) + self._rejected >= MAX_SPANS:
+            raise BadPayload(f"more than {MAX_SPANS:,} spans in one document")
+        try:
+            span = read()
+        except BadPayload as error:
+            self._rejected += 1
+            self._problem = self._problem or str(error)
+            return
+        if span is not None:
+            self._spans.append(span)
+
+    @property
+    def reading(self) -> Reading:
+        return Reading(spans=tuple(self._spans), rejected=self._rejected, problem=self._problem)
+
+
+def merged(readings: Iterable[Reading]) -> Reading:
+    """Several readings as one."""
+    found = list(readings)
+    return Reading(
+        spans=tuple(span for reading in found for span in reading.spans),
+        rejected=sum(reading.rejected for reading in found),
+        problem=next((reading.problem for reading in found if reading.problem), ""),
+    )
+
+
+def aside(trace: str, span: str, happening: Happening, scope: str, resource: dict[str, Json]) -> Span | None:
+    """What a log record says of its span; None where it names none, as most do."""
+    if not trace or not span or not happening.name.startswith("gen_ai."):
+        return None
+    return Span(trace=trace, id=span, happenings=(happening,), scope=scope, resource=resource, is_aside=True)
+
+
+def trace_id(value: bytes | Json) -> str:
+    """A trace's id in hex; `BadPayload` when it is none."""
+    return _id(value, _TRACE_BYTES, "trace id", needed=True)
+
+
+def span_id(value: bytes | Json) -> str:
+    """A span's id in hex; `BadPayload` when it is none."""
+    return _id(value, _SPAN_BYTES, "span id", needed=True)
+
+
+def link_id(value: bytes | Json, *, of_trace: bool = False) -> str:
+    """An id that may be missing: that of a parent, or those in a log record."""
+    size, what = (_TRACE_BYTES, "trace id") if of_trace else (_SPAN_BYTES, "link to a span")
+    return _id(value, size, what, needed=False)
+
+
+def _id(value: bytes | Json, size: int, what: str, *, needed: bool) -> str:
+    text = value.hex() if isinstance(value, bytes) else _hex_of(value, size, what)
+    if text and len(text) != 2 * size:
+        raise BadPayload(f"a {what} of {len(text) // 2} bytes; it has {size}")
+    if text.strip("0"):
+        return text
+    if needed:
+        raise BadPayload(f"a span without a {what}")
+    return ""
+
+
+def _hex_of(value: Json, size: int, what: str) -> str:
+    """OTLP/JSON writes ids in hex; JSON that protobuf libraries write has base64; SDKs that print spans, 0x and hex."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadPayload(f"a {what} that is no text")
+    text = value.lower().removeprefix("0x")
+    if _HEX.issuperset(text) and len(text) in (0, 2 * size):
+        return text
+    try:
+        return base64.b64decode(value, validate=True).hex()
+    except (binascii.Error, ValueError):
+        raise BadPayload(f"not a {what}: {value[:40]!r}") from None
+
+
+def whole(value: Json, what: str) -> int:
+    """A count of nanoseconds or the like: OTLP/JSON writes 64-bit numbers as text."""
+    if value is None or value == "":
+        return 0
+    try:
+        if (isinstance(value, str) and len(value) <= 20) or (isinstance(value, float) and value.is_integer()):
+            value = int(value)
+    except ValueError:
+        pass
+    if type(value) is not int or not 0 <= value < _MAX_TIME_NS:
+        raise BadPayload(f"{what}: expected a whole number, got {str(value)[:40]!r}")
+    return value
+
+
+def number(value: float) -> Json:
+    """A float as JSON can say it."""
+    return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -1,0 +1,57 @@
+"""What stands in a file of OTLP: one export request, a list of them, or one a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from replaykit.errors import InvalidFile
+from replaykit.importers.otel import protobuf
+from replaykit.importers.otel.collecting import merged
+from replaykit.importers.otel.otlp_json import is_otlp, read_document
+from replaykit.importers.otel.span import BadPayload, Reading, Span
+from replaykit.importers.source import Source
+from replaykit.model.values import Json
+
+
+def holds_otlp(source: Source) -> bool:
+    """True when the file's first document is an export request, as JSON or as protobuf."""
+    value = source.peek()
+    if value is None:
+        line = next((Source(line, source.file).peek() for line in source.text.split(b"\n", 1) if line.strip()), None)
+        return is_otlp(line) or any(map(protobuf.is_traces, protobuf.messages_in(source.text)[:1]))
+    return is_otlp(value[0] if isinstance(value, list) and value else value)
+
+
+def read_file(source: Source) -> Reading:
+    """The spans of a file; `InvalidFile` says what is wrong, and on which line."""
+    value = source.peek()
+    if value is None and protobuf.is_traces(protobuf.messages_in(source.text)[0]):
+        return _merged(source, (protobuf.read_traces(message) for message in protobuf.messages_in(source.text)))
+    return _merged(source, map(read_document, _documents(source, value)))
+
+
+def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
+    """The spans by the traces they belong to."""
+    found: dict[str, list[Span]] = {}
+    for span in spans:
+        found.setdefault(span.trace, []).append(span)
+    return found
+
+
+def _merged(source: Source, readings: Iterable[Reading]) -> Reading:
+    try:
+        return merged(readings)
+    except BadPayload as error:
+        raise source.error(f"not OTLP: {error}") from None
+
+
+def _documents(source: Source, value: Json) -> Iterator[Json]:
+    if value is not None:
+        yield from value if isinstance(value, list) else [value]
+        return
+    for number, line in enumerate(source.text.split(b"\n"), start=1):
+        if line.strip():
+            try:
+                yield Source(line, source.file).value
+            except InvalidFile as problem:
+                raise InvalidFile(problem.reason, file=source.file, line=number) from None

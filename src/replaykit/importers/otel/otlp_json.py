@@ -1,0 +1,178 @@
+"""OTLP as JSON: what file exporters, collectors and OTLP/HTTP write.
+
+Lenient where writers differ: ids in hex or base64, 64-bit numbers as text or numbers, enums by number or name, members
+in camelCase or with underscores.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from replaykit.importers.otel.collecting import (
+    MAX_ATTRIBUTES,
+    MAX_DEPTH,
+    Collector,
+    aside,
+    link_id,
+    number,
+    span_id,
+    trace_id,
+    whole,
+)
+from replaykit.importers.otel.span import BadPayload, Happening, Reading, Span
+from replaykit.model.values import Json
+
+_ERROR = (2, "2", "STATUS_CODE_ERROR", "ERROR")
+_INT64 = re.compile(r"-?\d{1,19}")
+_MARKS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs")
+
+
+def is_otlp(value: Json) -> bool:
+    """True for an export request of traces or logs."""
+    return isinstance(value, dict) and any(isinstance(value.get(name), list) for name in _MARKS)
+
+
+def read_document(value: Json) -> Reading:
+    """The spans of one export request; `BadPayload` when it is none."""
+    if not isinstance(value, dict):
+        raise BadPayload("expected an object with `resourceSpans` or `resourceLogs`")
+    found = Collector()
+    for item, scope, resource in _items(value, "resourceSpans", "scopeSpans", "spans"):
+        found.add(partial(_span, item, scope, resource))
+    for item, scope, resource in _items(value, "resourceLogs", "scopeLogs", "logRecords"):
+        found.add(partial(_record, item, scope, resource))
+    return found.reading
+
+
+def _items(value: Json, above: str, middle: str, below: str) -> Iterator[tuple[Json, str, dict[str, Json]]]:
+    """Each item with the name of its scope and its resource."""
+    for held in _list(value, above):
+        resource = _attributes(_get(_get(held, "resource"), "attributes"))
+        for scoped in _list(held, middle):
+            scope = _text(_get(scoped, "scope"), "name")
+            yield from ((item, scope, resource) for item in _list(scoped, below))
+
+
+def _span(value: Json, scope: str, resource: dict[str, Json]) -> Span:
+    status = _get(value, "status")
+    return Span(
+        trace=trace_id(_get(value, "traceId")),
+        id=span_id(_get(value, "spanId")),
+        parent=link_id(_get(value, "parentSpanId")),
+        name=_text(value, "name"),
+        started_ns=whole(_get(value, "startTimeUnixNano"), "startTimeUnixNano"),
+        ended_ns=whole(_get(value, "endTimeUnixNano"), "endTimeUnixNano"),
+        failed=_get(status, "code") in _ERROR,
+        message=_text(status, "message"),
+        attributes=_attributes(_get(value, "attributes")),
+        happenings=tuple(map(_event, _list(value, "events")[:MAX_ATTRIBUTES])),
+        scope=scope,
+        resource=resource,
+    )
+
+
+def _event(value: Json) -> Happening:
+    at_ns = whole(_get(value, "timeUnixNano"), "timeUnixNano")
+    return Happening(name=_text(value, "name"), at_ns=at_ns, attributes=_attributes(_get(value, "attributes")))
+
+
+def _record(value: Json, scope: str, resource: dict[str, Json]) -> Span | None:
+    attributes = _attributes(_get(value, "attributes"))
+    at_ns = whole(_get(value, "timeUnixNano"), "timeUnixNano")
+    happening = Happening(
+        name=_text(value, "eventName") or str(attributes.get("event.name", "")),
+        at_ns=at_ns or whole(_get(value, "observedTimeUnixNano"), "observedTimeUnixNano"),
+        attributes=attributes,
+        body=_any(_get(value, "body")),
+    )
+    trace, span = link_id(_get(value, "traceId"), of_trace=True), link_id(_get(value, "spanId"))
+    return aside(trace, span, happening, scope, resource)
+
+
+def _get(value: Json, name: str) -> Json:
+    """A member by its name in JSON, or by the one it has in protobuf."""
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise BadPayload(f"expected an object around `{name}`")
+    return value[name] if name in value else value.get(_plain(name))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"([A-Z])", lambda letter: f"_{letter[1].lower()}", name)
+
+
+def _list(value: Json, name: str) -> list[Json]:
+    found = _get(value, name)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise BadPayload(f"{name}: expected a list")
+    return found
+
+
+def _text(value: Json, name: str) -> str:
+    found = _get(value, name)
+    if found is None:
+        return ""
+    if not isinstance(found, str):
+        raise BadPayload(f"{name}: expected a text")
+    return found
+
+
+def _attributes(pairs: Json, depth: int = 0) -> dict[str, Json]:
+    if isinstance(pairs, dict):  # SDKs that print spans
+        return dict(list(pairs.items())[:MAX_ATTRIBUTES])
+    if pairs is None:
+        return {}
+    if not isinstance(pairs, list):
+        raise BadPayload("attributes: expected a list")
+    return {_text(pair, "key"): _any(_get(pair, "value"), depth) for pair in pairs[:MAX_ATTRIBUTES]}
+
+
+def _any(value: Json, depth: int = 0) -> Json:
+    """What an AnyValue holds; nothing where it is empty, or of a kind that is not known."""
+    if not isinstance(value, dict):
+        return value
+    if depth > MAX_DEPTH:
+        raise BadPayload("nested too deeply")
+    for name, held in value.items():
+        read = _KINDS.get(name)
+        if read is not None and held is not None:
+            return read(held, depth + 1)
+    return None
+
+
+def _int(value: Json, _depth: int) -> Json:
+    if isinstance(value, str) and _INT64.fullmatch(value):
+        return int(value)
+    return value
+
+
+def _double(value: Json, _depth: int) -> Json:
+    return number(value) if isinstance(value, float) else value
+
+
+def _array(value: Json, depth: int) -> Json:
+    return [_any(item, depth) for item in _list(value, "values")]
+
+
+def _pairs(value: Json, depth: int) -> Json:
+    return _attributes(_get(value, "values"), depth)
+
+
+_KINDS: dict[str, Callable[[Json, int], Json]] = {
+    spelled: read
+    for name, read in {
+        "stringValue": lambda value, _depth: value,
+        "boolValue": lambda value, _depth: value,
+        "bytesValue": lambda value, _depth: value,
+        "intValue": _int,
+        "doubleValue": _double,
+        "arrayValue": _array,
+        "kvlistValue": _pairs,
+    }.items()
+    for spelled in (name, _plain(name))
+}

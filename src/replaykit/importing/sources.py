@@ -1,0 +1,202 @@
+"""The sources of a configuration: their runs as sessions, fetched each time, or once and then kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from replaykit.cases.document import load_document
+from replaykit.cases.find import SessionFile, Unusable, find_files
+from replaykit.cases.session import Session, load_session
+from replaykit.cases.session_files import write_session
+from replaykit.errors import FetchFailed, InvalidFile, NothingSelected, ReplayKitError, StoreError, UsageError
+from replaykit.importers.langsmith_wanted import age_of
+from replaykit.importing.record import Record
+from replaykit.importing.sessions import FETCHED, contract_of_imports, session_file, text_of
+from replaykit.project.project import MAX_PROJECT_BYTES, Project
+from replaykit.project.sources import KEPT, Source, SourceType
+from replaykit.project.subjects import Subjects, find_subjects
+
+if TYPE_CHECKING:
+    from replaykit.importing.langsmith import LangSmith
+
+OnFetched = Callable[[], None]
+"""Called for each run that came, since a project may hold many."""
+
+
+def _nobody() -> None:
+    pass
+
+
+class SourceFailed(ReplayKitError):
+    """A source of a configuration, or one of its runs, gave nothing that could be run."""
+
+    def __init__(self, message: str, error: ReplayKitError, *, file: Path, line: int | None) -> None:
+        where = f"{file}:{line}" if line else str(file)
+        super().__init__(f"{where}: {message}", hint=error.hint)
+        self.exit_code = error.exit_code
+        self.file = str(file)
+        self.line = line
+
+
+class Given(Struct, frozen=True, kw_only=True):
+    """What sources gave: sessions, what stands for those that failed, and what to tell."""
+
+    sessions: tuple[Session | Unusable, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def subjects_of(project: Project | None, paths: Sequence[Path] = (), *, on_fetched: OnFetched = _nobody) -> Subjects:
+    """What `find_subjects` finds; where no path is named, with the sessions of the configuration's sources."""
+    if paths or project is None or not project.sources:
+        return find_subjects(project, paths)
+    given = sessions_of(project, on_fetched)
+    try:
+        found = find_subjects(project, more=given.sessions)
+    except NothingSelected as error:
+        raise NothingSelected("; ".join((error.message, *given.notices)), hint=error.hint) from None
+    return Subjects(all=found.all, notices=(*given.notices, *found.notices))
+
+
+def sessions_of(project: Project, on_fetched: OnFetched = _nobody) -> Given:
+    """The sessions of all sources; one that cannot be had is an error of its own, and stops no other."""
+    found: list[Session | Unusable] = []
+    notices: list[str] = []
+    langsmith: LangSmith | None = None
+    for index, source in enumerate(project.sources):
+        kept = project.directory / KEPT / source.place
+        try:
+            if not source.auto_import and kept.exists():
+                found += _kept(kept)
+                continue
+            langsmith = langsmith or _langsmith()
+            records = []
+            for record in fetch(langsmith, source):
+                records.append(record)
+                on_fetched()
+            taken = _Taken(project, index, records)
+            found += taken.sessions()
+            notices += taken.notices()
+        except ReplayKitError as error:
+            found.append(_failed(project, index, error))
+    return Given(sessions=tuple(found), notices=tuple(notices))
+
+
+def _langsmith() -> LangSmith:
+    from replaykit.importing.langsmith import LangSmith  # noqa: PLC0415 (slow to import; few projects have sources)
+
+    return LangSmith()
+
+
+def fetch(langsmith: LangSmith, source: Source) -> Iterator[Record]:
+    """The runs of a source."""
+    from replaykit.importing.langsmith import Query  # noqa: PLC0415 (as above)
+
+    if source.type is SourceType.RUN:
+        yield langsmith.run(source.run_id)
+        return
+    query = Query(
+        project=source.project,
+        status=source.status,
+        since=dt.datetime.now(dt.UTC) - age_of(source.date_range) if source.date_range else None,
+        min_latency_ms=source.min_latency_ms,
+        limit=source.limit,
+    )
+    yield from langsmith.runs(query)
+
+
+def contract_of(project: Project, source: Source) -> str:
+    """The contract of a source's sessions; a `UsageError` when there is none to choose."""
+    contract = contract_of_imports(project, source.contract)
+    if not contract:
+        known = ", ".join(map(repr, project.contracts)) or "none is there yet"
+        raise UsageError("which contract shall its sessions keep?", hint=f"Add `contract: NAME` to it: {known}.")
+    return contract
+
+
+class _Taken:
+    """What was fetched of one source, on its way into files."""
+
+    def __init__(self, project: Project, index: int, records: list[Record]) -> None:
+        self._project = project
+        self._index = index
+        self._source = project.sources[index]
+        self._records = records
+
+    def notices(self) -> Iterator[str]:
+        said = dict.fromkeys(note for record in self._records for note in record.notes)
+        yield from (f"{self._source.label}: {note}" for note in said)
+        if not any(record.run is not None or record.problem for record in self._records):
+            yield f"{self._source.label}: no run is of that kind"
+
+    def sessions(self) -> Iterator[Session | Unusable]:
+        """Its sessions. They are kept for good where nothing of it was wrong: what failed would be forgotten."""
+        contract = contract_of(self._project, self._source)
+        texts: dict[str, str] = {}
+        failed: list[Unusable] = []
+        for record in self._records:
+            problem = record.problem
+            if record.run is not None:
+                file = session_file(Path(), record.run)
+                try:
+                    texts[file.name] = text_of(record.run, file, contract)
+                except UsageError as error:
+                    problem = str(error)
+            if problem:
+                failed.append(_failed(self._project, self._index, FetchFailed(problem), run_id=record.id))
+        yield from failed
+        is_kept = not self._source.auto_import and not failed
+        for file in _written(self._project.directory / KEPT if is_kept else FETCHED, self._source, texts):
+            yield from _read(file)
+
+
+def _written(base: Path, source: Source, texts: dict[str, str]) -> list[Path]:
+    """The files of a source's sessions; a directory that is kept appears as a whole, or not at all."""
+    place = base / source.place
+    if source.type is SourceType.RUN:
+        return [write_session(place, text) for text in texts.values()]
+    if base == FETCHED or not texts:
+        return [write_session(place / name, text) for name, text in texts.items()]
+    aside = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        for name, text in texts.items():
+            write_session(aside / name, text)
+        os.rename(aside, place)
+    except OSError as error:
+        if not place.is_dir():  # else somebody else has just kept it
+            raise StoreError(f"{place} cannot be written: {error.strerror}") from None
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return [place / name for name in texts if (place / name).exists()]
+
+
+def _kept(place: Path) -> Iterator[Session | Unusable]:
+    for found in find_files([place]).files:
+        if isinstance(found, SessionFile):
+            yield from _read(Path(found.document.file))
+        elif isinstance(found, Unusable):
+            yield found
+
+
+def _read(file: Path) -> Iterator[Session | Unusable]:
+    try:
+        yield load_session(file)
+    except InvalidFile as error:
+        yield Unusable(id=file.stem, file=file, error=error)
+
+
+def _failed(project: Project, index: int, error: ReplayKitError, run_id: str = "") -> Unusable:
+    source = project.sources[index]
+    try:
+        line = load_document(project.file, limit_bytes=MAX_PROJECT_BYTES).line(("replays", "sources", index))
+    except InvalidFile:
+        line = None
+    name = f"{source.label} {run_id}" if run_id and run_id != source.run_id else source.label
+    told = SourceFailed(f"{name}: {error.message}", error, file=project.file, line=line)
+    return Unusable(id=name, file=project.file, error=told, command=f"replaykit import sources -c {project.file}")

@@ -1,0 +1,92 @@
+"""Requests to LangSmith: within a time that holds, again where the server asks for that, and no further."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+
+from replaykit.errors import FetchFailed
+from replaykit.importers.langsmith.account import ENDPOINTS, Account
+from replaykit.importers.langsmith.api import Reply, Request
+from replaykit.runners.asking import Answer, Ask, ask
+
+DEFAULT_TIMEOUT_S = 300.0
+"""For all that one command fetches."""
+REQUEST_S = 60.0
+ATTEMPTS = 5
+MAX_PAUSE_S = 30.0
+FIRST_PAUSE_S = 0.5
+_AGAIN = (429, 500, 502, 503, 504)
+
+
+class Transport:
+    """Sends the requests of one import. The key goes to the account's own address, and follows nobody elsewhere."""
+
+    def __init__(
+        self,
+        account: Account,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        *,
+        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._account = account
+        self._timeout_s = timeout_s
+        self._pause = pause
+        self._clock = clock
+        self._ends = clock() + timeout_s
+
+    @property
+    def is_over(self) -> bool:
+        """True when the time is up."""
+        return self._clock() >= self._ends
+
+    def __call__(self, request: Request) -> Reply:
+        """The answer; `FetchFailed` when none came that another attempt could not better."""
+        answer = Answer()
+        for attempt in range(ATTEMPTS):
+            left = self._ends - self._clock()
+            if left <= 0:
+                raise self._failed(f"did not give everything within {self._timeout_s:g} s")
+            answer = ask(self._asked(request), min(REQUEST_S, left))
+            if answer.status is not None and answer.status not in _AGAIN:
+                return Reply(answer.status, answer.body)
+            wait = _wait(answer, attempt)
+            hopeless = answer.timed_out or (answer.never_connected and attempt > 0)
+            if hopeless or attempt == ATTEMPTS - 1 or wait > min(MAX_PAUSE_S, self._ends - self._clock()):
+                break
+            self._pause(wait)
+        raise self._failed(_why(answer))
+
+    def _asked(self, request: Request) -> Ask:
+        headers = [("accept", "application/json")]
+        if request.body is not None:
+            headers.append(("content-type", "application/json"))
+        if request.with_key:
+            headers += self._account.headers
+        return Ask(method=request.method, url=request.url, body=request.body, headers=tuple(headers))
+
+    def _failed(self, why: str) -> FetchFailed:
+        said = self._account.hide(f"LangSmith at {self._account.root} {why}")
+        return FetchFailed(said, hint=f"Is {ENDPOINTS[0]} the right address, and is it up?")
+
+
+def _wait(answer: Answer, attempt: int) -> float:
+    """How long to wait: as the server says, or longer each time."""
+    said = answer.retry_after.strip()
+    if said.isdecimal():
+        return float(said[:9])
+    try:
+        then = parsedate_to_datetime(said)
+        return max(0.0, (then - dt.datetime.now(then.tzinfo)).total_seconds())
+    except (ValueError, TypeError, OverflowError):
+        return float(FIRST_PAUSE_S * 2**attempt)
+
+
+def _why(answer: Answer) -> str:
+    if answer.status is None:
+        return answer.why or "gave no answer"
+    later = f", and asks to wait {answer.retry_after[:40]!r}" if answer.retry_after else ""
+    return f"answered {answer.status} each time{later}"

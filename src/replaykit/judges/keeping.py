@@ -1,0 +1,93 @@
+"""Files of answers: read whole or not at all, written by one process at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.cases.confine import inside
+from replaykit.cases.document import read_bytes
+from replaykit.errors import FormatTooNew, InvalidFile, StoreError
+from replaykit.model.lines import line_of, split_where
+from replaykit.redaction.files import clean_struct, file_redactor, refuse_leaks
+
+MAX_BYTES = 16 * 1024 * 1024
+T = TypeVar("T", bound=Struct)
+
+
+class Kept(Struct, frozen=True):
+    """Which file: its name, the version that this program reads up to, and what it holds."""
+
+    name: str
+    format: int
+    holds: str
+
+
+def read_kept(directory: Path, kept: Kept, of: type[T]) -> T | None:
+    """What is in the file; None when there is none, and `InvalidFile` when it is none of ours."""
+    file = _place(directory, kept)
+    if not os.path.lexists(file):
+        return None
+    text = read_bytes(file, limit_bytes=MAX_BYTES)
+    try:
+        version = msgspec.json.decode(text, type=_Version).replaykit
+        if version > kept.format:
+            raise FormatTooNew(
+                f"{file}: format {version} of {kept.holds}, this version reads up to {kept.format}",
+                hint="Update ReplayKit: pip install --upgrade agent-replaykit",
+            )
+        return msgspec.json.decode(text, type=of)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        message, path = split_where(str(error))
+        hint = "Repair it from git, or delete it and ask again."
+        raise InvalidFile(message, file=str(file), line=line_of(text, path) if path else None, hint=hint) from None
+
+
+def change_kept(directory: Path, kept: Kept, change: Callable[[], Struct]) -> None:
+    """Write what `change` makes of the file. Whoever else writes meanwhile loses nothing: they take turns."""
+    file = _place(directory, kept)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with _turn(directory):
+            redactor = file_redactor()
+            text = msgspec.json.format(msgspec.json.encode(clean_struct(change(), redactor)), indent=2) + b"\n"
+            refuse_leaks({str(file): text}, redactor)
+            draft.write_bytes(text)
+            draft.replace(file)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise StoreError(f"{file} cannot be written: {error.strerror}") from None
+
+
+class _Version(Struct):
+    replaykit: int
+
+
+class _turn:
+    """Only one process at a time is inside; where the system has no such lock, as many as come."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __enter__(self) -> None:
+        self._handle = os.open(self._directory, os.O_RDONLY)
+        try:
+            import fcntl  # noqa: PLC0415 (not on every system)
+        except ImportError:
+            return
+        fcntl.flock(self._handle, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+
+def _place(directory: Path, kept: Kept) -> Path:
+    try:
+        return inside(directory, kept.name)
+    except ValueError as error:
+        raise InvalidFile(str(error), file=str(directory / kept.name)) from None

@@ -1,0 +1,164 @@
+"""OTLP over HTTP as values: what a request says, and what it is answered. No sockets."""
+
+from __future__ import annotations
+
+import zlib
+from enum import StrEnum
+from http import HTTPStatus
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.importers.otel import protobuf
+from replaykit.importers.otel.otlp_json import read_document
+from replaykit.importers.otel.span import BadPayload, Reading
+
+MAX_BODY = 16 * 1024 * 1024
+"""Bytes of a request as it comes."""
+MAX_INFLATED = 64 * 1024 * 1024
+"""Bytes of a request that came compressed."""
+RETRY_AFTER_S = 2
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+_GZIP = 31  # zlib's word for a gzip header and the largest window
+
+
+class Signal(StrEnum):
+    """What is exported."""
+
+    TRACES = "traces"
+    LOGS = "logs"
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One export."""
+
+    signal: Signal
+    body: bytes
+    content_type: str = PROTOBUF
+    encoding: str = ""
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """What it is answered."""
+
+    status: int
+    body: bytes
+    content_type: str
+    retry_after_s: int | None = None
+
+
+class Refused(Exception):
+    """The request is not taken, and why."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def read(request: Request) -> Reading:
+    """The spans of a request; `Refused` says why it has none."""
+    body = _inflated(request)
+    try:
+        if request.content_type == JSON:
+            return read_document(_parsed(body))
+        if request.content_type == PROTOBUF:
+            return protobuf.read_traces(body) if request.signal is Signal.TRACES else protobuf.read_logs(body)
+    except BadPayload as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from None
+    except protobuf.MissingExtra as error:
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, str(error)) from None
+    told = f"content type {request.content_type[:60]!r}; OTLP over HTTP is {PROTOBUF} or {JSON}"
+    raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadPayload(f"not JSON: {error}") from None
+
+
+def _inflated(request: Request) -> bytes:
+    if len(request.body) > MAX_BODY:
+        raise too_large()
+    if request.encoding in ("", "identity"):
+        return request.body
+    if request.encoding != "gzip":
+        told = f"content encoding {request.encoding[:40]!r}; gzip is known, and none"
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
+    unzip = zlib.decompressobj(_GZIP)
+    try:
+        body = unzip.decompress(request.body, MAX_INFLATED)
+    except zlib.error as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"not gzip: {error}") from None
+    if unzip.unconsumed_tail:
+        raise too_large(inflated=True)
+    if not unzip.eof:
+        raise Refused(HTTPStatus.BAD_REQUEST, "not gzip: it ends early")
+    return body
+
+
+def too_large(*, inflated: bool = False) -> Refused:
+    """The refusal of a request that is larger than any exporter's."""
+    told = f"{MAX_INFLATED:,} bytes, unpacked" if inflated else f"{MAX_BODY:,} bytes"
+    return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request of more than {told}; send smaller batches")
+
+
+def accepted(request: Request, rejected: int = 0, problem: str = "") -> Reply:
+    """The answer that says what was taken: all, or all but some."""
+    if request.content_type == JSON:
+        name = "rejectedSpans" if request.signal is Signal.TRACES else "rejectedLogRecords"
+        said = {"partialSuccess": {name: str(rejected), "errorMessage": problem}} if rejected else {}
+        return Reply(status=HTTPStatus.OK, body=msgspec.json.encode(said), content_type=JSON)
+    partial = _number(1, rejected) + _text(2, problem) if rejected else b""
+    body = _tag(1, 2) + _varint(len(partial)) + partial if partial else b""
+    return Reply(status=HTTPStatus.OK, body=body, content_type=PROTOBUF)
+
+
+def refused(content_type: str, status: HTTPStatus, message: str) -> Reply:
+    """The answer that says why nothing was taken: a google.rpc.Status, in the encoding of the request."""
+    again = status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+    as_protobuf = content_type == PROTOBUF
+    code = _CODES.get(status, 3)
+    body = _number(1, code) + _text(2, message) if as_protobuf else _status_json(code, message)
+    return Reply(
+        status=status,
+        body=body,
+        content_type=PROTOBUF if as_protobuf else JSON,
+        retry_after_s=RETRY_AFTER_S if again else None,
+    )
+
+
+_CODES = {
+    HTTPStatus.TOO_MANY_REQUESTS: 8,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: 8,
+    HTTPStatus.SERVICE_UNAVAILABLE: 14,
+    HTTPStatus.NOT_FOUND: 12,
+}
+"""Of google.rpc: resource exhausted, unavailable, not implemented; an invalid argument otherwise."""
+
+
+def _status_json(code: int, message: str) -> bytes:
+    return msgspec.json.encode({"code": code, "message": message})
+
+
+def _number(field: int, value: int) -> bytes:
+    return _tag(field, 0) + _varint(value)
+
+
+def _text(field: int, value: str) -> bytes:
+    data = value.encode()
+    return _tag(field, 2) + _varint(len(data)) + data
+
+
+def _tag(field: int, kind: int) -> bytes:
+    return _varint(field << 3 | kind)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,68 @@
+"""Automatic pruning: at the end of a recording, at most once a day, in a process of its own.
+
+The rules stand in `replaykit.yaml`, and reading them takes what a recording must not load. So a recording only looks
+whether the file speaks of it; the process that is started reads the file, and does nothing unless it says so.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+_DAY_S = 86_400
+_CONFIG = Path("replaykit.yaml")
+_MOST_BYTES = 1 << 20
+
+
+def prune_sometimes(store: Path) -> None:
+    """Start a pruning of this store if one is due. Never an error of the agent's: what fails is left for tomorrow."""
+    try:
+        if _is_due(store) and _is_wanted():
+            _touch(store)
+            _start(store)
+    except OSError:
+        pass
+
+
+def _mark(store: Path) -> Path:
+    return store.with_name(f"{store.name}-pruned")
+
+
+def _is_due(store: Path) -> bool:
+    try:
+        return time.time() - _mark(store).stat().st_mtime > _DAY_S
+    except FileNotFoundError:
+        return True
+
+
+def _touch(store: Path) -> None:
+    _mark(store).touch()
+
+
+def _is_wanted() -> bool:
+    try:
+        with _CONFIG.open("rb") as file:
+            text = file.read(_MOST_BYTES)
+    except FileNotFoundError:
+        return False
+    return b"retention" in text and b"auto" in text
+
+
+def _start(store: Path) -> None:
+    """Only a Python is started: inside of another program, `sys.executable` is that program."""
+    if not Path(sys.executable or "").name.startswith(("python", "pypy")) or getattr(sys, "frozen", False):
+        return
+    import subprocess  # noqa: PLC0415 (slow to import; once a day)
+    import threading  # noqa: PLC0415
+
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "replaykit", "prune", "--auto", "--store", str(store.absolute())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={name: value for name, value in os.environ.items() if not name.startswith("REPLAYKIT_")},
+        start_new_session=True,  # a Ctrl-C is meant for the agent
+    )
+    threading.Thread(target=process.wait, name="replaykit-prune", daemon=True).start()

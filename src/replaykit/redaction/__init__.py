@@ -1,0 +1,39 @@
+"""Redaction: what is secret or personal in texts and values, and placeholders in its stead.
+
+Pure but for two edges: `keys` keeps the project's key in a file, `rule_files` reads rules. Knows the model; knows
+nothing of stores, cases or terminals. Never raises on what it is given to look at: what others wrote is hostile.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from replaykit.redaction.finding import Finding
+    from replaykit.redaction.keys import project_key
+    from replaykit.redaction.redactor import Redactor
+    from replaykit.redaction.rule_files import load_rules
+    from replaykit.redaction.rules import DEFAULT, Rules
+    from replaykit.redaction.search import find
+
+__all__ = ["DEFAULT", "Finding", "Redactor", "Rules", "find", "load_rules", "project_key"]
+
+_HOMES = {
+    "DEFAULT": "rules",
+    "Finding": "finding",
+    "Redactor": "redactor",
+    "Rules": "rules",
+    "find": "search",
+    "load_rules": "rule_files",
+    "project_key": "keys",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 (nothing of this room is needed before it is asked for)
+
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

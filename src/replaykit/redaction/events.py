@@ -1,0 +1,215 @@
+"""The door of a log: headers and events of runs, as they may be written."""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+import zstandard
+
+from replaykit.model.changes import StateFold
+from replaykit.model.events import (
+    Call,
+    Decision,
+    ErrorEvent,
+    ErrorInfo,
+    Event,
+    Message,
+    Note,
+    Shared,
+    State,
+    StoredEvent,
+    WireInfo,
+)
+from replaykit.model.run import RunHeader, TraceRun
+from replaykit.model.values import Json, Raw, decode, raw
+from replaykit.redaction.redactor import Redactor
+
+_REMEMBERED = 4096
+_UNPACKED_BYTES = 64 * 1024 * 1024
+
+
+class Door:
+    """What stands between an agent and the log of its run. The agent's own values stay as they are."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.redactor = redactor
+        self._names: dict[str, str] = {}  # names, paths and steps come again and again
+
+    def text(self, text: bytes, key: str) -> bytes:
+        """Of a state: the JSON text of a value by its key."""
+        return self.redactor.raw(text, name=key)
+
+    def name(self, key: str) -> str:
+        """A name, a path or a step."""
+        known = self._names.get(key)
+        if known is None:
+            if len(self._names) >= _REMEMBERED:
+                self._names.clear()
+            known = self._names[key] = self.redactor.text(key)
+        return known
+
+    def header(self, header: RunHeader) -> RunHeader:
+        """All of it but ids."""
+        return msgspec.structs.replace(
+            header,
+            name=self.name(header.name),
+            agent=self.name(header.agent),
+            tags=tuple(map(self.name, header.tags)),
+            input_json=self._raw(header.input_json, "input"),
+            output_json=self._raw(header.output_json, "output"),
+            metadata_json=self._raw(header.metadata_json),
+            error=self._error(header.error),
+        )
+
+    def event(self, event: StoredEvent) -> StoredEvent:
+        """An event; its state, if it is one, has been seen to where it was made."""
+        if isinstance(event, Shared):
+            return event
+        if isinstance(event, Call):
+            return self._call(event)  # type: ignore[return-value]
+        place = self._place(event)
+        if isinstance(event, Message | Decision):
+            return msgspec.structs.replace(event, **place, content_json=self._raw(event.content_json))
+        if isinstance(event, Note):
+            name = self.name(event.name)
+            return msgspec.structs.replace(event, **place, name=name, content_json=self._raw(event.content_json, name))
+        if isinstance(event, ErrorEvent):
+            return msgspec.structs.replace(event, **place, error=self._error(event.error))
+        return msgspec.structs.replace(event, **place) if place else event
+
+    def run(self, run: TraceRun) -> TraceRun:
+        """A whole run that somebody else has written down; its states are taken apart and put together again."""
+        states = _States(self)
+        events = [self.event(states.next(event) if isinstance(event, State) else event) for event in run.events]
+        return TraceRun.of(self.header(run.header), tuple(events))  # type: ignore[arg-type]
+
+    def _place(self, event: Event) -> dict[str, str]:
+        """Where it happened, where that has to be said otherwise."""
+        said = {name: value for name in ("path", "step") if (value := getattr(event, name))}
+        return {name: shown for name, value in said.items() if (shown := self.name(value)) != value}
+
+    def _call(self, call: Call) -> Call:
+        if call.items_json is None and call.wire is None and call.error is None:
+            said = f"{call.name}\n{call.path}\n{call.step or ''}\n".encode("utf-8", "surrogatepass")
+            if (
+                self.redactor.passes(said + bytes(call.arguments_json) + b"\n" + bytes(call.result_json))
+                and not call.asked_json
+            ):
+                return call  # as most do: one look for all of it
+        changed: dict[str, object] = dict(self._place(call))
+        for field in ("arguments_json", "asked_json", "result_json"):
+            before: Raw = getattr(call, field)
+            after = self._raw(before, tool=call.name)
+            if after is not before:
+                changed[field] = after
+        if call.error is not None and (error := self._error(call.error)) is not call.error:
+            changed["error"] = error
+        if call.items_json is not None:
+            changed |= self._answer(call, call.items_json)
+        elif call.wire is not None:
+            changed["wire"] = self._wire(call.wire)
+        if (name := self.name(call.name)) != call.name:
+            changed["name"] = name
+        return msgspec.structs.replace(call, **changed) if changed else call
+
+    def _answer(self, call: Call, items: tuple[Raw, ...]) -> dict[str, object]:
+        """The items of a streamed answer; of one that went over the wire, what is said of it besides."""
+        values = [decode(item) for item in items]
+        if call.wire is not None and all(isinstance(value, str | bytes) for value in values):
+            return self._chunks(call.wire, values)
+        about: dict[str, object] = {} if call.wire is None else {"wire": self._wire(call.wire)}
+        if all(type(value) is str for value in values):
+            shown = self.redactor.chunks(values)
+            return about if shown is values else {**about, "items_json": tuple(map(raw, shown))}
+        return {**about, "items_json": tuple(self._raw(item, tool=call.name) for item in items)}
+
+    def _chunks(self, wire: WireInfo, chunks: list[Json]) -> dict[str, object]:
+        """A body. One that is compressed, and holds what may not be written, is written as it is unpacked."""
+        said = self._wire(wire)
+        body = [chunk.encode() if isinstance(chunk, str) else bytes(chunk) for chunk in chunks]
+        packing = next((value for name, value in wire.headers if name.lower() == "content-encoding"), "").lower()
+        if packing not in ("", "identity"):
+            plain = _unpacked(b"".join(body), packing)
+            body = [] if plain is None else [plain]
+        shown = self.redactor.chunks(body)
+        if shown is body:
+            return {} if said == wire else {"wire": said}
+        if packing:
+            headers = tuple(pair for pair in said.headers if pair[0].lower() != "content-encoding")
+            said = msgspec.structs.replace(said, headers=headers, pauses_ms=said.pauses_ms[:1])
+        return {"wire": said, "items_json": tuple(raw(_text_or_bytes(piece)) for piece in shown)}
+
+    def _wire(self, wire: WireInfo) -> WireInfo:
+        headers = tuple((name, self.redactor.header(name, value)) for name, value in wire.headers)
+        return msgspec.structs.replace(wire, url=self.redactor.url(wire.url), headers=headers)
+
+    def _error(self, error: ErrorInfo | None) -> ErrorInfo | None:
+        if error is None or self.redactor.is_clean(msgspec.json.encode(error)):
+            return error
+        return msgspec.structs.replace(
+            error,
+            message=self.redactor.text(error.message),
+            args_json=self._raw(error.args_json),
+            attributes_json=self._raw(error.attributes_json),
+            traceback=None if error.traceback is None else self.redactor.text(error.traceback),
+        )
+
+    def _raw(self, data: Raw, name: str = "", tool: str = "") -> Raw:
+        text = bytes(data)
+        shown = self.redactor.raw(text, name=name, tool=tool) if text else text
+        return data if shown is text else Raw(shown)
+
+
+class _States:
+    """The states of a run, as they may be written: as they are until the first that may not."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._read = StateFold()
+        self._written: StateFold | None = None
+
+    def next(self, event: State) -> State:
+        if not event.kept:
+            return event
+        self._read.apply(event)
+        text = self._read.text
+        try:
+            members = msgspec.json.decode(text, type=dict[str, Raw])
+        except msgspec.ValidationError:  # a state that is no object
+            shown = self._door.text(text, "")
+            if shown is text and self._written is None:
+                return event
+            self._written = StateFold()
+            return msgspec.structs.replace(event, state_json=Raw(shown), change=None)
+        cleaned = {self._door.name(key): self._cleaned(key, value) for key, value in members.items()}
+        if self._written is None:
+            if all(cleaned.get(key) is value for key, value in members.items()):
+                return event
+            self._written = StateFold()
+        whole, change = self._written.advance_to_text(cleaned)
+        return msgspec.structs.replace(event, state_json=whole, change=change)
+
+    def _cleaned(self, key: str, value: Raw) -> Raw:
+        text = bytes(value)
+        shown = self._door.text(text, key)
+        return value if shown is text else Raw(shown)
+
+
+def _text_or_bytes(data: bytes) -> str | bytes:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _unpacked(body: bytes, packing: str) -> bytes | None:
+    """The body without its compression; None where it is one that nobody here can read."""
+    try:
+        if packing == "zstd":
+            return zstandard.ZstdDecompressor().decompress(body, max_output_size=_UNPACKED_BYTES)
+        if packing in ("gzip", "x-gzip", "deflate"):
+            return zlib.decompressobj(wbits=47 if packing != "deflate" else 15).decompress(body, _UNPACKED_BYTES)
+    except (zlib.error, zstandard.ZstdError):
+        return None
+    return None

@@ -1,0 +1,142 @@
+"""Files without what must not be kept: cleaned before the first byte is written, refused where something is left.
+
+What goes into git fails closed: it is looked at once more when it is whole, and a finding is an error. Values that are
+to be written as several files or reports are cleaned once, as values (`clean_struct`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.errors import UsageError
+from replaykit.model.values import Json
+
+if TYPE_CHECKING:
+    from replaykit.redaction.redactor import Located, Redactor
+
+T = TypeVar("T", bound=Struct)
+
+_SHOWN = 5
+_REASON = "what is secret or personal must not get into this file, and it was not replaced"
+
+
+class Leak(Struct, frozen=True, order=True):
+    """A finding in a file: where it is, and of what kind. Never the value itself."""
+
+    file: str
+    line: int
+    column: int
+    kind: str
+    path: str = ""
+    """The JSON path, where the file is JSON."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column} {self.kind}"
+
+
+def file_redactor(redact: bool | None = None, *, store: Path | None = None, foreign: bool = False) -> Redactor | None:
+    """The redactor that files of this project go through; None where redaction is turned off.
+
+    `redact` is for whoever asks (None: what the environment says), `foreign` for those who only look: no key is made.
+    """
+    from replaykit.redaction.project import is_on, project_redactor  # noqa: PLC0415 (many files are written without)
+
+    wanted = is_on() if redact is None else redact
+    return project_redactor(store, foreign=foreign) if wanted else None
+
+
+def clean_text(text: str, redactor: Redactor | None) -> str:
+    """The text as it may be written."""
+    return text if redactor is None else redactor.text(text)
+
+
+def clean_bytes(data: bytes, redactor: Redactor | None) -> bytes:
+    """JSON, or any other text, as it may be written; what is no text stays as it is."""
+    return data if redactor is None else redactor.raw(data)
+
+
+def clean_struct(value: T, redactor: Redactor | None) -> T:
+    """A value as it may be written: all of its texts, and what is told by the name it stands under."""
+    if redactor is None:
+        return value
+    before = msgspec.json.encode(value)
+    after = redactor.raw(before)
+    if after is before:
+        return value
+    try:
+        return msgspec.json.decode(after, type=type(value))
+    except msgspec.MsgspecError:  # a number has become a placeholder where only a number may stand
+        plain = msgspec.json.decode(before)
+        return msgspec.convert(_texts_of(plain, redactor), type(value))
+
+
+def _texts_of(value: Json, redactor: Redactor) -> Json:
+    if isinstance(value, str):
+        return redactor.text(value)
+    if isinstance(value, list):
+        return [_texts_of(item, redactor) for item in value]
+    if isinstance(value, dict):
+        return {redactor.text(name): _texts_of(item, redactor) for name, item in value.items()}
+    return value
+
+
+def write_clean(file: Path, data: bytes | str, redactor: Redactor | None, *, fail_closed: bool = False) -> None:
+    """Write a file, redacted, whole or not at all: whoever reads it meanwhile sees the old one or this one.
+
+    With `fail_closed` a finding that is left is a `UsageError`, and nothing is written.
+    """
+    raw = data.encode() if isinstance(data, str) else data
+    clean = clean_bytes(raw, redactor)
+    if fail_closed:
+        refuse_leaks({str(file): clean}, redactor)
+    replace_file(file, clean)
+
+
+def replace_file(file: Path, data: bytes) -> None:
+    """Put these bytes in the place of a file, with the rights that it had; a link is replaced, not followed."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        beside.write_bytes(data)
+        if file.is_file() and not file.is_symlink():
+            beside.chmod(file.stat().st_mode & 0o7777)
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def leaks_in(name: str, data: bytes | str, redactor: Redactor | None) -> list[Leak]:
+    """What would be replaced in a file of this name."""
+    if redactor is None:
+        return []
+    return [_leak(name, found) for found in redactor.scan(data)]
+
+
+def refuse_leaks(files: Mapping[str, bytes], redactor: Redactor | None) -> None:
+    """A `UsageError` where one of these files, named as people know them, still holds something."""
+    leaks = [leak for name, data in files.items() for leak in leaks_in(name, data, redactor)]
+    if leaks:
+        raise UsageError(f"{_REASON}:\n{listed(leaks)}", hint=HINT)
+
+
+HINT = (
+    'Take it out at its source. Where it is no secret, say so in redaction.toml: allow = ["…"]\n'
+    "All of it is made up? --no-redact, or REPLAYKIT_REDACT=off"
+)
+"""What whoever meets a finding can do."""
+
+
+def listed(leaks: Iterable[Leak]) -> str:
+    """The first of them, one on each line."""
+    shown = list(leaks)
+    more = [f"  and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
+    return "\n".join([*(f"  {leak}" for leak in shown[:_SHOWN]), *more])
+
+
+def _leak(name: str, found: Located) -> Leak:
+    return Leak(name, found.line, found.column, found.kind, found.path)

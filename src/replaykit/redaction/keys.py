@@ -1,0 +1,88 @@
+"""The key of a project: placeholders are made under it, so it stays on the machine and never goes into git."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+from replaykit.config import make_home
+from replaykit.errors import UsageError
+
+VARIABLE = "REPLAYKIT_REDACTION_KEY"
+FILE = "redaction.key"
+SIZE = 32
+_LEAST = 16
+
+
+def project_key(directory: Path) -> bytes:
+    """The key: `$REPLAYKIT_REDACTION_KEY` (hex or text), or `redaction.key` in the directory, made on first use."""
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return _from_text(named.strip(), f"${VARIABLE}")
+    path = directory / FILE
+    with contextlib.suppress(FileNotFoundError):
+        return _read(path)
+    make_home(directory)
+    _make(path)
+    return _read(path)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        text = path.read_text("ascii")
+    except FileNotFoundError:
+        raise
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise UsageError(
+            f"the redaction key {path} cannot be read: {reason}",
+            hint=f"Make it readable for you alone (chmod 600 {path}), or set {VARIABLE}.",
+        ) from None
+    return _from_text(text.strip(), str(path))
+
+
+def _from_text(text: str, where: str) -> bytes:
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = text.encode()
+    if len(key) < _LEAST:
+        raise UsageError(
+            f"the redaction key in {where} has {len(key)} bytes; it needs {_LEAST} at least",
+            hint="A good one: python -c 'import secrets; print(secrets.token_hex(32))'. "
+            "With another key the same values have other placeholders.",
+        )
+    return key
+
+
+def _make(path: Path) -> None:
+    """A file appears whole or not at all, and only one of two processes makes it: a link fails where there is one."""
+    own = path.with_name(f".{FILE}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        handle = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_hex(SIZE) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            _place(own, path)
+    except OSError as error:
+        raise UsageError(
+            f"no redaction key could be made at {path}: {error.strerror or error}",
+            hint=f"Make the directory writable, or set {VARIABLE}.",
+        ) from None
+    finally:
+        own.unlink(missing_ok=True)
+
+
+def _place(own: Path, path: Path) -> None:
+    try:
+        os.link(own, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(own.read_text("ascii"))

@@ -1,0 +1,60 @@
+"""The redactor of a project: its rules beside its store's directory, its key inside of it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from functools import cached_property
+from pathlib import Path
+
+from replaykit.config import HOME, default_store_path
+from replaykit.redaction.keys import FILE, VARIABLE, project_key
+from replaykit.redaction.redactor import Redactor
+from replaykit.redaction.rules import DEFAULT, Rules
+
+RULES_FILE = "redaction.toml"
+SWITCH = "REPLAYKIT_REDACT"
+_OFF = ("off", "0", "false", "no")
+
+
+def is_on() -> bool:
+    """False when the environment says that nothing is to be redacted."""
+    return os.environ.get(SWITCH, "").strip().lower() not in _OFF
+
+
+class ProjectRedactor(Redactor):
+    """Under the key of the project that a store belongs to. The key is made when a first value needs it."""
+
+    def __init__(self, store: Path, *, foreign: bool = False) -> None:
+        super().__init__(b"-", rules_beside(store))
+        del self.key
+        self._directory = store.parent
+        self._foreign = foreign
+
+    @property
+    def has_key(self) -> bool:
+        """True when the project has a key already."""
+        return os.environ.get(VARIABLE) is not None or (self._directory / FILE).exists()
+
+    @cached_property
+    def key(self) -> bytes:  # type: ignore[override]
+        return secrets.token_bytes(32) if self._foreign and not self.has_key else project_key(self._directory)
+
+
+def rules_beside(store: Path) -> Rules:
+    """The rules of the project whose store this is."""
+    home = store.parent
+    file = (home.parent if home.name == HOME else home) / RULES_FILE
+    if not file.is_file():
+        return DEFAULT
+    from replaykit.redaction.rule_files import load_rules  # noqa: PLC0415 (few projects have rules of their own)
+
+    return load_rules(file)
+
+
+def project_redactor(store: Path | None = None, *, foreign: bool = False) -> Redactor:
+    """The redactor of the project in this directory, or of the one that a store belongs to.
+
+    `foreign`: where the project has no key, none is made; its placeholders are those of no other redactor.
+    """
+    return ProjectRedactor(default_store_path() if store is None else store, foreign=foreign)

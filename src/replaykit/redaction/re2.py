@@ -1,0 +1,196 @@
+"""RE2: patterns in the syntax of Go, as rule files have them, in the syntax of Python.
+
+They differ in flags that are set in the middle, in classes by name, in what `$` means, and in a few escapes. What has
+no counterpart is an error, and so is a repeat inside of a repeat: linear in RE2, it can take Python forever.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+MAX_CHARS = 8_000
+_MANY = 16
+
+_POSIX = {
+    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": r"\x00-\x7f", "blank": r"\t ", "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9", "graph": "!-~", "lower": "a-z", "print": " -~", "punct": r"!-/:-@\[-`{-~", "space": r"\t\n\v\f\r ",
+    "upper": "A-Z", "word": r"0-9A-Za-z_", "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
+_FLAGS = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?([:)])")
+_GROUP = re.compile(r"\((?:\?P?<(?P<name>\w+)>|(?P<plain>\?:)?)")
+_TOKEN = re.compile(
+    r"""\\Q(?P<literal>.*?)(?:\\E|\Z) | \\x\{(?P<code>[0-9A-Fa-f]{1,6})\} | \\p\{?(?P<kind>\w+)\}? | \\(?P<escape>.)
+      | \[:(?P<not>\^?)(?P<posix>[a-z]+):\] | (?P<counted>\{\d+(?:,\d*)?\}) | (?P<char>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_UNICODE = {"L": "[A-Za-z\u00aa-\U0010ffff]", "Lu": "[A-Z]", "Ll": "[a-z]", "N": "[0-9]", "Nd": "[0-9]"}
+
+
+def compile_re2(pattern: str) -> re.Pattern[str]:
+    """The pattern, compiled; a `ValueError` says what Python cannot do."""
+    if len(pattern) > MAX_CHARS:
+        raise ValueError(f"expected a pattern of at most {MAX_CHARS:,} characters, got {len(pattern):,}")
+    text = _Translation(pattern).run()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about sets that may change their meaning: RE2's will not
+        try:
+            compiled = re.compile(text, re.ASCII)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ValueError(f"not a pattern: {error}") from None
+    _refuse_nested_repeats(text)
+    return compiled
+
+
+class _Translation:
+    """A walk over the pattern with the flags that hold in each open group."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.out: list[str] = []
+        self.flags = [""]  # of each open group: those set inside of it
+        self.opened = [0]  # how many wrappers `(?i:` of ours are open in it
+        self.at = 0
+
+    def run(self) -> str:
+        while self.at < len(self.pattern):
+            char = self.pattern[self.at]
+            if char == "(":
+                self._open()
+            elif char == ")":
+                self._close()
+            elif char == "[":
+                self._set()
+            elif char == "|":
+                self._next_branch()
+            else:
+                self._token()
+        self.out.append(")" * self.opened[0])
+        if len(self.flags) > 1:
+            raise ValueError("a group is not closed")
+        return "".join(self.out)
+
+    def _open(self) -> None:
+        flags = _FLAGS.match(self.pattern, self.at)
+        if flags and (flags[1] or flags[2]):
+            if "U" in flags[1] + (flags[2] or ""):
+                raise ValueError("the flag U (repeats that take little) has no counterpart in Python")
+            wrapper = f"(?{flags[1]}{'-' + flags[2] if flags[2] else ''}:"
+            self.at = flags.end()
+            self.out.append(wrapper)
+            if flags[3] == ")":
+                self.flags[-1] += wrapper
+                self.opened[-1] += 1
+            else:
+                self._enter()
+            return
+        group = _GROUP.match(self.pattern, self.at)
+        if group is None or (group["name"] is None and self.pattern.startswith("(?", self.at) and not group["plain"]):
+            raise ValueError(f"Python has no {self.pattern[self.at : self.at + 4]!r}")
+        self.out.append(f"(?P<{group['name']}>" if group["name"] else group[0])
+        self.at = group.end()
+        self._enter()
+
+    def _enter(self) -> None:
+        self.flags.append("")
+        self.opened.append(0)
+
+    def _close(self) -> None:
+        if len(self.flags) == 1:
+            raise ValueError("a group is closed that was not opened")
+        self.flags.pop()
+        self.out.append(")" * self.opened.pop() + ")")
+        self.at += 1
+
+    def _next_branch(self) -> None:
+        """A flag holds up to the end of its group, over the branches that follow."""
+        self.out.append(")" * self.opened[-1] + "|" + self.flags[-1])
+        self.at += 1
+
+    def _is_multiline(self) -> bool:
+        return any("m" in part.partition("-")[0] for part in self.flags)
+
+    def _token(self) -> None:
+        token = _TOKEN.match(self.pattern, self.at)
+        if token is None:
+            raise ValueError("it ends in the middle of an escape")
+        self.at = token.end()
+        if token["posix"]:  # outside of a set this is a set of its own
+            raise ValueError(f"{token[0]} stands outside of a set")
+        if token["char"]:
+            plain = token["char"]
+            self.out.append(r"\Z" if plain == "$" and not self._is_multiline() else r"\{" if plain == "{" else plain)
+        elif token["counted"]:
+            self.out.append(token["counted"])
+        else:
+            self.out.append(_escape(token, inside=False))
+
+    def _set(self) -> None:
+        end = self.at + 1
+        self.out.append("[")
+        if self.pattern.startswith("^", end):
+            self.out.append("^")
+            end += 1
+        first = True
+        while end < len(self.pattern) and (first or self.pattern[end] != "]"):
+            token = _TOKEN.match(self.pattern, end)
+            if token is None:
+                raise ValueError("it ends in the middle of an escape")
+            if token["char"] or token["counted"]:
+                self.out.append(f"\\{token[0][0]}" if token[0][0] in "[]&~|" else token[0][0])
+                end += 1
+            else:
+                self.out.append(_escape(token, inside=True))
+                end = token.end()
+            first = False
+        if end >= len(self.pattern):
+            raise ValueError("a set is not closed")
+        self.out.append("]")
+        self.at = end + 1
+
+
+def _escape(token: re.Match[str], *, inside: bool) -> str:
+    if token["literal"] is not None:
+        return re.escape(token["literal"])
+    if token["code"]:
+        return f"\\U{int(token['code'], 16):08x}"
+    if token["posix"]:
+        if token["posix"] not in _POSIX or token["not"]:
+            raise ValueError(f"the class {token[0]} has no counterpart in Python")
+        return _POSIX[token["posix"]]
+    if token["kind"]:
+        if inside or token["kind"] not in _UNICODE:
+            raise ValueError(f"the class {token[0]} has no counterpart in Python")
+        return _UNICODE[token["kind"]]
+    escape = token["escape"]
+    if escape == "z":
+        return r"\Z"
+    if escape in "CXKRGhHZ" or (escape.isdigit() and escape != "0"):
+        raise ValueError(f"the escape \\{escape} has no counterpart in Python")
+    return "\\" + escape
+
+
+_PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(,?)(\d*)\}|.", re.DOTALL)
+
+
+def _refuse_nested_repeats(pattern: str) -> None:
+    """A repeat of many inside of a repeat of many can be tried in exponentially many ways."""
+    open_groups, last_closed = [False], False
+    before = ""
+    for part in _PARTS.finditer(pattern):
+        word = part[0]
+        many = word in ("*", "+") or (bool(part[1]) and ((part[2] and not part[3]) or int(part[3] or part[1]) > _MANY))
+        if word == "(":
+            open_groups.append(False)
+        elif word == ")":
+            last_closed = open_groups.pop() if len(open_groups) > 1 else False
+            open_groups[-1] = open_groups[-1] or last_closed
+        elif many and part[1] and not part[2]:
+            open_groups[-1] = open_groups[-1] or False  # an exact count leaves no choice
+            if before == ")" and last_closed:
+                raise ValueError("it repeats a group that repeats something itself, which can take Python forever")
+        elif many:
+            if before == ")" and last_closed:
+                raise ValueError("it repeats a group that repeats something itself, which can take Python forever")
+            open_groups[-1] = True
+        before = word

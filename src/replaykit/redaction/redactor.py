@@ -1,0 +1,328 @@
+"""The redactor: texts, values and bodies without what must not be kept."""
+
+from __future__ import annotations
+
+from typing import overload
+
+from msgspec import Struct
+
+from replaykit.model.values import Json, decode, encode
+from replaykit.redaction.assigned import refined
+from replaykit.redaction.edits import Edit, applied, in_order
+from replaykit.redaction.encoded import text_in
+from replaykit.redaction.finding import Hit, Spelling, settled
+from replaykit.redaction.json_text import Leaf, escaped, is_scalar, is_whole, leaves, looks_like_json, unescaped
+from replaykit.redaction.names import NameFinder, installed_finder
+from replaykit.redaction.percent import quoted, unquoted
+from replaykit.redaction.placeholders import PATTERN, is_placeholder, placeholder
+from replaykit.redaction.plausible import is_plausible, looks_random
+from replaykit.redaction.quick import is_plainly_clean
+from replaykit.redaction.rules import DEFAULT, Rules
+from replaykit.redaction.search import hits_in
+from replaykit.redaction.telling import Telling, Trust
+from replaykit.redaction.wordlist import words_of
+
+MAX_PASSES = 6
+MAX_DEPTH = 4
+_SCHEMES = ("bearer ", "basic ", "token ", "bot ", "apikey ", "digest ", "negotiate ")
+_HEADERS = frozenset(
+    words_of(
+        "authorization proxy-authorization cookie set-cookie x-api-key api-key x-auth-token x-amz-security-token "
+        "x-goog-api-key x-csrf-token x-xsrf-token x-access-token x-vault-token private-token x-gitlab-token "
+        "x-hub-signature x-hub-signature-256 cf-access-client-secret ocp-apim-subscription-key"
+    )
+)
+_OF_COOKIES = frozenset(["path", "expires", "max-age", "domain", "samesite", "version", "comment", "priority"])
+_PARAMETERS = frozenset(words_of("key sig code auth signature k apikey access"))
+_ANY = Telling("secret", Trust.ANY)
+_BYTE_LIMIT = 8
+
+
+class Located(Struct, frozen=True):
+    """A finding with its place: line and column from 1, and the JSON path where the text is JSON."""
+
+    kind: str
+    start: int
+    end: int
+    line: int
+    column: int
+    path: str = ""
+
+
+class Redactor:
+    """Replaces what the rules find by placeholders under the key. One for many threads: it holds no state."""
+
+    def __init__(self, key: bytes, rules: Rules = DEFAULT, *, names: NameFinder | None = None) -> None:
+        if len(key) < 1:
+            raise ValueError("expected a key of at least one byte")
+        self.key = key
+        self.rules = rules
+        self.names = names or (installed_finder() if rules.names else None)
+        self._is_usual = self.names is None and rules.are_usual
+
+    def text(self, text: str) -> str:
+        """The text without what must not be kept; the same object when there is nothing of that kind."""
+        return self._settled(text)
+
+    def raw(self, raw: bytes, *, name: str = "", tool: str = "") -> bytes:
+        """The same for JSON text, or any other, in bytes."""
+        if self._is_plainly_clean(raw, name):
+            return raw
+        before = raw.decode("utf-8", "surrogateescape")
+        after = self._settled(before, name=name, tool=tool, is_json=is_scalar(before))
+        return raw if after is before else after.encode("utf-8", "surrogateescape")
+
+    def passes(self, raw: bytes) -> bool:
+        """True when a quick look shows that nothing in it would be replaced; False says nothing."""
+        return self._is_usual and is_plainly_clean(raw)
+
+    def value(self, value: Json, *, name: str = "", tool: str = "") -> Json:
+        """The same for a value; `name` is the key that it stands under, `tool` the tool whose paths hold."""
+        if value is None or value is True or value is False:
+            return value
+        before = encode(value)
+        after = self.raw(before, name=name, tool=tool)
+        return value if after is before else decode(after)
+
+    def header(self, name: str, value: str) -> str:
+        """The value of a header: all of it but its scheme where the name tells; of a cookie its name stays."""
+        if name.lower() in ("cookie", "set-cookie"):
+            return "; ".join(map(self._cookie, value.split("; ")))
+        told = self.rules.tells(name)
+        if name.lower() in _HEADERS or (told is not None and is_plausible(value, told, quoted=True)):
+            start = _after_scheme(value)
+            secret = value[start:]
+            if is_placeholder(secret) or not is_plausible(secret, _ANY, quoted=True):
+                return value
+            return value[:start] + placeholder(self.key, refined(name, secret), secret)
+        return self.text(value)
+
+    def url(self, url: str) -> str:
+        """A URL: credentials, and parameters of telling names, among them those that tell in a URL alone."""
+        head, mark, query = url.partition("?")
+        if mark:
+            parts = query.split("&")
+            changed = [self._parameter(part) for part in parts]
+            if changed != parts:
+                url = f"{head}?{'&'.join(changed)}"
+        return self.text(url)
+
+    @overload
+    def chunks(self, chunks: list[bytes]) -> list[bytes]: ...
+    @overload
+    def chunks(self, chunks: list[str]) -> list[str]: ...
+    def chunks(self, chunks: list[bytes] | list[str]) -> list[bytes] | list[str]:
+        """A body in pieces: looked at as one text, and event by event. Their number and their borders stay."""
+        from replaykit.redaction.streams import redacted_chunks  # noqa: PLC0415 (it imports this module)
+
+        return redacted_chunks(self, chunks)  # type: ignore[misc]
+
+    def is_clean(self, content: bytes | str) -> bool:
+        """True when nothing in the text would be replaced."""
+        text = content.decode("utf-8", "surrogateescape") if isinstance(content, bytes) else content
+        return not self.edits(text)
+
+    def scan(self, content: bytes | str | Json) -> list[Located]:
+        """What would be replaced in a text, or in the JSON text of a value, with its places."""
+        if not isinstance(content, bytes | str):
+            content = encode(content)
+        text = content.decode("utf-8", "surrogateescape") if isinstance(content, bytes) else content
+        found, line, counted = [], 1, 0
+        for edit in self.edits(text):
+            line += text.count("\n", counted, edit.start)
+            counted = edit.start
+            column = edit.start - text.rfind("\n", 0, edit.start)
+            found.append(Located(edit.kind, edit.start, edit.end, line, column, edit.path))
+        return found
+
+    def edits(
+        self, text: str, *, name: str = "", tool: str = "", known: dict[str, str] | None = None, is_json: bool = False
+    ) -> list[Edit]:
+        """What one look at the text replaces, in order. `known`: values that were found before, and their stand-ins."""
+        if not known and self._is_plainly_clean(text.encode("utf-8", "surrogatepass"), name):
+            return []
+        return self._edits(text, name, tool, known or {}, depth=0, is_json=is_json or name != "")
+
+    def _settled(self, text: str, *, name: str = "", tool: str = "", is_json: bool = False) -> str:
+        """Looked at until nothing is found: what was replaced may have hidden something, or stand elsewhere too."""
+        known: dict[str, str] = {}
+        for _ in range(MAX_PASSES):
+            edits = self.edits(text, name=name, tool=tool, known=known, is_json=is_json)
+            if not edits:
+                break
+            text = applied(text, edits)
+            known |= {edit.value: edit.text for edit in edits if _is_worth_knowing(edit)}
+        return text
+
+    def _edits(
+        self, text: str, name: str, tool: str, known: dict[str, str], *, depth: int, is_json: bool = False
+    ) -> list[Edit]:
+        hits = self._hits(text, known)
+        if not hits and not self._must_walk(text, name):
+            return []
+        if (is_json or looks_like_json(text)) and is_whole(text):
+            edits = self._json(text, hits, name, tool, known, depth)
+            return in_order([edit for edit in edits if edit.text != text[edit.start : edit.end]])
+        return [self._edit(text, hit, known) for hit in hits]
+
+    def _is_plainly_clean(self, raw: bytes, name: str) -> bool:
+        return (not name or self.rules.tells(name) is None) and self.passes(raw)
+
+    def _must_walk(self, text: str, name: str) -> bool:
+        """True when JSON may hold something that a look at its text cannot see."""
+        if name and self.rules.tells(name) is not None:
+            return True
+        if self.rules.paths or self.names is not None:
+            return True
+        return "\\u" in text or "\\/" in text
+
+    def _hits(self, text: str, known: dict[str, str]) -> list[Hit]:
+        hits = hits_in(text, self.rules)
+        if known:
+            hits = settled(hits + [Hit("", at, at + len(value), 9) for value in known for at in _places(text, value)])
+        if self.names is not None and not looks_like_json(text):
+            named = [Hit("name", *span, 8) for span in self.names.find(text)]
+            taken = [found.span() for found in PATTERN.finditer(text)]
+            hits = settled(
+                hits + [hit for hit in named if not any(hit.start < end and start < hit.end for start, end in taken)]
+            )
+        return hits
+
+    def _edit(self, text: str, hit: Hit, known: dict[str, str]) -> Edit:
+        raw = text[hit.start : hit.end]
+        if not hit.kind:
+            return Edit(hit.start, hit.end, known[raw], known[raw][1:].partition(":")[0], raw)
+        if hit.spelling is Spelling.BASE64:
+            return Edit(hit.start, hit.end, self._base64(raw, hit.kind), hit.kind)
+        if hit.spelling is Spelling.PERCENT:
+            value, layers = unquoted(raw)
+            return Edit(hit.start, hit.end, quoted(placeholder(self.key, hit.kind, value), layers), hit.kind)
+        return Edit(hit.start, hit.end, placeholder(self.key, hit.kind, raw), hit.kind, raw)
+
+    def _base64(self, raw: str, kind: str) -> str:
+        """The same text in the same base64, redacted."""
+        text = text_in(raw)
+        after = self.text(text) if text is not None else None
+        if text is None or after is None or after == text:
+            return placeholder(self.key, kind, raw)
+        from base64 import b64encode, urlsafe_b64encode  # noqa: PLC0415 (rarely needed)
+
+        data = after.encode("utf-8", "surrogatepass")
+        url_safe = "-" in raw or "_" in raw
+        encoded = (urlsafe_b64encode if url_safe else b64encode)(data).decode()
+        return encoded if raw.endswith("=") or len(raw) % 4 == 0 else encoded.rstrip("=")
+
+    def _json(self, text: str, hits: list[Hit], name: str, tool: str, known: dict[str, str], depth: int) -> list[Edit]:
+        edits: list[Edit] = []
+        waiting = list(reversed(hits))
+        for leaf in leaves(text, self.rules.paths, name=name, tool=tool):
+            here: list[Hit] = []
+            while waiting and waiting[-1].start < leaf.end:
+                hit = waiting.pop()
+                if hit.end > leaf.start:
+                    here.append(hit)
+            if text[leaf.start] == '"':
+                edits += self._string(text, leaf, here, known, depth)
+            elif not leaf.is_key:
+                edits += self._scalar(text, leaf)
+        return edits
+
+    def _string(self, text: str, leaf: Leaf, hits: list[Hit], known: dict[str, str], depth: int) -> list[Edit]:
+        start, end = leaf.start + 1, leaf.end - 1
+        inside = text[start:end]
+        places = None
+        value = inside
+        if "\\" in inside:
+            value, places = unescaped(inside)
+        told = None if leaf.is_key else self._told(leaf, value)
+        if told is not None:
+            return (
+                [Edit(start + told.start, end, told.text, told.kind, told.value, leaf.path)]
+                if not places
+                else [Edit(start + places[told.start], end, told.text, told.kind, told.value, leaf.path)]
+            )
+        if places is None and not (depth < MAX_DEPTH and looks_like_json(value)) and self.names is None:
+            return [
+                self._clipped(text, hit, start, end, leaf, known)
+                for hit in hits
+                if max(hit.start, start) < min(hit.end, end)
+            ]
+        if depth >= MAX_DEPTH:
+            return []
+        inner = self._edits(value, "", "", known, depth=depth + 1)
+        if not inner and hits and places is not None:
+            return [
+                self._clipped(text, hit, start, end, leaf, known)
+                for hit in hits
+                if start <= hit.start and hit.end <= end and "\\" not in text[hit.start : hit.end]
+            ]
+        where = places or range(len(value) + 1)
+        return [
+            Edit(
+                start + where[edit.start], start + where[edit.end], escaped(edit.text), edit.kind, edit.value, leaf.path
+            )
+            for edit in inner
+        ]
+
+    def _clipped(self, text: str, hit: Hit, start: int, end: int, leaf: Leaf, known: dict[str, str]) -> Edit:
+        """A hit in the JSON text, kept inside of the string that it is in."""
+        within = Hit(hit.kind, max(hit.start, start), min(hit.end, end), hit.rank, hit.spelling)
+        edit = self._edit(text, within, known)
+        return Edit(edit.start, edit.end, edit.text, edit.kind, edit.value, leaf.path)
+
+    def _told(self, leaf: Leaf, value: str) -> Edit | None:
+        """The edit of a whole value that its name or a path gives away."""
+        if leaf.picked:
+            kind = "secret"
+        else:
+            told = self.rules.tells(leaf.name) if leaf.name else None
+            if told is None or not is_plausible(value, told, quoted=True):
+                return None
+            kind = refined(leaf.name, value) if told.kind == "secret" else told.kind
+        start = _after_scheme(value)
+        if not value or is_placeholder(value[start:]) or self.rules.allows(value):
+            return None
+        secret = value[start:]
+        found = hits_in(secret, self.rules)
+        if len(found) == 1 and found[0].start == 0 and found[0].end == len(secret) and not found[0].spelling:
+            kind = found[0].kind  # `token: ghp_…`: the same placeholder as anywhere else
+        return Edit(start, len(value), placeholder(self.key, kind, secret), kind, secret)
+
+    def _scalar(self, text: str, leaf: Leaf) -> list[Edit]:
+        """A bare number is taken by its name alone: ids and seeds pass every check on numbers now and then."""
+        word = text[leaf.start : leaf.end]
+        told = None if word in ("true", "false", "null") else self._told(leaf, word)
+        return [] if told is None else [Edit(leaf.start, leaf.end, f'"{told.text}"', told.kind, "", leaf.path)]
+
+    def _cookie(self, part: str) -> str:
+        name, sign, value = part.partition("=")
+        if not sign or value.isalpha() or is_placeholder(value) or name.lower() in _OF_COOKIES:
+            return part
+        return f"{name}={placeholder(self.key, 'secret', value)}" if value else part
+
+    def _parameter(self, part: str) -> str:
+        name, sign, value = part.partition("=")
+        if not sign or name.lower() not in _PARAMETERS:
+            return part
+        plain, layers = unquoted(value)
+        if is_placeholder(plain) or not looks_random(plain) or self.rules.allows(plain):
+            return part
+        return f"{name}={quoted(placeholder(self.key, 'secret', plain), max(layers, 1))}"
+
+
+def _after_scheme(value: str) -> int:
+    lowered = value[:12].lower()
+    return next((len(scheme) for scheme in _SCHEMES if lowered.startswith(scheme)), 0)
+
+
+def _is_worth_knowing(edit: Edit) -> bool:
+    """A value that is looked for elsewhere too: long enough to be no word by chance."""
+    return len(edit.value) >= _BYTE_LIMIT and looks_random(edit.value) and edit.text.startswith("<")
+
+
+def _places(text: str, value: str) -> list[int]:
+    places, at = [], text.find(value)
+    while at >= 0:
+        places.append(at)
+        at = text.find(value, at + len(value))
+    return places

@@ -1,0 +1,168 @@
+"""Rule files: a project's `redaction.toml`, and files in the format of gitleaks.
+
+headers = ["x-internal-token"]         keys = ["customer_name"]        paths = ["get_user:$.address"]
+allow = ["support@example.com"]        allow_patterns = ["^test-"]     names = true
+rule_files = ["gitleaks.toml"]         [[rules]] and [allowlist] as gitleaks has them
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from replaykit.errors import InvalidFile, nearest
+from replaykit.model.jsonpath import parse_path
+from replaykit.redaction.re2 import compile_re2
+from replaykit.redaction.rules import Rule, Rules
+from replaykit.redaction.telling import compact
+from replaykit.redaction.wordlist import words_of
+
+_LISTS = ("headers", "keys", "paths", "allow", "allow_patterns", "rule_files")
+_GITLEAKS = ("title", "description", "minVersion", "extend", "rules", "allowlist", "allowlists")
+_RULE = frozenset(
+    words_of("id description regex path secretGroup entropy keywords tags allowlist allowlists skipReport required")
+)
+_MAX_BYTES = 4 * 1024 * 1024
+_KIND = re.compile(r"[^a-z0-9]+")
+_Table = dict[str, Any]
+
+
+def load_rules(path: Path | str) -> Rules:
+    """The built-in rules and those of the file; an `InvalidFile` says what is wrong with it, and where."""
+    return _read(Path(path), ())
+
+
+def _read(path: Path, through: tuple[Path, ...]) -> Rules:
+    text, table = _parsed(path)
+    known = {*_LISTS, *_GITLEAKS, "names"}
+    for key in table:
+        if key not in known:
+            raise _wrong(path, text, key, f"unknown key {key!r}; {nearest(key, known)}")
+    lists = {key: _texts(path, text, table, key) for key in _LISTS}
+    if not isinstance(table.get("names", False), bool):
+        raise _wrong(path, text, "names", "`names` is true or false")
+    for name in (*lists["headers"], *lists["keys"]):
+        if not compact(name):
+            raise _wrong(path, text, name, f"expected a name with letters in it, got {name!r}")
+    allowed = _allowlists(path, text, table, "the file")
+    rules = Rules(
+        headers=lists["headers"],
+        keys=lists["keys"],
+        paths=tuple(_path(path, text, one) for one in lists["paths"]),
+        allow=frozenset(lists["allow"]),
+        allow_patterns=(*(_pattern(path, text, one, "allow_patterns") for one in lists["allow_patterns"]), *allowed[0]),
+        extra=tuple(_rules(path, text, table, allowed[1])),
+        names=table.get("names", False),
+        notices=(f"{path}: [extend] is passed over: the rules it names are not read",) if "extend" in table else (),
+    )
+    for name in lists["rule_files"]:
+        other = path.parent / name
+        if other.resolve() in through or other.resolve() == path.resolve():
+            raise _wrong(path, text, name, f"the rule file {name!r} leads back to itself")
+        rules = rules.plus(_read(other, (*through, path.resolve())))
+    return rules
+
+
+def _parsed(path: Path) -> tuple[str, _Table]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InvalidFile(f"cannot be read: {error.strerror or error}", file=str(path)) from None
+    if len(data) > _MAX_BYTES:
+        raise InvalidFile(f"has {len(data):,} bytes; rule files have {_MAX_BYTES:,} at most", file=str(path))
+    try:
+        text = data.decode()
+        return text, tomllib.loads(text)
+    except UnicodeDecodeError:
+        raise InvalidFile("is no UTF-8 text", file=str(path)) from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        line = re.search(r"at line (\d+)", str(error))
+        raise InvalidFile(f"is no TOML: {error}", file=str(path), line=int(line[1]) if line else None) from None
+
+
+def _rules(path: Path, text: str, table: _Table, stopwords: tuple[str, ...]) -> list[Rule]:
+    entries = table.get("rules", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise _wrong(path, text, "rules", "`rules` is a list of tables: [[rules]]")
+    found = (_rule(path, text, entry, stopwords) for entry in entries)
+    return [rule for rule in found if rule is not None]
+
+
+def _rule(path: Path, text: str, entry: _Table, stopwords: tuple[str, ...]) -> Rule | None:
+    name = entry.get("id")
+    if not isinstance(name, str) or not name:
+        raise _wrong(path, text, "[[rules]]", "a rule has no `id`")
+    for key in entry:
+        if key not in _RULE:
+            raise _wrong(path, text, name, f"rule {name!r}: unknown key {key!r}; {nearest(key, _RULE)}")
+    if "regex" not in entry and "path" in entry:
+        return None  # a rule about names of files: there are none here
+    group, entropy = entry.get("secretGroup", 0), entry.get("entropy", 0)
+    if not isinstance(entry.get("regex"), str) or type(group) is not int or type(entropy) not in (int, float):
+        raise _wrong(
+            path, text, name, f"rule {name!r}: expected `regex` as text, `secretGroup` and `entropy` as numbers"
+        )
+    pattern = _pattern(path, text, entry["regex"], f"rule {name!r}", near=name)
+    if not 0 <= group <= pattern.groups:
+        raise _wrong(
+            path, text, name, f"rule {name!r}: secretGroup is {group}, but the pattern has {pattern.groups} groups"
+        )
+    allowed, words = _allowlists(path, text, entry, f"rule {name!r}")
+    return Rule(
+        kind=_KIND.sub("-", name.lower()).strip("-")[:30] or "secret",
+        pattern=pattern,
+        keywords=tuple(word.lower() for word in _texts(path, text, entry, "keywords")),
+        group=group or (1 if pattern.groups else 0),
+        entropy=float(entropy),
+        allow=allowed,
+        stopwords=words + stopwords,
+    )
+
+
+def _allowlists(
+    path: Path, text: str, table: _Table, where: str
+) -> tuple[tuple[re.Pattern[str], ...], tuple[str, ...]]:
+    """The patterns and words of `allowlist` and `allowlists`; what they say of paths and commits is passed over."""
+    lists = table.get("allowlists", [])
+    one = table.get("allowlist")
+    entries = [*(lists if isinstance(lists, list) else [lists]), *([one] if one is not None else [])]
+    patterns: list[re.Pattern[str]] = []
+    words: list[str] = []
+    for entry in entries:
+        if not isinstance(entry, dict):
+            raise _wrong(path, text, "allowlist", f"{where}: an allowlist is a table")
+        if entry.get("condition", "OR").upper() == "AND" and ("paths" in entry or "commits" in entry):
+            continue  # it holds for some files only: leaving it out finds more, never less
+        patterns += [_pattern(path, text, regex, where) for regex in _texts(path, text, entry, "regexes")]
+        words += [word.lower() for word in _texts(path, text, entry, "stopwords")]
+    return tuple(patterns), tuple(words)
+
+
+def _texts(path: Path, text: str, table: _Table, key: str) -> tuple[str, ...]:
+    value = table.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise _wrong(path, text, key, f"`{key}` is a list of texts")
+    return tuple(value)
+
+
+def _pattern(path: Path, text: str, pattern: str, where: str, *, near: str = "") -> re.Pattern[str]:
+    try:
+        return compile_re2(pattern)
+    except ValueError as error:
+        message = f"{where}: the pattern {pattern[:80]!r} cannot be used: {error}"
+        raise _wrong(path, text, near or pattern[:40], message) from None
+
+
+def _path(path: Path, text: str, one: str) -> Any:
+    try:
+        return parse_path(one)
+    except ValueError as error:
+        raise _wrong(path, text, one, str(error)) from None
+
+
+def _wrong(path: Path, text: str, near: str, message: str) -> InvalidFile:
+    """An error at the first line that has `near` in it."""
+    at = text.find(near)
+    return InvalidFile(message, file=str(path), line=text.count("\n", 0, at) + 1 if at >= 0 else None)

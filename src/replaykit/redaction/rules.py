@@ -1,0 +1,125 @@
+"""Rules: what is looked for. The built-in ones always are; a project adds its own, and values that are no secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from replaykit.model.jsonpath import JsonPath, parse_path
+from replaykit.redaction.telling import Telling, Trust, compact, tells, words
+
+WINDOW = 4096
+OVERLAP = 1024
+"""Patterns of files see this much of a text at once: what is quadratic in it stays in the milliseconds."""
+
+
+class Rule(Struct, frozen=True):
+    """A pattern of a project's own. `keywords` (lower case): one must be in the text; `group`: which is the value."""
+
+    kind: str
+    pattern: re.Pattern[str]
+    keywords: tuple[str, ...] = ()
+    group: int = 0
+    entropy: float = 0.0
+    allow: tuple[re.Pattern[str], ...] = ()
+    stopwords: tuple[str, ...] = ()
+
+    def windows(self, low: bytes) -> Iterator[tuple[int, int]]:
+        """The stretches of the text to look at: around the keywords, or all of it in pieces that overlap."""
+        if not self.keywords:
+            yield from ((at, at + WINDOW) for at in range(0, len(low), WINDOW - OVERLAP))
+            return
+        places = sorted(at for word in self.keywords for at in _places(low, word.encode("ascii", "replace")))
+        last = 0
+        for at in places:
+            if at + OVERLAP > last:
+                start = max(0, at - OVERLAP, last - OVERLAP)
+                last = start + WINDOW
+                yield start, last
+
+
+def _places(low: bytes, word: bytes) -> Iterator[int]:
+    at = low.find(word)
+    while at >= 0:
+        yield at
+        at = low.find(word, at + 1)
+
+
+class Rules(Struct, frozen=True, dict=True):
+    """The built-in rules and a project's additions: names, headers, JSON paths, patterns; and what to leave alone."""
+
+    headers: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    paths: tuple[JsonPath, ...] = ()
+    allow: frozenset[str] = frozenset()
+    allow_patterns: tuple[re.Pattern[str], ...] = ()
+    extra: tuple[Rule, ...] = ()
+    names: bool = False
+    notices: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def tells(self, name: str) -> Telling | None:
+        """What the name says about its value."""
+        told = tells(name)
+        if told is None and self.own_names and compact(name) in self.own_names:
+            return Telling("secret", Trust.ANY)
+        return told
+
+    def allows(self, value: str) -> bool:
+        """True when the project says that this value is no secret."""
+        return value in self.allow or any(pattern.search(value) for pattern in self.allow_patterns)
+
+    @cached_property
+    def are_usual(self) -> bool:
+        """True when nothing is looked for but what the built-in rules say."""
+        return not (self.keys or self.headers or self.paths or self.extra or self.names)
+
+    @cached_property
+    def own_names(self) -> frozenset[str]:
+        """The names that the project added, whichever way they are spelled."""
+        return frozenset(compact(name) for name in (*self.keys, *self.headers))
+
+    @cached_property
+    def stems(self) -> tuple[bytes, ...]:
+        """Of each added name a word that every spelling of it has."""
+        return tuple({max(words(name), key=len).encode() for name in (*self.keys, *self.headers) if name.isascii()})
+
+    def plus(self, other: Rules) -> Rules:
+        """These rules and others."""
+        return Rules(
+            headers=self.headers + other.headers,
+            keys=self.keys + other.keys,
+            paths=self.paths + other.paths,
+            allow=self.allow | other.allow,
+            allow_patterns=self.allow_patterns + other.allow_patterns,
+            extra=self.extra + other.extra,
+            names=self.names or other.names,
+            notices=self.notices + other.notices,
+        )
+
+
+def with_additions(
+    *, keys: Sequence[str] = (), headers: Sequence[str] = (), paths: Sequence[str] = (), allow: Sequence[str] = ()
+) -> Rules:
+    """The built-in rules and these; a `ValueError` says what is wrong with a path or a name."""
+    for name in (*keys, *headers):
+        if not compact(name):
+            raise ValueError(f"expected a name with letters in it, got {name!r}")
+    return Rules(
+        headers=tuple(headers),
+        keys=tuple(keys),
+        paths=tuple(parse_path(path) for path in paths),
+        allow=frozenset(allow),
+    )
+
+
+DEFAULT = Rules()
+"""The built-in rules alone."""

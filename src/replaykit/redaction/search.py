@@ -1,0 +1,59 @@
+"""Search: all that is found in a text, by form, by name and by check; the best of what overlaps."""
+
+from __future__ import annotations
+
+from replaykit.redaction.addresses import email_hits, ip_hits
+from replaykit.redaction.assigned import assigned_hits
+from replaykit.redaction.encoded import MAX_DEPTH, base64_hits, percent_hits
+from replaykit.redaction.finding import Finding, Hit, settled
+from replaykit.redaction.numbers import number_hits
+from replaykit.redaction.patterns import pattern_hits
+from replaykit.redaction.quick import is_plainly_clean
+from replaykit.redaction.rules import DEFAULT, Rules
+from replaykit.redaction.tables import sql_hits
+from replaykit.redaction.tokens import long_runs, secret_hits, token_hits
+from replaykit.redaction.urls import url_hits
+from replaykit.redaction.view import View
+
+
+def find(text: str, rules: Rules = DEFAULT) -> list[Finding]:
+    """What must not be kept in the text: spans that do not overlap, in order, of the values alone."""
+    if rules.are_usual and is_plainly_clean(text.encode("utf-8", "surrogatepass")):
+        return []
+    return [Finding(hit.kind, hit.start, hit.end) for hit in hits_in(text, rules)]
+
+
+def hits_in(text: str, rules: Rules, depth: int = 0) -> list[Hit]:
+    """`find`, with how each value is spelled."""
+    if len(text) < 3:
+        return []
+    view = View(text)
+    hits: list[Hit] = []
+    runs = list(long_runs(view))
+    if runs:
+        hits.extend(token_hits(view, runs))
+    hits.extend(secret_hits(view, hits))
+    hits.extend(assigned_hits(view, rules))
+    if b"insert" in view.low and b"values" in view.low:
+        hits.extend(sql_hits(view, rules))
+    hits.extend(email_hits(view))
+    hits.extend(url_hits(view))
+    if b"0" in view.shape:
+        hits.extend(number_hits(view))
+        hits.extend(ip_hits(view))
+    if depth < MAX_DEPTH:
+
+        def deeper(inner: str) -> list[Hit]:
+            return hits_in(inner, rules, depth + 1)
+
+        if b"%" in view.flat:
+            hits.extend(percent_hits(view, deeper))
+        if runs:
+            hits.extend(base64_hits(view, runs, deeper))
+    if rules.extra:
+        hits.extend(pattern_hits(view, rules.extra))
+    if not hits:
+        return hits
+    if rules.allow or rules.allow_patterns:
+        hits = [hit for hit in hits if not rules.allows(text[hit.start : hit.end])]
+    return settled([hit for hit in hits if b"<<<<" not in view.flat[hit.start : hit.end]])

@@ -1,0 +1,163 @@
+"""Streams: bodies in pieces, and events whose texts arrive in deltas.
+
+A body is one text, wherever its pieces end. In a stream of JSON events the same member of all events is one text too:
+`choices[0].delta.content` of fifty events may hold one key. Members are told apart by their path and by what events
+number and name their parts with. A placeholder goes into the first piece it touches, the rest of the value goes away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+import orjson
+from msgspec import Struct
+
+from replaykit.redaction.edits import Edit, in_order, spread
+from replaykit.redaction.json_text import Leaf, escaped, leaves, unescaped
+
+if TYPE_CHECKING:
+    from replaykit.redaction.redactor import Redactor
+
+_Piece = TypeVar("_Piece", bytes, str)
+_LINE = re.compile(r"[^\r\n]+")
+_DATA = re.compile(r"data: ?")
+_TELLS_APART = frozenset({"index", "type", "output_index", "content_index", "item_id", "summary_index"})
+_ALSO_APART = _TELLS_APART | {"id", "tool_call_id", "name"}
+MAX_PASSES = 6
+
+
+class _Part(Struct, frozen=True):
+    """One event's share of a text: the share, where it begins in the body, and where each of its characters stands."""
+
+    text: str
+    start: int
+    places: list[int] | range
+
+
+class _Event(Struct, frozen=True):
+    """A line with a payload: where it begins, its text, its members when it is JSON."""
+
+    start: int
+    text: str
+    members: list[Leaf] | None
+
+
+def redacted_chunks(redactor: Redactor, chunks: list[_Piece]) -> list[_Piece]:
+    """The pieces, redacted as one; the same list when nothing was found."""
+    if not chunks:
+        return chunks
+    as_text = isinstance(chunks[0], str)
+    errors = "surrogatepass" if as_text else "surrogateescape"
+    pieces = [piece.encode("utf-8", errors) if isinstance(piece, str) else piece for piece in chunks]
+    found = False
+    known: dict[str, str] = {}
+    for _ in range(MAX_PASSES):
+        text = b"".join(pieces).decode("utf-8", errors)
+        edits = _edits(redactor, text, known)
+        if not edits:
+            break
+        found = True
+        known |= {edit.value: edit.text for edit in edits if len(edit.value) >= 12 and edit.text.startswith("<")}
+        pieces = spread(pieces, _in_bytes(text, edits, errors))
+    if not found:
+        return chunks
+    return [piece.decode("utf-8", errors) if as_text else piece for piece in pieces]  # type: ignore[misc]
+
+
+def _edits(redactor: Redactor, text: str, known: dict[str, str]) -> list[Edit]:
+    events = list(_events(text))
+    if sum(event.members is not None for event in events) < 2 and not text.startswith(("data:", "event:", ":")):
+        return redactor.edits(text, known=known)
+    across: list[Edit] = []
+    for apart in (_TELLS_APART, _ALSO_APART):
+        for parts in _members(events, apart).values():
+            if len(parts) > 1:
+                across += _spread_over(redactor, parts, known, apart is not None)
+    plain = [_Part(event.text, event.start, range(len(event.text) + 1)) for event in events if event.members is None]
+    across += _spread_over(redactor, plain, known, as_json=False)
+    alone = [
+        Edit(event.start + edit.start, event.start + edit.end, edit.text, edit.kind, edit.value, edit.path)
+        for event in events
+        if event.members is not None
+        for edit in redactor.edits(event.text, known=known)
+    ]
+    return _without_overlaps(in_order(across), alone)
+
+
+def _events(text: str) -> Iterator[_Event]:
+    for line in _LINE.finditer(text):
+        data = _DATA.match(line[0])
+        start = line.start() + (data.end() if data else 0)
+        payload = text[start : line.end()]
+        if payload[:1] in ("{", "[") and _is_json(payload):
+            yield _Event(start, payload, [leaf for leaf in leaves(payload) if not leaf.is_key])
+        elif payload != "[DONE]":
+            yield _Event(start, payload, None)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _members(events: list[_Event], apart: frozenset[str]) -> dict[tuple[str, ...], list[_Part]]:
+    """The texts of the same member of all events, each in its share."""
+    groups: dict[tuple[str, ...], list[_Part]] = {}
+    for event in events:
+        marks = [
+            (leaf.path.rpartition(".")[0], event.text[leaf.start : leaf.end])
+            for leaf in event.members or ()
+            if leaf.name in apart
+        ]
+        for leaf in event.members or ():
+            inside = event.text[leaf.start + 1 : leaf.end - 1]
+            if event.text[leaf.start] == '"' and inside and leaf.name not in apart:
+                key = (leaf.path, *(mark for place, mark in marks if leaf.path.startswith(place)))
+                text, places = unescaped(inside) if "\\" in inside else (inside, range(len(inside) + 1))
+                groups.setdefault(key, []).append(_Part(text, event.start + leaf.start + 1, places))
+    return groups
+
+
+def _spread_over(redactor: Redactor, parts: list[_Part], known: dict[str, str], as_json: bool) -> list[Edit]:
+    """The edits of the joined text, cut at the borders of its parts."""
+    joined = "".join(part.text for part in parts)
+    edits: list[Edit] = []
+    for edit in redactor.edits(joined, known=known):
+        at, text = 0, edit.text
+        for part in parts:
+            first, last = max(edit.start - at, 0), min(edit.end - at, len(part.text))
+            if first < last:
+                span = part.start + part.places[first], part.start + part.places[last]
+                edits.append(Edit(*span, escaped(text) if as_json else text, edit.kind, edit.value, edit.path))
+                text = ""
+            at += len(part.text)
+    return edits
+
+
+def _without_overlaps(first: list[Edit], second: list[Edit]) -> list[Edit]:
+    taken = [(edit.start, edit.end) for edit in first]
+    at, kept = 0, []
+    for edit in in_order(second):
+        while at < len(taken) and taken[at][1] <= edit.start:
+            at += 1
+        if at == len(taken) or taken[at][0] >= edit.end:
+            kept.append(edit)
+    return in_order([*first, *kept])
+
+
+def _in_bytes(text: str, edits: list[Edit], errors: str) -> list[tuple[int, int, bytes]]:
+    """The edits at positions in the encoded text."""
+    if text.isascii():
+        return [(edit.start, edit.end, edit.text.encode()) for edit in edits]
+    spans, at, size = [], 0, 0
+    for edit in edits:
+        size += len(text[at : edit.start].encode("utf-8", errors))
+        length = len(text[edit.start : edit.end].encode("utf-8", errors))
+        spans.append((size, size + length, edit.text.encode("utf-8", errors)))
+        size, at = size + length, edit.end
+    return spans

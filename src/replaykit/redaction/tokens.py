@@ -1,0 +1,150 @@
+"""Tokens: long runs of letters and digits, where every key of a provider is, and where encoded text is.
+
+Most text has few such runs, so the forms of a hundred providers cost next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replaykit.redaction.checksums import unbase64
+from replaykit.redaction.finding import Hit
+from replaykit.redaction.lazy import lazy
+from replaykit.redaction.providers import BEGIN, LOOSE, spans_at
+from replaykit.redaction.view import View
+
+SHORTEST = 20
+RUN = b"a" * SHORTEST
+_NEAR_AWS = 400
+_SECRET_AWS = lazy(rb"(?<![A-Za-z0-9/+=_\-])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=_\-])")
+_JOINTS = b".:~$"
+_PEM = lazy(rb"-----BEGIN[ +](?:[A-Z0-9]{1,12}[ +]){0,4}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----")
+_PEM_END = lazy(rb"-----END[ +][A-Z0-9 +]{0,40}-----")
+_PEM_BODY = lazy(rb"(?:\s*+[A-Za-z-]{3,20}: [^\r\n]{1,80})*+[A-Za-z0-9+/=\s\\]*+")
+_PEM_LONGEST = 16_384
+_BEARER = lazy(rb"bearer\s{1,4}([a-z0-9\-._~+/]{12,4096}+=*)(?![\w(])")
+_BASIC = lazy(rb"\bbasic\s{1,4}([a-z0-9+/_-]{8,1024}+={0,2})")
+_CURL = lazy(rb" -u[ =]?[\"']?[^\s:\"'$]{1,100}:([^\s\"'$]{3,200})")
+_HASH = lazy(
+    rb"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{53}|argon2(?:id|i|d)\$[\w=$,+/.-]{40,200}|[156]\$[\w./=,]{1,40}\$[\w./]{22,90}|scrypt\$[\w=$,+/.-]{40,200})"
+)
+
+
+Run = tuple[int, int]
+"""From where to where a run goes."""
+_HEX = b"0123456789abcdef-"
+
+
+def long_runs(view: View) -> list[Run]:
+    """The runs that may be a token: not words alone, not digests and UUIDs."""
+    runs, flat = view.runs, view.flat
+    found: list[Run] = []
+    at = runs.find(RUN)
+    while at >= 0:
+        start = runs.rfind(b" ", max(0, at - 64), at) + 1 or at
+        end = runs.find(b" ", at)
+        if end < 0:
+            end = len(runs)
+        if is_token_like(flat[start:end]):
+            found.append((start, end))
+        at = runs.find(RUN, end)
+    return found
+
+
+def is_token_like(piece: bytes) -> bool:
+    """False for a run that is a word, a digest or a UUID."""
+    if piece.isalpha() and piece.islower():
+        return False
+    return len(piece) > 36 or piece[:3] == b"fc-" or bool(piece.translate(None, _HEX))
+
+
+def token_hits(view: View, runs: list[Run]) -> Iterator[Hit]:
+    """The keys of providers, in the runs."""
+    flat, done = view.flat, 0
+    for start, end in runs:
+        first = start
+        if start and flat[start - 1] in _JOINTS:
+            first = _before_joints(view, start)
+        begin = BEGIN.search(flat, max(first, done), end)
+        while begin:
+            span = spans_at(flat, begin.start(), begin[0])
+            if span:
+                yield Hit(*span, 1)
+                done = span[2]
+            begin = BEGIN.search(flat, span[2] if span else begin.start() + 1, end)
+        if first < start or flat[end : end + 1] in (b".", b"~") or flat.find(b"-us", end - 5, end) > 0:
+            yield from _loose(flat, first, end)
+
+
+def _loose(flat: bytes, first: int, end: int) -> Iterator[Hit]:
+    for provider in LOOSE:
+        at = flat.find(provider.literal, first, end + 2)
+        while at >= 0:
+            span = provider.span(flat, at)
+            if span:
+                yield Hit(provider.kind, *span, 1)
+            at = flat.find(provider.literal, at + 1, end + 2)
+
+
+def secret_hits(view: View, found: list[Hit]) -> Iterator[Hit]:
+    """What is a secret by its surroundings: keys in armour, headers, hashes of passwords, AWS secrets by their ids."""
+    low = view.low
+    if b"-----" in view.flat and b"private" in low:
+        yield from _armoured(view)
+    if b"bearer" in low:
+        for match in _BEARER.finditer(low):
+            if _mixed(view.flat[match.start(1) : match.end(1)]):
+                yield Hit("secret", *match.span(1), 3)
+    if b"basic" in low:
+        for match in _BASIC.finditer(low):
+            if _is_user_and_password(view.flat[match.start(1) : match.end(1)]):
+                yield Hit("secret", *match.span(1), 3)
+    if b" -u" in low and b"curl" in low:
+        for match in _CURL.finditer(view.flat):
+            yield Hit("url-credentials", *match.span(1), 2)
+    if b"$" in view.flat:
+        yield from (Hit("password-hash", *match.span(), 2) for match in _HASH.finditer(view.flat))
+    for hit in found:
+        if hit.kind == "aws-key":
+            for match in _SECRET_AWS.finditer(view.flat, max(0, hit.start - _NEAR_AWS), hit.end + _NEAR_AWS):
+                if _mixed(match[0]) and _is_varied(match[0]):
+                    yield Hit("aws-secret", *match.span(), 2)
+
+
+def _before_joints(view: View, start: int) -> int:
+    """Where the token begins that has this run as one of its later parts: `SG.x.y`, `123:AAx`."""
+    first = start
+    for _ in range(6):
+        if first and view.flat[first - 1] in _JOINTS:
+            first = max(view.runs.rfind(b" ", max(0, first - 40), first - 1) + 1, first - 40)
+        else:
+            break
+    return max(0, first)
+
+
+def _armoured(view: View) -> Iterator[Hit]:
+    flat = view.flat
+    kind = "gcp-service-account" if b"service_account" in flat else "private-key"
+    at = 0
+    while found := _PEM.search(flat, at):
+        end = _PEM_END.search(flat, found.end(), found.end() + _PEM_LONGEST)
+        body = _PEM_BODY.match(flat, found.end())
+        at = end.end() if end else body.end() if body else found.end()
+        while at > found.end() and flat[at - 1 : at] in (b" ", b"\n", b"\\", b"\r", b"\t"):
+            at -= 1
+        if at > found.end():
+            yield Hit(kind, found.start(), at, 0)
+
+
+def _mixed(token: bytes) -> bool:
+    return not token.isalpha() and not token.isdigit()
+
+
+def _is_varied(token: bytes) -> bool:
+    return any(65 <= char <= 90 for char in token) and any(97 <= char <= 122 for char in token) and len(set(token)) > 14
+
+
+def _is_user_and_password(token: bytes) -> bool:
+
+    decoded = unbase64(token)
+    return decoded is not None and b":" in decoded and decoded.isascii() and decoded.decode().isprintable()

@@ -1,0 +1,78 @@
+"""A view of a text for searching: bytes of the same length, so that every position is one of the text.
+
+Looking for literals in bytes runs at gigabytes a second, and a translated copy (`shape`) turns character classes into
+literals. Escaped line ends and placeholders are blanked: neither may hide or make a finding.
+"""
+
+from __future__ import annotations
+
+import re
+from string import ascii_lowercase, ascii_uppercase, digits
+
+from replaykit.redaction.placeholders import IN_BYTES
+
+_SAME = {
+    " ": "\u00a0\u2009\u202f\u3000",
+    "-": "\u2010\u2011\u2012\u2013\u2212",
+    '"': "\u201c\u201d\u201e",
+    "'": "\u2018\u2019",
+    ":": "\uff1a",
+    "+": "\uff0b",
+}
+_ESCAPES = (b"\\n", b"\\r", b"\\t")
+
+
+def _table(classes: dict[str, str], other: str) -> bytes:
+    table = bytearray(other.encode() * 256)
+    for name, members in classes.items():
+        for member in members:
+            table[ord(member)] = ord(name)
+    return bytes(table)
+
+
+_SHAPE = _table(
+    {"a": ascii_lowercase + "_", "A": ascii_uppercase, "0": digits, **{char: char for char in " .-()/+:"}}, "x"
+)
+RUNS = _table({"a": ascii_lowercase + ascii_uppercase + digits + "_-+/"}, " ")
+
+
+class View:
+    """The text, its bytes (`flat`), those in lower case (`low`), and classes of characters (`shape`, `runs`).
+
+    In `shape` a lower-case letter is `a`, an upper-case one `A`, a digit `0`; in `runs` what tokens are made of is `a`.
+    """
+
+    __slots__ = ("flat", "low", "runs", "shape", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        flat = (text if text.isascii() else _plainer(text)).encode("ascii", "replace")
+        if b"\\" in flat:
+            for escape in _ESCAPES:
+                flat = flat.replace(escape, b"  ")
+        if b":" in flat:
+            flat = _without_placeholders(flat)
+        self.flat = flat
+        self.low = flat.lower()
+        self.shape = flat.translate(_SHAPE)
+        self.runs = flat.translate(RUNS)
+
+
+def _plainer(text: str) -> str:
+    """Typographic dashes, blanks and quotes as plain ones, each for each."""
+    for plain, others in _SAME.items():
+        for other in others:
+            if other in text:
+                text = text.replace(other, plain)
+    return text
+
+
+def _without_placeholders(flat: bytes) -> bytes:
+    for sign, form in zip((b"<", b"%3C"), IN_BYTES, strict=True):
+        if sign in flat:
+            flat = form.sub(_blank, flat)
+    return flat
+
+
+def _blank(found: re.Match[bytes]) -> bytes:
+    return b"<" * len(found[0])

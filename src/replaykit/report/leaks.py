@@ -1,0 +1,90 @@
+"""What `scan` and `redact` found, as text, JSON and SARIF. Never a value, only its kind and its place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from replaykit import __version__
+from replaykit.model.values import Json, printable
+from replaykit.redaction.files import Leak
+from replaykit.redaction.trees import Passed
+from replaykit.report.panel import counted
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def kinds_text(leaks: Sequence[Leak]) -> str:
+    """`3 email, 1 card`."""
+    counts = Counter(leak.kind for leak in leaks)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+
+
+def scan_text(leaks: Sequence[Leak], scanned: int) -> str:
+    """One finding on each line, and what they add up to."""
+    lines = [printable(str(leak)) for leak in leaks]
+    files = counted(scanned, "file")
+    if not leaks:
+        return f"{files} looked at, nothing found"
+    return "\n".join([*lines, f"{files} looked at, {counted(len(leaks), 'finding')}: {kinds_text(leaks)}"])
+
+
+def scan_json(leaks: Sequence[Leak], scanned: int, passed_over: Sequence[Passed]) -> str:
+    """The findings, and what was not looked at."""
+    document = {"replaykit": 1, "scanned": scanned, "findings": leaks, "passed_over": passed_over}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def scan_sarif(leaks: Sequence[Leak]) -> str:
+    """The findings in SARIF 2.1.0, which code hosts show at the lines."""
+    kinds = sorted({leak.kind for leak in leaks})
+    rules: list[Json] = [
+        {
+            "id": kind,
+            "shortDescription": {"text": f"{kind} in a file"},
+            "help": {"text": "Take it out, or replace it: replaykit redact FILE"},
+            "defaultConfiguration": {"level": "error"},
+        }
+        for kind in kinds
+    ]
+    driver = {"name": "replaykit", "version": __version__, "semanticVersion": __version__, "rules": rules}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(leak, kinds.index(leak.kind)) for leak in leaks],
+    }
+    document = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def _result(leak: Leak, rule: int) -> Json:
+    place = {
+        "artifactLocation": {"uri": quote(Path(leak.file).as_posix())},
+        "region": {"startLine": leak.line, "startColumn": leak.column},
+    }
+    return {
+        "ruleId": leak.kind,
+        "ruleIndex": rule,
+        "level": "error",
+        "message": {"text": f"{leak.kind} at {leak.path}" if leak.path else leak.kind},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+def redact_text(leaks: Sequence[Leak], *, dry_run: bool) -> str:
+    """What was replaced: by place, then by kind."""
+    if not leaks:
+        return "nothing to replace"
+    lines = [printable(str(leak) if leak.line else f"{leak.file} {leak.kind}") for leak in leaks]
+    verb = "would be replaced" if dry_run else "replaced"
+    return "\n".join([*lines, f"{len(leaks)} {verb}: {kinds_text(leaks)}"])
+
+
+def redact_json(leaks: Sequence[Leak], passed_over: Sequence[Passed], *, dry_run: bool) -> str:
+    """The same, for programs."""
+    document = {"replaykit": 1, "dry_run": dry_run, "replaced": leaks, "passed_over": passed_over}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

@@ -1,0 +1,84 @@
+"""What pruning, copying and repairing a store did, as text and JSON."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+from click import style
+
+from replaykit.report.panel import counted, short, table, visible
+from replaykit.retention.amounts import shown_bytes
+from replaykit.retention.prune import Pruned
+from replaykit.store.backup import Copied
+from replaykit.store.salvage import Salvaged
+
+_SHOWN = 20
+
+
+def pruned_json(result: Pruned) -> str:
+    """Everything, for programs."""
+    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+
+
+def pruned_text(result: Pruned) -> str:
+    """What went and why, a few runs by name, and the space."""
+    lines: list[str] = []
+    if result.runs:
+        shown = result.runs[:_SHOWN]
+        rows = [
+            (run.run, short(run.name, 24), run.status.value, _day(run.ended_at), shown_bytes(run.size_bytes), run.why)
+            for run in shown
+        ]
+        lines.append(table(("run", "name", "status", "ended", "bytes", "why"), rows))
+        if len(result.runs) > len(shown):
+            lines.append(f"… and {len(result.runs) - len(shown)} more; all of them: --json")
+        lines.append("")
+        lines += [f"{counted(count, 'run')}: {why}" for why, count in Counter(run.why for run in result.runs).items()]
+    lines += [
+        f"{counted(count, 'old run')} {'stays' if count == 1 else 'stay'}: {why}" for why, count in result.stays.items()
+    ]
+    lines += [f"note: {note}" for note in result.notes]
+    return "\n".join([*lines, _summary(result)])
+
+
+def _summary(result: Pruned) -> str:
+    runs, size = counted(len(result.runs), "run"), shown_bytes(result.freed_bytes)
+    if result.dry_run:
+        return f"{runs} would go, about {size}; {result.kept} would stay. Do it: replaykit prune"
+    before, after = shown_bytes(result.file_bytes_before), shown_bytes(result.file_bytes)
+    return f"{runs} went, about {size}; {result.kept} stay. The file had {before}, and has {after}."
+
+
+def _day(at: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(at))
+
+
+def copied_json(copied: Copied) -> str:
+    """A backup or a restored store, for programs."""
+    document = {"replaykit": 1, "file": str(copied.file), "runs": copied.runs, "size_bytes": copied.size_bytes}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def copied_text(copied: Copied) -> str:
+    """A backup or a restored store, for people."""
+    return f"{copied.file}: {counted(copied.runs, 'run')}, {shown_bytes(copied.size_bytes)}, whole"
+
+
+def salvaged_json(result: Salvaged) -> str:
+    """What was saved and lost, for programs."""
+    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+
+
+def salvaged_text(result: Salvaged, source: Path) -> str:
+    """What was saved and lost, and what to type next."""
+    lines = [f"{style('lost', fg='red')}  {visible(str(loss))}" for loss in result.lost]
+    lines.append(f"{counted(result.runs, 'run')} with {counted(result.events, 'event')} saved in {result.store}")
+    where = f" --store {shlex.quote(str(source))}"
+    lines.append(
+        f"Use it in the place of the damaged one: replaykit restore {shlex.quote(result.store)}{where} --force"
+    )
+    return "\n".join(lines)

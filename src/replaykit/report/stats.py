@@ -1,0 +1,139 @@
+"""The figures of a store as text, JSON and Prometheus metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from replaykit.report.panel import counted, short
+from replaykit.retention.amounts import shown_bytes
+from replaykit.retention.stats import Stats
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def stats_json(stats: Stats) -> str:
+    """Everything, for programs."""
+    return msgspec.json.format(msgspec.json.encode(stats), indent=2).decode()
+
+
+def stats_text(stats: Stats, *, bars: bool = False) -> str:
+    """Everything, for people; `bars` draws the days."""
+    rows = [*_runs(stats), *_space(stats, bars), *_rates(stats)]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name:<{width}}  {said}" for name, said in rows]
+    if stats.signatures:
+        lines += ["", f"How the newest {counted(stats.failed_looked_at, 'failed run')} failed"]
+        lines += [f"{one.runs:>6}  {short(one.signature, 70)}  ({one.newest})" for one in stats.signatures]
+    if stats.damaged:
+        lines += ["", f"{counted(stats.damaged, 'header')} cannot be read: replaykit verify"]
+    return "\n".join(lines)
+
+
+def _runs(stats: Stats) -> Iterator[tuple[str, str]]:
+    parts = ", ".join(f"{count} {status}" for status, count in stats.by_status.items())
+    yield "runs", f"{stats.runs}" + (f": {parts}" if parts else "")
+    yield "by age", ", ".join(f"{count} {age}" for age, count in stats.by_age.items() if count) or "none"
+    if stats.threads:
+        yield "threads", str(stats.threads)
+
+
+def _space(stats: Stats, bars: bool) -> Iterator[tuple[str, str]]:
+    packed = f"{shown_bytes(stats.raw_bytes)} in {shown_bytes(stats.stored_bytes)}"
+    yield "logs", packed + ("" if stats.ratio is None else f", {stats.ratio:.1f} to 1")
+    yield "file", f"{shown_bytes(stats.file_bytes)}, of which {shown_bytes(stats.free_bytes)} free"
+    growth = f"{shown_bytes(stats.growth_bytes_per_day)} a day"
+    yield "growth", growth + (f"  {sparkline([day.stored_bytes for day in stats.days])}" if bars else "")
+    if bars:
+        yield "runs a day", sparkline([day.runs for day in stats.days])
+
+
+def _rates(stats: Stats) -> Iterator[tuple[str, str]]:
+    yield "checkpointed", f"{_percent(stats.checkpoint_success_rate)} of runs have their whole log"
+    replays = stats.replays
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in replays.verdicts.items())
+    some = f" (the newest {replays.looked_at})" if replays.looked_at < replays.total else ""
+    yield (
+        "replays",
+        f"{replays.total} in {replays.days:g} days{some}: {_percent(replays.success_rate)} came to an end"
+        + (f"; {verdicts}" if verdicts else ""),
+    )
+    if replays.latency_p50_s is not None and replays.latency_p95_s is not None:
+        yield "latency", f"p50 {replays.latency_p50_s:.2f} s, p95 {replays.latency_p95_s:.2f} s"
+    yield "forks", f"{stats.forks}: {_percent(stats.divergence_rate)} ended otherwise than their parent"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A row of bars; an empty one is a value of nothing."""
+    most = max(values, default=0)
+    return "".join(_BARS[min(len(_BARS) - 1, int(value / most * len(_BARS)))] if value > 0 else " " for value in values)
+
+
+def stats_prometheus(stats: Stats) -> str:
+    """The figures in Prometheus' text format."""
+    replays, store = stats.replays, {"store": stats.store}
+    families = [
+        ("runs", "Runs in the store, by how they ended.", _each("status", stats.by_status)),
+        ("runs_by_age", "Runs in the store, by their age.", _each("age", stats.by_age)),
+        ("threads", "Threads of LangGraph in the store.", [({}, stats.threads)]),
+        ("events", "Events in the store.", [({}, stats.events)]),
+        (
+            "store_bytes",
+            "Bytes of logs as they were and as they are stored, of the file, and of what is free in it.",
+            _each(
+                "kind",
+                {
+                    "raw": stats.raw_bytes,
+                    "stored": stats.stored_bytes,
+                    "file": stats.file_bytes,
+                    "free": stats.free_bytes,
+                },
+            ),
+        ),
+        ("store_growth_bytes_per_day", "Bytes stored a day.", [({}, stats.growth_bytes_per_day)]),
+        ("checkpoint_success_ratio", "Runs whose whole log is on disk.", [({}, stats.checkpoint_success_rate)]),
+        ("replays", "Replays in the window, by verdict.", _each("verdict", replays.verdicts)),
+        ("replay_success_ratio", "Replays that came to an end.", [({}, replays.success_rate)]),
+        (
+            "replay_latency_seconds",
+            "How long replays took.",
+            [({"quantile": "0.5"}, replays.latency_p50_s), ({"quantile": "0.95"}, replays.latency_p95_s)],
+        ),
+        ("forks", "Forks whose parent is in the store.", [({}, stats.forks)]),
+        ("fork_divergence_ratio", "Forks that ended otherwise than their parent.", [({}, stats.divergence_rate)]),
+        (
+            "failure_signatures",
+            "How the newest failed runs failed.",
+            [({"signature": one.signature}, one.runs) for one in stats.signatures],
+        ),
+        ("damaged_runs", "Runs whose headers cannot be read.", [({}, stats.damaged)]),
+    ]
+    return "".join(line for name, text, samples in families for line in _family(name, text, samples, store))
+
+
+_Samples = Iterable[tuple[dict[str, str], float | None]]
+
+
+def _each(label: str, counts: dict[str, int]) -> _Samples:
+    return [({label: value}, count) for value, count in counts.items()]
+
+
+def _family(name: str, text: str, samples: _Samples, common: dict[str, str]) -> Iterator[str]:
+    """A metric with its samples; one without a value is left out."""
+    told = [(labels, value) for labels, value in samples if value is not None]
+    if not told:
+        return
+    yield f"# HELP replaykit_{name} {text}\n# TYPE replaykit_{name} gauge\n"
+    for labels, value in told:
+        pairs = ",".join(f'{key}="{_escaped(said)}"' for key, said in {**common, **labels}.items())
+        yield f"replaykit_{name}{{{pairs}}} {value!r}\n"
+
+
+def _escaped(value: str) -> str:
+    text = value.encode("utf-8", "replace").decode()
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

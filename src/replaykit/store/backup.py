@@ -1,0 +1,151 @@
+"""Backup and restore: a store as one file, checked before anybody relies on it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from replaykit.config import make_home
+from replaykit.errors import CorruptStore, StoreError, UsageError
+from replaykit.store.schema import translate
+from replaykit.store.sqlite import SQLiteStore
+
+_BESIDE = ("-wal", "-shm")
+_WAIT_S = 5
+
+
+class Copied(Struct, frozen=True, kw_only=True):
+    """A copy that stands."""
+
+    file: Path
+    runs: int
+    size_bytes: int
+
+
+def backup(store: SQLiteStore, file: Path, *, force: bool = False) -> Copied:
+    """Copy the store, as of one moment, to a file; others may write meanwhile. It appears whole, or not at all."""
+    if not file.parent.is_dir():
+        raise UsageError(f"there is no directory {file.parent}")
+    if file.exists() and not force:
+        raise UsageError(f"{file} is there already", hint="Name another file, or replace it: --force")
+    if file.exists() and file.samefile(store.path):
+        raise UsageError(f"{file} is the store itself")
+    with new_file_beside(file) as partial:
+        try:
+            with store.lock, closing(sqlite3.connect(partial)) as copy:
+                store.db.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")  # one file, which needs no other
+        except sqlite3.Error as error:
+            raise translate(error, str(store.path)) from None
+        copied = _checked(partial, "the store is damaged, and so is its copy", "See what is left: replaykit verify")
+        os.replace(partial, file)
+        sync(file.parent)
+    return Copied(file=file, runs=copied, size_bytes=file.stat().st_size)
+
+
+def restore(file: Path, target: Path, *, force: bool = False) -> Copied:
+    """Put a backup in the place of a store. The old one stays until the backup was copied, and found to be whole."""
+    if not file.is_file():
+        raise StoreError(f"there is no backup at {file}")
+    if target.exists() and file.samefile(target):
+        raise UsageError(f"{file} is the store itself")
+    if target.exists() and not force:
+        raise UsageError(
+            f"there is a store at {target}",
+            hint=f"Keep a copy of it (replaykit backup FILE), then replace it: replaykit restore {file} --force",
+        )
+    with new_file_beside(target) as partial:
+        make_home(target.parent)
+        shutil.copyfile(file, partial)
+        if (wal := _named(file, "-wal")).exists():  # a store that was copied by hand
+            shutil.copyfile(wal, _named(partial, "-wal"))
+        runs = _checked(partial, "the backup is damaged, and the store is as it was", "Use another backup")
+        _in_wal_mode(partial)
+        with _nobody_else(target):
+            os.replace(partial, target)
+        sync(target.parent)
+    return Copied(file=target, runs=runs, size_bytes=target.stat().st_size)
+
+
+@contextmanager
+def new_file_beside(file: Path) -> Iterator[Path]:
+    """A file that will be another one; gone if it does not come to that."""
+    partial = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    try:
+        yield partial
+    except OSError as error:
+        raise StoreError(f"{file} cannot be written: {error.strerror or error}") from None
+    finally:
+        for path in (partial, *(_named(partial, suffix) for suffix in (*_BESIDE, "-journal"))):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _checked(file: Path, what: str, hint: str) -> int:
+    """Read everything in a copy; gives how many runs it has."""
+    sync(file)
+    try:
+        with SQLiteStore.open(file, read_only=True) as copy:
+            damage = next(copy.verify(), None)
+            runs = copy.query("SELECT count(*) FROM runs")[0][0]
+    except CorruptStore as error:
+        raise CorruptStore(f"{what} ({error.reason})", where=str(file), hint=hint) from None
+    if damage is not None:
+        raise CorruptStore(f"{what} ({damage})", where=str(file), hint=hint)
+    return int(runs)
+
+
+def _in_wal_mode(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+    sync(file)
+
+
+@contextmanager
+def _nobody_else(target: Path) -> Iterator[None]:
+    """Nobody has the old store open during the block, and nothing of its log is left to be read into another one."""
+    if not target.exists():
+        yield
+        return
+    with closing(sqlite3.connect(target, timeout=_WAIT_S, isolation_level=None)) as old:
+        try:
+            old.execute("PRAGMA journal_mode = DELETE").fetchone()  # refused while others have it open
+            old.execute("BEGIN EXCLUSIVE")
+        except sqlite3.DatabaseError as error:
+            if "locked" in str(error):
+                raise StoreError(
+                    f"{target}: other processes have the store open", hint="End them, and restore it then."
+                ) from None
+            if not isinstance(translate(error, str(target)), CorruptStore):
+                raise translate(error, str(target)) from None
+            # Damaged: there is nothing to wait for.
+        _put_aside(target)
+        yield
+
+
+def _put_aside(target: Path) -> None:
+    for suffix in _BESIDE:
+        with suppress(FileNotFoundError):
+            _named(target, suffix).unlink()
+
+
+def _named(file: Path, suffix: str) -> Path:
+    return file.with_name(file.name + suffix)
+
+
+def sync(path: Path) -> None:
+    """What was written to a file or a directory is on the disk."""
+    if os.name != "posix" and path.is_dir():
+        return  # a directory cannot be opened there
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,134 @@
+"""The image of a damaged store: the pages of its file and of its log, in every version that is left.
+
+SQLite believes a log up to its first bad frame. Here a frame after it counts as well: each is checked against
+the checksum that stands in the frame before, so that one bad frame does not take the others with it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from replaykit.errors import StoreError
+
+BASE = -1
+"""The version of a page that stands in the file itself; others have the number of their frame."""
+_WAL_HEAD, _FRAME_HEAD = 32, 24
+_MAGIC = (0x377F0682, 0x377F0683)  # little-endian and big-endian checksums
+_USUAL_SIZE = 4096
+_SIZES = [1 << power for power in range(9, 17)]
+_Sums = tuple[int, int]
+
+
+class Image:
+    """Pages by number and version. Opened for reading only."""
+
+    def __init__(self, path: Path, page_size: int | None = None) -> None:
+        self._file = _opened(path)
+        self.page_size = page_size or self.likely_sizes(path)[0]
+        self.pages = -(-os.fstat(self._file.fileno()).st_size // self.page_size)
+        self.frames: dict[int, list[int]] = {}
+        """The frames of each page that are in force, oldest first."""
+        self._wal = _wal_of(path)
+        self._places = dict(self._read_log())
+
+    @staticmethod
+    def likely_sizes(path: Path) -> list[int]:
+        """What the pages' size may be: what the file says, what the log says, what is usual."""
+        with _opened(path) as file:
+            said = [int.from_bytes(file.read(18)[16:], "big")]
+        if log := _wal_of(path):
+            said.append(int.from_bytes(log[8:12], "big"))
+        said = [65536 if size == 1 else size for size in said]
+        return list(dict.fromkeys([*(size for size in said if size in _SIZES), _USUAL_SIZE]))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def page(self, number: int, until: int | None = None) -> bytes:
+        """The newest version of a page in force, or the newest up to a frame; empty when there is none."""
+        for frame in reversed(self.frames.get(number, [])):
+            if until is None or frame <= until:
+                return self.frame(frame)
+        return self._in_file(number)
+
+    def versions(self) -> Iterator[tuple[int, int, bytes]]:
+        """Every page as it stands in the file, and every frame of the log: number, version, bytes."""
+        for number in range(1, self.pages + 1):
+            yield number, BASE, self._in_file(number)
+        for frame, (number, _) in self._places.items():
+            yield number, frame, self.frame(frame)
+
+    def frame(self, frame: int) -> bytes:
+        start = self._places[frame][1]
+        return self._wal[start : start + self.page_size]
+
+    def _in_file(self, number: int) -> bytes:
+        if not 1 <= number <= self.pages:
+            return b""
+        self._file.seek((number - 1) * self.page_size)
+        return self._file.read(self.page_size)
+
+    def _read_log(self) -> Iterator[tuple[int, tuple[int, int]]]:
+        """The frames of the log's last round, each with the number of its page and where that begins."""
+        if len(self._wal) < _WAL_HEAD:
+            return
+        checked = list(_checked(self._wal, self.page_size))
+        last_commit = max((frame for frame, _, commits, whole in checked if whole and commits), default=BASE)
+        for frame, number, _, whole in checked:
+            if whole and frame <= last_commit:
+                self.frames.setdefault(number, []).append(frame)
+            yield frame, (number, _start(frame, self.page_size) + _FRAME_HEAD)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _wal_of(path: Path) -> bytes:
+    try:
+        return path.with_name(path.name + "-wal").read_bytes()
+    except OSError:
+        return b""
+
+
+def _start(frame: int, page_size: int) -> int:
+    return _WAL_HEAD + frame * (_FRAME_HEAD + page_size)
+
+
+def _checked(log: bytes, page_size: int) -> Iterator[tuple[int, int, bool, bool]]:
+    """The frames of the last round: number, page, whether it ends a transaction, whether it is whole."""
+    magic, salts = int.from_bytes(log[:4], "big"), log[16:24]
+    order = ">" if magic == _MAGIC[1] else "<"
+    head_is_whole = magic in _MAGIC and _sums(log[:24], (0, 0), order) == struct.unpack_from(">II", log, 24)
+    seeds: list[_Sums] = [struct.unpack_from(">II", log, 24)]
+    follows = True
+    for frame in range((len(log) - _WAL_HEAD) // (_FRAME_HEAD + page_size)):
+        start = _start(frame, page_size)
+        number, commits = struct.unpack_from(">II", log, start)
+        stored: _Sums = struct.unpack_from(">II", log, start + 16)
+        if not head_is_whole and frame == 0:
+            salts = log[start + 8 : start + 16]
+        is_ours = log[start + 8 : start + 16] == salts
+        body = log[start : start + 8] + log[start + _FRAME_HEAD : start + _FRAME_HEAD + page_size]
+        computed = [_sums(body, seed, order) for seed in seeds] if is_ours or follows else []
+        follows = stored in computed
+        # The next frame builds on what was computed here. What stands here may be damaged, or what it is about.
+        seeds = [stored] if follows else [stored, *computed[:1]]
+        if is_ours or follows:
+            yield frame, number, bool(commits), follows
+
+
+def _sums(data: bytes, seed: _Sums, order: str) -> _Sums:
+    """SQLite's checksum of a log."""
+    first, second = seed
+    for left, right in struct.iter_unpack(f"{order}II", data):
+        first = (first + left + second) & 0xFFFFFFFF
+        second = (second + right + first) & 0xFFFFFFFF
+    return first, second

@@ -1,0 +1,190 @@
+"""Summaries: what a store holds, told from headers and lengths. No event is decoded."""
+
+from __future__ import annotations
+
+import sqlite3
+from itertools import chain
+
+import msgspec
+import zstandard
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
+
+from replaykit.errors import CorruptStore
+from replaykit.model.run import Origin, RunStatus
+from replaykit.store.frames import unseal
+from replaykit.store.live import held
+from replaykit.store.protocol import Damage
+from replaykit.store.sqlite import SQLiteStore
+
+_FRAME_HEAD = 20  # the byte that says what a frame is, and the longest head of a zstd frame
+
+
+class RunSummary(Struct, frozen=True, kw_only=True, gc=False):
+    """A run in short, and by what to tell whether it is still the same one."""
+
+    id: str
+    name: str = ""
+    agent: str = ""
+    status: RunStatus = RunStatus.RUNNING
+    started_at: float = 0.0
+    ended_at: float | None = None
+    tags: tuple[str, ...] = ()
+    origin: Origin = Origin()
+    event_count: int | None = None
+
+    number: int = field(default=0, name="$number")
+    seal: bytes = field(default=b"", name="$seal")
+    """Of its header."""
+    last_key: int | None = field(default=None, name="$last_key")
+    """Of a run without an end: where its log ends."""
+    alive: bool = field(default=False, name="$alive")
+    """Somebody is writing it, or that cannot be ruled out."""
+
+
+class RunSize(Struct, gc=False):
+    """What a run takes, in bytes, but for its blobs."""
+
+    stored: int = 0
+    raw: int = 0
+    events: int = 0
+
+
+class Contents(Struct, frozen=True, kw_only=True):
+    """A store in short, as of one moment."""
+
+    runs: list[RunSummary]
+    sizes: dict[int, RunSize]
+    """By the numbers of the runs."""
+    blobs: dict[int, tuple[int, int]]
+    """Bytes as they are stored, and as they were, by the numbers of the blobs."""
+    uses: list[tuple[int, int]]
+    """Which run holds which blob."""
+    newest: int
+    """The largest number of a run."""
+    damage: list[Damage] = []
+    """Headers that cannot be read: nothing is known of their runs."""
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(size.stored for size in self.sizes.values()) + sum(stored for stored, _ in self.blobs.values())
+
+    @property
+    def raw_bytes(self) -> int:
+        return sum(size.raw for size in self.sizes.values()) + sum(raw for _, raw in self.blobs.values())
+
+
+_decode = msgspec.json.Decoder(RunSummary).decode
+
+
+def contents(store: SQLiteStore) -> Contents:
+    """What is in the store."""
+    with store.snapshot():
+        rows = store.query("SELECT n, id, header FROM runs ORDER BY n")
+        sizes = _sizes(store)
+        runs, damage = _summaries(rows)
+        runs = [run if run.status is not RunStatus.RUNNING else _with_end(store, run) for run in runs]
+        blobs = store.query(
+            "SELECT n, length(data), size FROM blobs WHERE typeof(size) = 'integer' AND typeof(data) = 'blob'"
+        )
+        uses = store.query("SELECT run, blob FROM uses")
+    for number, _, data in rows:
+        size = sizes.setdefault(number, RunSize())
+        size.stored += len(data)
+        size.raw += len(data)
+    return Contents(
+        runs=_with_life(store, runs),
+        sizes=sizes,
+        blobs={number: (length, size) for number, length, size in blobs},
+        uses=uses,
+        newest=rows[-1][0] if rows else 0,
+        damage=damage,
+    )
+
+
+def _summaries(rows: list[tuple[int, str, bytes]]) -> tuple[list[RunSummary], list[Damage]]:
+    runs: list[RunSummary] = []
+    damage: list[Damage] = []
+    for number, run_id, data in rows:
+        try:
+            runs.append(_read(number, run_id, data))
+        except CorruptStore as error:
+            damage.append(Damage(where=error.where, what=error.reason))
+    return runs, damage
+
+
+def _with_end(store: SQLiteStore, run: RunSummary) -> RunSummary:
+    return msgspec.structs.replace(run, last_key=last_key(store.db, run.number))
+
+
+def _with_life(store: SQLiteStore, runs: list[RunSummary]) -> list[RunSummary]:
+    """Say of each run without an end whether somebody writes it. One that ended since it was read was written too."""
+    open_ones = [run for run in runs if run.status is RunStatus.RUNNING]
+    written = held(store.path, [run.number for run in open_ones])
+    alive = {run.number for run in open_ones if written is None or run.number in written or _has_changed(store, run)}
+    return [msgspec.structs.replace(run, alive=True) if run.number in alive else run for run in runs]
+
+
+def _has_changed(store: SQLiteStore, run: RunSummary) -> bool:
+    return store.query("SELECT substr(header, 1, 4) FROM runs WHERE n = ?", run.number) != [(run.seal,)]
+
+
+def last_event_at(store: SQLiteStore, number: int) -> float | None:
+    """When the newest event of a run began; None when it has none."""
+    for _, batch in store.batches(number, newest_first=True):
+        return max(event.at for event in batch)
+    return None
+
+
+def _read(number: int, run_id: str, data: bytes) -> RunSummary:
+    where = f"run {run_id}, header"
+    try:
+        run = _decode(unseal(number, data, where))
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise CorruptStore(f"not a run header ({error})", where=where) from None
+    if run.id != run_id:
+        raise CorruptStore(f"the row says {run_id!r}, the header {run.id!r}", where=where)
+    # Nobody has seen it yet; a copy of each of many would double the time.
+    force_setattr(run, "number", number)
+    force_setattr(run, "seal", data[:4])
+    return run
+
+
+def last_key(db: sqlite3.Connection, number: int) -> int | None:
+    """Where the log of a run ends; None when it is empty."""
+    span = (number << 32, (number + 1) << 32)
+    found = [
+        db.execute(f"SELECT max(key) FROM {table} WHERE key >= ? AND key < ?", span).fetchone()[0]
+        for table in ("events", "packs")
+    ]
+    return max((key for key in found if key is not None), default=None)
+
+
+def _sizes(store: SQLiteStore) -> dict[int, RunSize]:
+    """Lengths need no data: SQLite knows them from the heads of its rows."""
+    store.db.create_function("frame_size", 2, _frame_size, deterministic=True)
+    packs = (
+        "SELECT key >> 32, count, length(data), frame_size(substr(data, 5, ?), length(data) - 4)"
+        " FROM packs WHERE typeof(data) = 'blob' AND typeof(count) = 'integer'"
+    )
+    tails = "SELECT key >> 32, 1, length(data), length(data) FROM events WHERE typeof(data) = 'blob'"
+    sizes: dict[int, RunSize] = {}
+    # Added up here: to group them, SQLite would sort them first.
+    for number, events, stored, raw in chain(store.query(packs, _FRAME_HEAD), store.query(tails)):
+        size = sizes.get(number)
+        if size is None:
+            size = sizes[number] = RunSize()
+        size.stored += stored
+        size.raw += raw
+        size.events += events
+    return sizes
+
+
+def _frame_size(head: bytes, length: int) -> int:
+    """How many bytes a frame unpacks to, told by its beginning; its own length where it does not say."""
+    if head[:1] != b"z":
+        return length
+    try:
+        return max(0, zstandard.frame_content_size(head[1:]))
+    except zstandard.ZstdError:
+        return length

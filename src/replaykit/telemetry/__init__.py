@@ -1,0 +1,10 @@
+"""Telemetry: a run as a trace of OpenTelemetry.
+
+Spans are made of the events of the log, as they are written there: redacted. What a span says is decided in pure code
+(`spans`, `calls`, `messages`); only `live`, `figures` and `providers` know OpenTelemetry, and they are imported when it
+is turned on.
+"""
+
+from replaykit.telemetry.switch import disable, enable
+
+__all__ = ["disable", "enable"]

@@ -1,0 +1,144 @@
+"""A span as a value, and the ids that a run's spans bear."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from hashlib import blake2b
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.model.events import ErrorInfo
+from replaykit.model.run import RunHeader
+from replaykit.model.values import Json, raw
+
+Attribute: TypeAlias = str | bool | int | float | tuple[str, ...]
+Attributes: TypeAlias = dict[str, Attribute]
+
+TRACE_ID = "trace_id"
+"""The member of a run's metadata that holds the id of its trace."""
+ORIGIN_TRACE_ID = "origin_trace_id"
+"""The same of the run that a fork comes from."""
+_SECOND_NS = 1_000_000_000
+_ID = 2**64 - 1
+_STRIDE = 0x9E3779B97F4A7C15  # odd, so that no two numbers lead to one id
+_TRACE = re.compile("(?!0{32})[0-9a-f]{32}")
+
+
+class Kind(IntEnum):
+    """The kinds of spans, by their numbers in OTLP."""
+
+    INTERNAL = 1
+    CLIENT = 3
+
+
+class Happening(Struct, frozen=True):
+    """An event of a span."""
+
+    name: str
+    at_ns: int
+    attributes: Attributes
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """One span of a run's trace."""
+
+    id: int
+    parent: int
+    """0 for the run itself."""
+    name: str
+    kind: Kind = Kind.INTERNAL
+    started_ns: int
+    ended_ns: int
+    attributes: Attributes
+    happenings: tuple[Happening, ...] = ()
+    failure: str | None = None
+    """What its status says, where that is an error."""
+
+
+def trace_id_of(run: RunHeader) -> str:
+    """The id of a run's trace: the one it was recorded in, or else one that follows from the run's own id."""
+    found = recorded_trace(run)
+    if found is not None:
+        return found
+    if _TRACE.fullmatch(run.id):
+        return run.id  # an imported trace
+    return f"{_hashed(trace_key(run), 16):032x}"
+
+
+def recorded_trace(run: RunHeader) -> str | None:
+    """The trace that a run was told in, or imported from."""
+    found = _metadata(run).get(TRACE_ID)
+    return found if isinstance(found, str) and _TRACE.fullmatch(found) else None
+
+
+def trace_key(run: RunHeader) -> str:
+    """What the ids of a run's spans follow from. Replays of a case bear one id, so the time tells them apart."""
+    return f"{run.id}@{run.started_at!r}" if run.origin.kind == "replayed" else run.id
+
+
+def root_id(key: str) -> int:
+    """The id of the run's own span."""
+    return _hashed(key, 8)
+
+
+def step_id(key: str, name: str) -> int:
+    """The id of a step's span."""
+    return _hashed(f"{key}/{name}", 8)
+
+
+def call_id(root: int, seq: int) -> int:
+    """The id of an event's span: the numbers of a run lead to ids that are far apart."""
+    return (root + (seq + 1) * _STRIDE) & _ID or 1
+
+
+def with_trace(run: RunHeader, trace: str) -> RunHeader:
+    """The header, naming the trace."""
+    return msgspec.structs.replace(run, metadata_json=raw({**_metadata(run), TRACE_ID: trace}))
+
+
+def of_origin(run: RunHeader) -> RunHeader:
+    """The header that a fork takes over from its parent: the trace in it is the parent's."""
+    known = _metadata(run)
+    if TRACE_ID not in known:
+        return run
+    kept = {name: value for name, value in known.items() if name != TRACE_ID}
+    return msgspec.structs.replace(run, metadata_json=raw({**kept, ORIGIN_TRACE_ID: known[TRACE_ID]}))
+
+
+def origin_trace(run: RunHeader) -> str | None:
+    """The trace of the run that a fork comes from, where it is known."""
+    found = _metadata(run).get(ORIGIN_TRACE_ID)
+    return found if isinstance(found, str) and _TRACE.fullmatch(found) else None
+
+
+def nanoseconds(seconds: float) -> int:
+    """A time or a duration in nanoseconds; dividing gives the same seconds again."""
+    whole = int(seconds)
+    return whole * _SECOND_NS + round((seconds - whole) * _SECOND_NS)
+
+
+def error_type(error: ErrorInfo) -> str:
+    """The full name of an exception's class; builtins by their names alone."""
+    return error.type if error.module in ("", "builtins") else f"{error.module}.{error.type}"
+
+
+def exception(error: ErrorInfo, at_ns: int) -> Happening:
+    """The event that says what was raised."""
+    said: Attributes = {"exception.type": error_type(error)}
+    if error.message:
+        said["exception.message"] = error.message
+    if error.traceback:
+        said["exception.stacktrace"] = error.traceback
+    return Happening("exception", at_ns, said)
+
+
+def _metadata(run: RunHeader) -> dict[str, Json]:
+    known = run.metadata
+    return known if isinstance(known, dict) else {}
+
+
+def _hashed(text: str, size: int) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest(), "big") or 1

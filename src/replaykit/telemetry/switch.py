@@ -1,0 +1,126 @@
+"""The switch: whether runs are told to OpenTelemetry. Off, it costs a look at a variable where a run begins."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakValueDictionary
+
+from replaykit.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from replaykit.model.events import StoredEvent
+    from replaykit.model.run import RunHeader, TraceRun
+
+VARIABLE = "REPLAYKIT_OTEL"
+"""The environment variable that turns it on."""
+CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The one by which OpenTelemetry's own instrumentations are told to keep the contents of messages."""
+_ON = ("1", "true", "yes", "on")
+_CAPTURING = (*_ON, "span_only", "span_and_event")
+
+
+class Watched(Protocol):
+    """A run whose events are told as they are written. Nothing here raises."""
+
+    def marked(self, header: RunHeader) -> RunHeader:
+        """The header, naming the run's trace."""
+
+    def active(self) -> AbstractContextManager[None]:
+        """Spans that the application itself makes in the block are inside of the run's."""
+
+    def event(self, event: StoredEvent) -> None:
+        """This was written."""
+
+    def lost(self) -> None:
+        """Something could not be written."""
+
+    def end(self, header: RunHeader) -> None:
+        """The run has ended; its last header is on disk."""
+
+    def whole(self, run: TraceRun) -> None:
+        """The run has ended, and this is all of it: none of its events was told before."""
+
+
+class Watcher(Protocol):
+    """Who is told. Nothing here raises."""
+
+    def begun(self, header: RunHeader, store: Path) -> Watched | None:
+        """A run begins; None where nobody wants to hear of it."""
+
+    def replayed(self, run: TraceRun | None, verdict: str, duration_s: float) -> None:
+        """A candidate was replayed; no run when it could not be run."""
+
+    def forked(self, parent: RunHeader, fork: RunHeader) -> None:
+        """A fork has ended."""
+
+
+class _Switch:
+    """The one place where it is known."""
+
+    def __init__(self) -> None:
+        self.watcher: Watcher | None = None
+        self.refused = False
+        """The environment asks for it, and it cannot be had."""
+
+
+_SWITCH = _Switch()
+_RUNS: WeakValueDictionary[str, Watched] = WeakValueDictionary()
+
+
+def enable(*, content: bool | None = None, tracer_provider: Any = None, meter_provider: Any = None) -> None:
+    """Tell runs, forks and replays of this process to OpenTelemetry, from the next one on.
+
+    Spans and figures go to the application's own providers, or to those that are given. Where there are none, some are
+    made of the `OTEL_…` variables. `content` puts messages, arguments and results into the spans, redacted as they are
+    stored; unless it is said here, `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says it.
+    """
+    try:
+        from replaykit.telemetry.live import Live  # noqa: PLC0415 (an extra)
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the OpenTelemetry SDK is not installed ({error.name} is missing)",
+            hint="pip install 'agent-replaykit[otel]'",
+        ) from None
+    wanted = os.environ.get(CAPTURE, "").lower() in _CAPTURING if content is None else content
+    _SWITCH.watcher = Live(tracer_provider, meter_provider, content=wanted)
+
+
+def disable() -> None:
+    """Tell nothing from the next run on; runs under way are told to their end."""
+    _SWITCH.watcher = None
+
+
+def watcher() -> Watcher | None:
+    """Who is told; None when it is off."""
+    if _SWITCH.watcher is None and not _SWITCH.refused and os.environ.get(VARIABLE, "").lower() in _ON:
+        try:
+            enable()
+        except UsageError as error:  # the recording is worth more than its trace
+            _SWITCH.refused = True
+            warn(f"{VARIABLE} is set, and nothing is told to OpenTelemetry: {error}")
+    return _SWITCH.watcher
+
+
+def watch(header: RunHeader, store: Path) -> Watched | None:
+    """A run begins."""
+    listening = watcher()
+    found = None if listening is None else listening.begun(header, store)
+    if found is not None:
+        _RUNS[header.id] = found
+    return found
+
+
+def watched(run_id: str) -> Watched | None:
+    """The same run again, for those who end it by other means than its writer."""
+    return _RUNS.get(run_id)
+
+
+def warn(text: str, *, traceback: bool = False) -> None:
+    """Say in the application's log what went wrong."""
+    import logging  # noqa: PLC0415 (4 ms at every start, for what should never happen)
+
+    logging.getLogger("replaykit.telemetry").warning(text, exc_info=traceback)

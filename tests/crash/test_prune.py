@@ -1,0 +1,66 @@
+"""Pruning while others record: nobody is turned away, nothing that stays is lost, and the file shrinks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import replaykit as rk
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.retention.policy import FOREVER, Policy
+from replaykit.retention.prune import prune
+from replaykit.testing import sample_call
+
+WORKER = Path(__file__).with_name("pruned_worker.py")
+WRITERS = 4
+OLD = 200
+SECONDS = float(os.environ.get("PRUNE_SECONDS", "2"))
+NOTHING_SUCCESSFUL = Policy(successful_s=0, failed_s=FOREVER)
+
+
+def filled(path: Path, runs: int) -> None:
+    """A store with that many runs that may go, of 40 KB each."""
+    with rk.Store.open(path) as store:
+        for number in range(runs):
+            call = sample_call(0, os.urandom(40_000).hex())
+            store.add(TraceRun(id=f"old-{number}", status=RunStatus.SUCCESS, events=(call,)))
+        store.query("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def start(path: Path, seed: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, str(WORKER), str(path), str(seed)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_writers_go_on_while_runs_are_pruned(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    filled(path, OLD)
+    workers = [start(path, seed) for seed in range(WRITERS)]
+    rounds = []
+    give_up = time.monotonic() + SECONDS
+    with rk.Store.open(path) as store:
+        while time.monotonic() < give_up or len(rounds) < 2:
+            rounds.append(prune(store, NOTHING_SUCCESSFUL))
+        ended = [worker.communicate(timeout=60) for worker in workers]
+        prune(store, NOTHING_SUCCESSFUL)
+
+        assert [error.decode() for _, error in ended] == [""] * WRITERS
+        stay = {run: int(steps) for out, _ in ended for run, steps in map(str.split, out.decode().splitlines())}
+        assert {header.id: header.event_count for header in store.headers()} == stay
+        assert {run: len(list(store.load(run).calls)) for run in stay} == stay
+        assert list(store.verify()) == []
+    first, gone = rounds[0], sum(len(one.runs) for one in rounds)
+    print(
+        f"{len(rounds)} prunings, {gone} runs went, {len(stay)} stayed; the first one took the file from"
+        f" {first.file_bytes_before} to {first.file_bytes} bytes while {WRITERS} processes wrote"
+    )
+    assert len(stay) > WRITERS
+    assert gone > OLD, "nothing that was recorded meanwhile went"
+    assert first.file_bytes < first.file_bytes_before / 2

@@ -1,0 +1,230 @@
+"""`replaykit serve` as a program: what it says, how it ends, and that kill -9 loses nothing it had acknowledged."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import replaykit as rk
+from replaykit.cli import cli
+from replaykit.model.run import encode_run
+from replaykit.receiver.spool import Spool
+
+from ..importers.otel.protobufs import as_protobuf
+from ..importers.otel.spans import TRACE, agent, document, story, tool
+
+KILLS = int(os.environ.get("CRASH_TRIALS", "3"))
+
+
+class Serve:
+    """The program, its address, and the lines it printed since."""
+
+    def __init__(self, *options: str) -> None:
+        command = [sys.executable, "-m", "replaykit", "serve", "--port", "0", "--json", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.first = self.line()
+        self.address = self.first["url"].removeprefix("http://")
+
+    def line(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        text = self.process.stdout.readline()
+        assert text, self.process.stderr.read() if self.process.stderr else ""
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    def post(self, body: bytes) -> int:
+        connection = http.client.HTTPConnection(self.address, timeout=30)
+        try:
+            connection.request("POST", "/v1/traces", body, {"Content-Type": "application/x-protobuf"})
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def end(self, number: int = signal.SIGTERM) -> list[dict[str, Any]]:
+        self.process.send_signal(number)
+        out, _err = self.process.communicate(timeout=60)
+        return [json.loads(line) for line in out.splitlines()]
+
+
+@contextmanager
+def serve(*options: str) -> Iterator[Serve]:
+    program = Serve(*options)
+    try:
+        yield program
+    finally:
+        program.process.kill()
+        program.process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_what_it_does_and_ends_in_good_order(number: int) -> None:
+    with serve() as program:
+        assert program.first["event"] == "listening"
+        assert program.first["store"].endswith("store.db")
+        assert program.post(as_protobuf(document(*story()))) == 200
+        assert program.post(as_protobuf(document(agent(1, traceId="e" * 32, endTimeUnixNano="0")))) == 200
+        assert [program.post(b"\xff") for _ in range(3)] == [400] * 3
+
+        lines = program.end(number)
+
+    assert program.process.returncode == 0
+    (refused,) = [line for line in lines if line["event"] == "refused"]
+    assert "not OTLP" in refused["problem"]
+    (made,) = [line for line in lines if line["event"] == "run"]
+    assert {name: made[name] for name in ("event", "run", "name", "status", "result", "tool_calls")} == {
+        "event": "run",
+        "run": TRACE,
+        "name": "support",
+        "status": "success",
+        "result": "imported",
+        "tool_calls": 3,
+    }
+    ended = lines[-1]
+    assert (ended["event"], ended["spans"], ended["runs"], ended["waiting"]) == ("ended", 8, 1, 1)
+    with rk.Store.open(program.first["store"]) as store:
+        assert len(store.load(TRACE).tool_calls) == 3
+
+
+def test_only_failed_runs_are_kept_where_that_is_asked_for() -> None:
+    with serve("--status", "error", "--store", "here.db") as program:
+        program.post(as_protobuf(document(*story(), agent(1, traceId="e" * 32, error="boom"))))
+        lines = program.end()
+
+    assert [line["run"] for line in lines if line["event"] == "run"] == ["e" * 32]
+    assert Path("here-otlp.db").exists()
+
+
+def test_no_secret_reaches_the_spool_or_the_store() -> None:
+    mail = "jane.doe@example.com"
+    with serve() as program:
+        program.post(as_protobuf(document(*story(), agent(1, traceId="e" * 32, error=f"no mail to {mail}"))))
+        program.process.kill()
+        program.process.wait()
+    spool = Spool(Path(".replaykit/store-otlp.db"))
+    spooled = repr(spool.spans("e" * 32))
+    spool.close()
+    assert "<email:" in spooled
+    assert mail not in spooled
+    with serve() as again:
+        again.end()
+
+    with rk.Store.open(program.first["store"]) as store:
+        run = store.load("e" * 32)
+    assert "<email:" in encode_run(run).decode()
+    assert mail not in encode_run(run).decode()
+
+
+def test_beyond_loopback_it_warns() -> None:
+    with serve("--host", "0.0.0.0") as program:
+        program.process.terminate()
+        _out, err = program.process.communicate(timeout=60)
+
+    assert "anybody who can reach 0.0.0.0" in err
+
+
+def test_a_store_that_is_none_is_an_error() -> None:
+    Path("file.db").write_text("no store at all, " * 100)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "replaykit", "serve", "--store", "file.db"], capture_output=True, text=True, timeout=60
+    )
+
+    assert done.returncode == 3
+    assert "error:" in done.stderr
+
+
+def test_on_a_terminal_a_line_tells_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from replaykit.cli import serve as verb
+    from replaykit.receiver.desk import Totals
+
+    class Desk:
+        totals = Totals(spans=1234, traces=5, runs=4, failed_runs=1, rejected=2)
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    teller = verb._Teller(as_json=False)
+    teller.desk = Desk()  # type: ignore[assignment]
+    teller.progress()
+    teller.refused("too large")
+    teller.refused("too large")
+
+    shown = capsys.readouterr().err
+    assert "\r\x1b[K1,234 spans, 5 traces, 4 runs, 1 failed, 2 spans rejected" in shown
+    assert shown.count("refused: too large") == 1
+
+
+def test_help_names_every_option() -> None:
+    shown = CliRunner().invoke(cli, ["serve", "--help"]).output
+
+    assert all(option in shown for option in ("--port", "--host", "--status", "--quiet", "--store", "--json"))
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in shown
+
+
+def _trace(number: int) -> str:
+    return f"{number + 1:032x}"
+
+
+def _export(number: int) -> bytes:
+    spans = [
+        agent(1, traceId=_trace(number)),
+        tool(2, 1, "t", {"n": number}, result={"n": number}, traceId=_trace(number)),
+    ]
+    return as_protobuf(document(*spans))
+
+
+def _sent_until_killed(program: Serve, first: int, seed: int) -> int:
+    """Send one trace after another until the program is killed; gives how many were acknowledged."""
+    acknowledged = 0
+    wait_s = random.Random(seed).random() * 0.4
+    killer = threading.Timer(wait_s, program.process.kill)
+    killer.start()
+    try:
+        while program.post(_export(first + acknowledged)) == 200:
+            acknowledged += 1
+    except (OSError, http.client.HTTPException):
+        pass
+    killer.join()
+    program.process.wait(timeout=30)
+    return acknowledged
+
+
+def test_kill_9_loses_nothing_that_was_acknowledged() -> None:
+    total = 0
+    for trial in range(KILLS):
+        with serve() as program:
+            total += _sent_until_killed(program, total, seed=trial)
+    assert total > 0
+    spool = Spool(Path(".replaykit/store-otlp.db"))
+    for number in range(total):
+        kept = {span.id for span in spool.spans(_trace(number))[0]}  # one that was kept and not yet answered came twice
+        assert len(kept) == 2, f"trace {number} was acknowledged and is lost"
+    spool.close()
+
+    with serve() as program:
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            with rk.Store.open(program.first["store"], read_only=True) as store:
+                if len(store.headers()) >= total:
+                    break
+            program.line()  # a run was made
+        program.end()
+
+    with rk.Store.open(program.first["store"]) as store:
+        assert list(store.verify()) == []
+        for number in range(total):
+            assert store.load(_trace(number)).tool_calls[0].result == {"n": number}

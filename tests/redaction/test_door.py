@@ -1,0 +1,124 @@
+"""The door of a log: runs, events and states as they may be written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replaykit.model.changes import StateFold
+from replaykit.model.events import ErrorEvent, ErrorInfo, Exchange, Message, State, ToolCall, WireInfo
+from replaykit.model.run import TraceRun, encode_run
+from replaykit.model.values import Raw, canonical, decode, raw
+from replaykit.redaction import Redactor
+from replaykit.redaction.events import Door
+
+MAIL = "jane.doe@example.com"
+DOOR = Door(Redactor(b"a key for tests, thirty-two long"))
+SHOWN = DOOR.redactor.text(MAIL)
+
+
+def with_states(states: list[Any]) -> TraceRun:
+    fold, events = StateFold(), []
+    for seq, state in enumerate(states):
+        whole, change = fold.advance(state)
+        events.append(State(seq=seq, state_json=whole, change=change))
+    return TraceRun(id="r", events=tuple(events))
+
+
+def states_of(run: TraceRun) -> list[Any]:
+    fold, found = StateFold(), []
+    for event in run.events:
+        assert isinstance(event, State)
+        fold.apply(event)
+        found.append(decode(Raw(fold.text)))
+    return found
+
+
+WORDS = st.sampled_from(["hello", MAIL, f"to {MAIL}", ""])
+VALUES = st.recursive(WORDS | st.integers(-9, 9), lambda v: st.lists(v, max_size=4), max_leaves=6)
+STATES = st.lists(st.dictionaries(st.sampled_from(["log", "who", MAIL]), VALUES, max_size=3) | VALUES, max_size=6)
+
+
+@given(STATES)
+def test_every_state_of_a_run_comes_through_without_what_may_not_be_written(states: list[Any]) -> None:
+    shown = DOOR.run(with_states(states))
+
+    assert MAIL.encode() not in encode_run(shown)
+    assert states_of(shown) == [
+        msgspec.json.decode(msgspec.json.encode(s).replace(MAIL.encode(), SHOWN.encode())) for s in states
+    ]
+    assert DOOR.run(shown) == shown
+
+
+def test_a_run_with_nothing_to_hide_is_the_same_to_the_last_byte() -> None:
+    state = State(seq=0, state_json=Raw(b'{"m":[{"$lc":["HumanMessage",{"content":"x"}]}],"n":1.50}'))
+    run = TraceRun(id="r", events=(state, Message(seq=1, role="user", content_json=raw("hello"))))
+
+    assert encode_run(DOOR.run(run)) == encode_run(run)
+
+
+def test_the_spelling_of_values_beside_a_secret_stays() -> None:
+    state = State(seq=0, state_json=Raw(f'{{"m":[{{"$lc":["{MAIL}",1.50]}}],"n":1.50}}'.encode()))
+
+    (shown,) = DOOR.run(TraceRun(id="r", events=(state,))).events
+
+    assert bytes(shown.state_json) == f'{{"m":[{{"$lc":["{SHOWN}",1.50]}}],"n":1.50}}'.encode()
+
+
+def call(**fields: Any) -> Any:
+    return ToolCall(seq=0, name="find", arguments_json=Raw(canonical({"q": "x"})), **fields)
+
+
+PLACES = {
+    "arguments": ToolCall(seq=0, name="find", arguments_json=Raw(canonical({"q": MAIL}))),
+    "asked": call(asked_json=raw({"q": MAIL})),
+    "result": call(result_json=raw([MAIL])),
+    "error": call(
+        error=ErrorInfo(type="ValueError", message=MAIL, args_json=raw((MAIL,)), traceback=f"File x\n{MAIL}")
+    ),
+    "items": call(items_json=(raw("to jane.d"), raw("oe@example.com now"))),
+    "items that are no text": call(items_json=(raw({"a": 1}), raw({"to": MAIL}))),
+    "the name": ToolCall(seq=0, name=f"mail {MAIL}", path=f"/mail {MAIL}#0", step=f"to {MAIL}"),
+    "a message": Message(seq=0, role="user", content_json=raw({"text": MAIL})),
+    "an error": ErrorEvent(seq=0, error=ErrorInfo(type="E", message=MAIL)),
+    "a URL": Exchange(seq=0, name="GET a/b", wire=WireInfo(method="GET", url=f"http://a/b?to={MAIL}"), items_json=()),
+    "a header": Exchange(
+        seq=0, name="GET a/b", wire=WireInfo(method="GET", url="http://a/", headers=(("x-to", MAIL),)), items_json=()
+    ),
+    "chunks of bytes": Exchange(
+        seq=0,
+        name="GET a/b",
+        wire=WireInfo(method="GET", url="http://a/"),
+        items_json=(raw(b"\xff jane.d"), raw("oe@exam"), raw(b"ple.com \xfe")),
+    ),
+}
+
+
+@pytest.mark.parametrize("event", PLACES.values(), ids=PLACES.keys())
+def test_no_place_of_an_event_is_left_out(event: Any) -> None:
+    shown = msgspec.json.encode(DOOR.event(event))
+
+    assert b"jane" not in shown
+    assert b"example.com" not in shown
+    assert SHOWN.encode() in shown or b"ZW1haWw6" in shown  # as bytes it stands in base64
+
+
+def test_a_compressed_body_that_holds_a_secret_is_written_unpacked() -> None:
+    import zlib
+
+    packer = zlib.compressobj(wbits=31)
+    body = packer.compress(f"to {MAIL}".encode()) + packer.flush()
+    wire = WireInfo(method="GET", url="http://a/", status=200, headers=(("Content-Encoding", "gzip"), ("x", "y")))
+
+    shown = DOOR.event(Exchange(seq=0, name="GET a/", wire=wire, items_json=(raw(body),)))
+    clean = DOOR.event(Exchange(seq=0, name="GET a/", wire=wire, items_json=(raw(b"not gzip"),)))
+
+    assert isinstance(shown, Exchange)
+    assert shown.wire is not None
+    assert (shown.items, shown.wire.headers) == ([f"to {SHOWN}"], (("x", "y"),))
+    assert isinstance(clean, Exchange)
+    assert clean.items == [b"not gzip"]

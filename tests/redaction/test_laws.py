@@ -1,0 +1,175 @@
+"""Laws: redacting twice is redacting once, nothing found stays in, JSON stays JSON, and nothing is ever raised."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replaykit.redaction import DEFAULT, Redactor, find
+from replaykit.redaction.quick import is_plainly_clean
+from replaykit.redaction.search import hits_in
+
+REDACTOR = Redactor(b"a key for tests, thirty-two long")
+SECRETS = [
+    "jane.doe@example.com",
+    "4111 1111 1111 1111",
+    "DE89370400440532013000",
+    "+49 30 12345678",
+    "123-45-6789",
+    "203.0.113.77",
+    "sk-proj-" + "aB3dE5gH7jK9" * 4,
+    "AKIAIOSFODNN7EXAMPLE",
+    "glpat-aB3dE5gH7jK9mN1pQ3sT",
+]
+NAMED = ['password="hunter2-and-more"', '"api_key": "a8f5f167f44f4964e6c998de"', "token=a8f5f167f44f4964e6c998de&"]
+ENCODED = [quote(SECRETS[0], safe=""), base64.b64encode(f"to {SECRETS[0]} or so".encode()).decode()]
+GLUE = st.text(alphabet=" \n\t.,;:=\"'<>()[]{}\\/@%&+-_aZ09é密\u2011", max_size=12)
+piece = st.one_of(st.sampled_from(SECRETS + NAMED + ENCODED), st.text(max_size=20), GLUE)
+texts = st.lists(piece, max_size=8).map("".join)
+names = st.one_of(
+    st.sampled_from(["password", "apiKey", "pin", "note", "value", "name", "jane@example.com"]), st.text(max_size=6)
+)
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), texts),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(names, inner, max_size=4), inner.map(json.dumps)
+    ),
+    max_leaves=8,
+)
+
+
+@given(texts)
+def test_redacting_twice_is_redacting_once(text: str) -> None:
+    once = REDACTOR.text(text)
+
+    assert REDACTOR.text(once) == once
+
+
+@given(texts)
+def test_findings_are_in_order_inside_of_the_text_and_apart(text: str) -> None:
+    last = 0
+    for found in find(text):
+        assert last <= found.start < found.end <= len(text)
+        last = found.end
+
+
+@given(st.lists(st.sampled_from(SECRETS), min_size=1, max_size=4), st.sampled_from(["\n", ", ", " | ", '"\n"', "\\n"]))
+def test_no_finding_stays_in_the_text(secrets: list[str], between: str) -> None:
+    after = REDACTOR.text("so: " + between.join(secrets) + between)
+
+    assert not [secret for secret in secrets if secret in after]
+
+
+@given(values)
+def test_values_keep_their_shape_and_redact_to_themselves(value: object) -> None:
+    raw = json.dumps(value).encode()
+
+    once = REDACTOR.raw(raw)
+
+    json.loads(once)
+    assert REDACTOR.raw(once) == once
+
+
+@given(st.sampled_from(SECRETS), st.sampled_from(["{}", " {} ", "x {}, y", "({})", "a\n{}\nb"]), st.integers(0, 3))
+def test_a_secret_is_found_however_often_it_is_wrapped_in_json(secret: str, frame: str, depth: int) -> None:
+    value: object = {"text": frame.format(secret)}
+    for _ in range(depth):
+        value = {"inner": json.dumps(value)}
+
+    assert secret not in json.dumps(REDACTOR.value(value))
+
+
+@given(texts, st.lists(st.integers(0, 60), max_size=6))
+def test_pieces_join_to_what_the_whole_becomes(text: str, cuts: list[int]) -> None:
+    raw = text.encode("utf-8", "surrogatepass")
+    places = sorted({min(cut, len(raw)) for cut in cuts})
+    chunks = [raw[start:end] for start, end in zip([0, *places], [*places, len(raw)], strict=True)]
+
+    after = REDACTOR.chunks(chunks)
+
+    assert len(after) == len(chunks)
+    assert b"".join(REDACTOR.chunks(after)) == b"".join(after)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_taken(raw: bytes) -> None:
+    REDACTOR.raw(raw)
+    REDACTOR.chunks([raw, raw])
+    REDACTOR.is_clean(raw)
+
+
+@given(st.sampled_from(SECRETS))
+def test_it_is_the_same_every_time(secret: str) -> None:
+    again = Redactor(REDACTOR.key)
+
+    assert again.text(f"x {secret} y") == REDACTOR.text(f"x {secret} y")
+
+
+NASTY = [
+    "@", "a@", "a@a.", "1", "1-", "1 ", "1.", "(1)", "+1", "password=", "password: ", '"password":', '"', "\\", '\\"',
+    "%25", "%41", "eyJ", "eyJa.", "sk-", "sk-proj-", "ghp_", "AKIA", "SG.", "-----BEGIN PRIVATE KEY-----", "-----END ", "://",
+    "://a:", "://a:b@", "<", "<password>", "{", '{"a":', "[[", "::", "1:", "ab:", "AA00", "DE89", "==", "Aa1", "token ",
+    "secret is ", "--password ", "Bearer ", "$2a$", "a [at] b", "\ud800", "密码:", "密码是", "\x00", "password='\\",
+    "password=my_a_", "<email:12345678>",
+    "%3Cemail:12345678%3E", "YUBiLmNv", "MIIEIBAAK", ":thin:", "ssn: 1", "tel 1", "data: {}\n",
+    '{"a":1}\n', "set-cookie: a=b;",
+]  # fmt: skip
+
+
+def spent(text: str) -> float:
+    before = time.process_time()
+    find(text)
+    return time.process_time() - before
+
+
+@pytest.mark.parametrize("unit", NASTY, ids=range(len(NASTY)))
+def test_no_repetition_takes_more_than_linear_time(unit: str) -> None:
+    short, long = (min(spent(unit * (size // len(unit))) for _ in range(3)) for size in (4_000, 32_000))
+
+    # Eight times the text: linear is 8 times the time, quadratic 64. The floor keeps noise out.
+    assert long < 30 * max(short, 0.01)
+
+
+def test_nesting_of_any_depth_is_taken() -> None:
+    deep = "[" * 50_000 + '"jane@example.com"' + "]" * 50_000
+    layers = '"jane@example.com"'
+    for _ in range(12):
+        layers = json.dumps({"a": layers})
+
+    assert "jane" not in REDACTOR.text(deep)
+    assert "jane" not in REDACTOR.text(layers)
+    assert REDACTOR.text('{"a": "' + "x" * 100_000)
+
+
+@given(texts)
+def test_what_a_quick_look_lets_pass_has_nothing_in_it(text: str) -> None:
+    if is_plainly_clean(text.encode("utf-8", "surrogatepass")):
+        assert hits_in(text, DEFAULT) == []
+
+
+@pytest.mark.parametrize(
+    "secret", [*SECRETS, *NAMED, *ENCODED, "пароль: мойпароль", "jane [at] example.com", "2001:db8:1:2:3:4:5:6"]
+)
+def test_a_quick_look_lets_no_secret_pass(secret: str) -> None:
+    for text in (secret, f"see {secret}, please", json.dumps({"a": [secret]}), secret.upper()):
+        assert hits_in(text, DEFAULT) == [] or not is_plainly_clean(text.encode())
+    assert not is_plainly_clean(secret.encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": "8f14e45f-ceea-467f-a830-2c5e9d1b7a11", "created": "2026-11-16T05:27:23Z", "total": 129.5}',
+        "The customer asked whether the refund would arrive before the end of the month.",
+        "https://example.com/orders/list?page=2 gave 200",
+        "Ein Gespräch über Rückgaben, naïve façade, 日本語のテキスト",
+    ],
+)
+def test_usual_texts_need_no_closer_look(text: str) -> None:
+    assert is_plainly_clean(text.encode())

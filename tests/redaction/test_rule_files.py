@@ -1,0 +1,143 @@
+"""Rule files: a project's own, and those of gitleaks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from replaykit.errors import InvalidFile
+from replaykit.redaction import Redactor, find, load_rules
+from replaykit.redaction.re2 import compile_re2
+
+GITLEAKS = r"""
+title = "rules"
+[extend]
+useDefault = true
+[allowlist]
+paths = ["vendor/.*"]
+regexes = ["never-a-secret"]
+[[rules]]
+id = "acme-token"
+description = "ACME"
+regex = '''(?i)\b(acme-[[:alnum:]]{10})(?:['"\s]|$)'''
+secretGroup = 1
+keywords = ["ACME-"]
+entropy = 2.0
+[[rules.allowlists]]
+stopwords = ["dummy"]
+regexes = ["^acme-0+$"]
+[[rules]]
+id = "names of files"
+path = ".*\\.pem"
+"""
+
+
+def write(text: str, name: str = "rules.toml") -> Path:
+    path = Path(name)
+    path.write_text(text)
+    return path
+
+
+def test_rules_of_gitleaks_find_what_they_say() -> None:
+    rules = load_rules(write(GITLEAKS))
+    text = 'x = "ACME-a1b2c3d4e5"'
+
+    assert [(found.kind, text[found.start : found.end]) for found in find(text, rules)] == [
+        ("acme-token", "ACME-a1b2c3d4e5")
+    ]
+    assert find('"acme-dummya1b2c"', rules) == []
+    assert find('"acme-0000000000"', rules) == []
+    assert find('"acme-aaaaaaaaab"', rules) == []
+    assert rules.allows("never-a-secret-1")
+    assert rules.notices == ("rules.toml: [extend] is passed over: the rules it names are not read",)
+
+
+def test_a_rule_sees_the_whole_of_a_long_text() -> None:
+    rules = load_rules(write("[[rules]]\nid='n'\nregex='zz[0-9]{4}q'\n"))
+    text = "x " * 9000 + "zz1234q " + "y " * 9000
+
+    assert [text[found.start : found.end] for found in find(text, rules)] == ["zz1234q"]
+
+
+def test_a_project_file_leads_to_rule_files() -> None:
+    write(GITLEAKS, "gitleaks.toml")
+    path = write(
+        'headers = ["x-internal"]\nkeys = ["customer_name"]\npaths = ["t:$.a"]\nallow = ["a@example.com"]\n'
+        'allow_patterns = ["^test-"]\nrule_files = ["gitleaks.toml"]\n',
+        "redaction.toml",
+    )
+
+    rules = load_rules(path)
+
+    assert (rules.headers, rules.keys, rules.paths[0].tool) == (("x-internal",), ("customer_name",), "t")
+    assert find("a@example.com b@example.com", rules)[0].start == 14
+    assert "acme-token" in Redactor(b"k" * 32, rules).text("acme-a1b2c3d4e5 ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[rules]\n", "rules.toml:1: is no TOML"),
+        ("a = 1\nkes = ['x']\n", "rules.toml:1: unknown key 'a'"),
+        ("kes = ['x']\n", "did you mean 'keys'?"),
+        ("keys = 'x'\n", "`keys` is a list of texts"),
+        ("keys = ['--']\n", "a name with letters"),
+        ("names = 1\n", "`names` is true or false"),
+        ("\npaths = ['a.b']\n", "rules.toml:2: bad JSON path"),
+        ("rules = 1\n", "[[rules]]"),
+        ("[[rules]]\nregex = 'a'\n", "a rule has no `id`"),
+        ("[[rules]]\nid = 'x'\n", "rule 'x': expected `regex`"),
+        (
+            "[[rules]]\n\nid = 'x'\nregex = '(a'\n",
+            "rules.toml:3: rule 'x': the pattern '(a' cannot be used: a group is not closed",
+        ),
+        ("[[rules]]\nid = 'x'\nregex = 'a'\nsecretGroup = 2\n", "the pattern has 0 groups"),
+        ("[[rules]]\nid = 'x'\nregx = 'a'\n", "did you mean 'regex'?"),
+        ("[[rules]]\nid = 'x'\nregex = '(a+)+b'\n", "repeats a group that repeats"),
+        ("rule_files = ['rules.toml']\n", "leads back to itself"),
+        ("rule_files = ['gone.toml']\n", "gone.toml: cannot be read"),
+        ("allowlist = 1\n", "an allowlist is a table"),
+    ],
+)
+def test_a_wrong_file_is_told_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(InvalidFile, match=re.escape(message)):
+        load_rules(write(text))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        (r"a(?i)b", "aB", "AB"),
+        (r"(?:a(?i)b|c)d", "Cd", "CD"),
+        (r"x\z", "x", "x\n"),
+        (r"x$", "x", "x\n"),
+        (r"(?m)x$", "x\n", "xy"),
+        (r"[[:alnum:]_]+[[:space:]]$", "a_1 ", "- "),
+        (r"(?P<n>a)(?<m>b)", "ab", "ba"),
+        (r"\Qa.b\E", "a.b", "axb"),
+        (r"\x{41}\x42", "AB", "ab"),
+        (r"[[a]", "[", "b"),
+        (r"[]a]", "]", "b"),
+        (r"a{,2}", "a{,2}", "aa"),
+        (r"(?s:.)b", "\nb", "b"),
+        (r"(?i:a)(?-i)b", "Ab", "AB"),
+        (r"\pL\d", "é1", "11"),
+        (r"^\w$", "a", "é"),
+    ],
+)
+def test_patterns_of_go_mean_the_same_here(pattern: str, yes: str, no: str) -> None:
+    compiled = compile_re2(pattern)
+
+    assert compiled.search(yes)
+    assert not compiled.search(no)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"\C", r"(?U)a+", r"\p{Greek}", "a)", "[a", "(?=a)", "(a*)*", "(?:a|b+){20}", "x" * 9000, "[[:foo:]]", "a\\"],
+)
+def test_what_python_cannot_do_is_an_error(pattern: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        compile_re2(pattern)
