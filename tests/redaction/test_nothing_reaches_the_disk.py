@@ -125,14 +125,6 @@ KINDS = {
     "totp": Kind(drawn(32, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"), "totp_secret", "totp_secret={}"),
 }
 
-MISSED = {
-    "card-spaced": "in the query of a URL, where spaces are plus signs",
-    "iban-spaced": "in the query of a URL, where spaces are plus signs",
-    "phone-us": "in an error message that has `phone-us` before it",
-    "pin": "beside its name in the list of pairs that a query is kept as",
-}
-"""Sorts that are not found somewhere yet, and where."""
-
 
 def secrets() -> dict[str, dict[str, str]]:
     return {
@@ -300,12 +292,7 @@ def _bytes_below(project: Path) -> dict[str, bytes]:
     return found
 
 
-def kinds() -> list[Any]:
-    marks = {name: [pytest.mark.xfail(strict=True, reason=why)] for name, why in MISSED.items()}
-    return [pytest.param(name, marks=marks.get(name, [])) for name in KINDS]
-
-
-@pytest.mark.parametrize("name", kinds())
+@pytest.mark.parametrize("name", KINDS)
 def test_no_file_below_the_project_holds_the_value(done: Done, name: str) -> None:
     forms = spellings(KINDS[name].value)
     files = _bytes_below(done.world.project)
@@ -315,7 +302,7 @@ def test_no_file_below_the_project_holds_the_value(done: Done, name: str) -> Non
     assert held == []
 
 
-@pytest.mark.parametrize("name", kinds())
+@pytest.mark.parametrize("name", KINDS)
 def test_no_report_that_was_printed_as_json_holds_the_value(done: Done, name: str) -> None:
     forms = [form.decode() for form in spellings(KINDS[name].value)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replaykit.redaction import find
+from replaykit.redaction import Redactor, find
 from replaykit.redaction.checksums import IBAN_LENGTHS, iban_length, is_card, is_imei, luhn
 
 
@@ -150,3 +150,19 @@ def test_bare_digits_are_a_phone_beside_a_word_for_one(word: str) -> None:
 )
 def test_other_numbers_and_addresses(text: str, expected: list[tuple[str, str]]) -> None:
     assert found_in(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("card=4111+1111+1111+1111&x=1", "card"),
+        ("to=DE89+3704+0044+0532+0130+00", "iban"),
+        ("the refund was refused: (415) 555-2671", "phone"),
+    ],
+)
+def test_numbers_in_queries_and_after_words_that_only_look_like_reference(text: str, kind: str) -> None:
+    assert [found.kind for found in find(text)] == [kind]
+
+
+def test_a_number_in_a_query_has_the_placeholder_it_has_elsewhere(redactor: Redactor) -> None:
+    assert redactor.text("card=4111+1111+1111+1111&x=1") == f"card={redactor.text('4111 1111 1111 1111')}&x=1"

@@ -260,3 +260,13 @@ def test_text_that_only_begins_like_json_is_text(redactor: Redactor, text: str) 
     said = text.format("ghp_" + "x" * 30 + " and jane.doe@example.com").encode()
 
     assert b"jane.doe" not in redactor.raw(said)
+
+
+def test_a_list_of_pairs_is_read_as_names_and_values(redactor: Redactor) -> None:
+    asked = {"query": [["pin", "739204"], ["q", "hello"]], "rows": [["name", "token"], ["x", "y"]]}
+
+    shown = redactor.value(asked)
+
+    assert shown["query"] == [["pin", stand_in("secret", "739204")], ["q", "hello"]]
+    assert shown["rows"] == asked["rows"]
+    assert redactor.value(["pin", "739204"]) == ["pin", "739204"]

@@ -110,8 +110,10 @@ def leaves(text: str, paths: tuple[JsonPath, ...] = (), *, name: str = "", tool:
                 frames.append(_Frame(first == "{", inherited, path, below))
             else:
                 _note_pair(frame, token[0])
-                if frame.pair and frame.key in _PAIR_VALUES:
+                if frame.pair and (frame.key in _PAIR_VALUES or (frame.index == 1 and not frame.is_object)):
                     own = frame.pair
+                elif not frame.is_object and frame.index == 0 and len(frames) > 2 and not frames[-2].is_object:
+                    frame.pair = _key(token[0])  # a list of pairs, as queries and headers are kept
                 yield Leaf(token.start(), token.end(), own, path, picked=below is None)
 
 

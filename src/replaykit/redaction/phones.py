@@ -45,7 +45,7 @@ _WIDE_WORDS = lazy(
     "teléf|móvil|télé|☎|📞|📱|โทร|điện thoại|số"
 )
 _NUMBER_WORDS = lazy(
-    rb"order|invoice|tracking|ticket|isbn|issn|serial|\bid\b|_id\b|\bids\b|account|\bref|amount|price|total|zip|postal|"
+    rb"order|invoice|tracking|ticket|isbn|issn|serial|\bid\b|_id\b|\bids\b|account|\bref(?:\b|erence|no)|amount|price|total|zip|postal|"
     rb"version|build|port\b|size|bytes|count|epoch|time|date|case|claim|policy|parcel|sku|part|model|token|"
     rb"usd|eur|lat|lon|coord|rechnung|bestell|kunden|commande|pedido|issue|row|line|seed|hash|code"
 )

@@ -19,7 +19,7 @@ _BYTES = re.compile(PATTERN.pattern.encode())
 
 _LOWER = frozenset({"email"})
 _COMPACT = frozenset({"phone", "card", "iban", "ssn", "imei"})
-_SEPARATORS = re.compile(r"[^0-9A-Za-z+]")
+_SEPARATORS = re.compile(r"[^0-9A-Za-z+]|(?<!^)\+")
 
 
 def placeholder(key: bytes, kind: str, value: str) -> str:

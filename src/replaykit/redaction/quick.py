@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ahocorasick_rs import BytesAhoCorasick
 
 _SIGNS = b"@ (at) [at] -----begin basic curl iban \\u \\/ :: $1$ $5$ $6$ $2a$ $2b$ $2x$ $2y$ $argon2 $scrypt$".split()
-_BETWEEN = " .-()/"
+_BETWEEN = " .-()/+"
 
 
 def _class(byte: int) -> int:
@@ -33,7 +33,7 @@ def _class(byte: int) -> int:
 
 _SHAPE = bytes(map(_class, range(256)))
 """With it patterns begin with a literal, which is what they are found fast by."""
-_MANY = lazy(rb"0(?:[ .\-()/~]{0,6}0){6}")
+_MANY = lazy(rb"0(?:[ .\-()/+~]{0,6}0){6}")
 _IP = lazy(rb"0\.0{1,3}\.0{1,3}\.0")
 _DATE = lazy(rb"(?:19|20)\d\d([-/.])[01]\d\1[0-3]\d(?![\d ./()\x80-\xff-])")
 _COLONS = lazy(rb":[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:")

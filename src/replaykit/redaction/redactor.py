@@ -174,7 +174,7 @@ class Redactor:
             return True
         if self.rules.paths or self.names is not None:
             return True
-        return "\\u" in text or "\\/" in text
+        return "\\u" in text or "\\/" in text or '[["' in text
 
     def _hits(self, text: str, known: dict[str, str]) -> list[Hit]:
         hits = hits_in(text, self.rules)

@@ -6,6 +6,7 @@ from replaykit.redaction.addresses import email_hits, ip_hits
 from replaykit.redaction.assigned import assigned_hits
 from replaykit.redaction.encoded import MAX_DEPTH, base64_hits, percent_hits
 from replaykit.redaction.finding import Finding, Hit, settled
+from replaykit.redaction.lazy import lazy
 from replaykit.redaction.numbers import number_hits
 from replaykit.redaction.patterns import pattern_hits
 from replaykit.redaction.quick import is_plainly_clean
@@ -14,6 +15,8 @@ from replaykit.redaction.tables import sql_hits
 from replaykit.redaction.tokens import long_runs, secret_hits, token_hits
 from replaykit.redaction.urls import url_hits
 from replaykit.redaction.view import View
+
+_PLUS = lazy(r"(?<=[0-9A-Z])\+(?=[0-9A-Z])")
 
 
 def find(text: str, rules: Rules = DEFAULT) -> list[Finding]:
@@ -40,6 +43,8 @@ def hits_in(text: str, rules: Rules, depth: int = 0) -> list[Hit]:
     hits.extend(url_hits(view))
     if b"0" in view.shape:
         hits.extend(number_hits(view))
+        if b"+" in view.flat and b"=" in view.flat:
+            hits.extend(number_hits(View(_PLUS.sub(" ", text))))  # in a query a plus is a blank
         hits.extend(ip_hits(view))
     if depth < MAX_DEPTH:
 
