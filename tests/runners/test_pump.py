@@ -7,16 +7,16 @@ import resource
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.redaction.files import file_redactor
 from replaykit.redaction.redactor import Redactor
 from replaykit.runners.process import Ended, Processes
-from replaykit.runners.pump import Logs, Pump, printing_to
+from replaykit.runners.pump import Pump, WorkerLogs, worker_logs
 
 TOKEN = "xoxb-" + "2718281828-" + "aQ3bR7cT1dV9eX5fZ0gH2jK4"
 KEY = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *["Qm9" + "x7Kz" * 15] * 200, "-----END RSA PRIVATE KEY-----"])
@@ -158,8 +158,18 @@ def test_a_line_that_never_ends_takes_no_more_memory_than_any_other() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
 
 
-def test_logs_of_a_worker_are_whole_when_its_task_is_over() -> None:
-    with printing_to(Path.cwd()) as (out, err):
+@pytest.fixture
+def worker() -> Iterator[WorkerLogs]:
+    logs = worker_logs()
+    assert logs is not None
+    yield logs
+    logs.close()
+    for thread in [thread for thread in threading.enumerate() if thread.name == "replaykit-log"]:
+        thread.join(60)
+
+
+def test_logs_of_a_worker_are_whole_when_its_task_is_over(worker: WorkerLogs) -> None:
+    with worker.into(Path.cwd()) as (out, err):
         done = subprocess.run([sys.executable, "-c", f"print({TOKEN!r}, file=open({out!r}, 'a'))"], timeout=60)
         with open(err, "ab") as stream:
             stream.write(b"no end of line")
@@ -168,14 +178,23 @@ def test_logs_of_a_worker_are_whole_when_its_task_is_over() -> None:
     assert done.returncode == 0
     assert Path("stdout.log").read_text().startswith("<slack-token:")
     assert Path("stderr.log").read_text() == "no end of line"
-    assert [file.name for file in Path.cwd().iterdir() if "pipe" in file.name] == []
 
 
-def test_a_worker_may_print_after_its_task_and_is_not_hurt() -> None:
-    with printing_to(Path.cwd()) as (out, _):
+def test_each_task_of_a_worker_has_its_own_logs(worker: WorkerLogs) -> None:
+    for number in range(3):
+        Path(str(number)).mkdir()
+        with worker.into(Path(str(number))) as (out, _), open(out, "ab") as stream:
+            stream.write(f"task {number}\n".encode())
+
+    assert [Path(str(number), "stdout.log").read_text() for number in range(3)] == ["task 0\n", "task 1\n", "task 2\n"]
+
+
+def test_a_worker_may_print_after_its_task_and_is_not_hurt(worker: WorkerLogs) -> None:
+    with worker.into(Path.cwd()) as (out, _):
         stream = open(out, "ab", buffering=0)  # noqa: SIM115 (it outlives the task)
     stream.write(b"late\n")
     stream.close()
+    worker.close()
     for thread in [thread for thread in threading.enumerate() if thread.name == "replaykit-log"]:
         thread.join(60)
 
@@ -189,11 +208,3 @@ def test_pumps_of_a_program_that_cannot_be_started_end() -> None:
 
     assert "cannot be started" in ended.failed_to_start
     assert not any(thread.name == "replaykit-log" for thread in threading.enumerate())
-
-
-def test_names_of_files_are_not_needed_where_pipes_are_handed_over() -> None:
-    logs = Logs(Path.cwd(), file_redactor())
-    logs.let_go()
-    logs.settle()
-
-    assert logs.names == []

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -46,6 +48,13 @@ class Pump(threading.Thread):
         self._turn = threading.Lock()
         self._pending = bytearray()
         self._log: IO[bytes] = file.open("ab", buffering=0)
+
+    def turn_to(self, file: Path) -> None:
+        """What comes from here on goes into another file."""
+        with self._turn:
+            if not self._log.closed:
+                self._log.close()
+                self._log = file.open("ab", buffering=0)
 
     def run(self) -> None:
         while self._wait():
@@ -155,28 +164,16 @@ def _is_readable(source: int, timeout_s: float | None = None) -> bool:
 class Logs:
     """The two logs of one run of a program, and the ends of the pipes that it writes to."""
 
-    def __init__(self, workspace: Path, redactor: Redactor | None, *, named: bool = False) -> None:
-        self.names: list[str] = []
-        """With `named`, what the program opens to print: it runs already."""
+    def __init__(self, workspace: Path, redactor: Redactor | None) -> None:
         self.sinks: list[int] = []
         self._pumps: list[Pump] = []
         for name in LOGS:
-            source, sink = self._named_pipe(workspace / f".{name}.pipe") if named else os.pipe()
+            source, sink = os.pipe()
             self.sinks.append(sink)
-            self._pumps.append(Pump(source, workspace / name, redactor))
-        for pump in self._pumps:
-            pump.start()
-
-    def _named_pipe(self, file: Path) -> tuple[int, int]:
-        os.mkfifo(file, 0o600)
-        self.names.append(str(file))
-        source = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
-        return source, os.open(file, os.O_WRONLY)
+            self._pumps.append(_started(Pump(source, workspace / name, redactor)))
 
     def let_go(self) -> None:
         """From here on the program alone holds the pipes."""
-        for name in self.names:
-            os.unlink(name)
         for sink in self.sinks:
             os.close(sink)
 
@@ -186,20 +183,58 @@ class Logs:
             pump.settle(_LATE_S)
 
 
-@contextlib.contextmanager
-def printing_to(workspace: Path) -> Iterator[tuple[str, str]]:
-    """What a worker that runs already opens for its output while the block lasts; the logs are whole at its end."""
+class WorkerLogs:
+    """Named pipes that a worker prints to, case after case; each case has logs of its own.
+
+    They are made once: a pipe and a thread for each log of each case would take longer than most cases do.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._home = tempfile.mkdtemp(prefix="replaykit-")
+        self._names = [str(Path(self._home, name)) for name in LOGS]
+        self._sinks: list[int] = []
+        self._pumps: list[Pump] = []
+        for name in self._names:
+            os.mkfifo(name, 0o600)
+            source = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+            self._sinks.append(os.open(name, os.O_WRONLY))  # so that it does not end between two cases
+            self._pumps.append(_started(Pump(source, Path(os.devnull), redactor)))
+
+    @contextlib.contextmanager
+    def into(self, workspace: Path) -> Iterator[tuple[str, str]]:
+        """What the worker opens for its output while the block lasts; the logs are whole at its end."""
+        for pump, name in zip(self._pumps, LOGS, strict=True):
+            pump.turn_to(workspace / name)
+        try:
+            yield self._names[0], self._names[1]
+        finally:
+            for pump in self._pumps:
+                pump.settle(_LATE_S)
+
+    def close(self) -> None:
+        """Let the pipes end with the worker."""
+        while self._sinks:
+            os.close(self._sinks.pop())
+        shutil.rmtree(self._home, ignore_errors=True)
+
+
+def worker_logs() -> WorkerLogs | None:
+    """The logs of a worker; None where nothing is redacted, or where there are no named pipes."""
     redactor = file_redactor()
+    return None if redactor is None or not hasattr(os, "mkfifo") else WorkerLogs(redactor)
+
+
+@contextlib.contextmanager
+def in_files(workspace: Path) -> Iterator[tuple[str, str]]:
+    """Files for a worker that has no pipes; they are redacted, where that is wanted, when they are there."""
     files = workspace / LOGS[0], workspace / LOGS[1]
-    if redactor is None or not hasattr(os, "mkfifo"):
-        yield str(files[0]), str(files[1])
-        for file in files:  # where there are no named pipes, the logs are redacted when they are there
-            if redactor is not None and file.exists():
-                write_clean(file, file.read_bytes(), redactor)
-        return
-    logs = Logs(workspace, redactor, named=True)
-    try:
-        yield logs.names[0], logs.names[1]
-    finally:
-        logs.let_go()
-        logs.settle()
+    yield str(files[0]), str(files[1])
+    redactor = file_redactor()
+    for file in files:
+        if redactor is not None and file.exists():
+            write_clean(file, file.read_bytes(), redactor)
+
+
+def _started(pump: Pump) -> Pump:
+    pump.start()
+    return pump

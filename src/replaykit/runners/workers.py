@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
@@ -19,7 +20,7 @@ from replaykit.runners.attempt import Attempt
 from replaykit.runners.command import timed_out_run
 from replaykit.runners.frames import Job, Reply, Task, receive, send
 from replaykit.runners.process import kill_group, last_lines
-from replaykit.runners.pump import printing_to
+from replaykit.runners.pump import in_files, worker_logs
 from replaykit.runners.worlds import world_of
 
 LOAD_TIMEOUT_S = 120.0
@@ -52,7 +53,7 @@ class WorkerCandidate:
         if self._cannot_load:  # nor could it for the next case
             return Attempt(reason=self._cannot_load)
         worker = self._take()
-        with printing_to(workspace) as logs:
+        with worker.printing_into(workspace) as logs:
             attempt = worker.run(Task(world=world_of(case), timeout_s=timeout_s, logs=logs), workspace)
         if not attempt.run and not attempt.reason:
             attempt = Attempt(reason=worker.how_it_died(workspace))
@@ -105,6 +106,7 @@ class _Worker:
         assert self._process.stderr is not None
         self._tasks, self._replies = self._process.stdin, self._process.stdout
         self._loading = _Loading(self._process.stderr)
+        self._logs = worker_logs()
         self._spec = job.spec
         self._job: Job | None = job
         self._timed_out = False
@@ -131,6 +133,10 @@ class _Worker:
         if self._timed_out:
             return Attempt(run=timed_out_run(task.timeout_s))
         return Attempt()
+
+    def printing_into(self, workspace: Path) -> AbstractContextManager[tuple[str, str]]:
+        """Where the agent prints to while a case is run; its logs are whole when the block ends."""
+        return in_files(workspace) if self._logs is None else self._logs.into(workspace)
 
     def how_it_died(self, workspace: Path) -> str:
         """Why there is neither a run nor a reason; its logs are whole by now."""
@@ -172,6 +178,8 @@ class _Worker:
         for stream in (self._tasks, self._replies):
             with contextlib.suppress(OSError):
                 stream.close()
+        if self._logs is not None:
+            self._logs.close()
 
 
 class _Loading(threading.Thread):
