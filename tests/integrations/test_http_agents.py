@@ -238,7 +238,7 @@ def test_whoever_speaks_for_another_machine_is_refused(servers: Servers, name: s
 def test_what_an_agent_did_before_its_time_was_up_is_told(servers: Servers, name: str) -> None:
     served = servers.start(name)
 
-    (result,) = replayed(project(f"{served.url}/stuck", timeout=1500))
+    (result,) = replayed(project(f"{served.url}/stuck", timeout=5000))
 
     assert result.run is not None, result.reason
     assert result.run.status == "timeout"
