@@ -18,6 +18,7 @@ class Server:
         self.app = app
         self.url = ""
         self._ready = threading.Event()
+        self._open: set[asyncio.StreamWriter] = set()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
         self._thread.start()
         assert self._ready.wait(10)
@@ -29,8 +30,13 @@ class Server:
         self._ready.set()
         await self._over.wait()
         server.close()
+        for writer in self._open:
+            writer.transport.abort()
+        for _ in range(3):  # a transport is closed by the loop, a turn later
+            await asyncio.sleep(0)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, target, _ = head[0].split(" ")
         path, _, query = target.partition("?")

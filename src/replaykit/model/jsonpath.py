@@ -46,7 +46,7 @@ class JsonPath(Struct, frozen=True):
     tool: str | None = None
 
 
-_Rest = tuple[Step, ...]
+Rest = tuple[Step, ...]
 """The steps of a path that are still to be taken."""
 
 _STEP = re.compile(
@@ -109,28 +109,28 @@ def _step(found: re.Match[str]) -> Step:
     return Step(Pick.MEMBER, found["name"] or _ESCAPE.sub(r"\1", found["quoted"] or ""))
 
 
-def _without(value: Json, rests: list[_Rest]) -> Json:
+def _without(value: Json, rests: list[Rest]) -> Json:
     """One pass over the original, so that removing one item never shifts the index of the next."""
     if type(value) is dict:
         members = {}
         for key, item in value.items():
-            below = _advance(rests, key)
+            below = advance(rests, key)
             if below is not None:
                 members[key] = _without(item, below) if below else item
         return members
     if type(value) is list:
         items = []
         for index, item in enumerate(value):
-            below = _advance(rests, index)
+            below = advance(rests, index)
             if below is not None:
                 items.append(_without(item, below) if below else item)
         return items
     return value
 
 
-def _advance(rests: list[_Rest], key: str | int) -> list[_Rest] | None:
+def advance(rests: list[Rest], key: str | int) -> list[Rest] | None:
     """What is left to do below this key; None when a path ends here."""
-    below: list[_Rest] = []
+    below: list[Rest] = []
     for rest in rests:
         step = rest[0]
         if step.takes(key):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import orjson
 from msgspec import Struct
 
-from replaykit.model.jsonpath import JsonPath, Pick, Step
+from replaykit.model.jsonpath import JsonPath, Rest, advance
 from replaykit.redaction.lazy import lazy
 
 _TOKEN = lazy(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
@@ -23,7 +23,6 @@ _BEGIN = lazy(r'[\s\ufeff]*(?:\{\s*["}]|\[\s*["\[\]{tfn\d-])')
 _ESCAPE = lazy(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL)
 _PAIR_NAMES = frozenset({"name", "key", "header", "field", "param", "parameter", "variable", "env"})
 _PAIR_VALUES = frozenset({"value", "val", "content", "default"})
-_Rest = tuple[Step, ...]
 
 
 class Leaf(Struct, frozen=True):
@@ -43,7 +42,7 @@ class _Frame:
 
     __slots__ = ("index", "is_object", "key", "name", "pair", "path", "rests")
 
-    def __init__(self, is_object: bool, name: str, path: str, rests: list[_Rest] | None) -> None:
+    def __init__(self, is_object: bool, name: str, path: str, rests: list[Rest] | None) -> None:
         self.is_object = is_object
         self.name = name  # of the container itself
         self.path = path
@@ -157,7 +156,7 @@ def _key(token: str) -> str:
     return unescaped(inside)[0] if "\\" in inside else inside
 
 
-def _enter(frame: _Frame, *, top: bool) -> tuple[str, str, list[_Rest] | None]:
+def _enter(frame: _Frame, *, top: bool) -> tuple[str, str, list[Rest] | None]:
     """The name, the path and the remaining paths of the value that begins."""
     if top:
         return frame.name, "$", frame.rests
@@ -168,22 +167,7 @@ def _enter(frame: _Frame, *, top: bool) -> tuple[str, str, list[_Rest] | None]:
         path = f"{frame.path}.{key}" if key.replace("_", "a").isalnum() else f"{frame.path}[{key!r}]"
     if len(path) > 400:
         path = f"{path[:200]}…{path[-190:]}"
-    return frame.key or frame.name, path, _advance(frame.rests, key) if frame.rests else frame.rests
-
-
-def _advance(rests: list[_Rest], key: str | int) -> list[_Rest] | None:
-    """What is left to go below this key; None when a path ends here."""
-    below: list[_Rest] = []
-    for rest in rests:
-        step = rest[0]
-        if step.takes(key):
-            if len(rest) == 1:
-                return None
-            if rest[1:] not in below:
-                below.append(rest[1:])
-        if step.pick is Pick.DEEP and rest not in below:
-            below.append(rest)
-    return below
+    return frame.key or frame.name, path, advance(frame.rests, key) if frame.rests else frame.rests
 
 
 def _note_pair(frame: _Frame, token: str) -> None:
