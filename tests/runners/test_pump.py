@@ -30,6 +30,7 @@ def ran(code: str, *, timeout_s: float = 60) -> tuple[Ended, str, str]:
 
 def pumped(pieces: list[bytes], redactor: Redactor | None = None) -> bytes:
     """What is in the log of somebody who printed these pieces, each in one go."""
+    Path("log").touch()  # nobody makes it who has nothing to say
     source, sink = os.pipe()
     pump = Pump(source, Path("log"), redactor or Redactor(b"a key for tests, thirty-two long"))
     pump.start()

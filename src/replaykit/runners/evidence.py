@@ -20,7 +20,7 @@ from replaykit.model.events import Call, ErrorEvent
 from replaykit.model.result import Finding, ReplayResult, SemanticCheck, Verdict
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Raw, printable, sayable
-from replaykit.redaction.files import clean_bytes, clean_struct, file_redactor, write_clean
+from replaykit.redaction.files import clean_bytes, clean_struct, file_redactor, replace_file
 from replaykit.runners.pump import LOGS
 
 if TYPE_CHECKING:
@@ -61,11 +61,20 @@ def write_evidence(workspace: Path, result: ReplayResult, asked: Raw, remarks: S
     try:
         for name in LOGS:
             (workspace / name).touch()
-        write_clean(workspace / "result.json", msgspec.json.format(msgspec.json.encode(shown), indent=2) + b"\n", None)
-        write_clean(workspace / "summary.md", text, redactor)
+        _write(workspace / "result.json", msgspec.json.format(msgspec.json.encode(shown), indent=2) + b"\n")
+        _write(workspace / "summary.md", clean_bytes(text.encode(), redactor))
     except OSError as error:
         raise StoreError(f"{workspace}: the evidence cannot be written: {error.strerror}") from None
     return shown
+
+
+def _write(file: Path, data: bytes) -> None:
+    """A file of a directory that is new; what a candidate has put there goes, and a link of its is not followed."""
+    try:
+        with file.open("xb") as new:
+            new.write(data)
+    except FileExistsError:
+        replace_file(file, data)
 
 
 def redacted_result(result: ReplayResult, redactor: Redactor | None) -> ReplayResult:

@@ -39,7 +39,10 @@ LOGS = ("stdout.log", "stderr.log")
 
 
 class Pump(threading.Thread):
-    """Reads `source`, a file descriptor that it closes, and writes the file. As it is when there is no redactor."""
+    """Reads `source`, a file descriptor that it closes, and writes the file, which is made when something comes.
+
+    As it is when there is no redactor.
+    """
 
     def __init__(self, source: int, file: Path, redactor: Redactor | None) -> None:
         super().__init__(name="replaykit-log", daemon=True)
@@ -47,14 +50,15 @@ class Pump(threading.Thread):
         self._redactor = redactor
         self._turn = threading.Lock()
         self._pending = bytearray()
-        self._log: IO[bytes] = file.open("ab", buffering=0)
+        self._file = file
+        self._log: IO[bytes] | None = None
+        self._over = False
 
     def turn_to(self, file: Path) -> None:
         """What comes from here on goes into another file."""
         with self._turn:
-            if not self._log.closed:
-                self._log.close()
-                self._log = file.open("ab", buffering=0)
+            self._close()
+            self._file = file
 
     def run(self) -> None:
         while self._wait():
@@ -66,8 +70,10 @@ class Pump(threading.Thread):
                 self._pending += data
                 while len(self._pending) >= _BLOCK_BYTES + _HELD_BYTES:
                     self._write(all_of_it=False)
+        with self._turn:
+            self._over = True
+            self._close()
         os.close(self._source)
-        self._log.close()
 
     def settle(self, timeout_s: float) -> None:
         """Wait until all that was printed is in the file. Somebody may still hold the pipe: what comes then follows."""
@@ -77,7 +83,7 @@ class Pump(threading.Thread):
                 break
             self.join(_STEP_S)
         with self._turn:
-            if not self._log.closed:
+            if not self._over:
                 self._write(all_of_it=True)
 
     def _wait(self) -> bool:
@@ -92,7 +98,7 @@ class Pump(threading.Thread):
     def _is_dry(self) -> bool:
         """True when nothing waits in the pipe, and nothing is being read. Its end is something that waits."""
         with self._turn:
-            return not self._log.closed and not _is_readable(self._source, 0)
+            return not self._over and not _is_readable(self._source, 0)
 
     def _read(self) -> bytes:
         with contextlib.suppress(OSError):
@@ -136,7 +142,14 @@ class Pump(threading.Thread):
             text, end = self._clean(text)
         del self._pending[:end]
         with contextlib.suppress(OSError):  # a full disk costs the log, and not the run
+            if self._log is None:
+                self._log = self._file.open("ab", buffering=0)
             self._log.write(text)
+
+    def _close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
     def _clean(self, text: bytes) -> tuple[bytes, int]:
         """The stretch as it may be written, and how much of what is pending that is."""
@@ -170,6 +183,7 @@ class Logs:
         for name in LOGS:
             source, sink = os.pipe()
             self.sinks.append(sink)
+            (workspace / name).touch()
             self._pumps.append(_started(Pump(source, workspace / name, redactor)))
 
     def let_go(self) -> None:
