@@ -23,7 +23,6 @@ PLUGIN = """
 from replaykit.checks.rule import Rule, Seen
 from replaykit.cases.signatures import FailureSignature
 from replaykit.checks.assertions import parse_assertion
-from replaykit.importers.registry import Imported
 from replaykit.model.run import TraceRun
 
 
@@ -42,12 +41,13 @@ def rude(run):
 
 class Lines:
     name = "lines"
+    title = "Lines"
 
     def recognises(self, source):
         return source.text.startswith(b"LINES")
 
     def read(self, source):
-        return Imported(format="lines", runs=(TraceRun(id="from-lines"),))
+        yield TraceRun(id="from-lines")
 
 
 def shout(run):

@@ -6,7 +6,8 @@ and a package that fails to load is an error that names it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Generic, TypeVar
 
 from replaykit.errors import UsageError, nearest
@@ -15,11 +16,12 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Names → things of one sort."""
+    """Names → things of one sort. `homes` are the modules that enter some of them, imported when one is asked for."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, homes: Mapping[str, str] | None = None) -> None:
         self.what = what
         self.group = f"replaykit.{what.replace(' ', '_')}s"
+        self._homes = dict(homes or {})
         self._entries: dict[str, T] = {}
         self._discovered = False
 
@@ -35,22 +37,26 @@ class Registry(Generic[T]):
     def get(self, name: str) -> T:
         """The entry of that name; a `UsageError` names the nearest one."""
         if name not in self:
-            raise UsageError(f"unknown {self.what} {name!r}; {nearest(name, self._entries)}")
+            raise UsageError(f"unknown {self.what} {name!r}; {nearest(name, self)}")
         return self._entries[name]
 
     def __contains__(self, name: str) -> bool:
+        if name not in self._entries and name in self._homes:
+            import_module(self._homes[name])
         if name not in self._entries:  # what was entered here goes before what others bring: no need to look
             self._discover()
         return name in self._entries
 
     def __iter__(self) -> Iterator[str]:
         self._discover()
-        return iter(sorted(self._entries))
+        return iter(sorted({*self._entries, *self._homes}))
 
     def values(self) -> list[T]:
-        """All entries, in the order they were entered."""
+        """All entries: those of the homes in their order, then the others in the order they were entered."""
+        for home in self._homes.values():
+            import_module(home)
         self._discover()
-        return list(self._entries.values())
+        return [self._entries[name] for name in dict.fromkeys((*self._homes, *self._entries))]
 
     def _discover(self) -> None:
         if self._discovered:

@@ -7,6 +7,7 @@ import re
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus
 from replaykit.model.values import ABSENT, Json, Raw, encode
+from replaykit.wire.fields import as_objects, as_text, joined
 
 _TYPED = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Interrupt|Exceeded|Warning)):\s*(.*)", re.DOTALL)
 
@@ -41,6 +42,25 @@ def error_of(value: Json, fallback_type: str = "Error") -> ErrorInfo:
     if isinstance(value, dict):
         return _error_of_object(value, fallback_type)
     return ErrorInfo(type=fallback_type, message="" if value is None else encode(value).decode())
+
+
+def result_error(result: Json, *, is_error: bool = False) -> ErrorInfo | None:
+    """The error that a tool's result is, where it says so; MCP has `isError` beside the content."""
+    if isinstance(result, dict) and (result.get("isError") is True or result.get("is_error") is True):
+        content = result.get("content")
+        parts = joined((as_text(part.get("text")) for part in as_objects(content)), "\n")
+        return error_of(as_text(content) or parts or encode(result).decode(), "ToolError")
+    if not is_error:
+        return None
+    return error_of(result if isinstance(result, str | dict) else encode(result).decode(), "ToolError")
+
+
+def spoken_error(result: Json) -> ErrorInfo | None:
+    """The error that a model was told of, where only what it was told is known: `TimeoutError: …`."""
+    if not isinstance(result, str):
+        return None
+    found = error_of(result.removeprefix("Error: "), "")
+    return found if found.type else None
 
 
 def _error_of_object(value: dict[str, Json], fallback_type: str) -> ErrorInfo:

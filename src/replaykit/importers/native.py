@@ -5,16 +5,18 @@
     state {state}   decision {content}      error {error}                 note {content}
 
 Any event may have `timestamp` (ISO or epoch), `duration_ms`, `step` and `tool_call_id`. A file may hold one
-trace or a list of them.
+trace, a list of them, or one a line.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from replaykit.errors import InvalidFile, nearest
 from replaykit.importers.errors import STATUSES, error_of, status_of
 from replaykit.importers.fields import Fields
 from replaykit.importers.native_events import EventReader
-from replaykit.importers.registry import IMPORTERS, Imported
+from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import JsonPath, Source
 from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, Message
 from replaykit.model.run import Origin, RunStatus, TraceRun
@@ -27,31 +29,36 @@ class NativeImporter:
     """Reads the native trace."""
 
     name = FORMAT
+    title = "ReplayKit's own trace: `run_id`, `status`, `events`"
 
     def recognises(self, source: Source) -> bool:
-        value = source.peek()
+        value = source.first[0] if source.first else None
         first = value[0] if isinstance(value, list) and value else value
         return isinstance(first, dict) and "events" in first and "run_id" in first
 
-    def read(self, source: Source) -> Imported:
-        notes: list[str] = []
-        value = source.value
-        if not isinstance(value, list):
-            return Imported(format=self.name, runs=(_read_run(source, value, (), notes),), notes=tuple(notes))
-        runs: list[TraceRun] = []
-        problems: list[InvalidFile] = []
-        for index, item in enumerate(value):
-            try:
-                runs.append(_read_run(source, item, (index,), notes))
-            except InvalidFile as problem:
-                problems.append(problem)
-        if not runs:
-            raise problems[0] if problems else source.error("the list holds no trace")
-        left_out = tuple(problem.message for problem in problems)
-        return Imported(format=self.name, runs=tuple(runs), left_out=left_out, notes=tuple(notes))
+    def read(self, source: Source) -> Iterator[Found]:
+        for document in source.documents():
+            yield from _read_document(document)
 
 
 IMPORTERS.register(FORMAT)(NativeImporter())
+
+
+def _read_document(source: Source) -> Iterator[Found]:
+    try:
+        value = source.value
+    except InvalidFile as problem:
+        yield problem
+        return
+    items = enumerate(value) if isinstance(value, list) else [(None, value)]
+    for index, item in items:
+        notes: list[str] = []
+        try:
+            yield _read_run(source, item, () if index is None else (index,), notes)
+        except InvalidFile as problem:
+            yield problem
+        else:
+            yield from notes
 
 
 def _read_run(source: Source, value: Json, path: JsonPath, notes: list[str]) -> TraceRun:

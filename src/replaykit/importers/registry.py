@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
+from replaykit.errors import InvalidFile
 from replaykit.importers.source import Source
 from replaykit.model.run import TraceRun
 from replaykit.registry import Registry
+
+Found: TypeAlias = TraceRun | InvalidFile | str
+"""What is found in a file, one after another: a run, why one could not be read, or a remark about what was."""
 
 
 class Imported(Struct, frozen=True, kw_only=True):
@@ -33,12 +38,60 @@ class Importer(Protocol):
     def name(self) -> str:
         """The format's name, as in `--format NAME` and in a run's origin."""
 
+    @property
+    def title(self) -> str:
+        """What people call it, and which files those are: for the table of formats."""
+
     def recognises(self, source: Source) -> bool:
-        """True when the file is of this format. Never raises."""
+        """True when the file is of this format. Never raises; looks at `source.first`, however long the file is."""
 
-    def read(self, source: Source) -> Imported:
-        """The file's runs; `InvalidFile` says what is wrong, and where."""
+    def read(self, source: Source) -> Iterator[Found]:
+        """The file's runs, one by one; raises `InvalidFile` where nothing more of it can be read."""
 
 
-IMPORTERS: Registry[Importer] = Registry("importer")
-"""Every trace format that can be read; asked in this order when none is named."""
+_HOMES = {
+    "run_log": "replaykit.importers.run_log",
+    "otlp": "replaykit.importers.otel",
+    "langsmith": "replaykit.importers.langsmith",
+    "replaykit": "replaykit.importers.native",
+}
+"""The built-in formats, each with the module that enters it. A file is tried with them in this order: what only one
+format can look like goes before what many do."""
+
+IMPORTERS: Registry[Importer] = Registry("importer", _HOMES)
+"""Every trace format that can be read."""
+
+_MAX_NOTES = 100
+
+
+def read_all(importer: Importer, source: Source) -> Imported:
+    """Everything that the importer finds; `InvalidFile` when that is no run at all."""
+    runs: list[TraceRun] = []
+    problems: list[InvalidFile] = []
+    notes: list[str] = []
+    for found in importer.read(source):
+        if isinstance(found, TraceRun):
+            runs.append(found)
+        elif isinstance(found, InvalidFile):
+            problems.append(found)
+        else:
+            notes.append(found)
+    if not runs:
+        raise _nothing(source, problems, notes)
+    left_out = some([problem.message for problem in problems])
+    return Imported(format=importer.name, runs=tuple(runs), left_out=left_out, notes=some(notes))
+
+
+def some(notes: list[str]) -> tuple[str, ...]:
+    """As many of them as anybody reads, each once."""
+    told = list(dict.fromkeys(notes))
+    more = len(told) - _MAX_NOTES
+    return (*told[:_MAX_NOTES], f"and {more} more") if more > 0 else tuple(told)
+
+
+def _nothing(source: Source, problems: list[InvalidFile], notes: list[str]) -> InvalidFile:
+    if not problems:
+        return InvalidFile("the file holds no run", file=source.file, hint="\n".join(some(notes)) or None)
+    first, more = problems[0], len(problems) - 1
+    hint = f"{more} more could not be read." if more else first.hint
+    return InvalidFile(first.reason, file=first.file, line=first.line, hint=hint)

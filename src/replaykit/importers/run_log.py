@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import orjson
 
-from replaykit.errors import FormatTooNew
-from replaykit.importers.registry import IMPORTERS, Imported
+from replaykit.errors import FormatTooNew, InvalidFile
+from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import Source
 from replaykit.model.events import AnyEvent, Call
 from replaykit.model.lines import split_where
-from replaykit.model.run import RUN_FORMAT, decode_run
+from replaykit.model.run import RUN_FORMAT, TraceRun, decode_run
 from replaykit.model.values import Raw
 
 FORMAT = "run_log"
@@ -20,25 +22,32 @@ class RunLogImporter:
     """Reads a run that ReplayKit itself wrote."""
 
     name = FORMAT
+    title = "ReplayKit's run log, as `replaykit export` writes it"
 
     def recognises(self, source: Source) -> bool:
-        value = source.peek()
-        return isinstance(value, dict) and "replaykit" in value and "run" in value
+        return any(isinstance(value, dict) and "replaykit" in value and "run" in value for value in source.first)
 
-    def read(self, source: Source) -> Imported:
-        _check_version(source)
-        try:
-            # Without the blanks of a pretty-printed file: equal arguments have to be equal bytes again.
-            run = decode_run(msgspec.json.format(source.text, indent=-1))
-            run = msgspec.structs.replace(run, events=tuple(map(_canonical, run.events)))
-        except msgspec.ValidationError as error:
-            raise source.error(*split_where(str(error))) from None
-        except (msgspec.MsgspecError, orjson.JSONEncodeError, orjson.JSONDecodeError, RecursionError) as error:
-            raise source.error(f"not a run log: {error}") from None
-        return Imported(format=self.name, runs=(run,))
+    def read(self, source: Source) -> Iterator[Found]:
+        for document in source.documents():
+            try:
+                yield _read_run(document)
+            except InvalidFile as problem:
+                yield problem
 
 
 IMPORTERS.register(FORMAT)(RunLogImporter())
+
+
+def _read_run(source: Source) -> TraceRun:
+    _check_version(source)
+    try:
+        # Without the blanks of a pretty-printed file: equal arguments have to be equal bytes again.
+        run = decode_run(msgspec.json.format(source.text, indent=-1))
+        return msgspec.structs.replace(run, events=tuple(map(_canonical, run.events)))
+    except msgspec.ValidationError as error:
+        raise source.error(*split_where(str(error))) from None
+    except (msgspec.MsgspecError, orjson.JSONEncodeError, orjson.JSONDecodeError, RecursionError) as error:
+        raise source.error(f"not a run log: {error}") from None
 
 
 def _check_version(source: Source) -> None:

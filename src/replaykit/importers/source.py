@@ -1,34 +1,63 @@
-"""Source: the bytes of a trace file, parsed once, with the line of whatever is wrong in them."""
+"""Source: a trace file, read no further than it is asked for, with the line of whatever is wrong in it.
+
+A file holds one JSON document, or one a line (JSONL, of any size: `documents` reads it line by line), or is binary.
+`.gz` and `.zst` are seen by their first bytes and unpacked on the way.
+"""
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import cached_property
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import msgspec
 import orjson
+import zstandard
 
 from replaykit.errors import InvalidFile
 from replaykit.model.lines import line_of
 from replaykit.model.values import Json, Raw, canonical, encode
 
 MAX_BYTES = 512 * 1024 * 1024
+"""The most that a document may hold, and a line."""
+STDIN = "-"
 JsonPath = tuple[str | int, ...]
 
 _BOM = b"\xef\xbb\xbf"
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _TOO_DEEP = b'{"$opaque":"nested too deeply"}'  # what `model.values` writes where it has to stop
+_LOOK_AT = 8
+_LOOK_AT_BYTES = 4 * 1024 * 1024
+_OPENINGS = (b"[", b"{")
+_HEAD_BYTES = 64 * 1024
+_MAX_WINDOW = 128 * 1024 * 1024
+_TOO_LARGE = "A file with a document on each line may be of any size."
 
 
 class Source:
-    """A trace file's content; `value` is its JSON."""
+    """A trace file, or one line of it: `value` is its JSON, `documents` are its lines where each is a document."""
 
-    __slots__ = ("_value", "file", "text")
-
-    def __init__(self, text: bytes, file: str, *, value: Json = msgspec.UNSET) -> None:
-        self.text = text.removeprefix(_BOM)
+    def __init__(self, text: bytes, file: str, *, value: Json = msgspec.UNSET, line: int = 1) -> None:
         self.file = file
+        self._text: bytes | None = text.removeprefix(_BOM)
         self._value: Json = value  # where it is known already
+        self._line = line
+        """The line of the file that it begins on."""
+
+    @property
+    def text(self) -> bytes:
+        """All of it."""
+        if self._text is None:
+            self._text = self._load()
+        return self._text
 
     @property
     def value(self) -> Json:
@@ -37,13 +66,45 @@ class Source:
             self._value = self._parse()
         return self._value
 
-    @property
+    @cached_property
     def is_text(self) -> bool:
         """False for a binary format."""
+        head = self.head
         try:
-            return b"\0" not in self.text and bool(self.text.decode())
+            return b"\0" not in head and bool(head.decode("utf-8", "ignore" if len(head) >= _HEAD_BYTES else "strict"))
         except UnicodeDecodeError:
             return False
+
+    @property
+    def head(self) -> bytes:
+        """The first bytes."""
+        return self.text[:_HEAD_BYTES]
+
+    @cached_property
+    def is_lines(self) -> bool:
+        """True when the file holds a document on each line: its first line is one, or is a bad one before others."""
+        if not self.is_text:
+            return False
+        lines = self._first_lines
+        if len(lines) == 1:
+            return False
+        objects = [isinstance(line.peek(), dict | list) for line in lines]
+        return any(objects[:1]) or (sum(objects) > 1 and lines[0].text.strip() not in _OPENINGS)
+
+    @cached_property
+    def first(self) -> tuple[Json, ...]:
+        """For recognising a format: the document, or those of the first lines; none where nothing is JSON."""
+        if self.is_lines:
+            return tuple(value for line in self._first_lines if (value := line.peek()) is not None)
+        value = self.peek() if self.is_text else None
+        return () if value is None else (value,)
+
+    def documents(self) -> Iterator[Source]:
+        """The file itself, or each of its lines that says something: a bad one says so when its value is asked for."""
+        if self.is_lines:
+            yield from self._lines()
+        else:
+            yield self
 
     def peek(self) -> Json:
         """The JSON value, or None when the text is not JSON: for recognising a format."""
@@ -54,7 +115,8 @@ class Source:
 
     def error(self, message: str, path: JsonPath = (), *, hint: str | None = None) -> InvalidFile:
         """The error that says what is wrong with the value at `path`, and on which line."""
-        return InvalidFile(message, file=self.file, line=line_of(self.text, path), hint=hint)
+        line = line_of(self.text, path)
+        return InvalidFile(message, file=self.file, line=None if line is None else line + self._line - 1, hint=hint)
 
     def raw(self, value: Json, path: JsonPath) -> Raw:
         """The value at `path` as JSON text, keys in their own order."""
@@ -63,6 +125,35 @@ class Source:
     def canonical(self, value: Json, path: JsonPath) -> Raw:
         """The value at `path` as canonical JSON text: for the arguments of calls."""
         return self._whole(canonical(value), path)
+
+    def _load(self) -> bytes:
+        raise NotImplementedError  # a source of bytes has them
+
+    def _open(self) -> BinaryIO:
+        return io.BytesIO(self.text)
+
+    @cached_property
+    def _first_lines(self) -> list[Source]:
+        """The first lines that say something: enough to tell what the file is."""
+        found: list[Source] = []
+        size = 0
+        with closing(self._lines()) as lines:
+            for line in lines:
+                found.append(line)
+                size += len(line.text)
+                if len(found) > _LOOK_AT or (size > _LOOK_AT_BYTES and len(found) > 1):
+                    break
+        return found
+
+    def _lines(self) -> Iterator[Source]:
+        with self._open() as stream:
+            number = 0
+            while line := _read(stream.readline, self.file):
+                number += 1
+                if len(line) > MAX_BYTES:
+                    raise InvalidFile(f"longer than {MAX_BYTES:,} bytes", file=self.file, line=number)
+                if line.strip():
+                    yield Source(line, self.file, line=number)
 
     def _whole(self, text: bytes, path: JsonPath) -> Raw:
         if _TOO_DEEP in text:
@@ -79,28 +170,145 @@ class Source:
             raise self._not_json(str(error)) from None
 
     def _not_json(self, reason: str) -> InvalidFile:
+        line: int | None = None
         try:
             orjson.loads(self.text)
         except orjson.JSONDecodeError as error:
-            return InvalidFile(f"not JSON: {error.msg}", file=self.file, line=error.lineno)
-        return InvalidFile(f"not JSON: {reason}", file=self.file)
+            reason, line = error.msg, error.lineno + self._line - 1
+        return InvalidFile(f"not JSON: {reason}", file=self.file, line=line)
 
 
-def read_source(path: str | os.PathLike[str], *, limit_bytes: int = MAX_BYTES) -> Source:
-    """What a regular file holds; `InvalidFile` for anything else, and for one that is too large."""
+class _Packed(Source):
+    """A stream of bytes that may be packed: unpacked as it is read."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(b"", file)
+        self._text = None
+
+    @cached_property
+    def head(self) -> bytes:
+        with self._open() as stream:
+            return _read(stream.read, self.file, _HEAD_BYTES).removeprefix(_BOM)
+
+    def _load(self) -> bytes:
+        with self._open() as stream:
+            text = _read(stream.read, self.file)
+        if len(text) > MAX_BYTES:
+            raise InvalidFile(f"larger than {MAX_BYTES:,} bytes", file=self.file, hint=_TOO_LARGE)
+        return text.removeprefix(_BOM)
+
+    def _open(self) -> BinaryIO:
+        stream = self._opened()
+        start = _read(lambda _size: stream.peek(len(_ZSTD))[: len(_ZSTD)], self.file)
+        if start.startswith(_GZIP):
+            return cast(BinaryIO, _Gzip(fileobj=stream))
+        if start == _ZSTD:
+            unpacked = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(stream, closefd=True)
+            return io.BufferedReader(cast(io.RawIOBase, unpacked), _HEAD_BYTES)
+        return stream
+
+    def _opened(self) -> io.BufferedReader:
+        raise NotImplementedError
+
+
+class FileSource(_Packed):
+    """A regular file."""
+
+    def _opened(self) -> io.BufferedReader:
+        try:
+            return Path(self.file).open("rb")
+        except (OSError, ValueError) as error:
+            raise _unreadable(error, self.file) from None
+
+
+class PipeSource(_Packed):
+    """What comes through a pipe: what was looked at first is kept, and read again."""
+
+    def __init__(self, stream: BinaryIO, file: str = STDIN) -> None:
+        super().__init__(file)
+        self._pipe = _Pipe(stream)
+
+    def documents(self) -> Iterator[Source]:
+        yield_lines = self.is_lines
+        self._pipe.is_kept = False
+        yield from self._lines() if yield_lines else [self]
+
+    def _opened(self) -> io.BufferedReader:
+        return io.BufferedReader(_FromStart(self._pipe), _HEAD_BYTES)
+
+
+class _Pipe:
+    """What has been read of a stream, for as long as it is kept."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.kept = bytearray()
+        self.is_kept = True
+
+    def read(self, at: int, size: int) -> bytes:
+        """The bytes from `at` on: kept ones, or the next of the stream."""
+        if at < len(self.kept):
+            return bytes(self.kept[at : at + size])
+        found = self._stream.read(size)
+        if self.is_kept:
+            self.kept += found
+        return found
+
+
+class _FromStart(io.RawIOBase):
+    """A pipe, from its first byte on."""
+
+    def __init__(self, pipe: _Pipe) -> None:
+        self._pipe = pipe
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer)
+        found = self._pipe.read(self._at, len(view))
+        view[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+
+class _Gzip(gzip.GzipFile):
+    """Closes the file beneath as well, which `GzipFile` leaves to others."""
+
+    def close(self) -> None:
+        beneath = self.fileobj
+        super().close()
+        if beneath is not None:
+            beneath.close()
+
+
+def read_source(path: str | os.PathLike[str]) -> Source:
+    """A regular file, or what comes through the pipe where the path is `-`; `InvalidFile` for anything else."""
     name = os.fspath(path)
+    if name == STDIN:
+        return PipeSource(sys.stdin.buffer)
     try:
         mode = os.stat(name).st_mode
-        if stat.S_ISDIR(mode):
-            raise InvalidFile("is a directory; name a trace file in it", file=name)
-        if not stat.S_ISREG(mode):  # a pipe or a device would block, or never end
-            raise InvalidFile("not a regular file", file=name)
-        with Path(name).open("rb") as stream:
-            text = stream.read(limit_bytes + 1)
-    except FileNotFoundError:
-        raise InvalidFile("no such file", file=name) from None
     except (OSError, ValueError) as error:
-        raise InvalidFile(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=name) from None
-    if len(text) > limit_bytes:
-        raise InvalidFile(f"larger than {limit_bytes:,} bytes", file=name)
-    return Source(text, name)
+        raise _unreadable(error, name) from None
+    if stat.S_ISDIR(mode):
+        raise InvalidFile("is a directory; name a trace file in it", file=name)
+    if not stat.S_ISREG(mode):  # a pipe or a device would block, or never end
+        raise InvalidFile("not a regular file", file=name)
+    return FileSource(name)
+
+
+def _read(read: Callable[[int], bytes], file: str, size: int = MAX_BYTES + 1) -> bytes:
+    try:
+        return read(size)
+    except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+        raise InvalidFile(f"cannot be unpacked: {error}", file=file) from None
+    except OSError as error:
+        raise _unreadable(error, file) from None
+
+
+def _unreadable(error: OSError | ValueError, file: str) -> InvalidFile:
+    if isinstance(error, FileNotFoundError):
+        return InvalidFile("no such file", file=file)
+    return InvalidFile(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=file)

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from replaykit.errors import NothingSelected, ReplayKitError, UsageError
-from replaykit.importers.files import import_trace
+from replaykit.importers.files import find_runs
 from replaykit.importers.registry import IMPORTERS
+from replaykit.importers.source import read_source
 from replaykit.importing.record import Record
+from replaykit.model.run import TraceRun
 
 
 def read_files(paths: Iterable[Path], format: str | None = None) -> Iterator[Record]:
@@ -42,13 +44,12 @@ def _walk(directory: Path) -> Iterator[Path]:
 def _read(file: Path, format: str | None) -> Iterator[Record]:
     origin = str(file)
     try:
-        imported = import_trace(file, format)
+        for found in find_runs(read_source(file), format):
+            if isinstance(found, TraceRun):
+                yield Record(origin=origin, id=found.id, run=found)
+            elif isinstance(found, str):
+                yield Record(origin=origin, notes=(found,))
+            else:
+                yield Record(origin=origin, problem=found.message)
     except (UsageError, ReplayKitError) as error:
         yield Record(origin=origin, problem=str(error))
-        return
-    for run in imported.runs:
-        yield Record(origin=origin, id=run.id, run=run)
-    for problem in imported.left_out:
-        yield Record(origin=origin, problem=problem)
-    if imported.notes:
-        yield Record(origin=origin, notes=imported.notes)

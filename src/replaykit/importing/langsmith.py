@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from replaykit.errors import FetchFailed, ReplayKitError
-from replaykit.importers.langsmith import read_runs, some
+from replaykit.importers.langsmith import read_runs
 from replaykit.importers.langsmith.account import Account, account_of
 from replaykit.importers.langsmith.api import LangSmithApi, Run
 from replaykit.importers.langsmith_wanted import DEFAULT_LIMIT, FAR_BACK, Status, Wanted, has_failed, is_running
+from replaykit.importers.registry import some
 from replaykit.importing.record import Record
 from replaykit.importing.transport import DEFAULT_TIMEOUT_S, Transport
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.importers.otel.messages import answer_in, messages_of, text_of
+from replaykit.importers.messages import answer_in, messages_of, text_of
 
 ASKED = {"id": "a", "name": "look", "arguments": {"q": 1}}
 SHAPES = {

@@ -8,43 +8,43 @@ each root. A root that cannot be read, or has a child that cannot, is left out a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.langsmith.collecting import Node, collect
 from replaykit.importers.langsmith.documents import FORMAT, documents, holds_runs
-from replaykit.importers.registry import IMPORTERS, Imported
+from replaykit.importers.registry import IMPORTERS, Found, Imported, read_all
 from replaykit.importers.source import JsonPath, Source
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 
 _WITH_LINES = 10
 _SCANNED_BYTES = 16 * 1024 * 1024  # to find a line is to scan the file, which for each bad run of many takes too long
-_MAX_NOTES = 100
 
 
 class LangSmithImporter:
     """Reads runs of LangSmith."""
 
     name = FORMAT
+    title = "LangSmith: runs of its API (v1, v2), client, webhooks and SDKs"
 
     def recognises(self, source: Source) -> bool:
         return holds_runs(source)
 
-    def read(self, source: Source) -> Imported:
+    def read(self, source: Source) -> Iterator[Found]:
         source, problems, found = documents(source)
-        runs: list[TraceRun] = []
-        notes: list[str] = []
+        yield from problems
+        bad = len(problems)
         with_lines = max(1, min(_WITH_LINES, _SCANNED_BYTES // (len(source.text) + 1)))
         for root in collect(found):
+            notes: list[str] = []
             try:
-                runs.append(_read(source if len(problems) < with_lines else _Unplaced(source), root, notes))
+                yield _read(source if bad < with_lines else _Unplaced(source), root, notes)
             except InvalidFile as problem:
-                problems.append(problem)
-        if not runs:
-            raise _nothing(source, problems)
-        left_out = some([problem.message for problem in problems])
-        return Imported(format=self.name, runs=tuple(runs), left_out=left_out, notes=some(notes))
+                bad += 1
+                yield problem
+            else:
+                yield from notes
 
 
 IMPORTERS.register(FORMAT)(LangSmithImporter())
@@ -52,13 +52,11 @@ IMPORTERS.register(FORMAT)(LangSmithImporter())
 
 def read_runs(runs: list[Json], origin: str) -> Imported:
     """The runs that the API gave; `origin` is what errors call it."""
-    return IMPORTERS.get(FORMAT).read(_Unplaced(Source(b"", origin, value=runs)))
+    return read_all(IMPORTERS.get(FORMAT), _Unplaced(Source(b"", origin, value=runs)))
 
 
 class _Unplaced(Source):
     """The file, with errors that name the place by its path, which costs nothing."""
-
-    __slots__ = ()
 
     def __init__(self, source: Source) -> None:
         super().__init__(b"", source.file, value=source.value)
@@ -71,21 +69,4 @@ class _Unplaced(Source):
 def _read(source: Source, root: Node, notes: list[str]) -> TraceRun:
     from replaykit.importers.langsmith.traces import read_trace  # noqa: PLC0415 (slow to import)
 
-    said: list[str] = []
-    run = read_trace(source, root, said)
-    notes += said  # of a run that is imported only
-    return run
-
-
-def _nothing(source: Source, problems: list[InvalidFile]) -> InvalidFile:
-    if not problems:
-        return source.error("the file holds no run")
-    first, more = problems[0], len(problems) - 1
-    hint = f"{more} more could not be read." if more else first.hint
-    return InvalidFile(first.reason, file=first.file, line=first.line, hint=hint)
-
-
-def some(notes: Sequence[str]) -> tuple[str, ...]:
-    """As many of them as anybody reads."""
-    more = len(notes) - _MAX_NOTES
-    return (*notes[:_MAX_NOTES], f"and {more} more") if more > 0 else tuple(notes)
+    return read_trace(source, root, notes)

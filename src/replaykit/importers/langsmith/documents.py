@@ -23,16 +23,15 @@ _LOOK_AT = 5
 def documents(source: Source) -> tuple[Source, list[InvalidFile], Iterator[Document]]:
     """The file to speak of in errors, the lines of it that are not JSON, and its runs."""
     problems: list[InvalidFile] = []
-    if source.peek() is None and holds_runs(source):
+    if source.is_lines:
         source, problems = _joined(source)
     return source, problems, _documents(source.value)
 
 
 def holds_runs(source: Source) -> bool:
     """True when one of the first things in the file looks like a run: the very first may be a bad one."""
-    value = source.peek()
-    found = _documents(_first_lines(source) if value is None else value)
-    return any(_is_run(run) for run, _path in islice(found, _LOOK_AT))
+    found = (run for value in source.first for run in islice(_documents(value), _LOOK_AT))
+    return any(_is_run(run) for run, _path in found)
 
 
 def _is_run(value: Json) -> bool:
@@ -59,17 +58,6 @@ def _lists(part: Json) -> list[str]:
     if not isinstance(part, dict) or "run_type" in part:
         return []
     return [name for name in _LISTS if isinstance(part.get(name), list)]
-
-
-def _first_lines(source: Source) -> list[Json]:
-    """The values on the first lines that say something, where each is a value of its own."""
-    values: list[Json] = []
-    rest = source.text
-    while rest and len(values) < _LOOK_AT:
-        line, _, rest = rest.partition(b"\n")
-        if line.strip():
-            values.append(Source(line, source.file).peek())
-    return values
 
 
 def _joined(source: Source) -> tuple[Source, list[InvalidFile]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from replaykit.importers.errors import result_error, spoken_error
 from replaykit.importers.otel.asked import Asked
 from replaykit.importers.otel.meaning import UNSET, Meaning
-from replaykit.importers.otel.outcomes import error_in, result_error, spoken_error
+from replaykit.importers.otel.outcomes import error_in
 from replaykit.importers.otel.tree import Node
 from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
 from replaykit.model.values import ABSENT, Json, Raw, canonical, encode

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from replaykit.errors import InvalidFile
 from replaykit.importers.otel import protobuf
 from replaykit.importers.otel.collecting import merged
 from replaykit.importers.otel.otlp_json import is_otlp, read_document
@@ -15,19 +14,16 @@ from replaykit.model.values import Json
 
 def holds_otlp(source: Source) -> bool:
     """True when the file's first document is an export request, as JSON or as protobuf."""
-    value = source.peek()
-    if value is None:
-        line = next((Source(line, source.file).peek() for line in source.text.split(b"\n", 1) if line.strip()), None)
-        return is_otlp(line) or any(map(protobuf.is_traces, protobuf.messages_in(source.text)[:1]))
-    return is_otlp(value[0] if isinstance(value, list) and value else value)
+    if source.first:
+        return any(is_otlp(value[0] if isinstance(value, list) and value else value) for value in source.first)
+    return any(map(protobuf.is_traces, protobuf.messages_in(source.text)[:1]))
 
 
 def read_file(source: Source) -> Reading:
     """The spans of a file; `InvalidFile` says what is wrong, and on which line."""
-    value = source.peek()
-    if value is None and protobuf.is_traces(protobuf.messages_in(source.text)[0]):
+    if not source.first and protobuf.is_traces(protobuf.messages_in(source.text)[0]):
         return _merged(source, (protobuf.read_traces(message) for message in protobuf.messages_in(source.text)))
-    return _merged(source, map(read_document, _documents(source, value)))
+    return _merged(source, map(read_document, _documents(source)))
 
 
 def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
@@ -45,13 +41,7 @@ def _merged(source: Source, readings: Iterable[Reading]) -> Reading:
         raise source.error(f"not OTLP: {error}") from None
 
 
-def _documents(source: Source, value: Json) -> Iterator[Json]:
-    if value is not None:
+def _documents(source: Source) -> Iterator[Json]:
+    for document in source.documents():
+        value = document.value
         yield from value if isinstance(value, list) else [value]
-        return
-    for number, line in enumerate(source.text.split(b"\n"), start=1):
-        if line.strip():
-            try:
-                yield Source(line, source.file).value
-            except InvalidFile as problem:
-                raise InvalidFile(problem.reason, file=source.file, line=number) from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from replaykit.importers.errors import error_of
 from replaykit.importers.otel.span import Span
 from replaykit.model.events import ErrorInfo
-from replaykit.model.values import Json, encode
-from replaykit.wire.fields import as_objects, as_text, joined
+from replaykit.model.values import Json
+from replaykit.wire.fields import as_text
 
 _LEVEL = "langfuse.observation.level"
 _NO_ERROR = ("", "_OTHER")
@@ -33,22 +33,3 @@ def _of_exception(said: dict[str, Json], span: Span) -> ErrorInfo:
         message=as_text(said.get("exception.message")) or span.message,
         traceback=as_text(said.get("exception.stacktrace")) or None,
     )
-
-
-def result_error(result: Json, *, is_error: bool = False) -> ErrorInfo | None:
-    """The error that a tool's result is, where it says so; MCP has `isError` beside the content."""
-    if isinstance(result, dict) and (result.get("isError") is True or result.get("is_error") is True):
-        content = result.get("content")
-        parts = joined((as_text(part.get("text")) for part in as_objects(content)), "\n")
-        return error_of(as_text(content) or parts or encode(result).decode(), "ToolError")
-    if not is_error:
-        return None
-    return error_of(result if isinstance(result, str | dict) else encode(result).decode(), "ToolError")
-
-
-def spoken_error(result: Json) -> ErrorInfo | None:
-    """The error that a model was told of, where only what it was told is known: `TimeoutError: …`."""
-    if not isinstance(result, str):
-        return None
-    found = error_of(result.removeprefix("Error: "), "")
-    return found if found.type else None

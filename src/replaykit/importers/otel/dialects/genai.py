@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.importers.otel.meaning import UNSET, Kind, Meaning, first, loaded, text, unflattened, usage
-from replaykit.importers.otel.messages import answer_in, messages_of, text_of
+from replaykit.importers.messages import answer_in, messages_of, text_of
 from replaykit.importers.otel.span import Span
 from replaykit.model.events import Usage
 from replaykit.model.values import Json

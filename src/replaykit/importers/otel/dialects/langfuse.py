@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replaykit.importers.otel.dialects.traceloop import alone, called_with
 from replaykit.importers.otel.meaning import UNSET, Kind, Meaning, first, loaded, text, usage
-from replaykit.importers.otel.messages import answer_in, messages_of
+from replaykit.importers.messages import answer_in, messages_of
 from replaykit.importers.otel.span import Span
 from replaykit.model.values import Json
 from replaykit.wire.fields import as_object

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replaykit.importers.langsmith.messages import message_body
 from replaykit.importers.otel.meaning import UNSET, Kind, Meaning, decoded, first, loaded, text, unflattened, usage
-from replaykit.importers.otel.messages import answer_in, messages_of, text_of
+from replaykit.importers.messages import answer_in, messages_of, text_of
 from replaykit.importers.otel.span import Span
 from replaykit.model.values import Json
 from replaykit.wire.fields import as_object, as_objects, as_text, without

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replaykit.importers.otel.meaning import UNSET, Kind, Meaning, decoded, first, loaded, text, usage
-from replaykit.importers.otel.messages import messages_of
+from replaykit.importers.messages import messages_of
 from replaykit.importers.otel.span import Span
 from replaykit.model.values import Json
 from replaykit.wire.call import Answer, ToolUse

@@ -1,0 +1,72 @@
+"""Labels: what somebody said of a run afterwards, a reward, a score, a piece of feedback.
+
+A run that a label calls a failure is one, whatever its own status says: its error says who judged it and how, and
+its metadata keeps the labels, with what was expected where they say that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct, field
+
+from replaykit.model.events import ErrorInfo
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, encode, raw
+from replaykit.wire.fields import as_object
+
+LABELS = "labels"
+"""Where a run's metadata has its labels."""
+JUDGED = "Judged"
+"""The type of the error of a run that only a label calls a failure."""
+_SHORT = 200
+
+
+class ExpectedCall(Struct, frozen=True, kw_only=True):
+    """A call of a tool that a good run makes."""
+
+    name: str
+    arguments: dict[str, Json] = field(default_factory=dict)
+
+
+class Label(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One judgement."""
+
+    name: str
+    value: Json = None
+    failed: bool = False
+    why: str = ""
+    """What whoever judged it wrote beside it."""
+    expected_calls: tuple[ExpectedCall, ...] | None = None
+    """The calls that change something, as a good run makes them; None where the label does not say."""
+    expected_output: tuple[str, ...] = ()
+    """What the answer of a good run contains."""
+
+    @property
+    def text(self) -> str:
+        """In one line."""
+        why = " ".join(self.why.split())
+        said = f"{self.name} is {encode(self.value).decode()[:_SHORT]}"
+        return f"{said}: {why[:_SHORT]}" if why else said
+
+
+def labelled(run: TraceRun, labels: Sequence[Label]) -> TraceRun:
+    """The run with its labels; a failure where one of them says so, and the run does not say how it failed itself."""
+    if not labels:
+        return run
+    about = as_object(run.metadata) | {LABELS: msgspec.to_builtins(labels)}
+    run = msgspec.structs.replace(run, metadata_json=raw(about))
+    bad = [label for label in labels if label.failed]
+    if not bad or run.status not in (RunStatus.SUCCESS, RunStatus.RUNNING):
+        return run
+    error = run.error or ErrorInfo(type=JUDGED, message="; ".join(label.text for label in bad))
+    return msgspec.structs.replace(run, status=RunStatus.ERROR, error=error)
+
+
+def labels_of(run: TraceRun) -> tuple[Label, ...]:
+    """The labels that a run carries; none where what its metadata holds under that name is something else."""
+    try:
+        return msgspec.convert(as_object(run.metadata).get(LABELS, []), tuple[Label, ...])
+    except msgspec.ValidationError:
+        return ()

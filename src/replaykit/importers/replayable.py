@@ -1,0 +1,108 @@
+"""How much of an imported run can be replayed: which calls are whole, which lack something, and what would help.
+
+What the events themselves show (a call without an answer, a model's call without messages) is seen here. What only
+the importer knows (arguments that the format does not have, a value that the vendor cut or hid) it says with
+`with_lacks`, and the run carries it in its metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from replaykit.model.events import Call, LlmCall, ToolCall
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json, raw
+from replaykit.wire.fields import as_object, as_text
+
+LACKS, ADVICE = "lacks", "advice"
+"""Where a run's metadata says what its calls lack, by sequence number, and what to turn on for more."""
+
+
+class Lack(StrEnum):
+    """What a call can lack."""
+
+    ARGUMENTS = "arguments"
+    RESULT = "result"
+    MESSAGES = "messages"  # that a model was asked
+    CUT = "cut"  # a value is there, but not all of it
+    HIDDEN = "hidden"  # the vendor, or its SDK, put something else in the place of a value
+
+
+class Lacking(Struct, frozen=True, kw_only=True):
+    """A call that cannot be replayed exactly."""
+
+    seq: int
+    name: str
+    lacks: tuple[Lack, ...]
+
+
+class Replayability(Struct, frozen=True, kw_only=True):
+    """The manifest of a run."""
+
+    calls: int
+    """Of tools and models: what a replay serves."""
+    lacking: tuple[Lacking, ...] = ()
+    advice: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> int:
+        """How many calls can be replayed as they were."""
+        return self.calls - len(self.lacking)
+
+    @property
+    def score(self) -> float:
+        """The share of the calls that can; 1 for a run that made none."""
+        return self.exact / self.calls if self.calls else 1.0
+
+    @property
+    def summary(self) -> str:
+        """In one line."""
+        if not self.lacking:
+            return f"all {self.calls} calls can be replayed" if self.calls else "it made no calls"
+        what = sorted({lack.value for one in self.lacking for lack in one.lacks})
+        return f"{self.exact} of {self.calls} calls can be replayed exactly ({', '.join(what)} missing)"
+
+
+def replayability(run: TraceRun) -> Replayability:
+    """What can be replayed of a run, as far as the run itself and its importer know."""
+    about = as_object(run.metadata)
+    said = as_object(about.get(LACKS))
+    calls = [event for event in run.events if isinstance(event, ToolCall | LlmCall)]
+    found = [(call, _lacks(call, said.get(str(call.seq)))) for call in calls]
+    advice = about.get(ADVICE)
+    return Replayability(
+        calls=len(calls),
+        lacking=tuple(Lacking(seq=call.seq, name=call.name, lacks=lacks) for call, lacks in found if lacks),
+        advice=tuple(filter(None, map(as_text, advice))) if isinstance(advice, list) else (),
+    )
+
+
+def with_lacks(run: TraceRun, lacks: Mapping[int, Iterable[Lack]], advice: Iterable[str] = ()) -> TraceRun:
+    """The run, carrying what its calls lack beside what the events show; advice only where it lacks something."""
+    said = {str(seq): sorted(set(what)) for seq, what in lacks.items() if what}
+    about = as_object(run.metadata) | ({LACKS: said} if said else {})
+    marked = msgspec.structs.replace(run, metadata_json=raw(about)) if said else run
+    told = list(dict.fromkeys(advice))
+    if not told or not replayability(marked).lacking:
+        return marked
+    return msgspec.structs.replace(marked, metadata_json=raw({**about, ADVICE: told}))
+
+
+def _lacks(call: Call, said: Json) -> tuple[Lack, ...]:
+    known = {item.value for item in Lack}
+    found = {Lack(item) for item in said if item in known} if isinstance(said, list) else set()
+    if not call.answered:
+        found.add(Lack.RESULT)
+    if isinstance(call, LlmCall) and not _has_messages(call):
+        found.add(Lack.MESSAGES)
+    return tuple(sorted(found))
+
+
+def _has_messages(call: LlmCall) -> bool:
+    asked = as_object(orjson.loads(bytes(call.request_json)))
+    return any(asked.get(name) for name in ("messages", "input", "contents", "prompt", "prompts", "system"))
