@@ -8,7 +8,7 @@ import time
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replaykit.redaction import DEFAULT, Redactor, find
@@ -153,6 +153,24 @@ def test_what_a_quick_look_lets_pass_has_nothing_in_it(text: str) -> None:
         assert hits_in(text, DEFAULT) == []
 
 
+PIECES = [
+    "input_tokens", "max_tokens", "access_token", "access_tokens", "token", "tokens", "key", "api_key", "monkey",
+    "author", "auth", "password_policy", "db_password", "Passport", "author_token_b64", "x" * 45 + "_key", '"', "'",
+    '":', '":"', '\\":\\"', "=", ": ", " ", " is ", "\\n", "\n", "\xa0", "：", ",", "|", "{", "[[", "(", "1200",
+    "12345", "hunter2-Kormel", "q8Zr4TnW1xVb7YpLs0Kd", "gpt-4o-mini-2024-07-18", "claude-sonnet-4-20250514",
+    "sk-proj-Zr4TnW1xVb7YpLs0KdQ8", "ghp_", "0123456789abcdef0123", "-us12", ".", "~", "$",
+    "aHVudGVyMkBleGFtcGxlLmNvbQ", "bearer", "cookie", "<email:12345678>",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=9))
+@settings(max_examples=1000)
+def test_names_beside_values_pass_a_quick_look_only_where_they_tell_nothing(pieces: list[str]) -> None:
+    text = "".join(pieces)
+
+    assert not is_plainly_clean(text.encode()) or hits_in(text, DEFAULT) == []
+
+
 @pytest.mark.parametrize(
     "secret", [*SECRETS, *NAMED, *ENCODED, "пароль: мойпароль", "jane [at] example.com", "2001:db8:1:2:3:4:5:6"]
 )
@@ -167,6 +185,7 @@ def test_a_quick_look_lets_no_secret_pass(secret: str) -> None:
     [
         '{"id": "8f14e45f-ceea-467f-a830-2c5e9d1b7a11", "created": "2026-11-16T05:27:23Z", "total": 129.5}',
         "The customer asked whether the refund would arrive before the end of the month.",
+        '{"model": "gpt-4o-mini-2024-07-18", "max_tokens": 1000, "usage": {"input_tokens": 1200, "output_tokens": 80}}',
         "https://example.com/orders/list?page=2 gave 200",
         "Ein Gespräch über Rückgaben, naïve façade, 日本語のテキスト",
     ],

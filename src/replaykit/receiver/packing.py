@@ -17,7 +17,8 @@ Clean = Callable[[bytes], bytes]
 """JSON text in, the same without secrets out."""
 
 _Head = tuple[str, str, str, int, int, bool, bool, tuple[int, ...]]
-_Said = tuple[str, str, str, int, dict[str, Json], list[tuple[str, dict[str, Json], Json]]]
+_Said = tuple[int, str, str, str, dict[str, Json], list[tuple[dict[str, Json], str, Json]]]
+"""No text comes first: a list of lists that begin with one looks like headers, which a redactor looks at one by one."""
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -48,8 +49,8 @@ def pack(spans: list[Span], clean: Clean) -> bytes:
         heads.append(
             (span.trace, span.id, span.parent, span.started_ns, span.ended_ns, span.failed, span.is_aside, times)
         )
-        moments = [(happening.name, happening.attributes, happening.body) for happening in span.happenings]
-        said.append((span.name, span.message, span.scope, number, span.attributes, moments))
+        moments = [(happening.attributes, happening.name, happening.body) for happening in span.happenings]
+        said.append((number, span.name, span.message, span.scope, span.attributes, moments))
     head = _encode(heads)
     content = clean(_encode({"resources": [resource for _, resource in resources.values()], "spans": said}))
     return b"%d\n%b%b" % (len(head), head, content)
@@ -64,7 +65,7 @@ def unpack(body: bytes) -> list[Span]:
 
 def _span(head: _Head, said: _Said, resources: list[dict[str, Json]]) -> Span:
     trace, span_id, parent, started_ns, ended_ns, failed, is_aside, times = head
-    name, message, scope, number, attributes, moments = said
+    number, name, message, scope, attributes, moments = said
     return Span(
         trace=trace,
         id=span_id,
@@ -77,7 +78,7 @@ def _span(head: _Head, said: _Said, resources: list[dict[str, Json]]) -> Span:
         attributes=attributes,
         happenings=tuple(
             Happening(name=what, at_ns=at_ns, attributes=about, body=body)
-            for at_ns, (what, about, body) in zip(times, moments, strict=True)
+            for at_ns, (about, what, body) in zip(times, moments, strict=True)
         ),
         scope=scope,
         resource=resources[number],

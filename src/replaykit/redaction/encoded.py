@@ -19,6 +19,7 @@ _ESCAPED = lazy(rb"%[0-9A-Fa-f]{2}")
 _REST = lazy(rb"[^\s\"'<>`]{0,4096}+")
 _UNIT = lazy(r"(?:%[0-9A-Fa-f]{2})+|[^%]+|%")
 _TEXT = bytes(range(32, 127)) + b"\t\r\n"
+_BEYOND_ASCII = bytes(range(128, 256))
 
 
 def percent_hits(view: View, scan: Scan) -> Iterator[Hit]:
@@ -48,9 +49,9 @@ def base64_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
     for start, end in runs:
         if view.shape.find(b"A", start, end) < 0:
             continue  # digests are in lower case, text in base64 never is
-        if not _begins_text(flat, start):
+        if not begins_text(flat, start):
             start = flat.find(b"/", start, end) + 1  # base64 below a path, as in a URL
-            if not start or not _begins_text(flat, start):
+            if not start or not begins_text(flat, start):
                 continue
         end += len(flat[end : end + 2]) - len(flat[end : end + 2].lstrip(b"="))
         text = text_in(flat[start:end])
@@ -71,7 +72,7 @@ def text_in(encoded: str | bytes) -> str | None:
     return text if len(data.translate(None, _TEXT)) * 2 < len(data) else None
 
 
-def _begins_text(flat: bytes, start: int) -> bool:
+def begins_text(flat: bytes, start: int) -> bool:
     """True when the first bytes that the run stands for look like text."""
     head = flat[start : start + 20]
     if len(head) < 20:
@@ -80,9 +81,10 @@ def _begins_text(flat: bytes, start: int) -> bool:
         data = a2b_base64(head.translate(_STANDARD))
     except Error:
         return False
-    if data.translate(None, _TEXT):
-        if data.isascii():
-            return False
+    other = data.translate(None, _TEXT)
+    if other:
+        if other.translate(None, _BEYOND_ASCII):
+            return False  # control characters
         try:
             data.decode()
         except UnicodeDecodeError as error:

@@ -5,20 +5,29 @@ All literals are looked for at once, by one automaton. What it lets pass is clea
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from string import ascii_uppercase, digits, hexdigits
 from typing import TYPE_CHECKING
 
+from replaykit.redaction.encoded import begins_text
 from replaykit.redaction.lazy import lazy
-from replaykit.redaction.telling import NUMBER_STEMS, STEMS, WIDE_STEMS
-from replaykit.redaction.tokens import RUN, is_token_like
+from replaykit.redaction.providers import BEGIN
+from replaykit.redaction.telling import NUMBER_STEMS, STEMS, WIDE_STEMS, tells
+from replaykit.redaction.tokens import JOINTS, RUN, is_token_like
 from replaykit.redaction.view import RUNS
 
 if TYPE_CHECKING:
     from ahocorasick_rs import BytesAhoCorasick
 
-_SIGNS = b"@ (at) [at] -----begin basic curl iban \\u \\/ :: $1$ $5$ $6$ $2a$ $2b$ $2x$ $2y$ $argon2 $scrypt$".split()
+_NAMES = tuple(stem for stem in STEMS if stem != b"bearer")
+_SIGNS = (
+    b"@ (at) [at] -----begin bearer basic curl iban \\u \\/ :: $1$ $5$ $6$ $2a$ $2b$ $2x$ $2y$ $argon2 $scrypt$".split()
+)
 _BETWEEN = " .-()/+"
+_LONGEST_NAME = 40
+_BLANK, _BACKSLASH = b" \\"
+_JOINED = frozenset(JOINTS) | {_BACKSLASH, *range(128, 256)}
+"""What a token may go on after, or that is more than it seems."""
 
 
 def _class(byte: int) -> int:
@@ -42,9 +51,33 @@ _COLONS = lazy(rb":[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:")
 def is_plainly_clean(raw: bytes) -> bool:
     """True when nothing is there that any built-in rule begins with. False says nothing."""
     low = raw.lower()
-    if _signs().find_matches_as_indexes(low):
+    runs = raw.translate(RUNS)
+    signs = _signs().find_matches_as_indexes(low)
+    if signs and not all(_is_part_of_a_name(sign, raw, runs) for sign in signs):
         return False
-    return not (_has_numbers(raw, low) or _COLONS.search(raw) or _has_tokens(raw))
+    return not (_has_numbers(raw, low) or _COLONS.search(raw) or _has_tokens(raw, runs))
+
+
+def _is_part_of_a_name(sign: tuple[int, int, int], raw: bytes, runs: bytes) -> bool:
+    """True for a stem in a name that tells nothing: model APIs count `input_tokens` in every answer."""
+    index, at, _end = sign
+    if index >= len(_NAMES):
+        return False
+    end = runs.find(b" ", at)
+    start = max(runs.rfind(b" ", max(0, at - _LONGEST_NAME), at) + 1, at - _LONGEST_NAME)
+    if end < 0 or end - at > _LONGEST_NAME or not _stands_apart(raw, start):
+        return False
+    return raw[start - 1] != _BLANK and _tells_nothing(raw[start:end])
+
+
+@lru_cache(maxsize=4096)
+def _tells_nothing(name: bytes) -> bool:
+    return tells(name.decode().strip("-_+/")) is None
+
+
+def _stands_apart(raw: bytes, start: int) -> bool:
+    """True when what comes before is no more than it seems: no escape, and nothing beyond ASCII."""
+    return start > 0 and raw[start - 1] < 128 and raw[start - 1] != _BACKSLASH
 
 
 def _has_numbers(raw: bytes, low: bytes) -> bool:
@@ -53,22 +86,41 @@ def _has_numbers(raw: bytes, low: bytes) -> bool:
         return False
     if b"000" in shape and _number_stems().find_matches_as_indexes(low):
         return True
-    if b"AA00" in shape or _IP.search(shape):  # an IBAN may be letters for the most part
+    if _may_have_iban(raw, shape) or _IP.search(shape):
         return True
     return any(_DATE.match(raw, found.start()) is None for found in _MANY.finditer(shape))
 
 
-def _has_tokens(raw: bytes) -> bool:
-    runs = raw.translate(RUNS)
+def _may_have_iban(raw: bytes, shape: bytes) -> bool:
+    """True when two capitals and two digits begin a word; the rest of an IBAN may be letters for the most part."""
+    at = shape.find(b"AA00")
+    while at >= 0:
+        if not raw[at - 1 : at].isalnum() or raw[at - 2 : at - 1] == b"\\":
+            return True
+        at = shape.find(b"AA00", at + 1)
+    return False
+
+
+def _has_tokens(raw: bytes, runs: bytes) -> bool:
     at = runs.find(RUN)
     while at >= 0:
         start = runs.rfind(b" ", max(0, at - 64), at) + 1 or at
         end = runs.find(b" ", at)
         end = len(runs) if end < 0 else end
-        if is_token_like(raw[start:end]):
+        if is_token_like(raw[start:end]) and _may_be_token(raw, start, end):
             return True
         at = runs.find(RUN, end)
     return False
+
+
+def _may_be_token(raw: bytes, start: int, end: int) -> bool:
+    """False for a run that no provider's keys begin like, and that is no text in base64: the name of a model."""
+    if not start or raw[start - 1] in _JOINED or raw[end : end + 1] in (b".", b"~") or b"-us" in raw[end - 5 : end]:
+        return True
+    piece = raw[start:end]
+    if not piece.islower() and (b"/" in piece or begins_text(raw, start)):
+        return True
+    return BEGIN.search(raw, start, end) is not None
 
 
 @cache
@@ -78,7 +130,7 @@ def _signs() -> BytesAhoCorasick:
     wide = {word for words in WIDE_STEMS.values() for word in words.split()}
     spelled = {form.encode() for word in wide for form in (word, word.upper(), word.capitalize())}
     escapes = {b"%" + char.lower().encode() for char in hexdigits}
-    return BytesAhoCorasick([*_SIGNS, *STEMS, *sorted(spelled | escapes)])
+    return BytesAhoCorasick([*_NAMES, *_SIGNS, *sorted(spelled | escapes)])
 
 
 @cache

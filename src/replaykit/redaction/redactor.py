@@ -69,7 +69,7 @@ class Redactor:
         if self._is_plainly_clean(raw, name):
             return raw
         before = raw.decode("utf-8", "surrogateescape")
-        after = self._settled(before, name=name, tool=tool, is_json=is_scalar(before))
+        after = self._settled(before, name=name, tool=tool, is_json=is_scalar(before), looked=True)
         return raw if after is before else after.encode("utf-8", "surrogateescape")
 
     def passes(self, raw: bytes) -> bool:
@@ -143,11 +143,19 @@ class Redactor:
             return []
         return self._edits(text, name, tool, known or {}, depth=0, is_json=is_json or name != "")
 
-    def _settled(self, text: str, *, name: str = "", tool: str = "", is_json: bool = False) -> str:
-        """Looked at until nothing is found: what was replaced may have hidden something, or stand elsewhere too."""
+    def _settled(
+        self, text: str, *, name: str = "", tool: str = "", is_json: bool = False, looked: bool = False
+    ) -> str:
+        """Looked at until nothing is found: what was replaced may have hidden something, or stand elsewhere too.
+
+        `looked`: a quick look was taken, and was not enough.
+        """
         known: dict[str, str] = {}
-        for _ in range(MAX_PASSES):
-            edits = self.edits(text, name=name, tool=tool, known=known, is_json=is_json)
+        for number in range(MAX_PASSES):
+            if looked and not number:
+                edits = self._edits(text, name, tool, known, depth=0, is_json=is_json or name != "")
+            else:
+                edits = self.edits(text, name=name, tool=tool, known=known, is_json=is_json)
             if not edits:
                 break
             text = applied(text, edits)

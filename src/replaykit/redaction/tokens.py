@@ -17,7 +17,8 @@ SHORTEST = 20
 RUN = b"a" * SHORTEST
 _NEAR_AWS = 400
 _SECRET_AWS = lazy(rb"(?<![A-Za-z0-9/+=_\-])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=_\-])")
-_JOINTS = b".:~$"
+JOINTS = b".:~$"
+"""What holds the parts of some tokens together."""
 _PEM = lazy(rb"-----BEGIN[ +](?:[A-Z0-9]{1,12}[ +]){0,4}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----")
 _PEM_END = lazy(rb"-----END[ +][A-Z0-9 +]{0,40}-----")
 _PEM_BODY = lazy(rb"(?:\s*+[A-Za-z-]{3,20}: [^\r\n]{1,80})*+[A-Za-z0-9+/=\s\\]*+")
@@ -63,7 +64,7 @@ def token_hits(view: View, runs: list[Run]) -> Iterator[Hit]:
     flat, done = view.flat, 0
     for start, end in runs:
         first = start
-        if start and flat[start - 1] in _JOINTS:
+        if start and flat[start - 1] in JOINTS:
             first = _before_joints(view, start)
         begin = BEGIN.search(flat, max(first, done), end)
         while begin:
@@ -115,7 +116,7 @@ def _before_joints(view: View, start: int) -> int:
     """Where the token begins that has this run as one of its later parts: `SG.x.y`, `123:AAx`."""
     first = start
     for _ in range(6):
-        if first and view.flat[first - 1] in _JOINTS:
+        if first and view.flat[first - 1] in JOINTS:
             first = max(view.runs.rfind(b" ", max(0, first - 40), first - 1) + 1, first - 40)
         else:
             break
