@@ -26,6 +26,16 @@ class PresidioNames:
         self._language = language
         self._score = score
 
+    @classmethod
+    def of_model(cls, model: str, language: str = "en") -> PresidioNames:
+        """With a model of spaCy: an installed one, or the directory that one is in."""
+        from presidio_analyzer import AnalyzerEngine  # noqa: PLC0415 (an extra, and slow)
+        from presidio_analyzer.nlp_engine import NlpEngineProvider  # noqa: PLC0415
+
+        models = [{"lang_code": language, "model_name": model}]
+        engine = NlpEngineProvider(nlp_configuration={"nlp_engine_name": "spacy", "models": models}).create_engine()
+        return cls(AnalyzerEngine(nlp_engine=engine, supported_languages=[language]), language=language)
+
     def find(self, text: str) -> Iterable[tuple[int, int]]:
         """The spans that presidio calls PERSON and is sure enough of."""
         results = self._analyzer.analyze(text=text, entities=["PERSON"], language=self._language)
@@ -33,14 +43,29 @@ class PresidioNames:
 
 
 def installed_finder() -> NameFinder:
-    """presidio's, if it is installed; a `UsageError` says how to get it."""
+    """presidio's with the largest English model that is installed; a `UsageError` says how to get one.
+
+    Left to itself presidio would download a model, and nothing here talks to the network unasked.
+    """
     try:
-        from presidio_analyzer import (  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415 (an extra, and slow)
-            AnalyzerEngine,
-        )
+        import presidio_analyzer as _  # noqa: F401, PLC0415 (an extra, and slow)
+        from spacy.util import get_installed_models  # noqa: PLC0415
     except ImportError:
         raise UsageError(
             "names of people are to be redacted (names = true in redaction.toml), but presidio is not installed",
             hint="Install it: pip install 'agent-replaykit[names]', or leave out `names`.",
         ) from None
-    return PresidioNames(AnalyzerEngine())
+    models = sorted((name for name in get_installed_models() if name.startswith("en")), key=_size)
+    if not models:
+        raise UsageError(
+            "names of people are to be redacted (names = true in redaction.toml), but spaCy has no English model",
+            hint="Install one: python -m spacy download en_core_web_lg, or leave out `names`.",
+        )
+    return PresidioNames.of_model(models[-1])
+
+
+def _size(model: str) -> int:
+    """The place of a model's size among those that spaCy has."""
+    sizes = ("sm", "md", "lg", "trf")
+    ending = model.rpartition("_")[2]
+    return sizes.index(ending) if ending in sizes else -1
