@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from binascii import Error, a2b_base64
+
+from replaykit.redaction.lazy import lazy
 
 _COUNTRIES = {
     15: "NO", 16: "BE BI", 18: "DK FO FI GL NL SD FK", 19: "MK SI", 20: "AT BA EE KZ XK LT LU MN", 21: "CR HR LV LI CH",
@@ -20,13 +21,13 @@ _ALPHABETS = (
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
 )
-_CARD = re.compile(
+_CARD = lazy(
     r"4(?:\d{15}|\d{18})|5[1-5]\d{14}|3[47]\d{13}"
     r"|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}"
     r"|6(?:011\d{12}|4[4-9]\d{13}|5\d{14})(?:\d{3})?"
     r"|3(?:0[0-5]|[689]\d)\d{11}(?:\d\d)?|35(?:2[89]|[3-8]\d)\d{12}(?:\d{3})?|62\d{14}(?:\d{3})?"
 )
-_LOOSE_CARD = re.compile(r"(?:4\d{12}|5[0678]\d{10,17}|6\d{11,18})")
+_LOOSE_CARD = lazy(r"(?:4\d{12}|5[0678]\d{10,17}|6\d{11,18})")
 
 
 def luhn(digits: str) -> bool:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import re
 
+from replaykit.redaction.lazy import lazy
+
 _FORM = r"<[a-z][a-z0-9-]{1,30}:[0-9a-f*]{8}>"
 _QUOTED = r"%3C[a-z][a-z0-9-]{1,30}(?:%3A|:)[0-9a-f*]{8}%3E"
 
-PATTERN = re.compile(f"{_FORM}|{_QUOTED}")
+PATTERN = lazy(f"{_FORM}|{_QUOTED}")
 """A placeholder, also percent-encoded."""
-IN_BYTES = (re.compile(_FORM.encode()), re.compile(_QUOTED.encode()))
+IN_BYTES = (lazy(_FORM.encode()), lazy(_QUOTED.encode()))
 """The two apart: each begins with a literal, which is found at once."""
-_BYTES = re.compile(PATTERN.pattern.encode())
+_BYTES = lazy(f"{_FORM}|{_QUOTED}".encode())
 
 _LOWER = frozenset({"email"})
 _COMPACT = frozenset({"phone", "card", "iban", "ssn", "imei"})
-_SEPARATORS = re.compile(r"[^0-9A-Za-z+]|(?<!^)\+")
+_SEPARATORS = lazy(r"[^0-9A-Za-z+]|(?<!^)\+")
 
 
 def placeholder(key: bytes, kind: str, value: str) -> str:

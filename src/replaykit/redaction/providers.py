@@ -142,7 +142,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
 _CHECKS: dict[str, Callable[[str], bool]] = {"npm-token": crc_token, "jwt": jwt_header}
 _BACK = {"azure-key": 4, "mailchimp-key": 32, "telegram-token": 12, "discord-token": 28, "terraform-token": 14}
 """How far before the literal a token may begin."""
-_BACK_FORM = re.compile(rb"[A-Za-z0-9_~-]+\Z")
+_BACK_FORM = lazy(rb"[A-Za-z0-9_~-]+\Z")
 
 
 class Provider(Struct, frozen=True, dict=True):
