@@ -49,18 +49,20 @@ def test_writers_go_on_while_runs_are_pruned(tmp_path: Path) -> None:
         while time.monotonic() < give_up or len(rounds) < 2:
             rounds.append(prune(store, NOTHING_SUCCESSFUL))
         ended = [worker.communicate(timeout=60) for worker in workers]
-        prune(store, NOTHING_SUCCESSFUL)
+        last = prune(store, NOTHING_SUCCESSFUL)
 
         assert [error.decode() for _, error in ended] == [""] * WRITERS
         stay = {run: int(steps) for out, _ in ended for run, steps in map(str.split, out.decode().splitlines())}
         assert {header.id: header.event_count for header in store.headers()} == stay
         assert {run: len(list(store.load(run).calls)) for run in stay} == stay
         assert list(store.verify()) == []
-    first, gone = rounds[0], sum(len(one.runs) for one in rounds)
+    before, gone = rounds[0].file_bytes_before, sum(len(one.runs) for one in rounds)
+    least = min(one.file_bytes for one in rounds)  # on a busy machine the first may have to wait for readers of its log
     print(
-        f"{len(rounds)} prunings, {gone} runs went, {len(stay)} stayed; the first one took the file from"
-        f" {first.file_bytes_before} to {first.file_bytes} bytes while {WRITERS} processes wrote"
+        f"{len(rounds)} prunings, {gone} runs went, {len(stay)} stayed; they took the file from {before} to {least}"
+        f" bytes while {WRITERS} processes wrote, and to {last.file_bytes} in the end"
     )
     assert len(stay) > WRITERS
     assert gone > OLD, "nothing that was recorded meanwhile went"
-    assert first.file_bytes < first.file_bytes_before / 2
+    assert least < before / 2
+    assert last.file_bytes < before / 2
