@@ -228,7 +228,7 @@ def test_a_hang_is_a_run_with_the_status_timeout(make_case: MakeCase, runner: Ru
 
 
 def test_an_output_written_before_a_hang_is_not_believed(make_case: MakeCase, runner: Runner) -> None:
-    result = rk.replay(make_case(), runner("import time; tell(final_output='fine'); time.sleep(600)"), timeout_s=1)
+    result = rk.replay(make_case(), runner("import time; tell(final_output='fine'); time.sleep(600)"), timeout_s=4)
 
     assert result.verdict is rk.Verdict.CHANGED
     assert result.run is not None
@@ -251,7 +251,7 @@ def test_nothing_that_it_started_is_left(make_case: MakeCase, runner: Runner, en
         {ending}
     """)
 
-    rk.replay(make_case(), command, timeout_s=1.5 if "sleep(600)" in ending else 30)
+    rk.replay(make_case(), command, timeout_s=5 if "sleep(600)" in ending else 60)
 
     assert ends(int(Path("own.pid").read_text()))
     assert ends(int(Path("child.pid").read_text()))
@@ -266,7 +266,7 @@ def test_a_program_that_ignores_polite_signals_is_ended_all_the_same(make_case: 
         while True: time.sleep(1)
     """)
 
-    result = rk.replay(make_case(), command, timeout_s=1)
+    result = rk.replay(make_case(), command, timeout_s=5)
 
     assert result.run is not None
     assert result.run.status == "timeout"
@@ -288,7 +288,7 @@ def test_what_it_prints_goes_into_the_logs_and_nowhere_else(
 def test_the_logs_of_a_hang_are_kept(make_case: MakeCase, runner: Runner) -> None:
     command = runner("import time; print('still here', flush=True); time.sleep(600)")
 
-    result = rk.replay(make_case(), command, timeout_s=1, evidence="evidence")
+    result = rk.replay(make_case(), command, timeout_s=5, evidence="evidence")
 
     assert evidence_of(result, "stdout.log") == "still here\n"
 

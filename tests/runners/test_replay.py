@@ -367,7 +367,7 @@ def test_a_file_where_the_evidence_should_go_is_an_error(in_the_way: str) -> Non
         Path("evidence").symlink_to("nowhere")
     make = "import pathlib; from replaykit.runners.evidence import new_workspace as n; n(pathlib.Path('evidence'), 'c')"
 
-    done = subprocess.run([sys.executable, "-c", make], timeout=1.5, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", make], timeout=60, capture_output=True, text=True)
 
     assert "StoreError" in done.stderr
 
