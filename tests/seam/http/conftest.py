@@ -62,6 +62,11 @@ class Server:
         self.answers[path] = [Answer(**answer) for answer in answers] if answers else Answer(**one)
         return self.url + path
 
+    def hears(self, count: int) -> None:
+        """Wait for so many requests: one that is given up soon may be heard late."""
+        with self.came:
+            self.came.wait_for(lambda: len(self.requests) >= count, PATIENCE_S)
+
     def answer(self, request: Request) -> Answer:
         with self.came:
             self.requests.append(request)

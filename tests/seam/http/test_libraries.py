@@ -113,10 +113,11 @@ def test_exceptions_of_urllib3_know_their_connection_and_their_pool(server, tape
         with pytest.raises(urllib3.exceptions.NewConnectionError) as refused:
             urllib3.request("GET", "http://127.0.0.1:9/", retries=False)
         with pytest.raises(urllib3.exceptions.ReadTimeoutError) as late:
-            urllib3.request("GET", stuck, timeout=0.05, retries=False)
+            urllib3.request("GET", stuck, timeout=0.3, retries=False)
         return refused.value.conn.port, late.value.pool.host, late.value.args
 
     live = tapes.record(fail)
+    server.hears(1)
     gate.set()
 
     assert tapes.replay(fail)[:2] == live[:2] == (9, "127.0.0.1")
@@ -420,7 +421,7 @@ def test_retries_of_the_library_are_exchanges_of_their_own(server, tapes):
 def test_a_time_out_is_raised_again_without_the_wait(server, tapes):
     gate = threading.Event()
     url = server.says("/stuck", chunks=[b"1", b"2"], framing="length", gate=gate)
-    short = 0.05
+    short = 0.3
 
     async def with_aiohttp():
         timeout = aiohttp.ClientTimeout(total=short)
@@ -439,6 +440,7 @@ def test_a_time_out_is_raised_again_without_the_wait(server, tapes):
             yield type(caught.value), str(caught.value)
 
     live = tapes.record(lambda: list(failures()))
+    server.hears(4)
     gate.set()
     replayed = tapes.replay(lambda: list(failures()))
 
