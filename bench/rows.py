@@ -173,6 +173,30 @@ def _searched(title: str, metric: str, unit: str = "us", aim: Aim | None = None)
     return Row("redaction", title, unit, *_side_by_side(metric, FINDING_PEERS, job), aim)
 
 
+_OTLP, _LARGE_OTLP = (
+    _job(OURS, "importing", kind="otlp", size=size, once=size > 10**8) for size in (50_000_000, 500_000_000)
+)
+_LANGSMITH, _LARGE_LANGSMITH = (
+    _job(OURS, "importing", kind="langsmith", size=count, once=count > 10**4) for count in (6000, 100_000)
+)
+
+
+def _imported(title: str, job: Job) -> tuple[Row, ...]:
+    """How long reading a file into runs takes beside parsing its lines alone, and the memory at most."""
+    sixth = Aim("≤ 6 × `orjson.loads` alone", limit=6)
+    memory = Aim("≤ 300 MB", limit=300e6)
+    return (
+        Row(
+            "importing",
+            f"{title}, into runs: CPU beside that of `orjson.loads` alone",
+            "times",
+            Cell(job, "times_orjson"),
+            aim=sixth,
+        ),
+        Row("importing", "the same, memory of the process at most", "bytes", Cell(job, "peak_bytes"), aim=memory),
+    )
+
+
 ROWS = [
     _bytes(100),
     _bytes(300),
@@ -309,6 +333,10 @@ ROWS = [
         "ms",
         *_side_by_side("over_bare_ms", FINDING_PEERS, lambda system: _job(system, "redaction_first", text=_FIRST_TEXT)),
     ),
+    *_imported("a file of OTLP, 50 MB of spans of 13 KB on lines of 48", _OTLP),
+    *_imported("a LangSmith export, 6,000 runs of 8 KB on a line each", _LANGSMITH),
+    *_imported("the same file of OTLP, 500 MB", _LARGE_OTLP),
+    *_imported("the same LangSmith export, 100,000 runs", _LARGE_LANGSMITH),
     Row(
         "receiver",
         "a span received over OTLP and on disk (protobuf, 512 a request), CPU of the receiver",

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from .service_server import Said as Said
+from .service_server import Seen as Seen
+from .service_server import serving
 
 KEY = "lsv2_pt_0123456789abcdef0123456789abcdef_0123456789"
 PROJECT_ID = "f966cc8b-6350-4583-99cf-1876b52b0f4e"
 Run = dict[str, Any]
-
-
-class Seen(NamedTuple):
-    """A request as it came in."""
-
-    method: str
-    path: str
-    headers: dict[str, str]
-    body: Any
-
-
-class Said(NamedTuple):
-    """An answer; bytes are sent as they are, an iterator of them piece by piece, anything else as JSON."""
-
-    status: int
-    body: Any
-    headers: dict[str, str] = {}
 
 
 def flat(name: str, run_type: str = "chain", *, above: Run | None = None, after_s: float = 0, **more: Any) -> Run:
@@ -160,45 +144,6 @@ def _selected(run: Run, asked: dict[str, Any], version: int) -> Run:
     return {name.lower(): whole.get(name.lower()) for name in asked["selects"]}
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    fake: FakeLangSmith
-
-    def do_GET(self) -> None:
-        self._answer(None)
-
-    def do_POST(self) -> None:
-        self._answer(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-
-    def _answer(self, body: Any) -> None:
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        said = self.fake.answer(Seen(self.command, self.path, headers, body))
-        if isinstance(said.body, Iterator):
-            self._drip(said)
-            return
-        data = said.body if isinstance(said.body, bytes) else json.dumps(said.body).encode()
-        self.send_response(said.status)
-        usual = {"content-type": "application/json", "content-length": str(len(data))}
-        for name, value in {**usual, **said.headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
-
-    def _drip(self, said: Said) -> None:
-        self.close_connection = True
-        self.send_response(said.status)
-        for name, value in said.headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        with suppress(OSError):  # whoever asked has gone
-            for piece in said.body:
-                self.wfile.write(piece)
-                self.wfile.flush()
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 def set_account(fake: FakeLangSmith, monkeypatch: Any) -> None:
     """Let the environment name the server, and nothing else."""
     for name in ("LANGCHAIN_ENDPOINT", "LANGCHAIN_API_KEY", "LANGSMITH_WORKSPACE_ID", "REPLAYKIT_PAYLOAD_HOSTS"):
@@ -211,13 +156,5 @@ def set_account(fake: FakeLangSmith, monkeypatch: Any) -> None:
 @contextmanager
 def langsmith_server() -> Iterator[FakeLangSmith]:
     """A server, for as long as the block runs."""
-    fake = FakeLangSmith()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"fake": fake}))
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    fake.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serving(FakeLangSmith()) as fake:
         yield fake
-    finally:
-        server.shutdown()
-        server.server_close()

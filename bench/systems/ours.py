@@ -257,6 +257,13 @@ def redaction_first(work: Path, text: str) -> Numbers:
     return measurements.start_up(f"from replaykit.redaction import find; assert find({text!r})", work, env=_ENVIRONMENT)
 
 
+def importing(work: Path, kind: str, size: int) -> Numbers:
+    """Reading a file of traces into runs, beside nothing but parsing its lines."""
+    from importing import FORMATS, reading
+
+    return reading(work, f"{kind}.jsonl", FORMATS[kind](size), kind)
+
+
 def receiver(work: Path, count: int, size: int, made: bool = False) -> Numbers:
     from receiving import received
 

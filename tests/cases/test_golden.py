@@ -276,7 +276,7 @@ DAMAGED: dict[str, tuple[Any, str, str]] = {  # what is wrong → the file, what
     "a run that runs": (document(run={"id": "r", "status": "running"}), "has not ended", '"status": "running"'),
     "a number twice": (
         events({"type": "note", "seq": 7}, {"seq": 7, "type": "decision"}),
-        "two events have the number 7",
+        "another event has the number 7 already",
         '"seq": 7,',
     ),
     "a change of nothing": (

@@ -71,11 +71,13 @@ def test_the_fixtures_are_the_answered_calls(tmp_path):
     ]
 
 
-def test_a_loop_is_shown_the_same_wall_again_and_others_stop_at_a_miss(tmp_path):
+def test_who_asks_again_is_shown_the_same_wall_and_others_stop_at_a_miss(tmp_path):
     loop = scaffolded(SEARCH_LOOP, tmp_path / "loop")
-    other = scaffolded(EXAMPLES / "traces" / "ignored-tool-error.json", tmp_path / "other")
+    ignored = scaffolded(EXAMPLES / "traces" / "ignored-tool-error.json", tmp_path / "ignored")
+    other = scaffolded(EXAMPLES / "traces" / "prompt-injection.json", tmp_path / "other")
 
     assert loop.scenario.match.on_miss is OnMiss.REPEAT
+    assert ignored.scenario.match.on_miss is OnMiss.REPEAT, "a fix may try again"
     assert other.scenario.match.on_miss is OnMiss.ERROR
 
 

@@ -39,6 +39,9 @@ def test_the_example_of_sources_loads() -> None:
     assert [(source.label, source.auto_import) for source in sources] == [
         ("langsmith my-production-agent", True),
         ("langsmith abc123def456", False),
+        ("langfuse", False),
+        ("phoenix 4bf92f3577b34da6a3ce929d0e0e4736", False),
+        ("mlflow support", False),
     ]
 
 

@@ -59,3 +59,18 @@ def test_a_langgraph_thread_waits_goes_on_and_takes_another_way() -> None:
     assert "answered: 0.0 € are on their way." in told
     assert "the other way: 20.0 € are on their way." in told
     assert re.findall(r"^step: (.+)$", told, re.MULTILINE)[-3:] == ["step_2.2", "step_3.2", "step_4"]
+
+
+def test_a_chat_that_somebody_kept_becomes_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("examples/imported")
+    blocks = re.findall(r"^```bash\n(.*?)^```", Path("README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    commands = [line.split() for block in blocks for line in block.splitlines()]
+    ended = [
+        subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, timeout=60)
+        for command in commands
+    ]
+
+    assert [done.returncode for done in ended] == [0, 0, 0, 1, 0], [done.stderr for done in ended]
+    assert "Result: FAILURE REPRODUCED" in ended[3].stdout
+    assert "Result: FIXED" in ended[4].stdout
+    assert "a model × 3" in ended[4].stdout, "recorded and not called"

@@ -1,4 +1,4 @@
-"""The sample files: one story as every vendor's SDK exports it, and runs of public benchmarks, each with its licence."""
+"""The sample files: one story as each vendor tells it, and runs of public benchmarks, each with its licence."""
 
 from __future__ import annotations
 

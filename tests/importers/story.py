@@ -21,6 +21,8 @@ CALLS = [
     ("refund_order", {"order_id": "W123", "amount": 59.9}),
 ]
 TOKENS = [120, 160, 200]
+COUNTS = (TOKENS, [130, 210, 250], [528, 528, 528])
+"""What the models read, as OpenAI's APIs count it, chat and responses, and as Anthropic's does."""
 
 
 def check_story(run: TraceRun, lacks: Iterable[str] = ()) -> None:
@@ -31,7 +33,7 @@ def check_story(run: TraceRun, lacks: Iterable[str] = ()) -> None:
     for name, check in PARTS.items():
         try:
             check(run)
-        except (AssertionError, LookupError, TypeError, AttributeError, ValueError):
+        except (AssertionError, LookupError, TypeError, AttributeError, ValueError, StopIteration):
             if name not in lacking:
                 raise
         else:
@@ -63,12 +65,14 @@ def _answers(run: TraceRun) -> None:
 
 def _call_ids(run: TraceRun) -> None:
     asked = [use["id"] for call in run.llm_calls for use in call.result["tool_calls"]]
-    assert asked == ["call_A1", "call_B2", "call_C3"]
+    assert asked in ([f"{vendor}_{name}" for name in ("A1", "B2", "C3")] for vendor in ("call", "toolu"))
 
 
 def _messages(run: TraceRun) -> None:
     _first, second, last = run.llm_calls
-    told = [[message.get("tool_call_id") for message in _said(call) if message["role"] == "tool"] for call in (second, last)]
+    told = [
+        [message.get("tool_call_id") for message in _said(call) if message["role"] == "tool"] for call in (second, last)
+    ]
     assert [len(results) for results in told] == [2, 3]
     assert [message["content"] for message in _said(last) if message["role"] == "user"] == [QUESTION]
 
@@ -105,7 +109,7 @@ def _failure(run: TraceRun) -> None:
 
 
 def _tokens(run: TraceRun) -> None:
-    assert [call.usage.input_tokens if call.usage else None for call in run.llm_calls] == TOKENS
+    assert [call.usage.input_tokens if call.usage else None for call in run.llm_calls] in COUNTS
 
 
 def _times(run: TraceRun) -> None:

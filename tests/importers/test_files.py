@@ -14,7 +14,8 @@ from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, UsageErr
 from replaykit.importers.files import import_source, import_trace
 from replaykit.importers.registry import IMPORTERS
 from replaykit.importers.source import Source, read_source
-from replaykit.model.run import encode_run
+from replaykit.model.events import Note
+from replaykit.model.run import TraceRun, encode_run
 
 SEARCH_LOOP = Path(__file__).parents[2] / "examples" / "traces" / "search-loop.json"
 
@@ -52,12 +53,13 @@ def test_a_missing_file_a_directory_and_a_pipe_are_told_apart(tmp_path):
             import_trace(tmp_path / name)
 
 
-def test_a_file_above_the_limit_is_refused(tmp_path):
+def test_a_file_above_the_limit_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("replaykit.importers.source.MAX_BYTES", 100)
     file = tmp_path / "big.json"
     file.write_bytes(b" " * 101)
 
     with pytest.raises(InvalidFile, match="larger than 100 bytes"):
-        read_source(file, limit_bytes=100)
+        _ = read_source(file).text
 
 
 def test_a_format_can_be_named_and_a_wrong_name_is_told():
@@ -117,12 +119,13 @@ def test_a_damaged_run_log_is_told_with_its_line(text, line):
 def test_another_importer_can_be_added():
     class Lines:
         name = "lines"
+        title = "Lines"
 
         def recognises(self, source):
             return source.text.startswith(b"LINES")
 
         def read(self, source):
-            return import_trace(SEARCH_LOOP)
+            yield import_trace(SEARCH_LOOP).runs[0]
 
     IMPORTERS.register("lines")(Lines())
     try:
@@ -157,3 +160,29 @@ def test_a_damaged_trace_gives_a_run_or_an_error_of_ours(data):
         import_source(Source(bytes(text), "t.json"))
     except ReplayKitError as error:
         assert str(error)  # noqa: PT017 (either way is fine, a crash is not)
+
+
+def test_events_of_a_run_log_come_in_the_order_of_their_numbers():
+    events = [Note(seq=seq, name=f"n{seq}") for seq in (4, 0, 2)]
+    run = TraceRun(id="r", name="n", events=tuple(events))
+
+    (read,) = import_source(Source(encode_run(run), "run.json")).runs
+
+    assert [event.seq for event in read.events] == [0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"seq": 0}, "another event has the number 0 already"),
+        ({"seq": 1, "parent": 1}, "an event is inside of one that begins after it"),
+    ],
+)
+def test_events_of_a_run_log_whose_numbers_cannot_be_are_refused(more, message):
+    events = (Note(seq=0, name="a"), Note(**{"name": "b", **more}))
+    text = msgspec.json.format(encode_run(TraceRun(id="r", name="n", events=events)))
+
+    with pytest.raises(InvalidFile, match=message) as caught:
+        import_source(Source(text, "run.json"))
+
+    assert caught.value.line is not None

@@ -138,7 +138,7 @@ def call(run_type: str = "tool", **more: Any) -> Any:
 def test_a_trace_becomes_a_run_with_its_calls_in_the_order_they_were_made():
     got = only(trace())
 
-    assert (got.id, got.name, got.status, got.input) == ("id-agent", "agent", RunStatus.ERROR, "Refund W1")
+    assert (got.id, got.name, got.status, got.input) == ("id-agent", "agent", RunStatus.TIMEOUT, "Refund W1")
     assert (got.error.type, got.error.message) == ("TimeoutError", "the gateway's late")
     assert got.error.traceback.startswith("Traceback (most recent call last):")
     assert (bool(got.output_json), got.duration_s, got.origin.format) == (False, 30.0, "langsmith")

@@ -11,6 +11,7 @@ import pytest
 
 import replaykit as rk
 from replaykit.cases.session import load_session
+from replaykit.importers.labels import labels_of
 from replaykit.model.events import ToolCall
 
 from ..langsmith_server import KEY, FakeLangSmith, Said, flat, incident
@@ -300,6 +301,25 @@ def test_what_is_stored_where_nobody_allowed_is_not_fetched_and_no_session_lies_
     assert "secret" not in ran.err + ran.out
     assert "its input is not known" in ran.err
     assert not Path("one.yaml").exists()
+
+
+@pytest.mark.parametrize("versions", [(1,), (1, 2)])
+def test_feedback_that_says_failure_makes_the_run_one(
+    replaykit: Run, langsmith: FakeLangSmith, versions: tuple[int, ...]
+) -> None:
+    said = {
+        "correctness": {"n": 2, "avg": 0.0, "values": {}, "comments": ["made up", "no source"]},
+        "tone": {"n": 1, "avg": None, "values": {"friendly": 1}, "comments": []},
+        "empty": {"n": 0, "avg": None, "values": {}},
+    }
+    fine = {"error": None, "status": "success", "outputs": {"output": "19.9"}, "feedback_stats": said}
+    langsmith.runs, langsmith.versions = incident(**fine), versions
+
+    ran = replaykit(*ONE)
+
+    assert (ran.code, kept().status) == (0, "error")
+    labels = {label.name: (label.value, label.failed, label.why) for label in labels_of(kept())}
+    assert labels == {"correctness": (0.0, True, "made up; no source"), "tone": ("friendly", False, "")}
 
 
 def test_half_a_character_in_one_run_costs_no_other(replaykit: Run, langsmith: FakeLangSmith) -> None:

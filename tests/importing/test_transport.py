@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import replaykit as rk
 from replaykit.errors import FetchFailed, ReplayKitError, UsageError
 from replaykit.importers.langsmith.account import Account
-from replaykit.importers.langsmith.api import Reply, Request
+from replaykit.importers.service import Reply, Request
 from replaykit.importing.landing import land
 from replaykit.importing.langsmith import LangSmith, Query
 from replaykit.importing.record import Record
@@ -155,7 +155,7 @@ def test_an_answer_that_is_too_large_is_refused(langsmith: FakeLangSmith, monkey
 
 
 def test_a_trace_that_is_too_large_is_one_failure(langsmith: FakeLangSmith, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replaykit.importers.langsmith.api.MAX_TRACE_BYTES", 3_000)
+    monkeypatch.setattr("replaykit.importers.service.MAX_TRACE_BYTES", 3_000)
     langsmith.page = 2
     langsmith.runs += incident("small")[:1]
 
@@ -178,7 +178,7 @@ def test_pages_that_lead_in_a_circle_are_an_error(langsmith: FakeLangSmith, vers
 
 
 def test_pages_without_end_are_an_error(langsmith: FakeLangSmith, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replaykit.importers.langsmith.api.MAX_PAGES", 20)
+    monkeypatch.setattr("replaykit.importers.service.MAX_PAGES", 20)
     numbers = itertools.count()
     langsmith.said = lambda seen: (
         Said(200, {"items": [], "next_cursor": str(next(numbers))}) if seen.path.endswith("/v2/runs/query") else None

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.model.values import Opaque, canonical, decode, encode, freeze, thaw
+from replaykit.model.values import Opaque, canonical, canonical_read, decode, encode, encode_read, freeze, thaw
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 HASHABLE = st.one_of(
@@ -179,3 +179,24 @@ def test_very_deep_json_is_a_clear_error() -> None:
     text = b'[{"$tuple":' * 500 + b"1" + b"}]" * 500
     with pytest.raises(ValueError, match=r"deep|recursion"):
         decode(text)
+
+
+READ = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**80), 2**80)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.sampled_from(['{"$', "$", "\ud800"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text() | st.sampled_from(["$tuple", "$x", "\ud800"]), inner, max_size=3)
+    ),
+    max_leaves=15,
+)
+
+
+@given(READ)
+def test_what_was_read_from_json_is_written_quicker_and_the_same(value: Any) -> None:
+    assert encode_read(value) == encode(value)
+    assert canonical_read(value) == canonical(value)

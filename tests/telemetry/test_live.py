@@ -20,7 +20,6 @@ import replaykit as rk
 from replaykit.errors import StoreError
 from replaykit.telemetry.span import nanoseconds
 
-
 _A_SECOND_NS = 1_000_000_000
 
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from replaykit.cases.slug import slug
 from replaykit.errors import FormatTooNew, ReplayKitError, StoreError, Unreplayable, UsageError, nearest
-from replaykit.importers.run_log import RunLogImporter
+from replaykit.importers.run_log import read_run_log
 from replaykit.importers.source import JsonPath, Source, read_source
 from replaykit.model.changes import StateFold
 from replaykit.model.events import State
@@ -134,7 +134,7 @@ def read_golden(path: str | os.PathLike[str]) -> Golden:
     source = read_source(path)
     _check_form(source)
     section = _read_section(source)
-    (run,) = RunLogImporter().read(source).runs
+    run = read_run_log(source)
     _check_run(source, run)
     return Golden(
         name=section.name,
@@ -235,14 +235,11 @@ def _wrong_section(source: Source, said: str) -> ReplayKitError:
 
 
 def _check_run(source: Source, run: TraceRun) -> None:
-    """The run has ended, its events have numbers of their own, and its states can be put together."""
+    """The run has ended, and its states can be put together."""
     if run.status is RunStatus.RUNNING:
         raise source.error("the run has not ended: its status is running", ("run", "status"))
-    fold, seen = StateFold(), set[int]()
+    fold = StateFold()
     for place, event in enumerate(run.events):
-        if event.seq in seen:
-            raise source.error(f"two events have the number {event.seq}", ("run", "events", place, "seq"))
-        seen.add(event.seq)
         if isinstance(event, State):
             try:
                 fold.apply(event)

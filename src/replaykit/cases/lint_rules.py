@@ -16,6 +16,7 @@ from replaykit.cases.shape import Flaw, Severity
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered_text
 from replaykit.errors import nearest
+from replaykit.importers.labels import labels_of
 from replaykit.model.events import Call, LlmCall, ToolCall
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.matching import OnMiss, ToolMode
@@ -40,9 +41,10 @@ class Subject(Struct, frozen=True, kw_only=True):
 
     @property
     def tools_seen(self) -> set[str]:
-        """The tools that the trace or the fixtures know."""
+        """The tools that the trace or the fixtures know; those too that a label of the run expects calls of."""
         calls = [fixture.call for fixture in self.fixtures] + list(self.run.calls if self.run else ())
-        return {call.name for call in calls if isinstance(call, ToolCall)}
+        expected = [call for label in (labels_of(self.run) if self.run else ()) for call in label.expected_calls or ()]
+        return {call.name for call in calls if isinstance(call, ToolCall)} | {call.name for call in expected}
 
     def is_recorded(self, kind: str, name: str) -> bool:
         """True when the scenario answers such calls from fixtures."""

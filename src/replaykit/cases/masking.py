@@ -9,7 +9,8 @@ _CHARS = 200
 # In this order: what a later pattern would take a piece of comes first.
 _VOLATILE = re.compile(
     r"""
-      [a-z][a-z0-9+.-]*://[^\s'"<>)\]]+                                           # an address
+      (?<=:)[0-9a-f]{8}(?=>)                                                      # what stands for a secret
+    | [a-z][a-z0-9+.-]*://[^\s'"<>)\]]+                                           # an address
     | [0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}                        # a UUID
     | \d{4}-\d\d-\d\d(?:[T\s]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?  # a time
     | \d\d:\d\d(?::\d\d(?:[.,]\d+)?)?                                             # a time of day

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase
+from replaykit.cases.incomplete import incompleteness, refuse_incomplete
+from replaykit.cases.picking import Picked, pick_run
 from replaykit.cases.scaffold import scaffold
-from replaykit.errors import RunNotFound, UsageError
-from replaykit.importers.files import import_source
-from replaykit.importers.source import read_source
-from replaykit.model.run import TraceRun
+from replaykit.cases.slug import slug
+from replaykit.errors import RunNotFound
+from replaykit.importers.source import STDIN, read_source
 from replaykit.store.opening import StoreLike, opened
 
 CASES = Path("cases")
+_PACKED = (".gz", ".zst")
+_FILES = (*_PACKED, ".json", ".jsonl", ".ndjson", ".eval", ".traj", ".har")
 
 
 class Promoted(Struct, frozen=True, kw_only=True):
@@ -34,61 +36,55 @@ def promote(
     run_id: str | None = None,
     case_id: str | None = None,
     title: str | None = None,
+    allow_incomplete: bool = False,
     force: bool = False,
     store: StoreLike = None,
     redact: bool | None = None,
 ) -> Promoted:
-    """Make a case of the trace file or the run that `source` names."""
-    notes: tuple[str, ...] = ()
-    text: bytes | None = None
-    found: str | None = None
-    if _is_file(source):
-        trace = read_source(source)
-        imported = import_source(trace, format)
-        run, notes = _pick(imported.runs, run_id, source), imported.remarks
-        if trace.is_text:  # else the run log is kept: what nobody can read or redact has no place in git
-            text, found = trace.text, imported.format
-        name = Path(source).stem
-    else:
-        run = _recorded(source, store)
-        name = run.name or run.id
+    """Make a case of the trace file or the run that `source` names; `-` is what comes through the pipe.
+
+    A run that a trace tells too little of is refused, unless `allow_incomplete`.
+    """
+    picked = pick_run(read_source(source), format, run_id) if _is_file(source) else _recorded(source, store)
+    if not allow_incomplete:
+        refuse_incomplete(picked.run)
+    lacks = incompleteness(picked.run)
     case = scaffold(
-        run,
-        out or CASES / name,
-        source_text=text,
-        source_format=found,
+        picked.run,
+        out or CASES / _name(source, picked),
+        source_text=picked.text,
+        source_format=picked.format,
         case_id=case_id,
         title=title,
-        remarks=notes,
+        remarks=(*picked.notes, *lacks),
         force=force,
         redact=redact,
     )
+    notes = (*picked.notes, *lacks)
     if not case.observed:
         notes = (*notes, "no known failure was detected: say in `observed` how it went wrong")
     return Promoted(case=case, notes=notes)
 
 
 def _is_file(source: str) -> bool:
-    return os.path.exists(source) or os.sep in source or source.endswith(".json")
+    return source == STDIN or os.path.exists(source) or os.sep in source or source.endswith(_FILES)
 
 
-def _recorded(run_id: str, store: StoreLike) -> TraceRun:
+def _name(source: str, picked: Picked) -> str:
+    """What the case is called: as the file where that holds the run alone, else as the run."""
+    if not _is_file(source):
+        return picked.run.name or picked.run.id
+    if source == STDIN or not picked.is_only:
+        return slug("tool_call", picked.run.id)
+    file = Path(source)
+    return Path(file.stem).stem if file.suffix in _PACKED else file.stem
+
+
+def _recorded(run_id: str, store: StoreLike) -> Picked:
     try:
         with opened(store, read_only=True) as source:
-            return source.load(run_id)
+            return Picked(run=source.load(run_id))
     except RunNotFound as error:
         raise RunNotFound(
             f"{run_id!r} is neither a trace file nor a recorded run", hint="See what is recorded: replaykit runs"
         ) from error
-
-
-def _pick(runs: Sequence[TraceRun], run_id: str | None, file: str) -> TraceRun:
-    if run_id is None and len(runs) == 1:
-        return runs[0]
-    ids = ", ".join(run.id for run in runs[:5]) + (" …" if len(runs) > 5 else "")
-    chosen = [run for run in runs if run.id == run_id]
-    if len(chosen) == 1:
-        return chosen[0]
-    if run_id is None:
-        raise UsageError(f"{file} holds {len(runs)} runs", hint=f"Name one with --run: {ids}")
-    raise UsageError(f"{file} holds no run {run_id!r}", hint=f"It holds: {ids}")

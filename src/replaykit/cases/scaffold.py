@@ -28,6 +28,8 @@ from replaykit.redaction.files import clean_bytes, clean_text, file_redactor, re
 
 TRACE_FILE = "source-trace.json"
 NOTES_FILE = "notes.md"
+_ASKS_AGAIN = ("max_tool_calls", "tool.ignored_error", "tool.unretried_error")
+"""Who still loops, or tries again as a fix should, asks for more than was recorded, and meets the same wall again."""
 
 
 def scaffold(
@@ -84,9 +86,8 @@ def case_of(run: TraceRun, *, case_id: str | None = None, title: str | None = No
 def _case(
     run: TraceRun, signatures: Sequence[FailureSignature], *, case_id: str, title: str | None, source: Source
 ) -> ReplayCase:
-    loops = any(signature.assertion.kind == "max_tool_calls" for signature in signatures)
-    # A candidate that still loops asks for more than was recorded, and has to be shown the same wall again.
-    match = MatchRules(on_miss=OnMiss.REPEAT if loops else OnMiss.ERROR)
+    asks_again = any(signature.assertion.kind in _ASKS_AGAIN for signature in signatures)
+    match = MatchRules(on_miss=OnMiss.REPEAT if asks_again else OnMiss.ERROR)
     return ReplayCase(
         id=case_id,
         title=title or _title(run, signatures),

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from replaykit.cases.signatures import FailureSignature
 from replaykit.checks.failures import call_failed
 from replaykit.checks.reading import short, shown
-from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, Message, Note, State
+from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, LlmCall, Message, Note, State
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
+from replaykit.wire.fields import as_object, as_objects, as_text
 
 MAX_EVENTS = 500
+_REMARK_CHARS = 2_000
 FILL_IN = (
     "No detector knows this failure. Fill in `observed` in case.yaml by hand: "
     "without it a replay checks `desired` only and cannot say whether the failure is back."
@@ -24,7 +26,7 @@ def render_notes(title: str, run: TraceRun, signatures: Sequence[FailureSignatur
     """The text of `notes.md`: what the run was, what went wrong, and what happened when."""
     parts = [f"# {_plain(title)}", _about(run), "## What went wrong", _findings(signatures)]
     if remarks:
-        parts += ["## About the import", _bullets(remarks)]
+        parts += ["## About the import", "\n".join(f"- {_plain(line, _REMARK_CHARS)}" for line in remarks)]
     parts += ["## Timeline", _table(run)]
     return "\n\n".join(parts) + "\n"
 
@@ -35,7 +37,9 @@ def _about(run: TraceRun) -> str:
     facts += [f"of {_plain(agent)}"] if agent else []
     facts += [f"started {_moment(run.started_at)}"] if run.started_at else []
     facts += [f"took {run.duration_s:.1f} s"] if run.duration_s is not None else []
-    return ", ".join([*facts, f"status {run.status.value}"]) + "."
+    facts += [f"imported ({_plain(run.origin.format)})"] if run.origin.format else []
+    why = f": {_plain(str(run.error))}" if run.error is not None else ""
+    return ", ".join([*facts, f"status {run.status.value}{why}"]).rstrip(".") + "."
 
 
 def _findings(signatures: Sequence[FailureSignature]) -> str:
@@ -63,7 +67,7 @@ def _offset(event: AnyEvent, start: float) -> str:
 def _row(event: AnyEvent) -> tuple[str, str]:
     """What happened, and what came of it."""
     if isinstance(event, Call):
-        return _plain(f"{event.name}({_arguments(event)})"), _plain(_outcome(event))
+        return _plain(f"{event.name or 'model'}({_arguments(event)})"), _plain(_outcome(event))
     if isinstance(event, ErrorEvent):
         return "error", _plain(str(event.error))
     if isinstance(event, Message):
@@ -91,7 +95,17 @@ def _outcome(call: Call) -> str:
         return f"✗ {reason}{took}"
     if not call.answered:
         return "no answer in the trace"
-    return f"{_said(call.items if call.items is not None else call.result)}{took}"
+    return f"{_answer(call)}{took}"
+
+
+def _answer(call: Call) -> str:
+    """What came back; of a model what it said, and what it asks for."""
+    result = call.items if call.items is not None else call.result
+    spoken = as_object(result) if isinstance(call, LlmCall) else {}
+    asked = ", ".join(
+        f"{as_text(use.get('name'))}({shown(use.get('arguments'))})" for use in as_objects(spoken.get("tool_calls"))
+    )
+    return " → ".join(filter(None, (as_text(spoken.get("content")), asked))) or _said(result)
 
 
 def _said(value: Json) -> str:
@@ -105,6 +119,7 @@ def _moment(at: float) -> str:
         return f"at {at}"
 
 
-def _plain(text: str) -> str:
+def _plain(text: str, chars: int | None = None) -> str:
     """Text that Markdown shows as it is, in one line of a table."""
-    return re.sub(r"[\\`*\[<|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", short(text))
+    line = short(text) if chars is None else " ".join(text[:chars].split())
+    return re.sub(r"[\\`*\[<|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", line)

@@ -178,7 +178,7 @@ class OutputContainsAny(_SomeTexts, frozen=True, kw_only=True):
     def check(self, run: TraceRun, context: Context) -> Seen:
         missing = self.missing(run)
         found = [text for text in self.texts if text not in missing]
-        text = f"Output contains {found[0]!r}" if found else "Output contains none of the texts"
+        text = f"Output contains {found[0]!r}" if found else f"Output contains none of {shown(self.texts)}"
         return seen_output(run, bool(found), text, f"output containing any of {shown(self.texts)}")
 
 

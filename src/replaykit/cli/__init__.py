@@ -28,7 +28,7 @@ VERBS = {
     "chaos": "Try an agent in broken worlds: seeded faults of its tools, models and context.",
     "ci": "Run everything that is configured, and weigh it: one result for a pipeline.",
     "record": "Run a program, and record what it does as one run.",
-    "import": "Bring runs in: trace files, or runs that LangSmith keeps.",
+    "import": "Bring runs in: from trace files of any vendor, or from a service that keeps them.",
     "serve": "Receive traces over OTLP: each becomes a run in the store.",
     "runs": "List recorded runs, newest first.",
     "show": "Show a run: what was asked, what happened, how it ended.",

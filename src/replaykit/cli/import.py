@@ -1,4 +1,4 @@
-"""`replaykit import`: runs come in, from trace files and from LangSmith."""
+"""`replaykit import`: runs come in, from trace files and from services that keep traces."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 
 import click
 
-from replaykit.cli import importing, options
-
-DEFAULT_TIMEOUT_S = 300.0
+from replaykit.cli import import_services, importing, options
 
 
 class Kinds(click.Group):
@@ -17,49 +15,73 @@ class Kinds(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, *self.get_help_option_names(ctx)):
+            self._refuse_misspelt(args[0])
             args = ["files", *args]
         return super().parse_args(ctx, args)
 
+    def _refuse_misspelt(self, word: str) -> None:
+        if not word.isalpha() or Path(word).exists():
+            return
+        from replaykit.errors import UsageError, nearest
 
-_timeout = click.option(
-    "--timeout",
-    "timeout_s",
-    type=options.Seconds(),
-    default=DEFAULT_TIMEOUT_S,
-    show_default=True,
-    help="Seconds for all that is fetched.",
-)
+        told = nearest(word, self.commands)
+        if told.startswith("did you mean"):
+            raise UsageError(f"{word}: no such file or directory; {told}", hint="See: replaykit import --help")
 
 
 @click.group(name="import", cls=Kinds)
 def command() -> None:
-    """Bring runs in: trace files, or runs that LangSmith keeps.
+    """Bring runs in: from trace files of any vendor, or from a service that keeps them.
 
-    A run that is there already is not brought in twice. One that cannot be read is told, and the others come in. Exit 1
-    when one did not come in, 3 when LangSmith cannot be reached, 5 when there is nothing.
+    A run that is there already is not brought in twice. One that cannot be read is told, and the others come in. How
+    much of each can be replayed is told as well. Exit 1 when one did not come in, 3 when a service cannot be reached,
+    5 when there is nothing.
 
     \b
     replaykit import traces/ exported.jsonl
+    replaykit import runs.jsonl --filter status=error --scaffold cases
     replaykit import langsmith --run-id 0199a1b2-… -o replays
     replaykit import langsmith --project support --since 7d -o replays --run
+    replaykit import langfuse --project --since 24h
     replaykit import sources
+
+    All that can be said of files: replaykit import files --help
     """
 
 
 @command.command(name="files")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
 @click.option("--format", "format_", metavar="NAME", help="The format of the files, where it cannot be recognised.")
+@click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many, the first that are found.")
 @importing.into
 def files(paths: tuple[Path, ...], format_: str | None, **given: Any) -> None:
     """Bring in the runs of trace files, and of all below directories. `files` itself may be left out.
 
+    Files may be packed (.gz, .zst) and of any size; `-` is standard input. `replaykit import formats` lists what can
+    be read.
+
     \b
-    replaykit import traces/ exported.jsonl
-    replaykit import files --format langsmith runs.json --dry-run
+    replaykit import traces/ exported.jsonl.gz --filter status=error --since 7d
+    replaykit import runs.jsonl --scaffold cases
+    zcat runs.json.gz | replaykit import - --format langsmith --dry-run
     """
     from replaykit.importing.files import read_files
 
     importing.bring_in(read_files(paths, format_), **given)
+
+
+@command.command(name="formats")
+@options.as_json
+def formats(as_json: bool) -> None:
+    """List the formats of files that can be read, in the order in which a file is tried with them.
+
+    \b
+    replaykit import formats
+    """
+    from replaykit.report.formats import formats_json, formats_text
+
+    click.echo(formats_json() if as_json else formats_text())
 
 
 @command.command(name="langsmith")
@@ -75,7 +97,7 @@ def files(paths: tuple[Path, ...], format_: str | None, **given: Any) -> None:
 @click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15.")
 @click.option("--min-latency-ms", type=click.FloatRange(0), default=0, help="Only runs that took that long.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many.")
-@_timeout
+@import_services.timeout
 @importing.into
 def langsmith(
     run_ids: tuple[str, ...],
@@ -108,8 +130,12 @@ def langsmith(
     importing.bring_in(records, **given)
 
 
+for _service in import_services.COMMANDS:
+    command.add_command(_service)
+
+
 @command.command(name="sources")
-@_timeout
+@import_services.timeout
 @click.option("--force", is_flag=True, help="Replace session files that say something else.")
 @click.option("--dry-run", is_flag=True, help="Show what would come in, and write nothing.")
 @options.config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replaykit.cli import options
+from replaykit.cli.tally import Tally
 
 if TYPE_CHECKING:
     from replaykit.importing.job import ImportResult
@@ -37,6 +38,25 @@ def into(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--dry-run", is_flag=True, help="Show what would come in, and write nothing."),
         click.option("--force", is_flag=True, help="Replace session files that say something else."),
         click.option(
+            "--allow-incomplete",
+            is_flag=True,
+            help="With --scaffold: also of runs of which no tool call can be replayed.",
+        ),
+        click.option(
+            "--scaffold",
+            "cases",
+            type=click.Path(path_type=Path, file_okay=False),
+            metavar="DIRECTORY",
+            help="Make a case of each failed run, one for each way to fail.",
+        ),
+        click.option(
+            "--filter",
+            "filters",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Only such runs: status, agent, name, tag or format; * stands for anything. Repeatable.",
+        ),
+        click.option(
             "--contract", metavar="NAME", help="The contract of the sessions.  [default: the configuration's only one]"
         ),
         _OUTPUT,
@@ -51,7 +71,7 @@ def bring_in(records: Iterable[Record], *, run_them: bool, dry_run: bool, as_jso
 
     if run_them and dry_run:
         raise UsageError("--run and --dry-run do not go together")
-    result = landed(records, needs_sessions=run_them, dry_run=dry_run, **place)
+    result = landed(records, needs_sessions=run_them, dry_run=dry_run, quiet=as_json, **place)
     failed = ExitCode.FAILED if result.failed else ExitCode.PASSED
     tell(result, as_json=as_json, aside=run_them)
     context = click.get_current_context()
@@ -73,18 +93,28 @@ def landed(
     output: Path | None,
     config: Path | None,
     contract: str | None = None,
+    cases: Path | None = None,
+    allow_incomplete: bool = False,
+    filters: tuple[str, ...] = (),
+    since: str | None = None,
+    limit: int | None = None,
     force: bool = False,
     store_path: Path | None = None,
     dry_run: bool = False,
     needs_sessions: bool = False,
+    quiet: bool = False,
 ) -> ImportResult:
-    """Bring the records into the store and into session files, with a count on a terminal."""
-    from replaykit.errors import NothingSelected
+    """Bring the records into the store, into session files and into cases, with a count of them."""
+    from replaykit.errors import NothingSelected, UsageError
     from replaykit.importing.job import Into, import_records
     from replaykit.importing.sessions import FETCHED, contract_of_imports
+    from replaykit.importing.wanted import wanted_of
     from replaykit.project.find import find_project
     from replaykit.project.project import load_project
 
+    if allow_incomplete and cases is None:
+        raise UsageError("--allow-incomplete goes with --scaffold")
+    wanted = wanted_of(filters, since, limit)
     is_own = output is None and needs_sessions
     target = FETCHED if is_own else output
     file = config if config is not None else find_project()
@@ -93,11 +123,13 @@ def landed(
         store=store_path,
         output=target,
         contract=contract_of_imports(project, contract or "") if target is not None else "",
+        cases=cases,
+        allow_incomplete=allow_incomplete,
         force=force or is_own,
         dry_run=dry_run,
     )
-    with counting("importing") as advance:
-        result = import_records(records, place, advance)
+    with counting("importing", quiet=quiet) as advance:
+        result = import_records(_each(records, advance), place, wanted=wanted)
     if not result.entries:
         raise NothingSelected("no run came in", hint="\n".join(result.notes) or None)
     if result.sessions and not place.contract:
@@ -114,60 +146,45 @@ def tell(result: ImportResult, *, as_json: bool, aside: bool = False) -> None:
         click.echo(f"note: {printable(note)}", err=True)
     if result.failed:
         click.echo(problems_text(result), err=True)
-    click.echo(import_json(result) if as_json and not aside else import_text(result), err=aside)
+    if as_json and not aside:
+        for piece in import_json(result):
+            click.echo(piece, nl=False)
+        click.echo()
+    else:
+        click.echo(import_text(result), err=aside)
+
+
+def _each(records: Iterable[Record], advance: Callable[[], None]) -> Iterator[Record]:
+    for record in records:
+        advance()
+        yield record
 
 
 @contextmanager
-def counting(label: str) -> Iterator[Callable[[], None]]:
-    """A count on stderr of something whose end is not known, where a person looks at it."""
-    if not sys.stderr.isatty():
+def counting(label: str, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
+    """A count on stderr of something whose end is not known."""
+    if quiet:
         yield lambda: None
         return
-    number = 0
-
-    def advance() -> None:
-        nonlocal number
-        number += 1
-        click.echo(f"\r{label}: {number}", nl=False, err=True)
-
+    tally = Tally(label, is_terminal=sys.stderr.isatty())
     try:
-        yield advance
+        yield tally.advance
     finally:
-        click.echo("\r\x1b[K", nl=False, err=True)
+        tally.end()
 
 
-def project_records(
-    project: str, *, status: str, since: str | None, min_latency_ms: float, limit: int, timeout_s: float
-) -> Iterator[Record]:
+def project_records(project: str, **search: Any) -> Iterator[Record]:
     """The runs of a project of LangSmith."""
-    import datetime as dt
+    from replaykit.importing.services import records_of
 
-    from replaykit.errors import UsageError
-    from replaykit.importers.langsmith_wanted import Status, since_of
-    from replaykit.importing.langsmith import LangSmith, Query
-
-    try:
-        began = None if since is None else since_of(since, dt.datetime.now(dt.UTC))
-    except ValueError as error:
-        raise UsageError(f"--since: {error}", hint="Write --since 7d, --since 24h or --since 2026-02-15") from None
-    query = Query(project=project, status=Status(status), since=began, min_latency_ms=min_latency_ms, limit=limit)
-    return LangSmith(timeout_s=timeout_s).runs(query)
+    return records_of("langsmith", (), project, **search)
 
 
-def run_records(run_ids: Iterable[str], project: str | None, timeout_s: float) -> Iterator[Record]:
+def run_records(run_ids: Sequence[str], project: str | None, timeout_s: float) -> Iterator[Record]:
     """Runs of LangSmith by their ids; where one of several cannot be had, that is a record."""
-    from replaykit.errors import UsageError
-    from replaykit.importing.langsmith import ORIGIN, LangSmith
-    from replaykit.importing.record import Record
+    from replaykit.importing.services import records_of
 
-    langsmith, ids = LangSmith(timeout_s=timeout_s), list(dict.fromkeys(run_ids))
-    for run_id in ids:
-        try:
-            yield langsmith.run(run_id, project)
-        except UsageError as error:
-            if len(ids) == 1:
-                raise
-            yield Record(origin=ORIGIN, id=run_id, problem=str(error))
+    return records_of("langsmith", run_ids, project or "", timeout_s=timeout_s)
 
 
 def from_langsmith(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,6 +9,10 @@ from replaykit.model.run import RunStatus
 from replaykit.model.values import ABSENT, Json, Raw, encode
 from replaykit.wire.fields import as_objects, as_text, joined
 
+_REPR = re.compile(r"([A-Za-z_][\w.]*)\((.*)\)", re.DOTALL)
+_QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\"""", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "'": "'", '"': '"', "\\": "\\"}
 _TYPED = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Interrupt|Exceeded|Warning)):\s*(.*)", re.DOTALL)
 
 STATUSES: dict[str, RunStatus] = {
@@ -24,11 +28,21 @@ STATUSES: dict[str, RunStatus] = {
     **dict.fromkeys(("running", "in_progress", "pending", "started", "queued"), RunStatus.RUNNING),
 }
 """What traces call the ways a run can end."""
+_ENDINGS = {
+    "TimeoutError": RunStatus.TIMEOUT,
+    "CancelledError": RunStatus.CANCELLED,
+    "KeyboardInterrupt": RunStatus.CANCELLED,
+}
 
 
 def status_of(word: str) -> RunStatus | None:
     """The status a trace's word means; None when it is not known."""
     return STATUSES.get(re.sub(r"[\s-]+", "_", word.strip().lower()))
+
+
+def ending_of(error: ErrorInfo) -> RunStatus:
+    """How a run ended that ended with this error, as a recording says it: a replay compares the two."""
+    return _ENDINGS.get(error.type, RunStatus.ERROR)
 
 
 def error_of(value: Json, fallback_type: str = "Error") -> ErrorInfo:
@@ -42,6 +56,21 @@ def error_of(value: Json, fallback_type: str = "Error") -> ErrorInfo:
     if isinstance(value, dict):
         return _error_of_object(value, fallback_type)
     return ErrorInfo(type=fallback_type, message="" if value is None else encode(value).decode())
+
+
+def error_of_repr(text: str, fallback_type: str = "Error") -> ErrorInfo:
+    """The error that a text tells of which may be the `repr` of an exception: `TimeoutError('too late')`."""
+    shown = _REPR.fullmatch(text.strip())
+    if shown is None:
+        return error_of(text.strip(), fallback_type)
+    quoted = _QUOTED.fullmatch(shown[2].strip().removesuffix(","))
+    message = shown[2] if quoted is None else _plain(quoted[1] if quoted[1] is not None else quoted[2])
+    module, _, kind = shown[1].rpartition(".")
+    return ErrorInfo(type=kind, module=module, message=message)
+
+
+def _plain(text: str) -> str:
+    return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[0]), text)
 
 
 def result_error(result: Json, *, is_error: bool = False) -> ErrorInfo | None:

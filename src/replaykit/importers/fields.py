@@ -27,16 +27,21 @@ class Fields:
 
     def key(self, *names: str) -> str | None:
         """The first of the names that the object has, with a value other than null."""
-        return next((name for name in names if self.value.get(name) is not None), None)
+        for name in names:  # a loop: this runs for every field of every record
+            if self.value.get(name) is not None:
+                return name
+        return None
 
     def take(self, *names: str) -> Json:
         """The value under the first of the names that is there; None when none is."""
-        name = self.key(*names)
-        if name is None:
-            self._taken.update(name for name in names if name in self.value)
-            return None
-        self._taken.add(name)
-        return self.value[name]
+        value = self.value
+        for name in names:
+            found = value.get(name)
+            if found is not None:
+                self._taken.add(name)
+                return found
+        self._taken.update(names)
+        return None
 
     def text(self, *names: str) -> str | None:
         """A text, or None when it is not there."""
@@ -129,6 +134,14 @@ def json_type(value: Json) -> str:
         return str(value).lower()
     names = {str: "a text", int: "a number", float: "a number", list: "a list", dict: "an object"}
     return names.get(type(value), type(value).__name__)
+
+
+def time_in(value: Json) -> float:
+    """Seconds since the epoch where a value tells a time, and 0 where it does not: for times worth no error."""
+    try:
+        return _epoch(value)
+    except (ValueError, OverflowError, TypeError):
+        return 0.0
 
 
 def _epoch(value: Json) -> float:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from replaykit.errors import InvalidFile
+from replaykit.errors import InvalidFile, ReplayKitError, UsageError, nearest
 from replaykit.importers.registry import IMPORTERS, Found, Imported, Importer, read_all
 from replaykit.importers.source import Source, read_source
-
 
 
 def import_trace(path: str | os.PathLike[str], format: str | None = None) -> Imported:
@@ -23,19 +22,43 @@ def import_source(source: Source, format: str | None = None) -> Imported:
 
 def find_runs(source: Source, format: str | None = None) -> Iterator[Found]:
     """What is in a trace file, one by one: nothing is held but what is being read."""
-    return importer_of(source, format).read(source)
+    return read_with(importer_of(source, format), source)
+
+
+def read_with(importer: Importer, source: Source) -> Iterator[Found]:
+    """What the importer finds; where somebody's importer breaks, that is wrong with the file, and stops no other."""
+    try:
+        yield from importer.read(source)
+    except ReplayKitError:
+        raise
+    except Exception as error:
+        raise InvalidFile(f"the importer {importer.name!r} failed: {error!r}", file=source.file) from error
 
 
 def importer_of(source: Source, format: str | None = None) -> Importer:
     """The importer of the named format, or of the one that the file looks like."""
     if format is not None:
-        return IMPORTERS.get(format)
-    found = next((importer for importer in IMPORTERS.values() if importer.recognises(source)), None)
+        return named(format)
+    found = recognised(source)
     if found is not None:
         return found
-    _ = source.value  # not even JSON? then say that, and where
+    if not source.is_lines and (source.is_text or source.head.lstrip()[:1] in (b"", b"{", b"[")):
+        _ = source.value  # not even JSON? then say that, and where
     raise InvalidFile(
         "not a trace of a known format",
         file=source.file,
-        hint=f"Name the format: --format {' | '.join(IMPORTERS)}",
+        hint="If it is one, name its format with --format; all of them: replaykit import formats",
     )
+
+
+def named(format: str) -> Importer:
+    """The importer of the format of that name; a `UsageError` names the nearest one."""
+    if format not in IMPORTERS:
+        hint = "All of them: replaykit import formats"
+        raise UsageError(f"unknown format {format!r}; {nearest(format, IMPORTERS)}", hint=hint)
+    return IMPORTERS.get(format)
+
+
+def recognised(source: Source) -> Importer | None:
+    """The importer of the format that the file looks like."""
+    return next((importer for importer in IMPORTERS.values() if importer.recognises(source)), None)

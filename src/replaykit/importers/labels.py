@@ -6,6 +6,7 @@ its metadata keeps the labels, with what was expected where they say that.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -21,6 +22,10 @@ LABELS = "labels"
 JUDGED = "Judged"
 """The type of the error of a run that only a label calls a failure."""
 _SHORT = 200
+_READING = re.compile(
+    r"(get|find|list|search|look|lookup|read|fetch|show|view|check|verify|count|describe|query|track|calculate|compute"
+    r"|think|plan)(?=[_A-Z-]|$)"
+)
 
 
 class ExpectedCall(Struct, frozen=True, kw_only=True):
@@ -39,9 +44,15 @@ class Label(Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
     """What whoever judged it wrote beside it."""
     expected_calls: tuple[ExpectedCall, ...] | None = None
-    """The calls that change something, as a good run makes them; None where the label does not say."""
+    """Calls that a good run makes, with at least these arguments; None where the label does not say."""
+    changing_tools: tuple[str, ...] = ()
+    """Tools that change something: a good run calls them as expected, once for each, and not otherwise."""
     expected_output: tuple[str, ...] = ()
     """What the answer of a good run contains."""
+    said_anywhere: bool = False
+    """The expected output may be in anything that the agent said, not in its answer alone."""
+    criteria: tuple[str, ...] = ()
+    """Sentences about a good run that only judgement can check."""
 
     @property
     def text(self) -> str:
@@ -62,6 +73,18 @@ def labelled(run: TraceRun, labels: Sequence[Label]) -> TraceRun:
         return run
     error = run.error or ErrorInfo(type=JUDGED, message="; ".join(label.text for label in bad))
     return msgspec.structs.replace(run, status=RunStatus.ERROR, error=error)
+
+
+def as_it_ended(run: TraceRun) -> TraceRun:
+    """The run as it ended by itself: a success, where nothing but a label calls it a failure."""
+    if run.error is None or run.error.type != JUDGED:
+        return run
+    return msgspec.structs.replace(run, status=RunStatus.SUCCESS, error=None)
+
+
+def only_reads(tool: str) -> bool:
+    """True for a tool that changes nothing, by the verb its name begins with: `get_user`, `searchFlights`, `think`."""
+    return _READING.match(tool) is not None
 
 
 def labels_of(run: TraceRun) -> tuple[Label, ...]:

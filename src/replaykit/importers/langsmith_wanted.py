@@ -65,13 +65,13 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 V1_FIELDS = (
     *("id", "name", "run_type", "status", "error", "start_time", "end_time", "extra", "tags"),
-    *("inputs", "inputs_s3_urls", "outputs", "outputs_s3_urls", "session_id", "reference_example_id"),
+    *("inputs", "inputs_s3_urls", "outputs", "outputs_s3_urls", "session_id", "reference_example_id", "feedback_stats"),
     *("trace_id", "parent_run_id", "parent_run_ids", "dotted_order"),
     *("prompt_tokens", "completion_tokens", "total_tokens", "prompt_cost", "completion_cost", "total_cost"),
 )
 V2_FIELDS = (
     *("ID", "NAME", "RUN_TYPE", "STATUS", "ERROR", "START_TIME", "END_TIME", "LATENCY_SECONDS", "EXTRA", "METADATA"),
-    *("TAGS", "INPUTS", "OUTPUTS", "PROJECT_ID", "THREAD_ID", "REFERENCE_EXAMPLE_ID"),
+    *("TAGS", "INPUTS", "OUTPUTS", "PROJECT_ID", "THREAD_ID", "REFERENCE_EXAMPLE_ID", "FEEDBACK_STATS"),
     *("TRACE_ID", "PARENT_RUN_IDS", "DOTTED_ORDER", "IS_ROOT"),
     *("PROMPT_TOKENS", "COMPLETION_TOKENS", "TOTAL_TOKENS", "PROMPT_COST", "COMPLETION_COST", "TOTAL_COST"),
 )
@@ -88,20 +88,20 @@ def iso(time: dt.datetime) -> str:
     return time.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def age_of(text: str) -> dt.timedelta:
+def age_of(text: str, most: dt.timedelta = FAR_BACK) -> dt.timedelta:
     """How long ago: `7d`, `24h`, `last_7_days`; a `ValueError` says what else can be written."""
     found = _AGE.fullmatch(text.strip().lower())
     if found is None:
         raise ValueError(f"no range of time {text[:40]!r}; {nearest(text.strip().lower()[:40], _EXAMPLES)}")
-    return min(FAR_BACK, dt.timedelta(**{_UNITS[found[2][0]]: int(found[1])}))
+    return min(most, dt.timedelta(**{_UNITS[found[2][0]]: int(found[1])}))
 
 
-def since_of(text: str, now: dt.datetime) -> dt.datetime:
+def since_of(text: str, now: dt.datetime, most: dt.timedelta = FAR_BACK) -> dt.datetime:
     """The moment that `7d` or `2026-02-15` means; a `ValueError` for anything else."""
     try:
         given = dt.datetime.fromisoformat(text.strip())
     except ValueError:
-        return now - age_of(text)
+        return now - age_of(text, most)
     return given if given.tzinfo else given.replace(tzinfo=dt.UTC)
 
 

@@ -12,22 +12,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import orjson
+
 from replaykit.importers.langsmith.messages import message_body, message_of
-from replaykit.importers.otel.meaning import loaded
+from replaykit.importers.otel.meaning import Heard, loaded
 from replaykit.model.values import Json
 from replaykit.wire.call import Answer, ToolUse
 from replaykit.wire.fields import as_object, as_objects, as_text, joined, load_arguments
 
 _ERRORS = ("error-text", "error-json", "execution-denied")
 _TEXTS = ("text", "output_text", "input_text")
-_RESULTS = ("tool_call_response", "tool-result", "tool_result")
-_CALLS = ("tool_call", "tool-call", "tool_use")
-_THOUGHTS = ("reasoning", "thinking")
+_BESIDE = frozenset(("name", "tool_call_id", "tool_calls"))
+_TEXT, _RESULT, _CALL, _THOUGHT = range(4)
+_SORTS = {
+    **dict.fromkeys(_TEXTS, _TEXT),
+    **dict.fromkeys(("tool_call_response", "tool-result", "tool_result"), _RESULT),
+    **dict.fromkeys(("tool_call", "tool-call", "tool_use"), _CALL),
+    **dict.fromkeys(("reasoning", "thinking"), _THOUGHT),
+}
 
 
-def messages_of(value: Json) -> list[Json] | None:
-    """The messages of a conversation; None where the value holds none."""
-    value = loaded(value)
+def messages_of(value: Json, heard: Heard | None = None) -> list[Json] | None:
+    """The messages of a conversation; None where the value holds none.
+
+    With what was heard before, those that it begins with are not read again: nobody may change them, they are shared.
+    """
+    if isinstance(value, str):
+        told = _told_by(value, heard or Heard())
+        if told is not None:
+            return told
+        value = loaded(value)
     if isinstance(value, dict):
         value = value["messages"] if isinstance(value.get("messages"), list) else [value]
     if isinstance(value, str):
@@ -36,7 +50,31 @@ def messages_of(value: Json) -> list[Json] | None:
         return None
     if len(value) == 1 and isinstance(value[0], list) and not isinstance(message_of(value[0]), dict):
         value = value[0]  # LangChain wraps them in a list of its own
-    return [said for message in value for said in _said(message)]
+    return _all_said(value)
+
+
+def _told_by(text: str, heard: Heard) -> list[Json] | None:
+    """The messages in the text of a list; None where it is no such text, or a list in a list."""
+    if text[:1] != "[" or text[1:20].lstrip()[:1] == "[":
+        return None
+    before, size = heard.said_text, len(heard.said_text)
+    try:
+        if size and text.startswith(before) and text[size : size + 1] == ",":
+            found = [*heard.said, *_all_said(orjson.loads("[" + text[size + 1 :]))]
+        else:
+            found = _all_said(orjson.loads(text))
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return None
+    if len(found) > 1 and text[-1] == "]":
+        heard.said_text, heard.said = text[:-1], found
+    return found
+
+
+def _all_said(messages: list[Json]) -> list[Json]:
+    found: list[Json] = []
+    for message in messages:
+        found += _said(message)
+    return found
 
 
 def answer_in(messages: Iterable[Json]) -> Answer | None:
@@ -44,6 +82,8 @@ def answer_in(messages: Iterable[Json]) -> Answer | None:
     spoken = [m for m in messages if isinstance(m, dict) and m.get("role") in ("assistant", "model", "ai", None)]
     if not spoken:
         return None
+    if len(spoken) == 1 and not isinstance(spoken[0].get("content"), list):
+        return _answer(spoken[0])
     return Answer(
         content=joined((_content_text(m.get("content")) or "" for m in spoken), "\n"),
         tool_calls=tuple(ToolUse(**call) for m in spoken for call in m.get("tool_calls", ())),
@@ -53,50 +93,96 @@ def answer_in(messages: Iterable[Json]) -> Answer | None:
     )
 
 
+def _answer(message: dict[str, Json]) -> Answer:
+    """`answer_in` of one message that says no more than a text, as nearly all do."""
+    calls = message.get("tool_calls")
+    return Answer(
+        content=as_text(message.get("content")) or None,
+        tool_calls=tuple([ToolUse(**call) for call in calls]) if calls else (),
+        thinking=as_text(message.get("thinking")) or None,
+        refusal=as_text(message.get("refusal")) or None,
+    )
+
+
 def text_of(messages: list[Json] | None, role: str) -> str:
     """What the last message of that role says."""
     found = [m for m in messages or () if isinstance(m, dict) and m.get("role") == role]
     return (_content_text(found[-1].get("content")) or "") if found else ""
 
 
-def _said(message: Json) -> Iterator[dict[str, Json]]:
+def _said(message: Json) -> list[dict[str, Json]]:
     if isinstance(message, str):
-        yield {"role": "user", "content": message}
-        return
-    body = message_body(message)
+        return [{"role": "user", "content": message}]
+    if type(message) is dict and "type" not in message and type(message.get("parts")) is list:
+        return _of_parts(as_text(message.get("role")) or "user", message["parts"], message)
+    body = None if isinstance(message, dict) and "type" not in message else message_body(message)
     plain = message_of(message) if body is not None or isinstance(message, list) else message
     if not isinstance(plain, dict):
-        return
+        return []
     role = as_text(plain.get("role")) or "user"
-    parts = plain.get("parts") if isinstance(plain.get("parts"), list) else plain.get("content")
+    parts = plain.get("parts")
+    if not isinstance(parts, list):
+        parts = plain.get("content")
     if isinstance(parts, list):
-        yield from _of_parts(role, as_text(plain.get("name")), parts, plain)
-        return
+        return _of_parts(role, parts, plain)
     said: dict[str, Json] = {"role": role, "content": plain.get("content")}
     said |= {name: plain[name] for name in ("name", "tool_call_id", "thinking", "refusal") if plain.get(name)}
     if body is not None and body.get("status") == "error":
         said["status"] = "error"
     calls = [_call(call) for call in as_objects(plain.get("tool_calls"))]
-    yield said | {"tool_calls": calls} if calls else said
+    return [said | {"tool_calls": calls} if calls else said]
 
 
-def _of_parts(role: str, name: str, parts: list[Json], message: dict[str, Json]) -> Iterator[dict[str, Json]]:
-    items = [part for part in parts if isinstance(part, dict)]
-    yield from (_result(part) for part in items if part.get("type") in _RESULTS)
-    calls = [_call(part) for part in items if part.get("type") in _CALLS]
-    calls += [_call(call) for call in as_objects(message.get("tool_calls"))]
-    thinking = joined(_part_text(part) for part in items if part.get("type") in _THOUGHTS)
-    rest = [part for part in parts if not _is_told(part)]
-    texts = [part if isinstance(part, str) else _part_text(part) for part in rest if _is_text(part)]
-    if not rest and not calls and not thinking and any(part.get("type") in _RESULTS for part in items):
-        return
+def _of_parts(role: str, parts: list[Json], message: dict[str, Json]) -> list[dict[str, Json]]:
+    """A message for each result in it, and one for all the rest."""
+    if len(parts) == 1 and message.keys().isdisjoint(_BESIDE):
+        alone = _of_part(role, parts[0])
+        if alone is not None:
+            return [alone]
+    found: list[dict[str, Json]] = []
+    calls: list[Json] = []
+    rest: list[Json] = []
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for part in parts:
+        kind = part.get("type") if isinstance(part, dict) else None
+        sort = _SORTS.get(kind) if isinstance(kind, str) else None
+        if sort is _RESULT:
+            found.append(_result(part))
+        elif sort is _CALL:
+            calls.append(_call(part))
+        elif sort is _THOUGHT:
+            thoughts.append(_part_text(part))
+        else:
+            rest.append(part)
+            if sort is _TEXT or isinstance(part, str):
+                texts.append(part if isinstance(part, str) else _part_text(part))
+    if message.get("tool_calls"):
+        calls += [_call(call) for call in as_objects(message["tool_calls"])]
+    thinking = joined(thoughts) if thoughts else None
+    if found and not rest and not calls and not thinking:
+        return found
     said: dict[str, Json] = {"role": role, "content": rest if len(texts) < len(rest) else joined(texts, "\n")}
-    more = {"name": name, "tool_call_id": message.get("tool_call_id"), "tool_calls": calls, "thinking": thinking}
-    yield said | {key: value for key, value in more.items() if value}
+    for key in ("name", "tool_call_id"):
+        if message.get(key):
+            said[key] = message[key]
+    if calls:
+        said["tool_calls"] = calls
+    if thinking:
+        said["thinking"] = thinking
+    found.append(said)
+    return found
 
 
-def _is_told(part: Json) -> bool:
-    return isinstance(part, dict) and part.get("type") in (*_RESULTS, *_CALLS, *_THOUGHTS)
+def _of_part(role: str, part: Json) -> dict[str, Json] | None:
+    """`_of_parts` of one part, as nearly all messages have; None for one of another sort."""
+    kind = part.get("type") if isinstance(part, dict) else None
+    sort = _SORTS.get(kind) if isinstance(kind, str) else None
+    if sort is _TEXT:
+        return {"role": role, "content": _part_text(part) or None}
+    if sort is _RESULT:
+        return _result(part)
+    return {"role": role, "content": None, "tool_calls": [_call(part)]} if sort is _CALL else None
 
 
 def _is_text(part: Json) -> bool:
@@ -104,34 +190,52 @@ def _is_text(part: Json) -> bool:
 
 
 def _part_text(part: dict[str, Json]) -> str:
-    return next((t for name in ("content", "text", "thinking") if (t := as_text(part.get(name)))), "")
+    return _text_at(part, "content", "text", "thinking")
+
+
+def _text_at(values: dict[str, Json], *names: str) -> str:
+    """The first of these that is a text with something in it."""
+    for name in names:
+        found = values.get(name)
+        if type(found) is str and found:
+            return found
+    return ""
+
+
+def _first_at(values: dict[str, Json], *names: str) -> Json:
+    for name in names:
+        found = values.get(name)
+        if found is not None:
+            return found
+    return None
 
 
 def _call(call: dict[str, Json]) -> dict[str, Json]:
     """A call that a model asks for, of any shape."""
     named = as_object(call.get("function")) or call
-    names = ("name", "toolName")
-    given: Json = next((named[key] for key in ("arguments", "input", "args") if named.get(key) is not None), {})
+    given = _first_at(named, "arguments", "input", "args")
     return {
-        "id": next((t for key in ("id", "toolCallId", "call_id") if (t := as_text(call.get(key)))), ""),
-        "name": next((t for key in names if (t := as_text(named.get(key)))), ""),
-        "arguments": load_arguments(given) if isinstance(given, str) else given,
+        "id": _text_at(call, "id", "toolCallId", "call_id"),
+        "name": _text_at(named, "name", "toolName"),
+        "arguments": {} if given is None else load_arguments(given) if isinstance(given, str) else given,
     }
 
 
 def _result(part: dict[str, Json]) -> dict[str, Json]:
     """A tool's result inside of a message."""
-    keys = ("response", "result", "output", "content")
-    content = next((part[key] for key in keys if part.get(key) is not None), None)
+    content = _first_at(part, "response", "result", "output", "content")
     failed = part.get("is_error") is True or part.get("isError") is True or part.get("outcome") in ("failed", "retried")
     if isinstance(content, dict) and "value" in content and isinstance(content.get("type"), str):
         failed = failed or content["type"] in _ERRORS
         content = content["value"]
-    ids = ("id", "toolCallId", "tool_use_id")
     said: dict[str, Json] = {"role": "tool", "content": content}
-    said["tool_call_id"] = next((t for key in ids if (t := as_text(part.get(key)))), "")
-    name = as_text(part.get("name")) or as_text(part.get("toolName"))
-    return said | ({"name": name} if name else {}) | ({"status": "error"} if failed else {})
+    said["tool_call_id"] = _text_at(part, "id", "toolCallId", "tool_use_id")
+    name = _text_at(part, "name", "toolName")
+    if name:
+        said["name"] = name
+    if failed:
+        said["status"] = "error"
+    return said
 
 
 def _content_text(content: Json) -> str | None:

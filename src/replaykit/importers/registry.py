@@ -51,8 +51,34 @@ class Importer(Protocol):
 
 _HOMES = {
     "run_log": "replaykit.importers.run_log",
+    "inspect": "replaykit.importers.inspect",
     "otlp": "replaykit.importers.otel",
+    "otel_spans": "replaykit.importers.otel_spans",
+    "phoenix": "replaykit.importers.phoenix",
+    "trail": "replaykit.importers.trail",
+    "atif": "replaykit.importers.atif",
+    "langfuse": "replaykit.importers.langfuse",
+    "mlflow": "replaykit.importers.mlflow",
+    "openai_agents": "replaykit.importers.openai_agents",
     "langsmith": "replaykit.importers.langsmith",
+    "tau2": "replaykit.importers.tau2",
+    "tau_bench": "replaykit.importers.tau_bench",
+    "swe_agent": "replaykit.importers.swe_agent",
+    "openhands": "replaykit.importers.openhands",
+    "who_and_when": "replaykit.importers.who_and_when",
+    "claude_code": "replaykit.importers.claude_code",
+    "claude_stream": "replaykit.importers.claude_stream",
+    "anthropic_sessions": "replaykit.importers.anthropic_sessions",
+    "ag_ui": "replaykit.importers.ag_ui",
+    "a2a": "replaykit.importers.a2a",
+    "har": "replaykit.importers.har",
+    "pydantic_ai": "replaykit.importers.pydantic_ai",
+    "ai_sdk": "replaykit.importers.ai_sdk",
+    "langchain": "replaykit.importers.langchain",
+    "openai_responses": "replaykit.importers.openai_responses",
+    "anthropic": "replaykit.importers.anthropic",
+    "gemini": "replaykit.importers.gemini",
+    "openai_chat": "replaykit.importers.openai_chat",
     "replaykit": "replaykit.importers.native",
 }
 """The built-in formats, each with the module that enters it. A file is tried with them in this order: what only one
@@ -77,7 +103,7 @@ def read_all(importer: Importer, source: Source) -> Imported:
         else:
             notes.append(found)
     if not runs:
-        raise _nothing(source, problems, notes)
+        raise nothing_found(source, problems, notes)
     left_out = some([problem.message for problem in problems])
     return Imported(format=importer.name, runs=tuple(runs), left_out=left_out, notes=some(notes))
 
@@ -89,7 +115,8 @@ def some(notes: list[str]) -> tuple[str, ...]:
     return (*told[:_MAX_NOTES], f"and {more} more") if more > 0 else tuple(told)
 
 
-def _nothing(source: Source, problems: list[InvalidFile], notes: list[str]) -> InvalidFile:
+def nothing_found(source: Source, problems: list[InvalidFile], notes: list[str]) -> InvalidFile:
+    """The error that says why a file gave no run."""
     if not problems:
         return InvalidFile("the file holds no run", file=source.file, hint="\n".join(some(notes)) or None)
     first, more = problems[0], len(problems) - 1

@@ -15,7 +15,7 @@ import orjson
 from msgspec import Struct
 
 from replaykit.model.events import Call, LlmCall, ToolCall
-from replaykit.model.run import TraceRun
+from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, raw
 from replaykit.wire.fields import as_object, as_text
 
@@ -31,6 +31,9 @@ class Lack(StrEnum):
     MESSAGES = "messages"  # that a model was asked
     CUT = "cut"  # a value is there, but not all of it
     HIDDEN = "hidden"  # the vendor, or its SDK, put something else in the place of a value
+
+
+_SPOILT = (Lack.CUT, Lack.HIDDEN)
 
 
 class Lacking(Struct, frozen=True, kw_only=True):
@@ -64,8 +67,11 @@ class Replayability(Struct, frozen=True, kw_only=True):
         """In one line."""
         if not self.lacking:
             return f"all {self.calls} calls can be replayed" if self.calls else "it made no calls"
-        what = sorted({lack.value for one in self.lacking for lack in one.lacks})
-        return f"{self.exact} of {self.calls} calls can be replayed exactly ({', '.join(what)} missing)"
+        what = sorted({lack for one in self.lacking for lack in one.lacks})
+        missing = ", ".join(lack for lack in what if lack not in _SPOILT)
+        parts = [f"{missing} missing"] if missing else []
+        parts += [f"values {lack}" for lack in what if lack in _SPOILT]
+        return f"{self.exact} of {self.calls} calls can be replayed exactly ({', '.join(parts)})"
 
 
 def replayability(run: TraceRun) -> Replayability:
@@ -80,6 +86,14 @@ def replayability(run: TraceRun) -> Replayability:
         lacking=tuple(Lacking(seq=call.seq, name=call.name, lacks=lacks) for call, lacks in found if lacks),
         advice=tuple(filter(None, map(as_text, advice))) if isinstance(advice, list) else (),
     )
+
+
+def leaves_out_answer(run: TraceRun) -> bool:
+    """True for an imported run that ended well without an output, where the trace lacks what its last model said."""
+    if run.origin.kind != "imported" or run.status is not RunStatus.SUCCESS or run.output is not None:
+        return False
+    last = max((event.seq for event in run.events if isinstance(event, LlmCall)), default=None)
+    return any(one.seq == last and {Lack.RESULT, Lack.HIDDEN} & set(one.lacks) for one in replayability(run).lacking)
 
 
 def with_lacks(run: TraceRun, lacks: Mapping[int, Iterable[Lack]], advice: Iterable[str] = ()) -> TraceRun:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import orjson
 
-from replaykit.errors import FormatTooNew, InvalidFile
+from replaykit.errors import FormatTooNew
+from replaykit.importers.items import of_each
 from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import Source
 from replaykit.model.events import AnyEvent, Call
@@ -28,22 +29,20 @@ class RunLogImporter:
         return any(isinstance(value, dict) and "replaykit" in value and "run" in value for value in source.first)
 
     def read(self, source: Source) -> Iterator[Found]:
-        for document in source.documents():
-            try:
-                yield _read_run(document)
-            except InvalidFile as problem:
-                yield problem
+        yield from of_each(source, lambda document: [read_run_log(document)])
 
 
 IMPORTERS.register(FORMAT)(RunLogImporter())
 
 
-def _read_run(source: Source) -> TraceRun:
+def read_run_log(source: Source) -> TraceRun:
+    """The run of one document; `InvalidFile` when it is none."""
     _check_version(source)
     try:
         # Without the blanks of a pretty-printed file: equal arguments have to be equal bytes again.
         run = decode_run(msgspec.json.format(source.text, indent=-1))
-        return msgspec.structs.replace(run, events=tuple(map(_canonical, run.events)))
+        events = tuple(map(_canonical, _in_order(source, run.events)))
+        return msgspec.structs.replace(run, events=events)
     except msgspec.ValidationError as error:
         raise source.error(*split_where(str(error))) from None
     except (msgspec.MsgspecError, orjson.JSONEncodeError, orjson.JSONDecodeError, RecursionError) as error:
@@ -60,6 +59,18 @@ def _check_version(source: Source) -> None:
             f"{source.file}: a run log of version {version}; this ReplayKit reads up to {RUN_FORMAT}",
             hint="pip install --upgrade agent-replaykit",
         )
+
+
+def _in_order(source: Source, events: Sequence[AnyEvent]) -> list[AnyEvent]:
+    """The events by their numbers, as stores give them back; a hand that edits a log may have mixed those up."""
+    seen: set[int] = set()
+    for index, event in enumerate(events):
+        if event.seq in seen:
+            raise source.error(f"another event has the number {event.seq} already", ("run", "events", index, "seq"))
+        if event.parent is not None and event.parent >= event.seq:
+            raise source.error("an event is inside of one that begins after it", ("run", "events", index, "parent"))
+        seen.add(event.seq)
+    return sorted(events, key=lambda event: event.seq)
 
 
 def _canonical(event: AnyEvent) -> AnyEvent:

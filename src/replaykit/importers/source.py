@@ -12,10 +12,9 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from functools import cached_property
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import msgspec
@@ -23,8 +22,9 @@ import orjson
 import zstandard
 
 from replaykit.errors import InvalidFile
+from replaykit.importers.unzstd import ZstdReader
 from replaykit.model.lines import line_of
-from replaykit.model.values import Json, Raw, canonical, encode
+from replaykit.model.values import Json, Raw, canonical_read, encode_read
 
 MAX_BYTES = 512 * 1024 * 1024
 """The most that a document may hold, and a line."""
@@ -38,19 +38,28 @@ _LOOK_AT = 8
 _LOOK_AT_BYTES = 4 * 1024 * 1024
 _OPENINGS = (b"[", b"{")
 _HEAD_BYTES = 64 * 1024
-_MAX_WINDOW = 128 * 1024 * 1024
+_BUFFER_BYTES = 4 * 1024 * 1024  # long lines are put together from few pieces
+_WITH_LINES = 10
+_SCANNED_BYTES = 16 * 1024 * 1024
 _TOO_LARGE = "A file with a document on each line may be of any size."
 
 
 class Source:
     """A trace file, or one line of it: `value` is its JSON, `documents` are its lines where each is a document."""
 
-    def __init__(self, text: bytes, file: str, *, value: Json = msgspec.UNSET, line: int = 1) -> None:
+    def __init__(self, text: bytes, file: str, *, value: Json = msgspec.UNSET, line: int = 1, at: int = 0) -> None:
         self.file = file
         self._text: bytes | None = text.removeprefix(_BOM)
         self._value: Json = value  # where it is known already
         self._line = line
+        self._scans = 0
+        self.at = at + len(text) - len(self._text)
+        """Where its text begins in the file, as it is unpacked."""
+
+    @property
+    def line(self) -> int:
         """The line of the file that it begins on."""
+        return self._line
 
     @property
     def text(self) -> bytes:
@@ -96,7 +105,8 @@ class Source:
         """For recognising a format: the document, or those of the first lines; none where nothing is JSON."""
         if self.is_lines:
             return tuple(value for line in self._first_lines if (value := line.peek()) is not None)
-        value = self.peek() if self.is_text else None
+        # A large file that is plainly something else is not read to find that out.
+        value = self.peek() if self.is_text and self.head.lstrip()[:1] in (b"", b"{", b"[") else None
         return () if value is None else (value,)
 
     def documents(self) -> Iterator[Source]:
@@ -106,6 +116,10 @@ class Source:
         else:
             yield self
 
+    def original(self) -> BinaryIO | None:
+        """The file itself, opened, where any part of it can be read again at its place; None where it cannot."""
+        return None
+
     def peek(self) -> Json:
         """The JSON value, or None when the text is not JSON: for recognising a format."""
         try:
@@ -114,17 +128,19 @@ class Source:
             return None
 
     def error(self, message: str, path: JsonPath = (), *, hint: str | None = None) -> InvalidFile:
-        """The error that says what is wrong with the value at `path`, and on which line."""
-        line = line_of(self.text, path)
-        return InvalidFile(message, file=self.file, line=None if line is None else line + self._line - 1, hint=hint)
+        """The error that says what is wrong with the value at `path`, and on which line; of many, the path itself."""
+        self._scans += bool(path)  # to find a line is to scan the text: a thousand errors must not scan it each
+        if self._scans > max(1, min(_WITH_LINES, _SCANNED_BYTES // max(1, len(self.text)))):
+            return InvalidFile(f"{message} (at {spelled(path)})", file=self.file, hint=hint)
+        return InvalidFile(message, file=self.file, line=line_of(self.text, path) + self._line - 1, hint=hint)
 
     def raw(self, value: Json, path: JsonPath) -> Raw:
         """The value at `path` as JSON text, keys in their own order."""
-        return self._whole(encode(value), path)
+        return self._whole(encode_read(value), path)
 
     def canonical(self, value: Json, path: JsonPath) -> Raw:
         """The value at `path` as canonical JSON text: for the arguments of calls."""
-        return self._whole(canonical(value), path)
+        return self._whole(canonical_read(value), path)
 
     def _load(self) -> bytes:
         raise NotImplementedError  # a source of bytes has them
@@ -145,24 +161,26 @@ class Source:
                     break
         return found
 
-    def _lines(self) -> Iterator[Source]:
+    def _lines(self) -> Generator[Source, None, None]:
         with self._open() as stream:
-            number = 0
+            number = at = 0
             while line := _read(stream.readline, self.file):
                 number += 1
                 if len(line) > MAX_BYTES:
                     raise InvalidFile(f"longer than {MAX_BYTES:,} bytes", file=self.file, line=number)
-                if line.strip():
-                    yield Source(line, self.file, line=number)
+                if not line.isspace():
+                    yield Source(line, self.file, line=number, at=at)
+                at += len(line)
 
     def _whole(self, text: bytes, path: JsonPath) -> Raw:
-        if _TOO_DEEP in text:
+        if b"$" in text and _TOO_DEEP in text:  # a single byte is found much faster, and most texts have none
             raise self.error("nested too deeply to be kept whole", path)
         return Raw(text)
 
     def _parse(self) -> Json:
         if not self.text.strip():
-            raise InvalidFile("the file is empty", file=self.file)
+            empty = "nothing came through the pipe" if self.file == STDIN else "the file is empty"
+            raise InvalidFile(empty, file=self.file)
         try:
             # Not orjson: it turns integers beyond 64 bits into floats.
             return msgspec.json.decode(self.text)
@@ -172,7 +190,7 @@ class Source:
     def _not_json(self, reason: str) -> InvalidFile:
         line: int | None = None
         try:
-            orjson.loads(self.text)
+            orjson.loads(self.text.rstrip())  # else a text that ends too early ends on the line after it
         except orjson.JSONDecodeError as error:
             reason, line = error.msg, error.lineno + self._line - 1
         return InvalidFile(f"not JSON: {reason}", file=self.file, line=line)
@@ -190,6 +208,12 @@ class _Packed(Source):
         with self._open() as stream:
             return _read(stream.read, self.file, _HEAD_BYTES).removeprefix(_BOM)
 
+    @cached_property
+    def is_packed(self) -> bool:
+        """True when it is unpacked on the way."""
+        with self._opened() as stream:
+            return _read(lambda _size: stream.peek(len(_ZSTD)), self.file).startswith((_GZIP, _ZSTD))
+
     def _load(self) -> bytes:
         with self._open() as stream:
             text = _read(stream.read, self.file)
@@ -201,10 +225,9 @@ class _Packed(Source):
         stream = self._opened()
         start = _read(lambda _size: stream.peek(len(_ZSTD))[: len(_ZSTD)], self.file)
         if start.startswith(_GZIP):
-            return cast(BinaryIO, _Gzip(fileobj=stream))
+            return cast(BinaryIO, _Gzip(stream))
         if start == _ZSTD:
-            unpacked = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(stream, closefd=True)
-            return io.BufferedReader(cast(io.RawIOBase, unpacked), _HEAD_BYTES)
+            return io.BufferedReader(ZstdReader(stream), _HEAD_BYTES)
         return stream
 
     def _opened(self) -> io.BufferedReader:
@@ -214,9 +237,12 @@ class _Packed(Source):
 class FileSource(_Packed):
     """A regular file."""
 
+    def original(self) -> BinaryIO | None:
+        return None if self.is_packed else self._opened()
+
     def _opened(self) -> io.BufferedReader:
         try:
-            return Path(self.file).open("rb")
+            return io.BufferedReader(io.FileIO(self.file), _BUFFER_BYTES)
         except (OSError, ValueError) as error:
             raise _unreadable(error, self.file) from None
 
@@ -276,11 +302,18 @@ class _FromStart(io.RawIOBase):
 class _Gzip(gzip.GzipFile):
     """Closes the file beneath as well, which `GzipFile` leaves to others."""
 
+    def __init__(self, packed: BinaryIO) -> None:
+        super().__init__(fileobj=packed)
+        self._packed = packed
+
     def close(self) -> None:
-        beneath = self.fileobj
         super().close()
-        if beneath is not None:
-            beneath.close()
+        self._packed.close()
+
+
+def spelled(path: JsonPath) -> str:
+    """A path in words: `$[2].name`."""
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
@@ -299,9 +332,9 @@ def read_source(path: str | os.PathLike[str]) -> Source:
     return FileSource(name)
 
 
-def _read(read: Callable[[int], bytes], file: str, size: int = MAX_BYTES + 1) -> bytes:
+def _read(read: Callable[[int], bytes], file: str, size: int | None = None) -> bytes:
     try:
-        return read(size)
+        return read(MAX_BYTES + 1 if size is None else size)
     except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
         raise InvalidFile(f"cannot be unpacked: {error}", file=file) from None
     except OSError as error:
@@ -310,5 +343,5 @@ def _read(read: Callable[[int], bytes], file: str, size: int = MAX_BYTES + 1) ->
 
 def _unreadable(error: OSError | ValueError, file: str) -> InvalidFile:
     if isinstance(error, FileNotFoundError):
-        return InvalidFile("no such file", file=file)
+        return InvalidFile("no such file or directory", file=file)
     return InvalidFile(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=file)

@@ -21,10 +21,12 @@ from typing import Any
 
 import msgspec
 
-from replaykit.importers.errors import result_error, spoken_error
+from replaykit.importers.errors import ending_of, result_error, spoken_error
+from replaykit.importers.marks import RETURNING, SPEAKING, START, mark, marks
 from replaykit.importers.messages import answer_in
 from replaykit.importers.replayable import Lack, with_lacks
-from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, LlmCall, Note, ToolCall, Usage
+from replaykit.model.changes import StateFold
+from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, LlmCall, Note, State, ToolCall, Usage
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, encode
 from replaykit.wire.call import Answer, ToolUse
@@ -32,6 +34,8 @@ from replaykit.wire.fields import as_text
 
 UNSET = msgspec.UNSET
 UNFINISHED = ErrorInfo(type="Unfinished", message="the conversation ends before the agent's answer")
+
+_ANSWERING = (*SPEAKING, *RETURNING)
 
 _MAX_HISTORY_BYTES = 64 * 1024 * 1024
 """The most that a run's calls repeat of what was said before; later ones hold what was new since the call before."""
@@ -57,26 +61,41 @@ class Talk:
         self._turns: list[Turn] = []
         self._parent: Turn | None = None
         self._repeated = [0]
+        self._fold = StateFold()
         self._start(system, tools)
 
     def _start(self, system: Json, tools: Json) -> None:
         self._system, self._tools = system, tools
+        self._above = _frame(system=system, tools=tools)
         self._said: list[bytes] = []
+        self._marks: list[bytes] = []
         self._new = 0
+        """How many messages the call before had."""
+        self._old_bytes = 0
+        """How long those were."""
+        self._prompted = bool(system)
         self._waiting: list[tuple[ToolUse, Turn]] = []
         self._input: Json = UNSET
         self._last: Answer | None = None
+        self._failure: ErrorInfo | None = None
 
     def offers(self, tools: Json) -> None:
         """The tools that the model may call from here on."""
         self._tools = tools
+        self._above = _frame(system=self._system, tools=tools)
+
+    def instructs(self, system: Json) -> None:
+        """What stands above the conversation from here on."""
+        self._system = system
+        self._above = _frame(system=system, tools=self._tools)
+        self._prompted = self._prompted or bool(system)
 
     def says(self, role: str, content: Json, **more: Json) -> None:
         """Somebody else than the model says something: the user, the system."""
         if role == "user" and self._input is UNSET:
             self._input = content
         self._hear({"role": role, "content": content, **more})
-        self._last = None
+        self._ends_with()
 
     def answers(
         self,
@@ -90,12 +109,14 @@ class Talk:
         at: float = 0.0,
         duration_s: float = 0.0,
         step: str | None = None,
+        complete: bool = True,
     ) -> Turn:
-        """The model answers, or fails to; the tools it calls are waited for."""
+        """The model answers, or fails to; the tools it calls are waited for. `complete` is false for a cut stream."""
+        asked, is_whole = self._asked(parameters or {})
         turn = self._turn(
             LlmCall,
             name=model,
-            arguments_json=self._asked(parameters or {}),
+            arguments_json=asked,
             result_json=ABSENT if answer is None or error is not None else Raw(encode(answer.message)),
             error=error,
             finish_reason=finish_reason,
@@ -103,22 +124,24 @@ class Talk:
             at=at,
             duration_s=duration_s,
             step=step,
+            complete=complete,
         )
-        if self._repeated[0] > _MAX_HISTORY_BYTES:
+        if not is_whole or not self._prompted:
             turn.lacks.add(Lack.MESSAGES)
+        if not complete:
+            turn.lacks.add(Lack.CUT)
+        self._ends_with(answer, error)
         if answer is None:
             return turn
         self._hear(answer.message)
-        self._last = answer
         for use in answer.tool_calls:
-            called = self._turn(
-                ToolCall,
-                name=use.name,
-                arguments_json=Raw(canonical(use.arguments)),
-                at=at + duration_s if at else 0.0,
-                step=step,
-            )
-            self._waiting.append((use, called))
+            self.calls(use, at=at + duration_s if at else 0.0, step=step)
+        return turn
+
+    def calls(self, use: ToolUse, *, at: float = 0.0, step: str | None = None) -> Turn:
+        """A tool is called, and its result waited for: by the model that answered, or by the agent itself."""
+        turn = self._turn(ToolCall, name=use.name, arguments_json=Raw(canonical(use.arguments)), at=at, step=step)
+        self._waiting.append((use, turn))
         return turn
 
     def returns(
@@ -127,27 +150,48 @@ class Talk:
         *,
         call_id: str = "",
         name: str = "",
-        failed: bool = False,
+        failed: bool | None = None,
         error: ErrorInfo | None = None,
         at: float = 0.0,
         duration_s: float | None = None,
         told: Json = UNSET,
     ) -> Turn:
-        """A tool returns. `told` is what the model was told of it, where that is something else."""
+        """A tool returns. `told` is what the model was told of it, where that is something else.
+
+        Where the format does not say whether it `failed`, what the model was told does.
+        """
         use, turn = self._called(call_id, name)
-        error = error or result_error(content, is_error=failed) or spoken_error(content)
+        error = error or (None if failed is False else spoken_error(content))
+        error = error or result_error(content, is_error=failed is True)
         turn.about |= {"error": error, "result_json": ABSENT if error is not None else Raw(encode(content))}
-        started = turn.about["at"]
+        started = turn.about["at"] = turn.about["at"] or (at if duration_s is None else 0.0)
         if duration_s is None:
-            duration_s = max(0.0, at - started) if at and started else 0.0
+            duration_s = max(0.0, at - started) if at else 0.0
         elif at:
             turn.about["at"] = max(started, at - duration_s)
         turn.about["duration_s"] = duration_s
         said: dict[str, Json] = {"role": "tool", "content": content if told is UNSET else told}
         said |= {"tool_call_id": use.id} if use.id else {}
         self._hear(said | {"name": use.name} | ({"status": "error"} if error is not None else {}))
-        self._last = None
+        self._ends_with()
         return turn
+
+    def uses(
+        self, turn: Turn, use: ToolUse, content: Json = UNSET, *, failed: bool = False, error: ErrorInfo | None = None
+    ) -> Turn:
+        """While it answered, the model used a tool that its provider runs: that call is inside of the model's."""
+        error = error or (None if content is UNSET else result_error(content, is_error=failed))
+        used = self._turn(
+            ToolCall,
+            name=use.name,
+            arguments_json=Raw(canonical(use.arguments)),
+            result_json=ABSENT if error is not None or content is UNSET else Raw(encode(content)),
+            error=error,
+            at=turn.about["at"],
+            step=turn.about["step"],
+        )
+        used.parent = turn
+        return used
 
     def hears(self, messages: Iterable[Json]) -> None:
         """Messages of one shape (`importers.messages`), each of which is new."""
@@ -157,37 +201,56 @@ class Talk:
     def hear(self, message: Json, **about: Any) -> Turn | None:
         """One message of that shape; `about` goes to `answers` or `returns`."""
         role, content = as_text(message.get("role")), message.get("content")
-        if role in ("assistant", "model", "ai"):
-            return self.answers(answer_in([message]), **about)
-        if role in ("tool", "function"):
-            ids = {"call_id": as_text(message.get("tool_call_id")), "name": as_text(message.get("name"))}
-            return self.returns(content, **ids, failed=message.get("status") == "error", **about)
+        if role in SPEAKING:
+            return self.answers(_answer(message), **about)
+        if role in RETURNING:
+            call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
+            failed = True if message.get("status") == "error" else None
+            return self.returns(content, call_id=call_id, name=name, failed=failed, **about)
         self.says(role, content)
         return None
 
-    def catches_up(self, messages: Iterable[Json]) -> None:
-        """Everything that was said so far, as the next request repeats it: what is known already counts once."""
+    @property
+    def mark(self) -> bytes:
+        """Stands for everything that was said so far (`importers.marks`)."""
+        return self._marks[-1] if self._marks else START
+
+    @property
+    def waiting(self) -> list[str]:
+        """The ids of the calls that have not returned yet."""
+        return [use.id for use, _turn in self._waiting if use.id]
+
+    def knows(self, messages: list[Json]) -> int | None:
+        """How many of the messages are known, where they begin with all that was said; None where they do not."""
+        known = len(self._marks)
+        return known if self._common(messages) == known else None
+
+    def catches_up(self, messages: Iterable[Json], *, at: float = 0.0) -> None:
+        """Everything that was said so far, as the next request repeats it: what is known already counts once.
+
+        The next answer has these messages, whatever was said before: a history may be cut short, or changed. What is
+        new in them are the results of calls that are waited for; where the history was changed, only those after the
+        last answer, since an older one may look the same.
+        """
         given = list(messages)
-        known = [_gist(text) for text in self._said]
-        start = 0
-        while start < len(given) and start < len(known) and _gist(canonical(given[start])) == known[start]:
-            start += 1
-        waiting = {use.id for use, _turn in self._waiting if use.id}
-        if start < len(known) and not any(_id_of(message) in waiting for message in given[start:]):
-            self._said = []  # another conversation, or one that was cut short to go on
-            start = 0
-        for message in given[start:]:
-            if message.get("role") in ("tool", "function") and self._waiting:
-                self.hear(message)
+        start = self._common(given)
+        fresh = start if start == len(self._marks) else max(start, _last_answer(given) + 1)
+        del self._said[start:], self._marks[start:]
+        self._new = min(self._new, start)
+        self._old_bytes = sum(map(len, self._said[: self._new]))
+        for index, message in enumerate(given[start:], start):
+            if index >= fresh and message.get("role") in RETURNING and self._is_awaited(message):
+                self.hear(message, at=at)
             elif message.get("role") == "user":
                 self.says("user", message.get("content"))
             else:
                 self._hear(message)
 
-    def inside(self, turn: Turn, *, system: Json = None, tools: Json = None) -> Talk:
-        """The conversation of an agent that a call started: its events are inside of that call."""
+    def inside(self, turn: Turn | None, *, system: Json = None, tools: Json = None) -> Talk:
+        """The conversation of an agent that a call started: its events are inside of that call; None is beside all."""
         inner = Talk.__new__(Talk)
         inner._turns, inner._parent, inner._repeated = self._turns, turn, self._repeated
+        inner._fold = self._fold
         inner._start(system, tools)
         return inner
 
@@ -199,6 +262,12 @@ class Talk:
         """Something went wrong outside of a call."""
         self._turn(ErrorEvent, error=error, at=at, step=step)
 
+    def keeps(self, state: Json, *, about: Json = UNSET, at: float = 0.0, step: str | None = None) -> None:
+        """The agent's state after a step; UNSET for one that is not known. `about` is what its framework says of it."""
+        whole, change = (ABSENT, None) if state is UNSET else self._fold.advance(state)
+        told = ABSENT if about is UNSET else Raw(encode(about))
+        self._turn(State, state_json=whole, change=change, about_json=told, at=at, step=step)
+
     def notes(self, name: str, content: Json, *, at: float = 0.0, step: str | None = None) -> None:
         """Anything else worth keeping."""
         self._turn(Note, name=name, content_json=Raw(encode(content)), at=at, step=step)
@@ -207,7 +276,9 @@ class Talk:
     def output(self) -> Json:
         """What the agent answered last, where nothing came after it; UNSET where there is none."""
         last = self._last
-        return last.content if last is not None and last.content and not last.tool_calls else UNSET
+        if last is None or last.tool_calls:
+            return UNSET
+        return last.content or last.refusal or list(last.parts) or UNSET
 
     def run(
         self,
@@ -231,8 +302,8 @@ class Talk:
         events, lacks = self._events()
         output = self.output if output is UNSET else output
         if error is None and status is None and output is UNSET:
-            error = UNFINISHED
-        status = status or (RunStatus.SUCCESS if error is None else RunStatus.ERROR)
+            error = self._failure or UNFINISHED
+        status = status or (RunStatus.SUCCESS if error is None else ending_of(error))
         given = self._input if input is UNSET else input
         times = [event.at for event in events if event.at]
         ends = [event.at + event.duration_s for event in events if event.at]
@@ -272,32 +343,62 @@ class Talk:
 
     def _called(self, call_id: str, name: str) -> tuple[ToolUse, Turn]:
         """The call that a result is of; one that nobody asked for lacks its arguments."""
-        waiting = self._waiting
-        for fits in (lambda use: call_id and use.id == call_id, lambda use: name and use.name == name and not call_id):
-            index = next((i for i, (use, _turn) in enumerate(waiting) if fits(use)), None)
-            if index is not None:
-                return waiting.pop(index)
-        if not call_id and not name and waiting:
-            return waiting.pop(0)
+        index = self._place(call_id, name)
+        if index is not None:
+            return self._waiting.pop(index)
         turn = self._turn(ToolCall, name=name or "unknown", arguments_json=Raw(b"{}"), at=0.0)
         turn.lacks.add(Lack.ARGUMENTS)
         return ToolUse(id=call_id, name=name or "unknown"), turn
 
+    def _place(self, call_id: str, name: str) -> int | None:
+        """Where among those that are waited for: by its id; by its name, else its place, where one of them has none."""
+        uses = [use for use, _turn in self._waiting]
+        for index, use in enumerate(uses):
+            if call_id and use.id == call_id:
+                return index
+        for index, use in enumerate(uses):
+            if not (call_id and use.id) and (not name or use.name == name):
+                return index
+        return None
+
+    def _is_awaited(self, message: Json) -> bool:
+        return self._place(as_text(message.get("tool_call_id")), as_text(message.get("name"))) is not None
+
+    def _common(self, messages: list[Json]) -> int:
+        """How many of the messages at the beginning are known."""
+        for index, (given, known) in enumerate(zip(marks(messages), self._marks, strict=False)):
+            if given != known:
+                return index
+        return min(len(messages), len(self._marks))
+
     def _hear(self, message: dict[str, Json]) -> None:
+        # A conversation that begins with an answer leaves out what was asked.
+        self._prompted = self._prompted or message.get("role") not in _ANSWERING
+        self._marks.append(mark(self.mark, message))
         self._said.append(canonical(message))
 
-    def _asked(self, parameters: Mapping[str, Json]) -> Raw:
-        """The request of the next answer: keys in order, so that equal requests are equal bytes."""
+    def _ends_with(self, answer: Answer | None = None, failure: ErrorInfo | None = None) -> None:
+        """What the conversation would end with, if it ended here."""
+        self._last, self._failure = answer if failure is None else None, failure
+
+    def _asked(self, parameters: Mapping[str, Json]) -> tuple[Raw, bool]:
+        """The request of the next answer, and whether it is whole. Keys in order: equal requests are equal bytes."""
         said = self._said
-        self._repeated[0] += sum(map(len, said))
-        if self._repeated[0] > _MAX_HISTORY_BYTES:
+        self._repeated[0] += self._old_bytes
+        is_whole = self._repeated[0] <= _MAX_HISTORY_BYTES or not self._new
+        if not is_whole:
             said = said[self._new :]
+        self._old_bytes += sum(map(len, self._said[self._new :]))
         self._new = len(self._said)
         parts = [b'"messages":[' + b",".join(said) + b"]"]
-        for name, value in (("parameters", dict(parameters)), ("system", self._system), ("tools", self._tools)):
-            if value:
-                parts.append(f'"{name}":'.encode() + canonical(value))
-        return Raw(b"{" + b",".join(parts) + b"}")
+        if parameters:
+            parts.append(b'"parameters":' + canonical(dict(parameters)))
+        return Raw(b"{" + b",".join((*parts, *self._above)) + b"}"), is_whole
+
+
+def _frame(**values: Json) -> tuple[bytes, ...]:
+    """The members of a request that every call repeats, by name."""
+    return tuple(f'"{name}":'.encode() + canonical(value) for name, value in sorted(values.items()) if value)
 
 
 _NOTHING: tuple[Json, ...] = (None, "", [], {})
@@ -308,12 +409,13 @@ def content_id(format: str, text: bytes) -> str:
     return f"{format}-{hashlib.blake2b(text, digest_size=8).hexdigest()}"
 
 
-def _gist(text: bytes) -> bytes:
-    """A message without what differs when it is repeated: ids, names of results, marks of errors."""
-    message = msgspec.json.decode(text)
-    calls = [[call.get("name"), call.get("arguments")] for call in message.get("tool_calls") or ()]
-    return canonical([message.get("role"), message.get("content"), calls])
+def _answer(message: Json) -> Answer | None:
+    answer, parts = answer_in([message]), message.get("parts")
+    if answer is None or not isinstance(parts, list):
+        return answer
+    return msgspec.structs.replace(answer, parts=(*parts, *answer.parts))
 
 
-def _id_of(message: Json) -> str:
-    return as_text(message.get("tool_call_id")) if isinstance(message, dict) else ""
+def _last_answer(messages: list[Json]) -> int:
+    """The index of the last message that the model said; -1 where it said nothing."""
+    return max((index for index, message in enumerate(messages) if message.get("role") in SPEAKING), default=-1)

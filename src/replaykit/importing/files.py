@@ -6,20 +6,24 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from replaykit.errors import NothingSelected, ReplayKitError, UsageError
-from replaykit.importers.files import find_runs
-from replaykit.importers.registry import IMPORTERS
-from replaykit.importers.source import read_source
+from replaykit.errors import InvalidFile, NothingSelected, ReplayKitError
+from replaykit.importers.files import find_runs, named, recognised
+from replaykit.importers.source import STDIN, read_source
 from replaykit.importing.record import Record
 from replaykit.model.run import TraceRun
+
+_PACKED = (".gz", ".zst")
+_TRACES = (".json", ".jsonl", ".ndjson", ".traj", ".eval", ".har", ".pb")
+"""How the names of traces end. A file in a directory that has such a name, or begins as JSON does, is no stranger."""
+_NAMED = 5
 
 
 def read_files(paths: Iterable[Path], format: str | None = None) -> Iterator[Record]:
     """The runs in these files, and in all below these directories; a file that is wrong is one record."""
     if format is not None:
-        IMPORTERS.get(format)
+        named(format)
     for path in paths:
-        if path.is_dir():
+        if str(path) != STDIN and path.is_dir():
             yield from _below(path, format)
         else:
             yield from _read(path, format)
@@ -29,8 +33,16 @@ def _below(directory: Path, format: str | None) -> Iterator[Record]:
     found = list(_walk(directory))
     if not found:
         raise NothingSelected(f"{directory} holds no file")
+    strangers: list[str] = []
     for file in found:
-        yield from _read(file, format)
+        if format is None and _is_stranger(file):
+            strangers.append(str(file.relative_to(directory)))
+        else:
+            yield from _read(file, format)
+    if strangers:
+        names = ", ".join(strangers[:_NAMED]) + (" …" if len(strangers) > _NAMED else "")
+        files = "1 file that is no trace" if len(strangers) == 1 else f"{len(strangers)} files that are no traces"
+        yield Record(origin=str(directory), notes=(f"{directory}: passed over {files}: {names}",))
 
 
 def _walk(directory: Path) -> Iterator[Path]:
@@ -41,7 +53,36 @@ def _walk(directory: Path) -> Iterator[Path]:
         yield from (file for file in files if file.is_file())
 
 
+def _is_stranger(file: Path) -> bool:
+    """True for a file that nobody would take for a trace: a page of text, an image."""
+    name = Path(file.stem) if file.suffix.lower() in _PACKED else file
+    if name.suffix.lower() in _TRACES:
+        return False
+    try:
+        source = read_source(file)
+        return source.head.lstrip()[:1] not in (b"{", b"[") and recognised(source) is None
+    except InvalidFile:
+        return False  # whoever reads it says why
+
+
 def _read(file: Path, format: str | None) -> Iterator[Record]:
+    """What a file holds; one that holds no run says so, and is no error."""
+    said: list[str] = []
+    empty = True
+    for record in _found(file, format):
+        if empty and record.notes:
+            said += record.notes  # held until it is known what of
+            continue
+        if empty and said:
+            yield Record(origin=record.origin, notes=tuple(said))
+        empty = False
+        yield record
+    if empty:
+        why = "; ".join(said[:_NAMED])
+        yield Record(origin=str(file), notes=(f"{file}: holds no run" + (f": {why}" if why else ""),))
+
+
+def _found(file: Path, format: str | None) -> Iterator[Record]:
     origin = str(file)
     try:
         for found in find_runs(read_source(file), format):
@@ -50,6 +91,6 @@ def _read(file: Path, format: str | None) -> Iterator[Record]:
             elif isinstance(found, str):
                 yield Record(origin=origin, notes=(found,))
             else:
-                yield Record(origin=origin, problem=found.message)
-    except (UsageError, ReplayKitError) as error:
+                yield Record(origin=origin, problem=str(found))
+    except ReplayKitError as error:
         yield Record(origin=origin, problem=str(error))

@@ -1,9 +1,10 @@
-"""One import: records into the store, and as session files where that is asked for."""
+"""One import: records into the store, and as session files and cases where that is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -12,13 +13,21 @@ from msgspec.structs import replace
 
 from replaykit.config import default_store_path
 from replaykit.errors import FetchFailed, UsageError
-from replaykit.importing.landing import land
+from replaykit.importers.registry import some
+from replaykit.importing.cases import Cases
+from replaykit.importing.entry import FAILED as FAILED
+from replaykit.importing.entry import Entry as Entry
+from replaykit.importing.entry import ImportResult as ImportResult
+from replaykit.importing.entry import entry_of
+from replaykit.importing.landing import Landing, Rehearsal, land
 from replaykit.importing.record import Record
 from replaykit.importing.sessions import is_file_name, keep_session, session_file, text_of
+from replaykit.importing.wanted import FAILURES, Wanted, choose
+from replaykit.model.run import TraceRun
 from replaykit.store.opening import opened
 from replaykit.store.protocol import Store
 
-FAILED = "failed"
+_NO_FAILURE = "no run failed, so no case was made; of a run that only looks well: replaykit scaffold RUN"
 
 
 class Into(Struct, frozen=True, kw_only=True):
@@ -28,59 +37,43 @@ class Into(Struct, frozen=True, kw_only=True):
     output: Path | None = None
     """A directory of sessions, or one session file; none are written without."""
     contract: str = ""
+    cases: Path | None = None
+    """A directory of cases, one for each failed run; none are written without."""
+    allow_incomplete: bool = False
+    """Make cases of runs, too, of which no tool call can be replayed."""
     force: bool = False
     dry_run: bool = False
 
 
-class Entry(Struct, frozen=True, kw_only=True):
-    """What became of one run."""
-
-    run: str
-    origin: str
-    result: str
-    """imported, updated, unchanged or failed."""
-    name: str = ""
-    status: str = ""
-    started_at: float = 0.0
-    tool_calls: int = 0
-    session: str = ""
-    """The file of its session."""
-    problem: str = ""
-
-
-class ImportResult(Struct, frozen=True, kw_only=True):
-    """What became of all of them."""
-
-    replaykit: int = 1
-    dry_run: bool = False
-    entries: tuple[Entry, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def failed(self) -> list[Entry]:
-        """Those that did not come in, or of which no session could be made."""
-        return [entry for entry in self.entries if entry.problem]
-
-    @property
-    def sessions(self) -> list[Path]:
-        """The session files, each once."""
-        return [Path(name) for name in dict.fromkeys(entry.session for entry in self.entries if entry.session)]
-
-
-def import_records(records: Iterable[Record], into: Into, on_entry: Callable[[], None] = lambda: None) -> ImportResult:
-    """Bring the records in, one after another; one that is wrong stops no other."""
+def import_records(
+    records: Iterable[Record],
+    into: Into,
+    on_entry: Callable[[], None] = lambda: None,
+    *,
+    wanted: Wanted | None = None,
+) -> ImportResult:
+    """Bring the records in, those that are wanted, one after another; one that is wrong stops no other."""
     entries: list[Entry] = []
-    notes: list[str] = []
-    waiting = iter(records)
+    notes: dict[str, None] = {}
+    waiting = iter(records if wanted is None else choose(records, wanted))
     first = list(islice(waiting, 1))  # before a store is made: there may be nothing to bring in
+    cases = None if into.cases is None else Cases(into.cases, into.dry_run, allow_incomplete=into.allow_incomplete)
     with _store(into) as store:
+        keep = Rehearsal(store).land if into.dry_run else partial(land, store)
         for record in _until_it_fails(chain(first, waiting), entries):
-            notes += record.notes
+            notes.update(dict.fromkeys(record.notes))
             if record.run is not None or record.problem:
                 _refuse_several(into, entries)
-                entries.append(_entry(record, into, store))
+                entries.append(_entry(record, into, keep, cases))
                 on_entry()
-    return ImportResult(dry_run=into.dry_run, entries=tuple(entries), notes=tuple(dict.fromkeys(notes)))
+    if cases is not None and any(entry.run for entry in entries) and not any(map(_failed, entries)):
+        notes[_NO_FAILURE] = None
+    return ImportResult(dry_run=into.dry_run, entries=tuple(entries), notes=some(list(notes)))
+
+
+def _failed(entry: Entry) -> bool:
+    """True for a run that failed, whether a case was made of it or not."""
+    return entry.status in FAILURES
 
 
 def _refuse_several(into: Into, entries: list[Entry]) -> None:
@@ -109,26 +102,31 @@ def _store(into: Into) -> Iterator[Store | None]:
         yield store
 
 
-def _entry(record: Record, into: Into, store: Store | None) -> Entry:
-    run = record.run
+def _entry(record: Record, into: Into, keep: Callable[[TraceRun], Landing], cases: Cases | None) -> Entry:
+    entry, run = entry_of(record), record.run
     if run is None:
-        return Entry(run=record.id, origin=record.origin, result=FAILED, problem=record.problem)
-    entry = Entry(
-        run=run.id,
-        origin=record.origin,
-        result=FAILED,
-        name=run.name,
-        status=run.status.value,
-        started_at=run.started_at,
-        tool_calls=len(run.tool_calls),
-    )
-    file = None if into.output is None else session_file(into.output, run)
+        return entry
     try:
-        entry = replace(entry, result=land(store, run, dry_run=into.dry_run))
-        if file is not None:
-            text = text_of(run, file, into.contract)
-            if not into.dry_run:
-                keep_session(file, text, force=into.force)
+        entry = replace(entry, result=keep(run).value)
     except UsageError as error:
         return replace(entry, problem=str(error))
-    return replace(entry, session="" if file is None else str(file))
+    entry = _with_session(entry, run, into)
+    if cases is None or entry.problem:
+        return entry
+    try:
+        return replace(entry, case=cases.of(run))
+    except UsageError as error:
+        return replace(entry, problem=f"no case was made of it: {error}")
+
+
+def _with_session(entry: Entry, run: TraceRun, into: Into) -> Entry:
+    if into.output is None:
+        return entry
+    file = session_file(into.output, run)
+    try:
+        text = text_of(run, file, into.contract)
+        if not into.dry_run:
+            keep_session(file, text, force=into.force)
+    except UsageError as error:
+        return replace(entry, problem=str(error))
+    return replace(entry, session=str(file))

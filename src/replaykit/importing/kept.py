@@ -8,10 +8,9 @@ import msgspec
 
 from replaykit.errors import ReplayKitError
 from replaykit.importing.job import FAILED, Entry, ImportResult, Into, import_records
-from replaykit.importing.langsmith import ORIGIN, LangSmith
-from replaykit.importing.sources import contract_of, fetch
+from replaykit.importing.sources import Keepers, contract_of, fetch
 from replaykit.project.project import Project
-from replaykit.project.sources import KEPT, Source
+from replaykit.project.sources import Source
 
 
 def import_sources(
@@ -20,14 +19,14 @@ def import_sources(
     """Bring in every source that is not fetched each time anyway; one that fails stops no other."""
     entries: list[Entry] = []
     notes = [f"{one.label}: fetched each time, so nothing is kept of it" for one in project.sources if one.auto_import]
-    langsmith = LangSmith(timeout_s=timeout_s)
+    keepers = Keepers(timeout_s)
     for source in project.sources:
         if source.auto_import:
             continue
         try:
-            result = _imported(project, source, langsmith, into, on_entry)
+            result = _imported(project, source, keepers, into, on_entry)
         except ReplayKitError as error:
-            entries.append(Entry(run="", origin=ORIGIN, result=FAILED, problem=f"{source.label}: {error}"))
+            entries.append(Entry(run="", origin=source.service, result=FAILED, problem=f"{source.label}: {error}"))
         else:
             entries += result.entries
             notes += result.notes or ([] if result.entries else [f"{source.label}: no run is of that kind"])
@@ -35,9 +34,9 @@ def import_sources(
 
 
 def _imported(
-    project: Project, source: Source, langsmith: LangSmith, into: Into, on_entry: Callable[[], None]
+    project: Project, source: Source, keepers: Keepers, into: Into, on_entry: Callable[[], None]
 ) -> ImportResult:
     place = msgspec.structs.replace(
-        into, output=project.directory / KEPT / source.place, contract=contract_of(project, source)
+        into, output=project.directory / source.home / source.place, contract=contract_of(project, source)
     )
-    return import_records(fetch(langsmith, source), place, on_entry)
+    return import_records(fetch(keepers.of(source), source), place, on_entry)

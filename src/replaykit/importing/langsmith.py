@@ -5,30 +5,17 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator
 
-from msgspec import Struct
-
-from replaykit.errors import FetchFailed, ReplayKitError
+from replaykit.errors import ReplayKitError
 from replaykit.importers.langsmith import read_runs
 from replaykit.importers.langsmith.account import Account, account_of
 from replaykit.importers.langsmith.api import LangSmithApi, Run
-from replaykit.importers.langsmith_wanted import DEFAULT_LIMIT, FAR_BACK, Status, Wanted, has_failed, is_running
+from replaykit.importers.langsmith_wanted import FAR_BACK, Status, Wanted, has_failed, is_running
 from replaykit.importers.registry import some
 from replaykit.importing.record import Record
+from replaykit.importing.service import Query, newest
 from replaykit.importing.transport import DEFAULT_TIMEOUT_S, Transport
 
 ORIGIN = "langsmith"
-MAX_FAILURES = 3
-"""After so many traces in a row that could not be fetched, nobody goes on."""
-
-
-class Query(Struct, frozen=True, kw_only=True):
-    """Which runs of a project are looked for."""
-
-    project: str
-    status: Status = Status.ERROR
-    since: dt.datetime | None = None
-    min_latency_ms: float = 0.0
-    limit: int = DEFAULT_LIMIT
 
 
 class LangSmith:
@@ -59,32 +46,23 @@ class LangSmith:
             min_latency_ms=query.min_latency_ms,
             limit=query.limit,
         )
-        taken = failed = 0
-        for root in self._api.roots(wanted):
-            if taken == query.limit:
-                yield Record(origin=ORIGIN, notes=(f"there are more than {query.limit} such runs: raise the limit",))
-                return
-            if is_running(root):
-                yield Record(origin=ORIGIN, notes=(f"run {root['id']} has not ended: passed over",))
-                continue
-            record = self._fetched(root, wanted)
-            if record is None:
-                continue
-            taken += 1
-            failed = failed + 1 if record.run is None else 0
-            yield record
-            if self._transport.is_over or failed == MAX_FAILURES:
-                raise FetchFailed(f"the import of {query.project!r} was given up", hint=record.problem or None)
+        return newest(self._api.roots(wanted), lambda root: self._fetched(root, wanted), query, self._transport)
 
-    def _fetched(self, root: Run, wanted: Wanted) -> Record | None:
-        """The run of a root; None for one that turns out not to be wanted."""
+    def fetch(self, run_id: str, project: str = "") -> list[Record]:
+        """The run of an id, as the one record there is of it."""
+        return [self.run(run_id, project or None)]
+
+    def _fetched(self, root: Run, wanted: Wanted) -> list[Record]:
+        """The run of a root; nothing of one that turns out not to be wanted."""
+        if is_running(root):
+            return [Record(origin=ORIGIN, notes=(f"run {root['id']} has not ended: passed over",))]
         try:
             runs = self._api.trace(root)
         except ReplayKitError as error:
-            return Record(origin=ORIGIN, id=root["id"], problem=str(error))
+            return [Record(origin=ORIGIN, id=root["id"], problem=str(error))]
         if wanted.status is Status.WARNING and not any(map(has_failed, runs)):
-            return None
-        return self._filled(root["id"], runs)
+            return []
+        return [self._filled(root["id"], runs)]
 
     def _read(self, run: Run) -> Record:
         return self._filled(run["id"], self._api.trace(run))

@@ -8,7 +8,7 @@ from replaykit.model.run import TraceRun
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """One run of a file or of LangSmith; without a run, `problem` says why there is none."""
+    """One run of a file or of a service; without a run, `problem` says why there is none."""
 
     origin: str
     """The file, or what it was fetched from."""

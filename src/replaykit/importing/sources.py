@@ -20,11 +20,11 @@ from replaykit.importers.langsmith_wanted import age_of
 from replaykit.importing.record import Record
 from replaykit.importing.sessions import FETCHED, contract_of_imports, session_file, text_of
 from replaykit.project.project import MAX_PROJECT_BYTES, Project
-from replaykit.project.sources import KEPT, Source, SourceType
+from replaykit.project.sources import Source
 from replaykit.project.subjects import Subjects, find_subjects
 
 if TYPE_CHECKING:
-    from replaykit.importing.langsmith import LangSmith
+    from replaykit.importing.service import Keeper
 
 OnFetched = Callable[[], None]
 """Called for each run that came, since a project may hold many."""
@@ -68,16 +68,15 @@ def sessions_of(project: Project, on_fetched: OnFetched = _nobody) -> Given:
     """The sessions of all sources; one that cannot be had is an error of its own, and stops no other."""
     found: list[Session | Unusable] = []
     notices: list[str] = []
-    langsmith: LangSmith | None = None
+    keepers = Keepers()
     for index, source in enumerate(project.sources):
-        kept = project.directory / KEPT / source.place
+        kept = project.directory / source.home / source.place
         try:
             if not source.auto_import and kept.exists():
                 found += _kept(kept)
                 continue
-            langsmith = langsmith or _langsmith()
             records = []
-            for record in fetch(langsmith, source):
+            for record in fetch(keepers.of(source), source):
                 records.append(record)
                 on_fetched()
             taken = _Taken(project, index, records)
@@ -88,18 +87,28 @@ def sessions_of(project: Project, on_fetched: OnFetched = _nobody) -> Given:
     return Given(sessions=tuple(found), notices=tuple(notices))
 
 
-def _langsmith() -> LangSmith:
-    from replaykit.importing.langsmith import LangSmith  # noqa: PLC0415 (slow to import; few projects have sources)
+class Keepers:
+    """The services that sources name, each asked by one for all: what it may take is counted for all of its sources."""
 
-    return LangSmith()
+    def __init__(self, timeout_s: float | None = None) -> None:
+        self._timeout_s = timeout_s
+        self._known: dict[str, Keeper] = {}
+
+    def of(self, source: Source) -> Keeper:
+        """Whoever keeps the source; a `UsageError` where the environment does not say how to ask."""
+        from replaykit.importing.services import keeper  # noqa: PLC0415 (slow to import; few projects have sources)
+
+        if source.service not in self._known:
+            self._known[source.service] = keeper(source.service, self._timeout_s)
+        return self._known[source.service]
 
 
-def fetch(langsmith: LangSmith, source: Source) -> Iterator[Record]:
+def fetch(keeper: Keeper, source: Source) -> Iterator[Record]:
     """The runs of a source."""
-    from replaykit.importing.langsmith import Query  # noqa: PLC0415 (as above)
+    from replaykit.importing.service import Query  # noqa: PLC0415 (as above)
 
-    if source.type is SourceType.RUN:
-        yield langsmith.run(source.run_id)
+    if source.run_id:
+        yield from keeper.fetch(source.run_id, source.project)
         return
     query = Query(
         project=source.project,
@@ -108,7 +117,7 @@ def fetch(langsmith: LangSmith, source: Source) -> Iterator[Record]:
         min_latency_ms=source.min_latency_ms,
         limit=source.limit,
     )
-    yield from langsmith.runs(query)
+    yield from keeper.runs(query)
 
 
 def contract_of(project: Project, source: Source) -> str:
@@ -150,16 +159,18 @@ class _Taken:
                     problem = str(error)
             if problem:
                 failed.append(_failed(self._project, self._index, FetchFailed(problem), run_id=record.id))
+        if self._source.run_id and len(texts) > 1:
+            raise UsageError(f"the trace holds {len(texts)} runs, and a source of one trace is one session")
         yield from failed
         is_kept = not self._source.auto_import and not failed
-        for file in _written(self._project.directory / KEPT if is_kept else FETCHED, self._source, texts):
+        for file in _written(self._project.directory / self._source.home if is_kept else FETCHED, self._source, texts):
             yield from _read(file)
 
 
 def _written(base: Path, source: Source, texts: dict[str, str]) -> list[Path]:
     """The files of a source's sessions; a directory that is kept appears as a whole, or not at all."""
     place = base / source.place
-    if source.type is SourceType.RUN:
+    if source.run_id:
         return [write_session(place, text) for text in texts.values()]
     if base == FETCHED or not texts:
         return [write_session(place / name, text) for name, text in texts.items()]

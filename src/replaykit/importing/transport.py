@@ -1,4 +1,4 @@
-"""Requests to LangSmith: within a time that holds, again where the server asks for that, and no further."""
+"""Requests to a service: within a time that holds, again where the server asks for that, and no further."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
 from replaykit.errors import FetchFailed
-from replaykit.importers.langsmith.account import ENDPOINTS, Account
-from replaykit.importers.langsmith.api import Reply, Request
+from replaykit.importers.service import Account, Reply, Request
 from replaykit.runners.asking import Answer, Ask, ask
 
 DEFAULT_TIMEOUT_S = 300.0
@@ -69,8 +68,8 @@ class Transport:
         return Ask(method=request.method, url=request.url, body=request.body, headers=tuple(headers))
 
     def _failed(self, why: str) -> FetchFailed:
-        said = self._account.hide(f"LangSmith at {self._account.root} {why}")
-        return FetchFailed(said, hint=f"Is {ENDPOINTS[0]} the right address, and is it up?")
+        said = self._account.hide(f"{self._account.service} at {self._account.root} {why}")
+        return FetchFailed(said, hint=f"Is {self._account.variable} the right address, and is it up?")
 
 
 def _wait(answer: Answer, attempt: int) -> float:

@@ -16,6 +16,8 @@ _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:]|[^\s\[\]{},:"]++',
 
 def line_of(text: bytes, path: Sequence[str | int]) -> int:
     """The line, from 1, of the value at the path, or of the nearest value around it that exists."""
+    if not path:
+        return text.count(b"\n", 0, len(text) - len(text.lstrip())) + 1
     place = _Place(path)
     nearest, offset = -1, 0
     key_start: int | None = None

@@ -109,4 +109,6 @@ def _remove(value: Json, path: list[str]) -> tuple[Json, Json]:
     if not path:
         return None, value
     place = _get(value, path[:-1])
+    if not isinstance(place, list | dict):
+        raise PatchError(f"a {type(place).__name__} has no members")
     return value, place.pop(_key(place, path[-1]))

@@ -82,6 +82,16 @@ def canonical(value: Json) -> bytes:
     return _dump(value, orjson.OPT_SORT_KEYS)
 
 
+def encode_read(value: Json) -> bytes:
+    """`encode` of a value that was read from JSON: quicker, and the same."""
+    return _dump_read(value, 0)
+
+
+def canonical_read(value: Json) -> bytes:
+    """`canonical` of a value that was read from JSON: quicker, and the same."""
+    return _dump_read(value, orjson.OPT_SORT_KEYS)
+
+
 def raw(value: Json) -> Raw:
     """`encode`, as the field type that events carry."""
     return Raw(_dump(value, 0))
@@ -97,6 +107,15 @@ def decode(text: bytes | Raw) -> Json:
         return thaw(value)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def _dump_read(value: Json, option: int) -> bytes:
+    try:
+        text = orjson.dumps(value, option=option)
+    except (TypeError, RecursionError):
+        return _dump(value, option)
+    # An object that looks tagged would not come back the same. A single byte is found faster, and most texts have none.
+    return _dump(value, option) if b"$" in text and b'{"$' in text else text
 
 
 def _dump(value: Json, option: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Where sessions come from besides files: runs that LangSmith keeps.
+"""Where sessions come from besides files: runs that LangSmith, Langfuse, Phoenix or MLflow keeps.
 
 A source is fetched once, and kept as files beside the configuration: those are for git, and need no network. With
 `auto_import` it is fetched each time.
@@ -18,8 +18,8 @@ from replaykit.cases.slug import slug
 from replaykit.importers.langsmith_wanted import DEFAULT_LIMIT, MAX_LIMIT, Status, age_of
 from replaykit.model.values import Json, canonical
 
-KEPT = Path("replays", "langsmith")
-"""Below the configuration's directory: where sources are kept."""
+KEPT = Path("replays")
+"""Below the configuration's directory: where sources are kept, those of each service in a directory of its own."""
 
 
 class SourceType(StrEnum):
@@ -27,14 +27,19 @@ class SourceType(StrEnum):
 
     PROJECT = "langsmith"
     RUN = "langsmith_run"
+    LANGFUSE = "langfuse"
+    PHOENIX = "phoenix"
+    MLFLOW = "mlflow"
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """A project of LangSmith, or one run."""
+    """A project of a service, or one run."""
 
     type: SourceType
     project: str = ""
+    """Or the experiment, which is what MLflow has."""
     run_id: str = ""
+    """Or the trace."""
     status: Status = Status.ERROR
     date_range: str = ""
     min_latency_ms: float = 0.0
@@ -44,28 +49,58 @@ class Source(Struct, frozen=True, kw_only=True):
     """The contract that its sessions must keep; the configuration's only one unless said."""
 
     @property
+    def service(self) -> str:
+        """Whoever keeps it."""
+        return (SourceType.PROJECT if self.type is SourceType.RUN else self.type).value
+
+    @property
     def label(self) -> str:
         """What it is called in results."""
-        return f"langsmith {self.run_id or self.project}"
+        return " ".join(filter(None, (self.service, self.run_id or self.project)))
+
+    @property
+    def home(self) -> Path:
+        """Where it is kept, relative to the configuration."""
+        return KEPT / self.service
 
     @property
     def place(self) -> Path:
         """Its directory or its file, relative to where sources are; another filter is another place."""
-        if self.type is SourceType.RUN:
+        if self.run_id:
             return Path(f"{slug('tool_call', self.run_id)}.yaml")
         asked = [self.project, self.status, self.date_range, self.min_latency_ms, self.limit]
         digest = hashlib.sha256(canonical(asked)).hexdigest()[:8]
-        return Path(f"{slug('tool_call', self.project)[:40]}-{digest}")
+        return Path(f"{slug('tool_call', self.project or self.service)[:40]}-{digest}")
+
+
+_NAMES = {
+    SourceType.PROJECT: ("project",),
+    SourceType.RUN: ("run_id",),
+    SourceType.LANGFUSE: ("trace_id",),
+    SourceType.PHOENIX: ("project", "trace_id"),
+    SourceType.MLFLOW: ("experiment", "trace_id"),
+}
+"""What a source of each type may be named by."""
+_ONE = ("run_id", "trace_id")
+_OF_MANY = ("filter", "auto_import", "limit")
 
 
 def _source_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
-    is_run = value["type"] == SourceType.RUN
-    needed, unfit = ("run_id", ("project", "filter", "auto_import", "limit")) if is_run else ("project", ("run_id",))
-    if needed not in value:
-        yield Flaw((), "missing-key", f"the key {needed!r} is missing for type {value['type']}", f"Add {needed}.")
-    for key in unfit:
+    kind = SourceType(value["type"])
+    one = next((name for name in _ONE if name in value), None)
+    needed = None if kind is SourceType.LANGFUSE or (kind is SourceType.MLFLOW and one) else _NAMES[kind][0]
+    if needed and needed not in value:
+        yield Flaw((), "missing-key", f"the key {needed!r} is missing for type {kind}", f"Add {needed}.")
+    unfit = [name for names in _NAMES.values() for name in names if name not in _NAMES[kind]]
+    for key in dict.fromkeys(unfit):
         if key in value:
-            yield Flaw((key,), "does-not-apply", f"{key} does not go with type {value['type']}", "Take it away.")
+            yield Flaw((key,), "does-not-apply", f"{key} does not go with type {kind}", "Take it away.")
+    is_one = kind is SourceType.RUN or one in _NAMES[kind]
+    many = (*_OF_MANY, *(["experiment"] if kind is SourceType.MLFLOW else [])) if is_one else ()
+    for key in many:
+        if key in value:
+            beside = f"type {kind}" if kind is SourceType.RUN else str(one)
+            yield Flaw((key,), "does-not-apply", f"{key} does not go with {beside}", "Take it away.")
 
 
 _SOME_TEXT = Text("some text", pattern=r"\S")
@@ -75,6 +110,8 @@ SOURCE = Record(
         "type": Choice(SourceType),
         "project": _SOME_TEXT,
         "run_id": _SOME_TEXT,
+        "trace_id": _SOME_TEXT,
+        "experiment": _SOME_TEXT,
         "filter": Either(
             (
                 Record(
@@ -106,8 +143,8 @@ def source_of(value: dict[str, Json]) -> Source:
     wanted = value.get("filter") or {}
     return Source(
         type=SourceType(value["type"]),
-        project=value.get("project", ""),
-        run_id=value.get("run_id", ""),
+        project=value.get("project") or value.get("experiment", ""),
+        run_id=value.get("run_id") or value.get("trace_id", ""),
         status=Status(wanted.get("status", Status.ERROR)),
         date_range=wanted.get("date_range") or "",
         min_latency_ms=wanted.get("min_latency_ms") or 0.0,

@@ -93,7 +93,7 @@ class Replayer:
     def all_deviations(self) -> list[Deviation]:
         """What happened off the tape, and what of the tape did not happen."""
         calls = [self.matcher.calls[index] for index in self.matcher.unused()]
-        names = [call.name for call in calls if self._mode(call.kind, call.name) is ToolMode.RECORDED]
+        names = [call.name or "a model" for call in calls if self._mode(call.kind, call.name) is ToolMode.RECORDED]
         unused = [Deviation(kind="unused", name=name, text=f"`{name}` was not called") for name in names]
         return [*self.deviations, *unused]
 

@@ -1,38 +1,130 @@
-"""What became of the runs of an import."""
+"""What became of the runs of an import, and how much of them can be replayed."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 
 import msgspec
 from click import style
 
-from replaykit.importing.job import Entry, ImportResult
+from replaykit.importing.cases import CaseResult
+from replaykit.importing.entry import Entry, ImportResult
 from replaykit.model.values import printable
 from replaykit.report.panel import counted, short, table
 
+MAX_ROWS = 200
+"""What anybody reads; `--json` has them all."""
+MAX_PROBLEMS = 100
+MAX_INCOMPLETE = 20
+_HEAD = ["run", "result", "status", "started (UTC)", "tools", "name → session"]
+_DRY_HEAD = ["run", "result", "status", "format", "started (UTC)", "models", "tools", "tokens", "replayable", "name"]
 
-def import_json(result: ImportResult) -> str:
-    """Everything that is known."""
-    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+
+def import_json(result: ImportResult) -> Iterator[str]:
+    """Everything that is known, piece by piece: there may be very many runs."""
+    head = msgspec.structs.replace(result, entries=())
+    before, after = _json(head).split('"entries": []')
+    yield f'{before}"entries": ['
+    for index, entry in enumerate(result.entries):
+        yield f"{',' if index else ''}\n    {_json(entry, inside=4)}"
+    yield f"{chr(10) + '  ' if result.entries else ''}]{after}"
 
 
 def import_text(result: ImportResult) -> str:
-    """A line for each run that came in, and what they add up to."""
-    rows = [_row(entry) for entry in result.entries if entry.run]
-    counts = Counter(entry.result for entry in result.entries)
-    told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    lines = [table(["run", "result", "status", "started (UTC)", "tools", "name → session"], rows)] if rows else []
-    sessions = f"; {counted(len(result.sessions), 'session')}" if result.sessions else ""
-    would = "nothing was written; it would be: " if result.dry_run else ""
-    return "\n".join([*lines, f"{would}{told or 'no runs'}{sessions}"])
+    """A line for each run that came in, what cannot be replayed of them, their cases, and what they add up to."""
+    return "\n".join([*_runs(result), *_incomplete(result), *_cases(result), _total(result)])
 
 
 def problems_text(result: ImportResult) -> str:
     """What went wrong, a block each."""
     mark = style("error", fg="red", bold=True)
-    return "\n".join(f"{mark}: {_named(entry)}{_lines(entry.problem)}" for entry in result.failed)
+    lines = [f"{mark}: {_named(entry)}{_lines(entry.problem)}" for entry in result.failed[:MAX_PROBLEMS]]
+    more = len(result.failed) - MAX_PROBLEMS
+    return "\n".join([*lines, *([f"{mark}: and {more:,} more; --json has them all"] if more > 0 else [])])
+
+
+def _json(value: object, *, inside: int = 0) -> str:
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return text.replace("\n", "\n" + " " * inside)
+
+
+def _runs(result: ImportResult) -> Iterator[str]:
+    found = [entry for entry in result.entries if entry.run]
+    if not found:
+        return
+    row, head = (_dry_row, _DRY_HEAD) if result.dry_run else (_row, _HEAD)
+    yield table(head, [row(entry) for entry in found[:MAX_ROWS]])
+    if len(found) > MAX_ROWS:
+        yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"
+
+
+def _row(entry: Entry) -> list[str]:
+    name = f"{entry.name} → {entry.session}" if entry.session else entry.name
+    return [short(entry.run, 60), entry.result, entry.status, _when(entry), str(entry.tool_calls), name]
+
+
+def _dry_row(entry: Entry) -> list[str]:
+    tokens = entry.input_tokens + entry.output_tokens
+    return [
+        short(entry.run, 60),
+        entry.result,
+        entry.status,
+        entry.format,
+        _when(entry),
+        str(entry.model_calls),
+        str(entry.tool_calls),
+        f"{tokens:,}" if tokens else "",
+        f"{entry.replayable.score:.0%}" if entry.replayable.calls else "",
+        f"{entry.name} → {entry.session}" if entry.session else entry.name,
+    ]
+
+
+def _when(entry: Entry) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.started_at)) if entry.started_at else ""
+    except (ValueError, OverflowError, OSError):
+        return str(entry.started_at)
+
+
+def _incomplete(result: ImportResult) -> Iterator[str]:
+    """The runs of which not everything can be replayed, and what would help, each advice once."""
+    lacking = [entry for entry in result.entries if entry.run and entry.replayable.score < 1]
+    if not lacking:
+        return
+    yield style(f"{counted(len(lacking), 'run')} cannot be replayed as a whole:", fg="yellow")
+    for entry in lacking[:MAX_INCOMPLETE]:
+        yield f"  {short(entry.run, 60)}: {entry.replayable.summary}"
+    if len(lacking) > MAX_INCOMPLETE:
+        yield f"  and {len(lacking) - MAX_INCOMPLETE:,} more; --json has them all"
+    for advice in dict.fromkeys(text for entry in lacking for text in entry.replayable.advice):
+        yield f"  {style('to do better', bold=True)}: {printable(advice)}"
+
+
+def _cases(result: ImportResult) -> Iterator[str]:
+    """The cases of failed runs, and which were left out and why."""
+    found = [(entry, entry.case) for entry in result.entries if entry.case is not None]
+    if not found:
+        return
+    rows = [
+        [short(entry.run, 60), case.result, f"{case.directory}{f' ({case.why})' if case.why else ''}"]
+        for entry, case in found[:MAX_ROWS]
+    ]
+    yield table(["failed run", "case", "where"], rows, is_cut=False)
+    if len(found) > MAX_ROWS:
+        yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"
+
+
+def _total(result: ImportResult) -> str:
+    counts = Counter(entry.result for entry in result.entries)
+    told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    sessions = f"; {counted(len(result.sessions), 'session')}" if result.sessions else ""
+    made = Counter(entry.case.result for entry in result.entries if entry.case is not None)
+    words = {CaseResult.MADE: "made", CaseResult.THERE: "there already", CaseResult.SAME: "that fail as another does"}
+    cases = ", ".join(f"{made[kind]} {word}" for kind, word in words.items() if made[kind])
+    would = "nothing was written; it would be: " if result.dry_run else ""
+    return f"{would}{told or 'no runs'}{sessions}{f'; cases: {cases}' if cases else ''}"
 
 
 def _lines(text: str) -> str:
@@ -41,10 +133,6 @@ def _lines(text: str) -> str:
 
 
 def _named(entry: Entry) -> str:
-    return f"{short(entry.run, 80)}: " if entry.run and entry.run not in entry.problem else ""
-
-
-def _row(entry: Entry) -> list[str]:
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.started_at)) if entry.started_at else ""
-    name = f"{entry.name} → {entry.session}" if entry.session else entry.name
-    return [short(entry.run, 60), entry.result, entry.status, when, str(entry.tool_calls), name]
+    """Where it is from and which run it is, as far as the problem does not say so itself."""
+    names = (printable(entry.origin), short(entry.run, 80))
+    return "".join(f"{name}: " for name in names if name and name not in entry.problem)

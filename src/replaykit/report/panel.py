@@ -39,14 +39,14 @@ def panel(title: str, lines: Sequence[str], *, width: int | None = None) -> str:
     return "\n".join([f"┌{head}┐", *body, f"└{'─' * (inner + 2)}┘"])
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns under a head; the last one takes what is left of the line and is cut there."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, is_cut: bool = True) -> str:
+    """Columns under a head; the last one takes what is left of the line and is cut there, unless it is to be whole."""
     widths = [max(width_of(row[i]) for row in [head, *rows]) for i in range(len(head))]
     room = screen_width() - sum(widths[:-1]) - 2 * (len(head) - 1)
     lines = []
     for row in [head, *rows]:
         cells = [cell + " " * (wide - width_of(cell)) for cell, wide in zip(row[:-1], widths, strict=False)]
-        lines.append("  ".join([*cells, short(row[-1], max(room, 20))]).rstrip())
+        lines.append("  ".join([*cells, short(row[-1], max(room, 20)) if is_cut else visible(row[-1])]).rstrip())
     return "\n".join(lines)
 
 

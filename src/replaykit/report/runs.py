@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from click import style
 
+from replaykit.importers.replayable import replayability
 from replaykit.model.diff import brief, call_text
 from replaykit.model.events import (
     AnyEvent,
@@ -56,6 +57,7 @@ def run_text(run: TraceRun) -> str:
         ("input", brief(run.input, 200)),
         ("output", brief(run.output, 200) if run.output_json else ""),
         ("error", short(str(run.error), 200) if run.error else ""),
+        *(("replay", line) for line in _replayable(run)),
     ]
     lines += [f"  {name:<8} {value}" for name, value in facts if value]
     lines.append("")
@@ -125,6 +127,14 @@ def _origin(run: RunHeader) -> str:
     if origin.kind == "recorded":
         return ""
     return " ".join(part for part in (origin.kind, origin.format, origin.run, origin.step) if part)
+
+
+def _replayable(run: TraceRun) -> list[str]:
+    """How much of an imported run can be replayed, and what to turn on for more; nothing where that is all of it."""
+    found = replayability(run) if run.origin.kind == "imported" else None
+    if found is None or not found.lacking:
+        return []
+    return [found.summary, *(short(advice, 200) for advice in found.advice)]
 
 
 def _sampling(run: RunHeader) -> str:

@@ -55,7 +55,7 @@ class _Choice:
             elif name == "tool_calls":
                 self._calls.add(value)
             elif name == "function_call":
-                self._function.append(as_object(value))
+                self._function += [value] if type(value) is dict else []
             elif value is not None:
                 self._rest.setdefault(name, []).append(value)
 

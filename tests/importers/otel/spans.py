@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from replaykit.importers.otel.otlp_json import read_document
 from replaykit.importers.otel.span import Reading, Span
 
-SAMPLES = Path(__file__).with_name("samples")
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 START = 1_794_768_038_000_000_000
 

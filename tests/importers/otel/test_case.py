@@ -10,8 +10,9 @@ import pytest
 import replaykit as rk
 from replaykit.cli import run
 
+from ..samples import sample
 from .protobufs import as_protobuf
-from .spans import SAMPLES, agent, document, tool
+from .spans import agent, document, tool
 
 
 @rk.tool
@@ -42,10 +43,10 @@ def mended(question: str) -> str:
         return f"It did not work: {error}"
 
 
-@pytest.mark.parametrize("name", ["openinference_langgraph_error.json", "pydantic_ai_error.json"])
+@pytest.mark.parametrize("name", ["openinference/langgraph_agent_tool_error", "pydantic_ai/errors_v2"])
 def test_a_failed_trace_is_a_case_that_tells_the_broken_agent_from_the_mended_one(name: str) -> None:
     which = ["--run", "e617ad8ed9410acd3a7e84c202e6ba47"] if "pydantic" in name else []
-    assert run(["scaffold", str(SAMPLES / name), "--out", "cases/refund", *which]) == 0
+    assert run(["scaffold", str(sample(f"{name}.otlp.json")), "--out", "cases/refund", *which]) == 0
     assert run(["lint", "cases/refund"]) == 0
 
     assert rk.replay("cases/refund", broken).verdict == "reproduced"
@@ -62,5 +63,5 @@ def test_a_case_of_a_trace_in_protobuf_keeps_the_run_log_which_people_can_read()
 
 def test_runs_of_a_file_are_imported_once(capsys: pytest.CaptureFixture[str]) -> None:
     for word in ("imported", "unchanged"):
-        assert run(["import", str(SAMPLES / "vercel_v7.json")]) == 0
+        assert run(["import", str(sample("vercel_ai_sdk_v7/generateText.otlp.json"))]) == 0
         assert word in capsys.readouterr().out

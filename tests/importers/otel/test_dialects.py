@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.importers.otel.dialects import DIALECTS, meaning_of
-from replaykit.importers.otel.meaning import UNSET, Kind, Meaning, decoded, loaded, unflattened
+from replaykit.importers.otel.meaning import UNSET, Heard, Kind, Meaning, decoded, loaded, unflattened
 from replaykit.importers.otel.span import Happening, Span
 from replaykit.importers.otel.trace import run_of
 
@@ -18,7 +18,7 @@ from replaykit.importers.otel.trace import run_of
 def read(name: str = "x", **attributes: Any) -> Meaning | None:
     """What a span means; `__` stands for a dot."""
     named = {key.replace("__", "."): value for key, value in attributes.items()}
-    return meaning_of(Span(trace="a", id="1", name=name, attributes=named))[0]
+    return meaning_of(Span(trace="a", id="1", name=name, attributes=named), Heard())[0]
 
 
 def meant(name: str = "x", **attributes: Any) -> Meaning:
@@ -92,7 +92,8 @@ def test_the_oldest_events_hold_a_whole_conversation_as_text() -> None:
         ),
     )
     found, _name = meaning_of(
-        Span(trace="a", id="1", attributes={"gen_ai.system": "openai", "gen_ai.request.model": "m"}, happenings=events)
+        Span(trace="a", id="1", attributes={"gen_ai.system": "openai", "gen_ai.request.model": "m"}, happenings=events),
+        Heard(),
     )
 
     assert found is not None
@@ -277,6 +278,6 @@ def test_no_attributes_whatever_break_a_dialect(given_: list[dict[str, Any]]) ->
     ]
     for dialect in DIALECTS:
         for span in spans:
-            dialect.read(span)
+            dialect.read(span, Heard())
 
     assert run_of(spans) == run_of(reversed(spans))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.importers.messages import answer_in, messages_of, text_of
+from replaykit.importers.otel.meaning import Heard
 
 ASKED = {"id": "a", "name": "look", "arguments": {"q": 1}}
 SHAPES = {
@@ -180,3 +182,62 @@ def test_whatever_is_given_comes_out_as_messages_or_as_none(value: Any) -> None:
 
     assert said is None or all(isinstance(m["role"], str) and "content" in m for m in said)
     answer_in(said or ())
+
+
+MESSAGES = st.one_of(
+    st.integers(0, 200),
+    st.text(max_size=3),
+    st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"]), "content": st.text(max_size=4)}),
+    st.builds(
+        lambda text: {"role": "tool", "parts": [{"type": "tool_call_response", "id": "1", "response": text}]},
+        st.text(max_size=3),
+    ),
+)
+
+
+@given(st.lists(MESSAGES, max_size=5), st.lists(st.integers(0, 5), max_size=6), st.sampled_from([",", ", "]))
+def test_a_conversation_that_goes_on_is_read_as_if_it_were_read_alone(
+    said: list[Any], cuts: list[int], by: str
+) -> None:
+    """What was read last is remembered: whatever came before, a text gives what its list gives."""
+    heard = Heard()
+    for cut in cuts:
+        for given_now in (said[:cut], [*said[:cut], 12, "x"], said):
+            text = json.dumps(given_now, separators=(by, ":"))
+
+            assert (messages_of(text, heard) or []) == (messages_of(given_now) or []), text
+
+
+def test_a_conversation_of_the_same_length_is_another_one() -> None:
+    first, other = (
+        [{"role": "user", "content": text} for text in texts] for texts in (("aa", "bb"), ("cc", "dd", "ee"))
+    )
+
+    heard = Heard()
+
+    assert messages_of(json.dumps(first), heard) == first
+    assert messages_of(json.dumps(other), heard) == other
+    assert messages_of(json.dumps([*other, first[0]]), heard) == [*other, first[0]]
+
+
+def test_what_was_heard_before_is_not_read_again() -> None:
+    first = [{"role": "user", "content": text} for text in ("aa", "bb")]
+    heard = Heard()
+
+    said = messages_of(json.dumps(first), heard) or []
+    more = messages_of(json.dumps([*first, {"role": "user", "content": "cc"}]), heard) or []
+
+    assert len(more) == 3
+    assert [now is before for now, before in zip(more, said, strict=False)] == [True, True]
+
+
+def test_tools_on_offer_are_read_once_for_as_long_as_they_stay_the_same() -> None:
+    heard = Heard()
+
+    tools = heard.offered('[{"name": "a"}]')
+
+    assert tools == [{"name": "a"}]
+    assert heard.offered("".join(('[{"name"', ': "a"}]'))) is tools
+    assert heard.offered('[{"name": "b"}]') == [{"name": "b"}]
+    assert heard.offered(tools) is tools
+    assert heard.offered(None) is None

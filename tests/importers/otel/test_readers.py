@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from replaykit.errors import InvalidFile
@@ -23,21 +22,34 @@ from replaykit.importers.otel.otlp_json import read_document
 from replaykit.importers.otel.span import BadPayload
 from replaykit.importers.source import Source
 
+from ..samples import sample, samples_below, unpacked
 from .protobufs import as_protobuf
-from .spans import SAMPLES, TRACE, agent, document, logs, read, record, span, story
+from .spans import TRACE, agent, document, logs, read, record, span, story
+
+DIRECTORIES = (
+    *("otel_genai", "openinference", "openllmetry", "langfuse", "pydantic_ai"),
+    *("vercel_ai_sdk", "vercel_ai_sdk_v7"),
+)
+BOTH = [name for room in DIRECTORIES for name in samples_below(room) if ".otlp" in name and name.endswith(".json")]
 
 
-@pytest.mark.parametrize("file", sorted(SAMPLES.iterdir()), ids=lambda file: file.stem)
-def test_protobuf_and_json_of_one_trace_read_alike(file: Path) -> None:
-    for line in file.read_text().splitlines():
-        given = json.loads(line)
-        as_logs = "resourceLogs" in given
-        kind = ExportLogsServiceRequest if as_logs else ExportTraceServiceRequest
-        data = as_protobuf(given, kind)
-        found = protobuf.read_logs(data) if as_logs else protobuf.read_traces(data)
+@pytest.mark.parametrize("name", BOTH)
+def test_protobuf_and_json_of_one_trace_read_alike(name: str) -> None:
+    given, data = json.loads(unpacked(sample(name))), unpacked(sample(name.removesuffix("json") + "pb"))
+    as_logs = "resourceLogs" in given
+    found = protobuf.read_logs(data) if as_logs else protobuf.read_traces(data)
 
-        assert found.spans
-        assert found == read_document(given)
+    assert found.spans
+    assert found == read_document(given)
+    assert protobuf.is_logs(data) is as_logs
+    assert protobuf.is_traces(data) is not as_logs
+
+
+def test_log_records_without_their_spans_are_told() -> None:
+    for ending in ("json", "pb"):
+        with pytest.raises(InvalidFile, match="only log records") as caught:
+            import_trace(sample(f"otel_genai/openai_v2_legacy_events.otlp_logs.{ending}"))
+        assert "one file with its spans" in str(caught.value.hint)
 
 
 def test_ids_are_read_in_hex_in_base64_and_as_sdks_print_them() -> None:
@@ -181,13 +193,90 @@ def test_files_are_one_document_a_list_or_one_a_line(tmp_path: Path) -> None:
     assert all(run == runs[0] for run in runs)
 
 
-def test_a_line_that_is_no_json_is_named() -> None:
-    text = json.dumps(document(*story())).encode() + b"\n{\n"
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"{", "not JSON"),
+        (b'{"a": 1}', "expected an object with `resourceSpans`"),
+        (b"[5]", "expected an object with `resourceSpans`"),
+        (b'{"resourceSpans": [{"scopeSpans": 5}]}', "scopeSpans: expected a list"),
+        (b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "\\q"}]}]}]}', "not JSON"),
+        (b'{"resourceSpans": [{"resource": 5, "scopeSpans": [{"spans": [{}, {}]}]}]}', "2 spans are not OTLP"),
+    ],
+)
+def test_a_bad_line_is_named_and_stops_no_other(line: bytes, said: str) -> None:
+    text = json.dumps(document(*story())).encode()
 
-    with pytest.raises(InvalidFile) as caught:
-        import_source(Source(text, "traces.jsonl"))
+    found = import_source(Source(text + b"\n" + line + b"\n\n", "traces.jsonl"))
 
-    assert (caught.value.file, caught.value.line) == ("traces.jsonl", 2)
+    assert len(found.runs) == 1
+    (problem,) = found.left_out
+    assert problem.startswith("traces.jsonl:2: ")
+    assert said in problem
+
+
+def test_metrics_between_traces_are_passed_over() -> None:
+    text = json.dumps(document(*story())).encode()
+
+    found = import_source(Source(text + b'\n{"resourceMetrics": []}\n{"resourceSpans": []}\n', "traces.jsonl"))
+
+    assert len(found.runs) == 1
+    assert found.remarks == ()
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5])
+def test_a_trace_is_one_run_however_its_spans_are_spread_over_lines(at_once: int) -> None:
+    spans = story()
+    other = [item | {"traceId": "f" * 32} for item in spans]
+    mixed = [item for pair in zip(spans, other, strict=True) for item in pair]
+    lines = [document(*mixed[first : first + at_once]) for first in range(0, len(mixed), at_once)]
+    text = b"\n".join(json.dumps(line).encode() for line in lines)
+
+    first, second = import_source(Source(text, "t.jsonl")).runs
+
+    (whole,) = import_source(Source(json.dumps(document(*spans)).encode(), "t.json")).runs
+    assert first == whole
+    assert second.id == "f" * 32
+    assert second.events == whole.events
+
+
+def test_lines_are_read_as_any_writer_writes_them() -> None:
+    """The quick way of lines, and the way of whole documents, say the same of odd spellings."""
+    usual = span(1, attributes={"gen_ai.operation.name": "invoke_agent"})
+    odd = [
+        usual | {"traceId": f"0x{TRACE}"},
+        usual | {"traceId": base64.b64encode(bytes.fromhex(TRACE)).decode()},
+        {"links": [{"traceId": "a" * 32}], **usual},
+        usual | {"startTimeUnixNano": int(usual["startTimeUnixNano"])},
+        usual | {"attributes": usual["attributes"] + [{"key": "n", "value": {"int_value": "7"}}]},
+        usual | {"attributes": usual["attributes"] + [{"key": "n", "value": {}}, {"key": "d", "value": None}]},
+        usual | {"attributes": {"gen_ai.operation.name": "invoke_agent", "n": 1}},
+        usual | {"attributes": [*usual["attributes"], *(pair("i", kind, given) for kind, given in KINDS)]},
+        usual | {"events": [{"name": "exception", "timeUnixNano": "5", "attributes": []}], "status": {"code": "2"}},
+        {name.replace("Id", "_id") if name in ("traceId", "spanId") else name: item for name, item in usual.items()},
+    ]
+    for item in odd:
+        line = json.dumps(document(item)).encode()
+        in_lines = import_source(Source(line + b"\n" + line, "t.jsonl"))
+        whole = import_source(Source(line, "t.json"))
+        assert in_lines.runs == whole.runs, item
+
+
+KINDS = [
+    ("intValue", "-5"),
+    ("intValue", 12),
+    ("doubleValue", 1),
+    ("doubleValue", 0.5),
+    ("doubleValue", "NaN"),
+    ("boolValue", False),
+    ("bytesValue", "/wA="),
+    ("arrayValue", {"values": [{"stringValue": "a"}, {"intValue": "1"}]}),
+    ("kvlistValue", {"values": [{"key": "k", "value": {"boolValue": True}}]}),
+]
+
+
+def pair(name: str, kind: str, given: Any) -> dict[str, Any]:
+    return {"key": f"{name}.{kind}.{given}"[:30], "value": {kind: given}}
 
 
 def test_a_file_without_agents_says_so() -> None:

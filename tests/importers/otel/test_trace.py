@@ -351,3 +351,24 @@ def test_a_document_of_two_traces_does_not_mix_them() -> None:
     reading = read_document(document(*story(), *other))
 
     assert {item.trace for item in reading.spans} == {story()[0]["traceId"], "f" * 32}
+
+
+def test_each_model_is_asked_what_its_own_span_says_though_conversations_begin_alike() -> None:
+    said = [[{"role": "user", "content": text} for text in texts] for texts in ("ab", "abc", "xbcd", "ab", "abce")]
+    spans = [
+        span(
+            number,
+            1,
+            attributes={
+                "gen_ai.operation.name": "chat",
+                "gen_ai.request.model": "m",
+                "gen_ai.input.messages": json.dumps(messages),
+            },
+        )
+        for number, messages in enumerate(said, start=2)
+    ]
+
+    run = run_of(read(agent(1), *spans)).run
+
+    assert run is not None
+    assert [call.arguments["messages"] for call in run.llm_calls] == said

@@ -11,15 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.errors import InvalidFile
-from replaykit.importers.langsmith.collecting import Node, collect
+from replaykit.importers.langsmith.collecting import collect
 from replaykit.importers.langsmith.documents import FORMAT, documents, holds_runs
 from replaykit.importers.registry import IMPORTERS, Found, Imported, read_all
-from replaykit.importers.source import JsonPath, Source
-from replaykit.model.run import TraceRun
+from replaykit.importers.source import Source
 from replaykit.model.values import Json
-
-_WITH_LINES = 10
-_SCANNED_BYTES = 16 * 1024 * 1024  # to find a line is to scan the file, which for each bad run of many takes too long
 
 
 class LangSmithImporter:
@@ -32,19 +28,20 @@ class LangSmithImporter:
         return holds_runs(source)
 
     def read(self, source: Source) -> Iterator[Found]:
-        source, problems, found = documents(source)
-        yield from problems
-        bad = len(problems)
-        with_lines = max(1, min(_WITH_LINES, _SCANNED_BYTES // (len(source.text) + 1)))
-        for root in collect(found):
-            notes: list[str] = []
-            try:
-                yield _read(source if bad < with_lines else _Unplaced(source), root, notes)
-            except InvalidFile as problem:
-                bad += 1
-                yield problem
-            else:
-                yield from notes
+        from replaykit.importers.langsmith.traces import read_trace  # noqa: PLC0415 (slow to import)
+
+        for found in documents(source):
+            if isinstance(found, InvalidFile):
+                yield found
+                continue
+            for root in collect(found):
+                notes: list[str] = []
+                try:
+                    yield read_trace(root, notes)
+                except InvalidFile as problem:
+                    yield problem
+                else:
+                    yield from notes
 
 
 IMPORTERS.register(FORMAT)(LangSmithImporter())
@@ -52,21 +49,4 @@ IMPORTERS.register(FORMAT)(LangSmithImporter())
 
 def read_runs(runs: list[Json], origin: str) -> Imported:
     """The runs that the API gave; `origin` is what errors call it."""
-    return read_all(IMPORTERS.get(FORMAT), _Unplaced(Source(b"", origin, value=runs)))
-
-
-class _Unplaced(Source):
-    """The file, with errors that name the place by its path, which costs nothing."""
-
-    def __init__(self, source: Source) -> None:
-        super().__init__(b"", source.file, value=source.value)
-
-    def error(self, message: str, path: JsonPath = (), *, hint: str | None = None) -> InvalidFile:
-        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-        return InvalidFile(f"{message} (at ${place})", file=self.file, hint=hint)
-
-
-def _read(source: Source, root: Node, notes: list[str]) -> TraceRun:
-    from replaykit.importers.langsmith.traces import read_trace  # noqa: PLC0415 (slow to import)
-
-    return read_trace(source, root, notes)
+    return read_all(IMPORTERS.get(FORMAT), Source(b"", origin, value=runs))

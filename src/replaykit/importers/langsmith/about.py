@@ -29,7 +29,8 @@ _KNOWN = frozenset({*_ABOUT, *_READ, *_LEFT})
 
 def metadata(fields: RunFields) -> dict[str, Json]:
     """The metadata of a run, wherever its version of the format keeps it."""
-    return {**as_object(fields.object("extra").get("metadata")), **fields.object("metadata")}
+    held, own = as_object(fields.object("extra").get("metadata")), fields.object("metadata")
+    return {**held, **own} if own else held
 
 
 def about(runs: Sequence[RunFields]) -> dict[str, Json]:

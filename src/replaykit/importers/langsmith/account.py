@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
-from collections.abc import Iterator, Mapping
-from urllib.parse import urljoin, urlsplit, urlunsplit
+from collections.abc import Mapping
+from urllib.parse import urljoin, urlsplit
 
 from msgspec import Struct
 
 from replaykit.errors import UsageError
+from replaykit.importers.service_account import first_set, header_safe, hidden, is_loopback, root_of
 
 DEFAULT_ENDPOINT = "https://api.smith.langchain.com"
 ENDPOINTS = ("LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT")
@@ -18,7 +18,6 @@ WORKSPACE = "LANGSMITH_WORKSPACE_ID"
 PAYLOAD_HOSTS = "REPLAYKIT_PAYLOAD_HOSTS"
 """Further hosts, with commas between them, that inputs and outputs may be fetched from."""
 
-_MIN_HIDDEN_CHARS = 6  # a shorter key occurs by chance, and is none
 _SUFFIXES = ("/api/v1", "/api/v2", "/api")
 
 
@@ -34,6 +33,21 @@ class Account(Struct, frozen=True, kw_only=True):
         return f"Account({self.root!r})"
 
     @property
+    def service(self) -> str:
+        """What people call it."""
+        return "LangSmith"
+
+    @property
+    def variable(self) -> str:
+        """The variable that says where it is."""
+        return ENDPOINTS[0]
+
+    @property
+    def refused(self) -> str:
+        """What to look at where the key is refused."""
+        return f"Check {KEYS[0]}; with a key for several workspaces, set {WORKSPACE}."
+
+    @property
     def headers(self) -> tuple[tuple[str, str], ...]:
         """What a request to the API carries; one to any other address carries none of it."""
         said = (("x-api-key", self.key), ("x-tenant-id", self.workspace))
@@ -41,7 +55,7 @@ class Account(Struct, frozen=True, kw_only=True):
 
     def hide(self, text: str) -> str:
         """The text without the key, if somebody says it back."""
-        return text.replace(self.key, f"${{{KEYS[0]}}}") if len(self.key) >= _MIN_HIDDEN_CHARS else text
+        return hidden(text, ((KEYS[0], self.key),))
 
     def payload_url(self, url: str) -> str:
         """The address of something that is stored apart; LangSmith may give it relative to itself."""
@@ -64,44 +78,16 @@ class Account(Struct, frozen=True, kw_only=True):
 def account_of(environment: Mapping[str, str] | None = None) -> Account:
     """The account that the environment names; a key goes over TLS, or stays on this machine."""
     given = os.environ if environment is None else environment
-    variable = next(_set(given, ENDPOINTS), ENDPOINTS[0])
-    root = _root(given.get(variable, "").strip() or DEFAULT_ENDPOINT, variable)
-    named = next(_set(given, KEYS), KEYS[0])
+    variable = next(first_set(given, ENDPOINTS), ENDPOINTS[0])
+    root = root_of(given.get(variable, "").strip() or DEFAULT_ENDPOINT, variable, suffixes=_SUFFIXES)
+    named = next(first_set(given, KEYS), KEYS[0])
     key, workspace = given.get(named, "").strip(), given.get(WORKSPACE, "").strip()
     if not key and not is_loopback(urlsplit(root).hostname or ""):
         raise UsageError("LangSmith needs a key", hint=f"Set {KEYS[0]}.")
-    for name, value in ((named, key), (WORKSPACE, workspace)):
-        if not (value.isascii() and value.isprintable()):  # a library would show it in its complaint
-            raise UsageError(f"{name} holds characters that no header can")
     hosts = given.get(PAYLOAD_HOSTS, "").lower().split(",")
     return Account(
-        root=root, key=key, workspace=workspace, payload_hosts=tuple(host.strip() for host in hosts if host.strip())
+        root=root,
+        key=header_safe(named, key),
+        workspace=header_safe(WORKSPACE, workspace),
+        payload_hosts=tuple(host.strip() for host in hosts if host.strip()),
     )
-
-
-def is_loopback(host: str) -> bool:
-    """True for this machine."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _set(environment: Mapping[str, str], names: tuple[str, ...]) -> Iterator[str]:
-    return (name for name in names if environment.get(name, "").strip())
-
-
-def _root(text: str, variable: str) -> str:
-    """The address that the paths of the API come after; some write it with `/api/v1`."""
-    try:
-        parts = urlsplit(text)
-        host, user, _ = parts.hostname or "", parts.username or parts.password, parts.port
-    except ValueError:
-        host, user, parts = "", None, urlsplit("")
-    if user or parts.query or parts.fragment:
-        raise UsageError(f"{variable} is no plain address", hint="Write https://host, and nothing but that.")
-    if not host or not (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))):
-        raise UsageError(f"{variable} is {text[:200]!r}", hint="Give an https:// address, or one on loopback.")
-    path = parts.path.rstrip("/")
-    path = next((path.removesuffix(end) for end in _SUFFIXES if path.endswith(end)), path)
-    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))

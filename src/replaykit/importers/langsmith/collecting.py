@@ -6,6 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Iterator
 
+from replaykit.errors import InvalidFile
 from replaykit.importers.fields import Fields
 from replaykit.importers.langsmith.documents import Document
 from replaykit.importers.source import JsonPath, Source
@@ -18,13 +19,15 @@ _EMPTY: tuple[Json, ...] = (None, "", [], {})
 class Node:
     """A run of the file, whole, among its parent and children."""
 
-    __slots__ = ("children", "in_circle", "parent", "path", "places", "value")
+    __slots__ = ("children", "in_circle", "parent", "path", "places", "source", "value")
 
-    def __init__(self, value: Json, path: JsonPath) -> None:
+    def __init__(self, value: Json, path: JsonPath, source: Source) -> None:
         self.value = value
         self.path = path
-        self.places: dict[str, JsonPath] = {}
-        """Where each of its fields stands."""
+        self.source = source
+        """What it stands in: a line of the file, or all of it."""
+        self.places: dict[str, tuple[Source, JsonPath]] | None = None
+        """Where each of its fields stands, where it has several parts."""
         self.parent: Node | None = None
         self.children: list[Node] = []
         self.in_circle = False
@@ -33,21 +36,24 @@ class Node:
     def failed(self) -> bool:
         return isinstance(self.value, dict) and bool(self.value.get("error") or self.value.get("error_preview"))
 
-    def fields(self, source: Source) -> RunFields:
+    def fields(self) -> RunFields:
         """Its fields; an error when it is no run at all."""
         if self.in_circle:
-            raise source.error("its parents form a circle", self.path)
-        return RunFields(source, self)
+            raise self.source.error("its parents form a circle", self.path)
+        return RunFields(self)
 
-    def add(self, value: dict[str, Json], path: JsonPath) -> None:
+    def add(self, value: dict[str, Json], path: JsonPath, source: Source) -> None:
         """Another part of the same run; of two values the later counts, unless it says nothing."""
+        if self.places is None:
+            self.places = dict.fromkeys(self.value, (self.source, self.path))
+            self.value = dict(self.value)
         for name, item in value.items():
             held = self.value.get(name)
             if name in self.value and item in _EMPTY and held is not None:
                 continue
             both = name == "extra" and isinstance(held, dict) and isinstance(item, dict)
             self.value[name] = {**held, **item} if both else item
-            self.places[name] = path
+            self.places[name] = (source, path)
 
 
 class RunFields(Fields):
@@ -55,31 +61,47 @@ class RunFields(Fields):
 
     __slots__ = ("_places",)
 
-    def __init__(self, source: Source, node: Node) -> None:
-        super().__init__(source, node.value, node.path, "a run: an object with `id` and `run_type`")
-        self._places = node.places
+    def __init__(self, node: Node) -> None:
+        super().__init__(node.source, node.value, node.path, "a run: an object with `id` and `run_type`")
+        self._places = node.places or {}
 
     def kept(self, value: Json, *names: str) -> Raw:
         """A value of this run as JSON text, keys in their own order."""
-        return self.source.raw(value, self._path_of(names))
+        source, path = self._place_of(names)
+        return source.raw(value, path)
 
-    def _path_of(self, names: tuple[str, ...]) -> JsonPath:
+    def canonical(self, value: Json, *names: str) -> Raw:
+        source, path = self._place_of(names)
+        return source.canonical(value, path)
+
+    def error(self, message: str, *names: str) -> InvalidFile:
         name = self.key(*names)
-        return (*self._places.get(name, self.path), name) if name else self.path
+        source, path = self._place_of(names)
+        return source.error(f"{name}: {message}" if name else message, path)
+
+    def _place_of(self, names: tuple[str, ...]) -> tuple[Source, JsonPath]:
+        name = self.key(*names)
+        if name is None:
+            return self.source, self.path
+        source, path = self._places.get(name, (self.source, self.path))
+        return source, (*path, name)
 
 
 def collect(documents: Iterable[Document]) -> list[Node]:
     """The roots, in the order of the file; each run of the file is once in their trees."""
     nodes: dict[str | JsonPath, Node] = {}
-    for value, path in documents:
-        _add(nodes, value, path)
+    for value, path, source in documents:
+        _add(nodes, value, path, source)
     for key, node in nodes.items():
         if node.parent is None:
             node.parent = _parent(nodes, key, node)
     for node in nodes.values():
         if node.parent is not None:
             node.parent.children.append(node)
-    return _roots(nodes.values())
+    roots = _roots(nodes.values())
+    for node in nodes.values():  # circles would stay in memory until Python looks for them
+        node.parent = None
+    return roots
 
 
 def dotted_time(order: str | None) -> float | None:
@@ -88,17 +110,17 @@ def dotted_time(order: str | None) -> float | None:
     if segment is None:
         return None
     try:
-        return dt.datetime.strptime(segment[1] + "Z", "%Y%m%dT%H%M%S%f%z").timestamp()
+        return dt.datetime.fromisoformat(f"{segment[1][:15]}.{segment[1][15:]}Z").timestamp()
     except ValueError:
         return None
 
 
-def _add(nodes: dict[str | JsonPath, Node], value: Json, path: JsonPath) -> None:
+def _add(nodes: dict[str | JsonPath, Node], value: Json, path: JsonPath, source: Source) -> None:
     """Enter a run and the runs inside of it, however deep."""
     waiting: list[tuple[Json, JsonPath, Node | None]] = [(value, path, None)]
     while waiting:
         value, path, parent = waiting.pop()
-        node = _entered(nodes, value, path)
+        node = _entered(nodes, value, path, source)
         if parent is not None and node.parent is None:
             node.parent = parent
         inside = value.get("child_runs") if isinstance(value, dict) else None
@@ -107,11 +129,14 @@ def _add(nodes: dict[str | JsonPath, Node], value: Json, path: JsonPath) -> None
             waiting.extend(reversed(held))
 
 
-def _entered(nodes: dict[str | JsonPath, Node], value: Json, path: JsonPath) -> Node:
-    if not isinstance(value, dict):
-        return nodes.setdefault(path, Node(value, path))
-    node = nodes.setdefault(_id(value) or path, Node({}, path))
-    node.add(value, path)
+def _entered(nodes: dict[str | JsonPath, Node], value: Json, path: JsonPath, source: Source) -> Node:
+    own = _id(value) if isinstance(value, dict) else None
+    key = own or (source.line, *path)
+    node = nodes.get(key)
+    if node is None:
+        node = nodes[key] = Node(value, path, source)
+    elif isinstance(value, dict):
+        node.add(value, path, source)
     return node
 
 

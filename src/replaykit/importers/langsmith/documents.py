@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
+
+import msgspec
+from msgspec import Raw, Struct
 
 from replaykit.errors import InvalidFile
+from replaykit.importers.gathering import Gathering, Piece
 from replaykit.importers.source import JsonPath, Source
 from replaykit.model.values import Json
 
 FORMAT = "langsmith"
 
-Document = tuple[Json, JsonPath]
-"""A run, or a part of one, and where it stands."""
+Document = tuple[Json, JsonPath, Source]
+"""A run, or a part of one, where it stands, and in what."""
 
 _LISTS = ("runs", "items", "post", "patch")
 """Where answers of the API, webhooks and the bodies that SDKs send hold their runs; a patch comes after its post."""
@@ -20,12 +24,24 @@ _MARKS = ("trace_id", "parent_run_id", "parent_run_ids", "child_runs", "session_
 _LOOK_AT = 5
 
 
-def documents(source: Source) -> tuple[Source, list[InvalidFile], Iterator[Document]]:
-    """The file to speak of in errors, the lines of it that are not JSON, and its runs."""
-    problems: list[InvalidFile] = []
-    if source.is_lines:
-        source, problems = _joined(source)
-    return source, problems, _documents(source.value)
+def documents(source: Source) -> Iterator[list[Document] | InvalidFile]:
+    """What may belong together of a file, in one list each, and the lines of it that are not JSON."""
+    if not source.is_lines:
+        yield [(run, path, source) for run, path in _documents(source.value)]
+        return
+    with Gathering(source.file, original=source.original()) as gathered:
+        for line in source.documents():
+            try:
+                _gather(gathered, line)
+            except InvalidFile as problem:
+                yield problem
+        groups: Iterable[list[Piece]] = (pieces for _trace, pieces in gathered.groups())
+        if gathered.holds(_LOOSE):  # they may be below any run of the file
+            groups = [list(chain.from_iterable(groups))]
+        for pieces in groups:
+            found, problems = _read(source.file, pieces)
+            yield from problems
+            yield found
 
 
 def holds_runs(source: Source) -> bool:
@@ -42,7 +58,7 @@ def _is_run(value: Json) -> bool:
     return typed or isinstance(value.get("dotted_order"), str)
 
 
-def _documents(value: Json) -> Iterator[Document]:
+def _documents(value: Json) -> Iterator[tuple[Json, JsonPath]]:
     parts: Iterable[tuple[JsonPath, Json]] = [((), value)]
     if isinstance(value, list):
         parts = (((index,), part) for index, part in enumerate(value))
@@ -60,18 +76,58 @@ def _lists(part: Json) -> list[str]:
     return [name for name in _LISTS if isinstance(part.get(name), list)]
 
 
-def _joined(source: Source) -> tuple[Source, list[InvalidFile]]:
-    """The lines as one list that keeps every line's number; those that are not JSON are left empty in it."""
-    values: list[Json] = []
-    texts: list[bytes] = []
+class _Head(Struct):
+    """What says which trace a run is of, and whether it is one."""
+
+    id: str | None = None
+    trace_id: str | None = None
+    dotted_order: str | None = None
+    parent_run_id: str | None = None
+    parent_run_ids: list[str] | None = None
+    run_type: str | None = None
+    runs: Raw = Raw()
+    items: Raw = Raw()
+    post: Raw = Raw()
+    patch: Raw = Raw()
+
+    @property
+    def trace(self) -> str:
+        """The id of the run at the top, as far as it says that."""
+        first = (self.dotted_order or "").partition(".")[0].partition("Z")[2]
+        above = self.parent_run_ids[0] if self.parent_run_ids else self.parent_run_id and _LOOSE
+        return self.trace_id or first or above or self.id or _LOOSE
+
+
+_LOOSE = "?"
+"""The key of runs that name no trace but a parent, or nothing at all."""
+_head = msgspec.json.Decoder(_Head).decode
+_parts = msgspec.json.Decoder(list[Raw]).decode
+
+
+def _gather(gathered: Gathering, line: Source) -> None:
+    """Put the runs of a line where their traces are; `InvalidFile` when it is not JSON."""
+    text = line.text
+    try:
+        for part in _parts(text) if text[:64].lstrip()[:1] == b"[" else (text,):
+            head = _head(part)
+            lists = [held for name in _LISTS if (held := getattr(head, name))] if head.run_type is None else []
+            for run in [part] if not lists else chain.from_iterable(map(_parts, lists)):
+                if run is text and gathered.reads_again:
+                    gathered.add_place(head.trace, line.at, len(text), line.line)
+                else:
+                    gathered.add((head if run is part else _head(run)).trace, bytes(run), line.line)
+    except msgspec.MsgspecError:
+        _ = line.value
+        gathered.add(_LOOSE, text, line.line)  # of a wrong type somewhere: whoever reads it says where
+
+
+def _read(file: str, pieces: Iterable[Piece]) -> tuple[list[Document], list[InvalidFile]]:
+    found: list[Document] = []
     problems: list[InvalidFile] = []
-    for number, line in enumerate(source.text.split(b"\n"), start=1):
-        text = b""
-        if line.strip():
-            try:
-                values.append(Source(line, source.file).value)
-                text = b"," + line if len(values) > 1 else line
-            except InvalidFile as problem:
-                problems.append(InvalidFile(problem.reason, file=source.file, line=number))
-        texts.append(text)
-    return Source(b"[" + b"\n".join(texts) + b"]", source.file, value=values), problems
+    for text, line, _note in pieces:
+        source = Source(text, file, line=line)
+        try:
+            found += [(run, path, source) for run, path in _documents(source.value)]
+        except InvalidFile as problem:
+            problems.append(problem)
+    return found, problems

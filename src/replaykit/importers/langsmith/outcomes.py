@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 
-from replaykit.importers.errors import error_of
+from replaykit.importers.errors import error_of, error_of_repr
 from replaykit.importers.fields import Fields
 from replaykit.importers.langsmith.messages import message_body
 from replaykit.model.events import ErrorInfo, Usage
@@ -13,10 +12,6 @@ from replaykit.model.values import Json
 from replaykit.wire.fields import as_count, as_object
 
 _TRACEBACK = "Traceback (most recent call last)"
-_REPR = re.compile(r"([A-Za-z_][\w.]*)\((.*)\)", re.DOTALL)
-_QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\"""", re.DOTALL)
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "'": "'", '"': '"', "\\": "\\"}
 
 _INPUTS = ("input_tokens", "prompt_tokens")
 _OUTPUTS = ("output_tokens", "completion_tokens")
@@ -31,20 +26,8 @@ def error_in(fields: Fields) -> ErrorInfo | None:
     if not isinstance(given, str):
         return error_of(given)
     head, mark, trace = given.partition(_TRACEBACK)
-    shown = _REPR.fullmatch(head.strip())
-    info = error_of(head.strip()) if shown is None else _of_repr(shown[1], shown[2])
+    info = error_of_repr(head)
     return ErrorInfo(type=info.type, module=info.module, message=info.message, traceback=mark + trace or None)
-
-
-def _of_repr(name: str, arguments: str) -> ErrorInfo:
-    quoted = _QUOTED.fullmatch(arguments.strip().removesuffix(","))
-    message = _plain(quoted[1] if quoted[1] is not None else quoted[2]) if quoted else arguments
-    module, _, kind = name.rpartition(".")
-    return ErrorInfo(type=kind, module=module, message=message)
-
-
-def _plain(text: str) -> str:
-    return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[0]), text)
 
 
 def result_in(value: Json, name: str) -> tuple[Json, ErrorInfo | None]:

@@ -8,14 +8,15 @@ from typing import Any
 from msgspec import Struct
 
 from replaykit.errors import nearest
-from replaykit.importers.errors import STATUSES, status_of
+from replaykit.importers.errors import STATUSES, ending_of, status_of
+from replaykit.importers.labels import labelled
 from replaykit.importers.langsmith.about import about, check_links, metadata, tags
 from replaykit.importers.langsmith.calls import Asked, llm_call, tool_call
 from replaykit.importers.langsmith.collecting import Node, RunFields, dotted_time, ids_above
 from replaykit.importers.langsmith.documents import FORMAT
+from replaykit.importers.langsmith.feedback import feedback_labels
 from replaykit.importers.langsmith.messages import message_of
 from replaykit.importers.langsmith.outcomes import error_in, is_apart, is_there, result_in
-from replaykit.importers.source import Source
 from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, LlmCall, Note
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Raw
@@ -47,9 +48,9 @@ class _Timed(Struct):
         return None if above is None else above.call
 
 
-def read_trace(source: Source, root: Node, notes: list[str]) -> TraceRun:
+def read_trace(root: Node, notes: list[str]) -> TraceRun:
     """The run of a root; `InvalidFile` when it or one of the runs below it cannot be read."""
-    timed = _timed(source, root)
+    timed = _timed(root)
     first, fields = timed[0], timed[0].fields
     run_id = fields.required_text("id")
     events = _events(timed, notes)
@@ -57,7 +58,7 @@ def read_trace(source: Source, root: Node, notes: list[str]) -> TraceRun:
     error = error_in(fields)
     status = _status(fields, error)
     there = is_there(fields, "outputs")
-    return TraceRun(
+    run = TraceRun(
         id=run_id,
         name=fields.text("name") or "",
         agent_version=as_text(metadata(fields).get("revision_id")),
@@ -73,6 +74,7 @@ def read_trace(source: Source, root: Node, notes: list[str]) -> TraceRun:
         event_count=len(events),
         events=events,
     )
+    return labelled(run, list(feedback_labels(fields.value.get("feedback_stats"))))
 
 
 def _lacks(root: Node, run: _Timed) -> Iterator[str]:
@@ -88,13 +90,13 @@ def _lacks(root: Node, run: _Timed) -> Iterator[str]:
         yield "the file does not hold its input"
 
 
-def _timed(source: Source, root: Node) -> list[_Timed]:
+def _timed(root: Node) -> list[_Timed]:
     """Every run of the trace, in the order they began."""
     found: list[_Timed] = []
     waiting: list[tuple[Node, _Timed | None]] = [(root, None)]
     while waiting:
         node, above = waiting.pop()
-        fields = node.fields(source)
+        fields = node.fields()
         check_links(fields)
         given, exact = fields.time("start_time"), dotted_time(fields.text("dotted_order"))
         started = given if given is not None else exact or 0.0
@@ -183,11 +185,11 @@ def _status(fields: RunFields, error: ErrorInfo | None) -> RunStatus:
     word = fields.text("status")
     if word is None:
         ended = fields.key("end_time", "outputs") is not None
-        return RunStatus.ERROR if error is not None else RunStatus.SUCCESS if ended else RunStatus.RUNNING
+        return ending_of(error) if error is not None else RunStatus.SUCCESS if ended else RunStatus.RUNNING
     status = status_of(word)
     if status is None:
         raise fields.error(f"unknown status {word[:40]!r}; {nearest(word, STATUSES)}", "status")
-    return RunStatus.ERROR if status is RunStatus.SUCCESS and error is not None else status
+    return ending_of(error) if status in (RunStatus.SUCCESS, RunStatus.ERROR) and error is not None else status
 
 
 def _input(fields: RunFields) -> Raw:

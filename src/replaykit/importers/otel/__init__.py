@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replaykit.importers.otel.documents import by_trace, holds_otlp, read_file
+from replaykit.importers.otel.documents import holds_otlp, read_traces
 from replaykit.importers.otel.span import FORMAT
 from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import Source
@@ -18,24 +18,15 @@ class OtlpImporter:
     """Reads traces of OpenTelemetry."""
 
     name = FORMAT
-    title = "OpenTelemetry: OTLP as JSON and protobuf (GenAI, OpenInference, OpenLLMetry, Langfuse, Vercel, Pydantic AI)"
+    title = "OpenTelemetry: OTLP, JSON and protobuf (GenAI, OpenInference, OpenLLMetry, Langfuse, Vercel, Pydantic AI)"
 
     def recognises(self, source: Source) -> bool:
         return holds_otlp(source)
 
     def read(self, source: Source) -> Iterator[Found]:
-        from replaykit.importers.otel.trace import run_of  # noqa: PLC0415 (slow to import)
+        from replaykit.importers.otel.making import runs_of  # noqa: PLC0415 (slow to import)
 
-        reading = read_file(source)
-        for trace, spans in by_trace(reading.spans).items():
-            made = run_of(spans)
-            if made.run is None:
-                yield f"trace {trace}: left aside, none of its spans is of an agent, a model or a tool"
-            else:
-                yield made.run
-            yield from made.notes
-        if reading.rejected:
-            yield source.error(f"{reading.rejected} spans are not OTLP: {reading.problem}")
+        return runs_of(source, read_traces(source))
 
 
 IMPORTERS.register(FORMAT)(OtlpImporter())

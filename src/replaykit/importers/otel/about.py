@@ -6,21 +6,16 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from replaykit.importers.errors import ending_of
 from replaykit.importers.otel.meaning import UNSET, Kind, text
 from replaykit.importers.otel.outcomes import error_in
 from replaykit.importers.otel.tree import Node, Tree
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus
-from replaykit.model.values import ABSENT, NULL, Json, Raw, encode
+from replaykit.model.values import ABSENT, NULL, Json, Raw, encode_read
 
 _CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id")
 _SHORT = 500
-_ENDINGS = {
-    "TimeoutError": RunStatus.TIMEOUT,
-    "CancelledError": RunStatus.CANCELLED,
-    "KeyboardInterrupt": RunStatus.CANCELLED,
-}
-"""What a recording says of a run that ended with these: a replay compares the two."""
 _HELD_ELSEWHERE = ("gen_ai.input", "gen_ai.output", "input.", "output.", "llm.", "pydantic_ai.all_messages", "logfire.")
 
 
@@ -46,9 +41,7 @@ def subject_of(tree: Tree) -> Subject:
     root = tree.roots[0]
     tops = _tops(tree.roots)
     alone = tops[0] if len(tops) == 1 else root
-    agents = {
-        n.meaning.name for n in tree.nodes if n.kind is Kind.AGENT and n.meaning is not None and n.meaning.is_agent
-    }
+    agents = {node.meaning.name for node in tree.nodes if node.is_agent and node.meaning is not None}
     error = _error(alone, tops)
     return Subject(
         name=(alone.meaning.name if alone.meaning is not None else "") or alone.span.name,
@@ -123,7 +116,7 @@ def _has_outcome(node: Node) -> bool:
 
 def _status(subject: Node, error: ErrorInfo | None) -> RunStatus:
     if error is not None:
-        return _ENDINGS.get(error.type, RunStatus.ERROR)
+        return ending_of(error)
     return RunStatus.SUCCESS if subject.span.ended_ns else RunStatus.RUNNING
 
 
@@ -131,14 +124,14 @@ def _input(nodes: list[Node]) -> Raw:
     """What the first agent that says so was given; else what the first model was asked."""
     said = (n.meaning.input for n in nodes if n.kind is Kind.AGENT and n.meaning is not None)
     given = next((value for value in said if value is not UNSET), UNSET)
-    return Raw(encode(given)) if given is not UNSET else _asked(nodes)
+    return Raw(encode_read(given)) if given is not UNSET else _asked(nodes)
 
 
 def _asked(nodes: list[Node]) -> Raw:
     for node in nodes:
         if node.kind is Kind.MODEL and node.meaning is not None and node.meaning.messages:
             said = [m for m in node.meaning.messages if isinstance(m, dict) and m.get("role") == "user"]
-            return Raw(encode(said[-1]["content"] if said else node.meaning.messages))
+            return Raw(encode_read(said[-1]["content"] if said else node.meaning.messages))
     return NULL
 
 
@@ -146,7 +139,7 @@ def _output(subject: Node, tops: list[Node], nodes: list[Node]) -> Raw:
     """What the agent gave; else what the last model said that asked for nothing more."""
     for node in (subject, *reversed(tops)):
         if node.kind is Kind.AGENT and node.meaning is not None and node.meaning.output is not UNSET:
-            return Raw(encode(node.meaning.output))
+            return Raw(encode_read(node.meaning.output))
     answers = [n.meaning.answer for n in nodes if n.meaning is not None and n.meaning.answer is not None]
     last = answers[-1] if answers else None
-    return Raw(encode(last.content)) if last is not None and last.content and not last.tool_calls else ABSENT
+    return Raw(encode_read(last.content)) if last is not None and last.content and not last.tool_calls else ABSENT

@@ -43,9 +43,9 @@ def asked_in(nodes: list[Node]) -> list[Asked]:
     for node in nodes:
         if node.meaning is None or node.kind is not Kind.MODEL:
             continue
-        for call_id, told in _told(node.meaning.messages or ()):
+        for call_id, message in _results(node.meaning.messages or ()) if waiting else ():
             for asked in waiting.pop(call_id, ()):
-                asked.told = told
+                asked.told = Told(loaded(message.get("content")), message.get("status") == "error")
         for use in node.meaning.answer.tool_calls if node.meaning.answer else ():
             found.append(Asked(use=use, node=node, order_ns=max(node.order_ns, node.span.ended_ns)))
             if use.id:
@@ -58,6 +58,8 @@ def join(nodes: Iterable[Node], asked: list[Asked]) -> dict[str, Asked]:
     found: dict[str, Asked] = {}
     tools = [(node, node.meaning) for node in nodes if node.kind is Kind.TOOL and node.meaning is not None]
     for asked_as, called_as in ((_asked_id, _called_ids), (_asked_all, _called_all), (_asked_name, _called_name)):
+        if len(found) == len(tools):
+            break
         known: dict[bytes | str, deque[Asked]] = {}
         for item in asked:
             if not item.is_made and (key := asked_as(item)):
@@ -76,11 +78,11 @@ def _taken(waiting: deque[Asked] | None, node: Node) -> Asked | None:
     return waiting.popleft() if waiting and waiting[0].node.order_ns <= node.order_ns else None
 
 
-def _told(messages: Iterable[Json]) -> Iterable[tuple[str, Told]]:
+def _results(messages: Iterable[Json]) -> Iterable[tuple[str, dict[str, Json]]]:
     for message in messages:
         call_id = message.get("tool_call_id") if isinstance(message, dict) else None
         if isinstance(call_id, str) and call_id:
-            yield call_id, Told(loaded(message.get("content")), message.get("status") == "error")
+            yield call_id, message
 
 
 def _asked_id(asked: Asked) -> str:

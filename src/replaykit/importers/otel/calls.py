@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any
 
 from replaykit.importers.errors import result_error, spoken_error
 from replaykit.importers.otel.asked import Asked
-from replaykit.importers.otel.meaning import UNSET, Meaning
+from replaykit.importers.otel.meaning import UNSET, Heard, Meaning
 from replaykit.importers.otel.outcomes import error_in
 from replaykit.importers.otel.tree import Node
 from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
-from replaykit.model.values import ABSENT, Json, Raw, canonical, encode
+from replaykit.model.values import ABSENT, Json, Raw, canonical_read, encode_read
 
 _SECOND_NS = 1_000_000_000
 
@@ -25,21 +26,56 @@ def duration_of(node: Node) -> float:
     return max(0.0, seconds(node.span.ended_ns - node.span.started_ns)) if node.span.ended_ns else 0.0
 
 
-def model_call(node: Node, meaning: Meaning, common: dict[str, Any]) -> LlmCall:
+class Texts:
+    """Canonical texts of what comes again and again in a trace: the messages of a conversation, the tools on offer."""
+
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+        self._known: dict[int, tuple[Json, bytes]] = {}
+        """By identity; the value is held, so that no other can take its place."""
+        self._said: list[Json] = []
+        self._told: list[bytes] = []
+        """The messages of the last call, and their texts, with commas between them."""
+
+    def request(self, meaning: Meaning) -> Raw:
+        """What a model was asked, as the arguments of its call."""
+        said = meaning.messages
+        texts = [b'{"messages":null'] if said is None else [b'{"messages":[', *self._messages(said), b"]"]
+        for name, value in (
+            (b"parameters", meaning.parameters),
+            (b"system", meaning.system),
+            (b"tools", meaning.tools),
+        ):
+            if value:
+                texts += (b',"', name, b'":', self._of(value))
+        texts.append(b"}")
+        return Raw(b"".join(texts))  # in the order of their names, as canonical JSON has them
+
+    def _messages(self, said: list[Json]) -> list[bytes]:
+        known = len(self._said)
+        if known > len(said) or not all(map(is_, self._said, said)):
+            known, self._told = 0, []
+        for message in said[known:]:
+            self._told += (b",", self._of(message)) if self._told else (self._of(message),)
+        self._said = said
+        return self._told
+
+    def _of(self, value: Json) -> bytes:
+        known = self._known.get(id(value))
+        if known is None:
+            known = self._known[id(value)] = (value, self._heard.canonical(value))
+        return known[1]
+
+
+def model_call(node: Node, meaning: Meaning, texts: Texts, common: dict[str, Any]) -> LlmCall:
     """The call of a model."""
     error = error_in(node.span, has_outcome=meaning.answer is not None)
-    asked = {
-        "system": meaning.system,
-        "messages": meaning.messages,
-        "tools": meaning.tools,
-        "parameters": meaning.parameters,
-    }
     answered = meaning.answer is not None and error is None
     return LlmCall(
         **common,
         name=meaning.name or node.span.name,
-        arguments_json=Raw(canonical({name: value for name, value in asked.items() if value or name == "messages"})),
-        result_json=Raw(encode(meaning.answer.message)) if meaning.answer is not None and answered else ABSENT,
+        arguments_json=texts.request(meaning),
+        result_json=Raw(encode_read(meaning.answer.message)) if meaning.answer is not None and answered else ABSENT,
         error=error,
         finish_reason=meaning.finish_reason,
         usage=meaning.usage,
@@ -77,7 +113,7 @@ def _call(name: str, given: Json, result: Json, error: ErrorInfo | None, common:
     return ToolCall(
         **common,
         name=name,
-        arguments_json=Raw(canonical({} if given is UNSET or given is None else given)),
-        result_json=Raw(encode(result)) if held else ABSENT,
+        arguments_json=Raw(canonical_read({} if given is UNSET or given is None else given)),
+        result_json=Raw(encode_read(result)) if held else ABSENT,
         error=error,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import re
 from collections.abc import Callable, Iterable
 
 from replaykit.importers.otel.span import BadPayload, Happening, Reading, Span
@@ -15,6 +16,7 @@ MAX_SPANS = 100_000
 MAX_ATTRIBUTES = 4096
 _TRACE_BYTES, _SPAN_BYTES = 16, 8
 _MAX_TIME_NS = 2**63
+_PLAIN_ID = re.compile("(?:[0-9a-f]{16}){1,2}")
 _HEX = frozenset("0123456789abcdef")
 
 
@@ -25,32 +27,38 @@ class Collector:
         self._spans: list[Span] = []
         self._rejected = 0
         self._problem = ""
+        self._line: int | None = None
 
-    def add(self, read: Callable[[], Span | None]) -> None:
-        """A span, or a log record; None for a record that belongs to no span."""
+    def add(self, read: Callable[[], Span | None], line: int | None = None) -> None:
+        """A span, or a log record, and its line; None for a record that belongs to no span."""
         if len(self._spans) + self._rejected >= MAX_SPANS:
             raise BadPayload(f"more than {MAX_SPANS:,} spans in one document")
         try:
             span = read()
         except BadPayload as error:
+            if not self._rejected:
+                self._problem, self._line = str(error), line
             self._rejected += 1
-            self._problem = self._problem or str(error)
             return
         if span is not None:
             self._spans.append(span)
 
     @property
     def reading(self) -> Reading:
-        return Reading(spans=tuple(self._spans), rejected=self._rejected, problem=self._problem)
+        return Reading(spans=tuple(self._spans), rejected=self._rejected, problem=self._problem, line=self._line)
 
 
 def merged(readings: Iterable[Reading]) -> Reading:
     """Several readings as one."""
     found = list(readings)
+    if len(found) == 1:
+        return found[0]
+    wrong = [reading for reading in found if reading.rejected]
     return Reading(
         spans=tuple(span for reading in found for span in reading.spans),
-        rejected=sum(reading.rejected for reading in found),
-        problem=next((reading.problem for reading in found if reading.problem), ""),
+        rejected=sum(reading.rejected for reading in wrong),
+        problem=wrong[0].problem if wrong else "",
+        line=wrong[0].line if wrong else None,
     )
 
 
@@ -78,7 +86,10 @@ def link_id(value: bytes | Json, *, of_trace: bool = False) -> str:
 
 
 def _id(value: bytes | Json, size: int, what: str, *, needed: bool) -> str:
-    text = value.hex() if isinstance(value, bytes) else _hex_of(value, size, what)
+    if type(value) is str and len(value) == 2 * size and _PLAIN_ID.fullmatch(value):
+        text = value  # as nearly all are written
+    else:
+        text = value.hex() if isinstance(value, bytes) else _hex_of(value, size, what)
     if text and len(text) != 2 * size:
         raise BadPayload(f"a {what} of {len(text) // 2} bytes; it has {size}")
     if text.strip("0"):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from replaykit.importers.otel import protobuf
+import msgspec
+
+from replaykit.errors import InvalidFile
+from replaykit.importers.gathering import Gathering
+from replaykit.importers.otel import protobuf, splitting
 from replaykit.importers.otel.collecting import merged
-from replaykit.importers.otel.otlp_json import is_otlp, read_document
+from replaykit.importers.otel.otlp_json import EXPECTED, is_otlp, read_document
+from replaykit.importers.otel.quick_json import Heads, read_pieces
 from replaykit.importers.otel.span import BadPayload, Reading, Span
 from replaykit.importers.source import Source
 from replaykit.model.values import Json
@@ -16,14 +21,31 @@ def holds_otlp(source: Source) -> bool:
     """True when the file's first document is an export request, as JSON or as protobuf."""
     if source.first:
         return any(is_otlp(value[0] if isinstance(value, list) and value else value) for value in source.first)
-    return any(map(protobuf.is_traces, protobuf.messages_in(source.text)[:1]))
+    return _protobuf_reader(source) is not None
+
+
+def read_traces(source: Source) -> Iterator[Reading | InvalidFile]:
+    """What a file holds, each trace of it in one reading, and the lines of it that cannot be read."""
+    if not source.is_lines:
+        yield from _strangers(source)
+        yield read_file(source)
+        return
+    heads = Heads()
+    with Gathering(source.file, original=source.original()) as gathered:
+        for line in source.documents():
+            problem = _gather(gathered, heads, line)
+            if problem is not None:
+                yield problem
+        for _trace, pieces in gathered.groups():
+            yield read_pieces(pieces, heads)
 
 
 def read_file(source: Source) -> Reading:
-    """The spans of a file; `InvalidFile` says what is wrong, and on which line."""
-    if not source.first and protobuf.is_traces(protobuf.messages_in(source.text)[0]):
-        return _merged(source, (protobuf.read_traces(message) for message in protobuf.messages_in(source.text)))
-    return _merged(source, map(read_document, _documents(source)))
+    """The spans of a file that is one document; `InvalidFile` says what is wrong, and on which line."""
+    reader = None if source.first else _protobuf_reader(source)
+    if reader is not None:
+        return _merged(source, map(reader, protobuf.messages_in(source.text)))
+    return _merged(source, map(read_document, _listed(source.value)))
 
 
 def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
@@ -34,6 +56,47 @@ def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
     return found
 
 
+def _protobuf_reader(source: Source) -> Callable[[bytes], Reading] | None:
+    """What reads the file's messages; None where they are none of OTLP."""
+    first = protobuf.messages_in(source.text)[0]
+    return (
+        protobuf.read_traces if protobuf.is_traces(first) else protobuf.read_logs if protobuf.is_logs(first) else None
+    )
+
+
+def _strangers(source: Source) -> Iterator[InvalidFile]:
+    """What stands in a document that is no request."""
+    for value in source.first:
+        for index, item in enumerate(_listed(value)):
+            if not _is_request(item):
+                yield source.error(f"not OTLP: {EXPECTED}", (index,) if isinstance(value, list) else ())
+
+
+def _gather(gathered: Gathering, heads: Heads, line: Source) -> InvalidFile | None:
+    """Take a line apart; why that cannot be done, where it cannot."""
+    text, end = line.text, 0
+    try:
+        found = False
+        for trace, head, item in splitting.by_trace(text):
+            found = True
+            number = heads.number(head)
+            place = splitting.place_of(item, text, end) if number and gathered.reads_again else None
+            if place is not None:
+                gathered.add_place(trace, line.at + place, len(item), line.line, number)
+                end = place + len(item)
+            else:
+                gathered.add(trace, bytes(item) if number else heads.joined(head, item), line.line, number)
+        if not found and not all(map(_is_request, _listed(line.value))):
+            return line.error(f"not OTLP: {EXPECTED}")
+    except msgspec.MsgspecError as error:
+        try:
+            _merged(line, map(read_document, _listed(line.value)))
+        except InvalidFile as problem:
+            return problem
+        return line.error(f"not OTLP: {error}")
+    return None
+
+
 def _merged(source: Source, readings: Iterable[Reading]) -> Reading:
     try:
         return merged(readings)
@@ -41,7 +104,9 @@ def _merged(source: Source, readings: Iterable[Reading]) -> Reading:
         raise source.error(f"not OTLP: {error}") from None
 
 
-def _documents(source: Source) -> Iterator[Json]:
-    for document in source.documents():
-        value = document.value
-        yield from value if isinstance(value, list) else [value]
+def _is_request(value: Json) -> bool:
+    return is_otlp(value) or (isinstance(value, dict) and "resourceMetrics" in value)
+
+
+def _listed(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else [value]

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from replaykit.importers.otel.span import Span
 from replaykit.model.events import Usage
-from replaykit.model.values import Json
+from replaykit.model.values import Json, canonical_read
 from replaykit.wire.call import Answer
 from replaykit.wire.fields import as_count
 
@@ -28,7 +28,7 @@ class Kind(StrEnum):
     NOTE = "note"  # worth keeping, and no call that could be served
 
 
-class Meaning(Struct, frozen=True, kw_only=True):
+class Meaning(Struct, frozen=True, kw_only=True, gc=False):
     """A span, read. What the span does not say is unset, empty or None."""
 
     kind: Kind
@@ -60,8 +60,45 @@ class Dialect(Protocol):
     @property
     def name(self) -> str: ...
 
-    def read(self, span: Span) -> Meaning | None:
+    @property
+    def mark(self) -> str:
+        """The attribute that every span of it has; empty where any may speak it."""
+
+    def read(self, span: Span, heard: Heard) -> Meaning | None:
         """What the span stands for; None when it does not speak this dialect, or says nothing in it."""
+
+
+class Heard:
+    """What spans were heard to say last, as text and as what it was read into.
+
+    Each call of a model repeats the conversation before it, and the tools on offer: what was read once is not read
+    again. Owned by whoever reads the spans, one after another; nobody may change what it gives.
+    """
+
+    __slots__ = ("_canonical", "_offered", "_offered_text", "said", "said_text")
+
+    def __init__(self) -> None:
+        self.said_text = ""
+        """A conversation, without its end: what goes on begins with it."""
+        self.said: list[Json] = []
+        self._offered_text = ""
+        self._offered: Json = None
+        self._canonical = b""
+
+    def offered(self, value: Json) -> Json:
+        """`loaded` of what many spans repeat, such as the definitions of tools."""
+        if not isinstance(value, str):
+            return value
+        if value != self._offered_text:
+            self._offered_text, self._offered, self._canonical = value, loaded(value), b""
+        return self._offered
+
+    def canonical(self, value: Json) -> bytes:
+        """Its canonical text; written once for what was offered last."""
+        if value is not self._offered:
+            return canonical_read(value)
+        self._canonical = self._canonical or canonical_read(value)
+        return self._canonical
 
 
 def loaded(value: Json) -> Json:
@@ -93,12 +130,20 @@ def decoded(value: Json) -> Json:
 
 def first(values: dict[str, Json], *names: str) -> Json:
     """The value under the first of the names that is there; UNSET when none is."""
-    return next((values[name] for name in names if values.get(name) is not None), UNSET)
+    for name in names:
+        found = values.get(name)
+        if found is not None:
+            return found
+    return UNSET
 
 
 def text(values: dict[str, Json], *names: str) -> str:
     """The first of these that is a text with something in it."""
-    return next((found for name in names if isinstance(found := values.get(name), str) and found), "")
+    for name in names:
+        found = values.get(name)
+        if type(found) is str and found:
+            return found
+    return ""
 
 
 def usage(values: dict[str, Json], inputs: tuple[str, ...], outputs: tuple[str, ...], *costs: str) -> Usage | None:
@@ -109,7 +154,10 @@ def usage(values: dict[str, Json], inputs: tuple[str, ...], outputs: tuple[str, 
         output_tokens=_count(first(values, *outputs)),
         cost_usd=float(given) if type(given) in (int, float) else None,
     )
-    return None if found == Usage() else found
+    return None if found == _UNCOUNTED else found
+
+
+_UNCOUNTED = Usage()
 
 
 def _count(value: Json) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 
 from replaykit.importers.otel.collecting import (
     MAX_ATTRIBUTES,
@@ -24,8 +24,9 @@ from replaykit.importers.otel.collecting import (
 from replaykit.importers.otel.span import BadPayload, Happening, Reading, Span
 from replaykit.model.values import Json
 
-_ERROR = (2, "2", "STATUS_CODE_ERROR", "ERROR")
+ERROR = (2, "2", "STATUS_CODE_ERROR", "ERROR")
 _INT64 = re.compile(r"-?\d{1,19}")
+EXPECTED = "expected an object with `resourceSpans` or `resourceLogs`"
 _MARKS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs")
 
 
@@ -37,25 +38,36 @@ def is_otlp(value: Json) -> bool:
 def read_document(value: Json) -> Reading:
     """The spans of one export request; `BadPayload` when it is none."""
     if not isinstance(value, dict):
-        raise BadPayload("expected an object with `resourceSpans` or `resourceLogs`")
+        raise BadPayload(EXPECTED)
     found = Collector()
     for item, scope, resource in _items(value, "resourceSpans", "scopeSpans", "spans"):
-        found.add(partial(_span, item, scope, resource))
+        found.add(partial(read_span, item, scope, resource))
     for item, scope, resource in _items(value, "resourceLogs", "scopeLogs", "logRecords"):
-        found.add(partial(_record, item, scope, resource))
+        found.add(partial(read_record, item, scope, resource))
     return found.reading
 
 
 def _items(value: Json, above: str, middle: str, below: str) -> Iterator[tuple[Json, str, dict[str, Json]]]:
     """Each item with the name of its scope and its resource."""
     for held in _list(value, above):
-        resource = _attributes(_get(_get(held, "resource"), "attributes"))
+        resource = read_resource(_get(held, "resource"))
         for scoped in _list(held, middle):
-            scope = _text(_get(scoped, "scope"), "name")
+            scope = read_scope(_get(scoped, "scope"))
             yield from ((item, scope, resource) for item in _list(scoped, below))
 
 
-def _span(value: Json, scope: str, resource: dict[str, Json]) -> Span:
+def read_resource(value: Json) -> dict[str, Json]:
+    """What a request says of a program."""
+    return _attributes(_get(value, "attributes"))
+
+
+def read_scope(value: Json) -> str:
+    """The name of a library."""
+    return _text(value, "name")
+
+
+def read_span(value: Json, scope: str, resource: dict[str, Json]) -> Span:
+    """A span; `BadPayload` when it is none."""
     status = _get(value, "status")
     return Span(
         trace=trace_id(_get(value, "traceId")),
@@ -64,7 +76,7 @@ def _span(value: Json, scope: str, resource: dict[str, Json]) -> Span:
         name=_text(value, "name"),
         started_ns=whole(_get(value, "startTimeUnixNano"), "startTimeUnixNano"),
         ended_ns=whole(_get(value, "endTimeUnixNano"), "endTimeUnixNano"),
-        failed=_get(status, "code") in _ERROR,
+        failed=_get(status, "code") in ERROR,
         message=_text(status, "message"),
         attributes=_attributes(_get(value, "attributes")),
         happenings=tuple(map(_event, _list(value, "events")[:MAX_ATTRIBUTES])),
@@ -78,14 +90,15 @@ def _event(value: Json) -> Happening:
     return Happening(name=_text(value, "name"), at_ns=at_ns, attributes=_attributes(_get(value, "attributes")))
 
 
-def _record(value: Json, scope: str, resource: dict[str, Json]) -> Span | None:
+def read_record(value: Json, scope: str, resource: dict[str, Json]) -> Span | None:
+    """What a log record says of its span; None where it says nothing of one."""
     attributes = _attributes(_get(value, "attributes"))
     at_ns = whole(_get(value, "timeUnixNano"), "timeUnixNano")
     happening = Happening(
         name=_text(value, "eventName") or str(attributes.get("event.name", "")),
         at_ns=at_ns or whole(_get(value, "observedTimeUnixNano"), "observedTimeUnixNano"),
         attributes=attributes,
-        body=_any(_get(value, "body")),
+        body=any_value(_get(value, "body")),
     )
     trace, span = link_id(_get(value, "traceId"), of_trace=True), link_id(_get(value, "spanId"))
     return aside(trace, span, happening, scope, resource)
@@ -97,9 +110,11 @@ def _get(value: Json, name: str) -> Json:
         return None
     if not isinstance(value, dict):
         raise BadPayload(f"expected an object around `{name}`")
-    return value[name] if name in value else value.get(_plain(name))
+    found = value.get(name)
+    return found if found is not None or name in value else value.get(_plain(name))
 
 
+@cache
 def _plain(name: str) -> str:
     return re.sub(r"([A-Z])", lambda letter: f"_{letter[1].lower()}", name)
 
@@ -129,10 +144,16 @@ def _attributes(pairs: Json, depth: int = 0) -> dict[str, Json]:
         return {}
     if not isinstance(pairs, list):
         raise BadPayload("attributes: expected a list")
-    return {_text(pair, "key"): _any(_get(pair, "value"), depth) for pair in pairs[:MAX_ATTRIBUTES]}
+    found: dict[str, Json] = {}
+    for pair in pairs if len(pairs) <= MAX_ATTRIBUTES else pairs[:MAX_ATTRIBUTES]:
+        try:
+            found[pair["key"] + ""] = pair["value"]["stringValue"] + ""  # most are texts, and this is the hot path
+        except (KeyError, TypeError, AttributeError):
+            found[_text(pair, "key")] = any_value(_get(pair, "value"), depth)
+    return found
 
 
-def _any(value: Json, depth: int = 0) -> Json:
+def any_value(value: Json, depth: int = 0) -> Json:
     """What an AnyValue holds; nothing where it is empty, or of a kind that is not known."""
     if not isinstance(value, dict):
         return value
@@ -156,7 +177,7 @@ def _double(value: Json, _depth: int) -> Json:
 
 
 def _array(value: Json, depth: int) -> Json:
-    return [_any(item, depth) for item in _list(value, "values")]
+    return [any_value(item, depth) for item in _list(value, "values")]
 
 
 def _pairs(value: Json, depth: int) -> Json:

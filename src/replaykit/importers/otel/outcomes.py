@@ -14,15 +14,16 @@ _NO_ERROR = ("", "_OTHER")
 
 def error_in(span: Span, *, has_outcome: bool) -> ErrorInfo | None:
     """The error that a span ended with: by its status, its attributes, or an exception with nothing after it."""
-    thrown = [happening.attributes for happening in span.happenings if happening.name == "exception"]
-    kind = as_text(span.attributes.get("error.type"))
-    failed = span.failed or bool(kind) or span.attributes.get(_LEVEL) == "ERROR"
+    happenings, said = span.happenings, span.attributes
+    thrown = [happening.attributes for happening in happenings if happening.name == "exception"] if happenings else []
+    kind = as_text(said.get("error.type"))
+    failed = span.failed or bool(kind) or said.get(_LEVEL) == "ERROR"
     if not failed and (not thrown or has_outcome):
         return None
     if thrown:
         return _of_exception(thrown[-1], span)
-    said = span.message or as_text(span.attributes.get("langfuse.observation.status_message"))
-    return error_of(said, kind if kind not in _NO_ERROR else "Error")
+    message = span.message or as_text(said.get("langfuse.observation.status_message"))
+    return error_of(message, kind if kind not in _NO_ERROR else "Error")
 
 
 def _of_exception(said: dict[str, Json], span: Span) -> ErrorInfo:

@@ -66,13 +66,22 @@ def read_logs(data: bytes) -> Reading:
 
 def is_traces(data: bytes) -> bool:
     """True when the bytes look like an ExportTraceServiceRequest: the first span has an id of the right length."""
+    return _first_item(data)[:2] == [(1, 16), (2, 8)]
+
+
+def is_logs(data: bytes) -> bool:
+    """True when the bytes look like an ExportLogsServiceRequest: the first record has the ids of a trace and a span."""
+    return {(9, 16), (10, 8)} <= set(_first_item(data))
+
+
+def _first_item(data: bytes) -> list[tuple[int, int]]:
+    """The fields of the first span or log record, each with its size; none where there is no such thing."""
     try:
         _resource, scopes = next(_groups(data))
-        _scope, spans = next(scopes)
-        held = list(_fields(data, *next(spans)))[:2]
+        _scope, items = next(scopes)
+        return [(field, end - start) for field, _kind, start, end in _fields(data, *next(items))]
     except (BadPayload, StopIteration):
-        return False
-    return [(field, end - start) for field, _kind, start, end in held] == [(1, 16), (2, 8)]
+        return []
 
 
 def messages_in(data: bytes) -> list[bytes]:
@@ -83,7 +92,7 @@ def messages_in(data: bytes) -> list[bytes]:
         place += _PREFIX_BYTES
         found.append(data[place : place + size])
         place += size
-    sized = place == len(data) and bool(found) and is_traces(found[0])
+    sized = place == len(data) and bool(found) and (is_traces(found[0]) or is_logs(found[0]))
     return found if sized else [data]
 
 

@@ -10,7 +10,7 @@ from replaykit.model.values import Json
 FORMAT = "otlp"
 
 
-class Happening(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Happening(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A moment inside of a span: an event of it, or a log record that names it."""
 
     name: str = ""
@@ -19,7 +19,7 @@ class Happening(Struct, frozen=True, kw_only=True, omit_defaults=True):
     body: Json = None
 
 
-class Span(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Span(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One span. What a log record says of a span whose own record came apart is a span with `is_aside`."""
 
     trace: str
@@ -48,6 +48,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     rejected: int = 0
     problem: str = ""
     """What was wrong with the first that was rejected."""
+    line: int | None = None
+    """The line of the file that it stands on, where that is known."""
 
 
 class BadPayload(ValueError):

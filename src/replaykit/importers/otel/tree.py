@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from replaykit.importers.otel.dialects import meaning_of
-from replaykit.importers.otel.meaning import Kind, Meaning
+from replaykit.importers.otel.meaning import Heard, Kind, Meaning
 from replaykit.importers.otel.span import Happening, Span, encode_spans
 from replaykit.model.values import Json, canonical
 
@@ -18,13 +18,16 @@ class Node:
     """A span among its parent and children, read."""
 
     __slots__ = (
-        *("agent", "call", "children", "depth", "dialect", "in_failure", "inner", "inside"),
-        *("meaning", "order_ns", "outer", "parent", "span", "steps"),
+        *("agent", "call", "children", "depth", "dialect", "in_failure", "inner", "inside", "is_agent"),
+        *("kind", "meaning", "order_ns", "outer", "parent", "span", "steps"),
     )
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: Span, meaning: Meaning | None, dialect: str) -> None:
         self.span = span
-        self.meaning, self.dialect = meaning_of(span)
+        self.dialect = dialect
+        self.meaning = meaning
+        self.kind = None if meaning is None else meaning.kind
+        self.is_agent = meaning is not None and meaning.kind is Kind.AGENT and meaning.is_agent
         self.parent: Node | None = None
         self.children: list[Node] = []
         self.depth = 0
@@ -45,13 +48,10 @@ class Node:
         self.inner: dict[str, int] = {}
         """Of an agent: how often each other one was called inside of it."""
 
-    @property
-    def kind(self) -> Kind | None:
-        return None if self.meaning is None else self.meaning.kind
-
-    @property
-    def is_agent(self) -> bool:
-        return self.kind is Kind.AGENT and self.meaning is not None and self.meaning.is_agent
+    def mean_nothing(self) -> None:
+        """What it says, another span says as well."""
+        self.meaning = self.kind = None
+        self.is_agent = False
 
     @property
     def sort_key(self) -> tuple[int, int, int, str]:
@@ -61,9 +61,9 @@ class Node:
 class Tree:
     """The spans of a trace: its roots, and all of them in the order they began."""
 
-    def __init__(self, spans: Iterable[Span]) -> None:
+    def __init__(self, spans: Iterable[Span], heard: Heard) -> None:
         united, self.apart = unite(spans)
-        nodes = {span.id: Node(span) for span in united}
+        nodes = {span.id: Node(span, *meaning_of(span, heard)) for span in united}
         self.missing = sorted({n.span.parent for n in nodes.values() if n.span.parent} - nodes.keys())
         """Ids of spans that others name as their parents, and that are not there."""
         for node in nodes.values():
@@ -74,6 +74,11 @@ class Tree:
             _place(node)
         for node in self.nodes:
             _drop_double(node)
+
+    def close(self) -> None:
+        """Parents let go of their children: circles would stay in memory until Python looks for them."""
+        for node in self.nodes:
+            node.children.clear()
 
     @property
     def is_whole(self) -> bool:
@@ -91,7 +96,7 @@ def unite(spans: Iterable[Span]) -> tuple[list[Span], set[str]]:
             told.setdefault(span.id, []).extend(span.happenings)
         elif span.id not in own or _rank(span) > _rank(own[span.id]):
             own[span.id] = span
-    found = [_with(span, told.get(span.id, [])) for span in own.values()]
+    found = [_with(span, told.get(span.id, [])) if told or span.happenings else span for span in own.values()]
     return found, told.keys() - own.keys()
 
 
@@ -151,12 +156,13 @@ def _place(node: Node) -> None:
         return
     node.outer = parent.outer if parent.kind in (None, Kind.STEP) else parent
     node.agent = parent if parent.is_agent else parent.agent
-    node.steps = (*parent.steps, *_own_step(parent))[:_MAX_STEPS]
+    own = _own_step(parent)
+    node.steps = (*parent.steps, *own)[:_MAX_STEPS] if own else parent.steps
 
 
 def _own_step(node: Node) -> tuple[str, ...]:
     """The step that a span is: a stretch of the loop, or an agent inside of another, numbered from the second on."""
-    if node.meaning is None or (node.kind is not Kind.STEP and not (node.is_agent and node.agent is not None)):
+    if node.meaning is None or (node.kind is not Kind.STEP and (node.agent is None or not node.is_agent)):
         return ()
     name = _NOT_A_NAME.sub("_", node.meaning.name).strip("_") or "step"
     if node.kind is Kind.STEP or node.agent is None:
@@ -174,7 +180,7 @@ def _drop_double(node: Node) -> None:
     if node.kind is not Kind.MODEL or outer is None or outer.kind is not Kind.MODEL:
         return
     silent = outer if _is_silent(outer.meaning) and not _is_silent(node.meaning) else node
-    silent.meaning = None
+    silent.mean_nothing()
 
 
 def _is_silent(meaning: Meaning | None) -> bool:

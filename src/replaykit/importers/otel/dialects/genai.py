@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replaykit.importers.otel.meaning import UNSET, Kind, Meaning, first, loaded, text, unflattened, usage
 from replaykit.importers.messages import answer_in, messages_of, text_of
+from replaykit.importers.otel.meaning import UNSET, Heard, Kind, Meaning, first, loaded, text, unflattened, usage
 from replaykit.importers.otel.span import Span
 from replaykit.model.events import Usage
 from replaykit.model.values import Json
@@ -44,19 +44,20 @@ class GenAI:
     """Reads spans that follow the GenAI conventions."""
 
     name = "genai"
+    mark = ""
 
-    def read(self, span: Span) -> Meaning | None:
+    def read(self, span: Span, heard: Heard) -> Meaning | None:
         own = span.attributes
         kind = _KINDS.get(text(own, "gen_ai.operation.name")) or _guessed(own)
         if kind is None:
             return None
-        said = own | _details(span)
+        said = own | _details(span) if span.happenings else own
         if kind is Kind.MODEL:
-            return _model(span, said)
+            return _model(span, said, heard)
         if kind is Kind.TOOL:
             return _tool(span, said)
         if kind is Kind.AGENT:
-            return _agent(span, said)
+            return _agent(span, said, heard)
         return Meaning(kind=kind, name=span.name)
 
 
@@ -79,15 +80,15 @@ def _details(span: Span) -> dict[str, Json]:
     }
 
 
-def _model(span: Span, said: dict[str, Json]) -> Meaning:
-    asked, answered = _conversation(span, said)
+def _model(span: Span, said: dict[str, Json], heard: Heard) -> Meaning:
+    asked, answered = _conversation(span, said, heard)
     reasons = first(said, "gen_ai.response.finish_reasons")
     return Meaning(
         kind=Kind.MODEL,
         name=text(said, "gen_ai.request.model", "gen_ai.response.model"),
         system=_system(said),
         messages=asked,
-        tools=_tools(said),
+        tools=_tools(said, heard),
         parameters=_parameters(said),
         answer=answer_in(answered or ()),
         finish_reason=_reason(reasons) or _reason_in(loaded(said.get("gen_ai.output.messages"))) or _chosen(span),
@@ -100,9 +101,9 @@ def usage_of(said: dict[str, Json]) -> Usage | None:
     return usage(said, _INPUT_TOKENS, _OUTPUT_TOKENS, "operation.cost", "gen_ai.usage.cost")
 
 
-def _conversation(span: Span, said: dict[str, Json]) -> tuple[list[Json] | None, list[Json] | None]:
+def _conversation(span: Span, said: dict[str, Json], heard: Heard) -> tuple[list[Json] | None, list[Json] | None]:
     """What was asked and what was answered, from where the span has it."""
-    asked = messages_of(said.get("gen_ai.input.messages"))
+    asked = messages_of(said.get("gen_ai.input.messages"), heard)
     answered = messages_of(said.get("gen_ai.output.messages"))
     if asked is None and answered is None:
         told = list(_told(span))
@@ -154,18 +155,21 @@ def _reason_in(messages: Json) -> str | None:
 
 
 def _system(said: dict[str, Json]) -> Json:
-    parts = loaded(said.get("gen_ai.system_instructions"))
+    if "gen_ai.system_instructions" not in said:
+        return None
+    parts = loaded(said["gen_ai.system_instructions"])
     texts = [as_text(part.get("content")) for part in as_objects(parts) if part.get("type") == "text"]
     return "\n".join(texts) if texts and len(texts) == len(parts) else parts
 
 
-def _tools(said: dict[str, Json]) -> Json:
-    return loaded(said.get("gen_ai.tool.definitions")) or unflattened(said, "llm.request.functions.") or None
+def _tools(said: dict[str, Json], heard: Heard) -> Json:
+    return heard.offered(said.get("gen_ai.tool.definitions")) or unflattened(said, "llm.request.functions.") or None
 
 
 def _parameters(said: dict[str, Json]) -> dict[str, Json]:
-    names = (name for name in said if name.startswith(_REQUEST) and name != f"{_REQUEST}model")
-    return {name.removeprefix(_REQUEST): said[name] for name in sorted(names)}
+    found = {name[len(_REQUEST) :]: value for name, value in said.items() if name.startswith(_REQUEST)}
+    found.pop("model", None)
+    return found
 
 
 def _tool(span: Span, said: dict[str, Json]) -> Meaning:
@@ -181,8 +185,8 @@ def _tool(span: Span, said: dict[str, Json]) -> Meaning:
     )
 
 
-def _agent(span: Span, said: dict[str, Json]) -> Meaning:
-    asked = messages_of(said.get("gen_ai.input.messages") or said.get("pydantic_ai.all_messages"))
+def _agent(span: Span, said: dict[str, Json], heard: Heard) -> Meaning:
+    asked = messages_of(said.get("gen_ai.input.messages") or said.get("pydantic_ai.all_messages"), heard)
     name = text(said, "gen_ai.agent.name", "agent_name", "gen_ai.workflow.name")
     as_value = loaded if "replaykit.run.id" in said else _as_it_is  # our own export writes values into messages
     return Meaning(

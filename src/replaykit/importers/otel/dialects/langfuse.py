@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from replaykit.importers.otel.dialects.traceloop import alone, called_with
-from replaykit.importers.otel.meaning import UNSET, Kind, Meaning, first, loaded, text, usage
 from replaykit.importers.messages import answer_in, messages_of
+from replaykit.importers.otel.dialects.traceloop import alone, called_with
+from replaykit.importers.otel.meaning import UNSET, Heard, Kind, Meaning, first, loaded, text, usage
 from replaykit.importers.otel.span import Span
 from replaykit.model.values import Json
 from replaykit.wire.fields import as_object
@@ -28,16 +28,19 @@ class Langfuse:
     """Reads spans with a `langfuse.observation.type`."""
 
     name = "langfuse"
+    mark = f"{_OF}type"
 
-    def read(self, span: Span) -> Meaning | None:
+    def read(self, span: Span, heard: Heard) -> Meaning | None:
         said = span.attributes
         kind = _KINDS.get(text(said, f"{_OF}type"))
+        if kind is None:
+            return None
         given = loaded(first(said, f"{_OF}input"))
         output = loaded(first(said, f"{_OF}output"))
         if kind is Kind.MODEL:
             return _model(said, given, output)
-        if kind is None or kind is Kind.NOTE:
-            return None if kind is None else Meaning(kind=kind, name=span.name)
+        if kind is Kind.NOTE:
+            return Meaning(kind=kind, name=span.name)
         given = called_with(given)
         return Meaning(
             kind=kind,

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from replaykit.importers.langsmith.messages import message_body
-from replaykit.importers.otel.meaning import UNSET, Kind, Meaning, decoded, first, loaded, text, unflattened, usage
 from replaykit.importers.messages import answer_in, messages_of, text_of
+from replaykit.importers.otel.meaning import (
+    UNSET,
+    Heard,
+    Kind,
+    Meaning,
+    decoded,
+    first,
+    loaded,
+    text,
+    unflattened,
+    usage,
+)
 from replaykit.importers.otel.span import Span
 from replaykit.model.values import Json
 from replaykit.wire.fields import as_object, as_objects, as_text, without
@@ -27,8 +38,9 @@ class OpenInference:
     """Reads spans with an `openinference.span.kind`."""
 
     name = "openinference"
+    mark = "openinference.span.kind"
 
-    def read(self, span: Span) -> Meaning | None:
+    def read(self, span: Span, heard: Heard) -> Meaning | None:
         said = span.attributes
         kind = _KINDS.get(text(said, "openinference.span.kind").upper())
         if kind is Kind.MODEL:

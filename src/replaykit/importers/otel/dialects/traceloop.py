@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replaykit.importers.otel.meaning import UNSET, Kind, Meaning, decoded, text
+from replaykit.importers.otel.meaning import UNSET, Heard, Kind, Meaning, decoded, text
 from replaykit.importers.otel.span import Span
 from replaykit.model.values import Json
 
@@ -13,8 +13,9 @@ class Traceloop:
     """Reads spans with a `traceloop.span.kind`."""
 
     name = "traceloop"
+    mark = "traceloop.span.kind"
 
-    def read(self, span: Span) -> Meaning | None:
+    def read(self, span: Span, heard: Heard) -> Meaning | None:
         said = span.attributes
         kind = _KINDS.get(text(said, "traceloop.span.kind"))
         if kind is None:

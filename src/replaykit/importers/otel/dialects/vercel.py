@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from replaykit.importers.otel.meaning import UNSET, Kind, Meaning, decoded, first, loaded, text, usage
 from replaykit.importers.messages import messages_of
+from replaykit.importers.otel.meaning import UNSET, Heard, Kind, Meaning, decoded, first, loaded, text, usage
 from replaykit.importers.otel.span import Span
 from replaykit.model.values import Json
 from replaykit.wire.call import Answer, ToolUse
@@ -17,8 +17,9 @@ class Vercel:
     """Reads spans with an `ai.operationId`."""
 
     name = "vercel"
+    mark = "ai.operationId"
 
-    def read(self, span: Span) -> Meaning | None:
+    def read(self, span: Span, heard: Heard) -> Meaning | None:
         said = span.attributes
         operation = text(said, "ai.operationId")
         if not operation.startswith("ai."):
@@ -26,7 +27,7 @@ class Vercel:
         if operation == "ai.toolCall":
             return _tool(said)
         if operation.endswith(_MODEL):
-            return _model(said)
+            return _model(said, heard)
         if operation.startswith(("ai.embed", "ai.rerank")):
             return Meaning(kind=Kind.NOTE, name=operation)
         return _agent(span, said)
@@ -42,7 +43,7 @@ def _tool(said: dict[str, Json]) -> Meaning:
     )
 
 
-def _model(said: dict[str, Json]) -> Meaning:
+def _model(said: dict[str, Json], heard: Heard) -> Meaning:
     calls = as_objects(loaded(said.get("ai.response.toolCalls")))
     spoken = text(said, "ai.response.text", "ai.response.object")
     answered = spoken or calls or "ai.response.finishReason" in said
@@ -50,7 +51,7 @@ def _model(said: dict[str, Json]) -> Meaning:
     return Meaning(
         kind=Kind.MODEL,
         name=text(said, "ai.model.id", "gen_ai.request.model"),
-        messages=messages_of(said.get("ai.prompt.messages")),
+        messages=messages_of(said.get("ai.prompt.messages"), heard),
         tools=[loaded(tool) for tool in tools] if isinstance(tools, list) else None,
         parameters=_parameters(said),
         answer=Answer(content=spoken or None, tool_calls=tuple(map(_call, calls))) if answered else None,

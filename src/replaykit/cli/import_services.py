@@ -1,0 +1,122 @@
+"""`replaykit import langfuse`, `phoenix`, `mlflow`: runs that these services keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from replaykit.cli import importing, options
+
+DEFAULT_TIMEOUT_S = 300.0
+
+timeout = click.option(
+    "--timeout",
+    "timeout_s",
+    type=options.Seconds(),
+    default=DEFAULT_TIMEOUT_S,
+    show_default=True,
+    help="Seconds for all that is fetched.",
+)
+
+
+def _which(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which traces, and within what time."""
+    for option in (
+        timeout,
+        click.option(
+            "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many."
+        ),
+        click.option("--min-latency-ms", type=click.FloatRange(0), default=0, help="Only runs that took that long."),
+        click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15."),
+        click.option(
+            "--status",
+            type=click.Choice(importing.STATUSES),
+            default="error",
+            show_default=True,
+            help="Which runs; warning: those that ended well though something inside failed.",
+        ),
+        click.option("--trace", "traces", multiple=True, metavar="ID", help="A trace by its id. Repeatable."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(name="langfuse")
+@_which
+@click.option("--project", "is_whole", is_flag=True, help="The traces of the project that the keys belong to.")
+@importing.into
+def langfuse(is_whole: bool, **given: Any) -> None:
+    """Bring in traces that Langfuse keeps: by id, or those of the project that failed.
+
+    LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY are the keys, LANGFUSE_BASE_URL (or LANGFUSE_HOST) is the address.
+
+    \b
+    replaykit import langfuse --trace 4bf92f3577b34da6a3ce929d0e0e4736
+    replaykit import langfuse --project --status error --since 7d -o replays
+    """
+    _bring_in("langfuse", "", "--project", is_asked=is_whole, **given)
+
+
+@click.command(name="phoenix")
+@_which
+@click.option("--project", metavar="NAME", help="The project, by its name or its id.  [default: $PHOENIX_PROJECT_NAME]")
+@importing.into
+def phoenix(project: str | None, **given: Any) -> None:
+    """Bring in traces that Phoenix keeps: those of a project that failed, or some of it by id.
+
+    PHOENIX_COLLECTOR_ENDPOINT is the address, PHOENIX_API_KEY the key, PHOENIX_CLIENT_HEADERS are further headers.
+
+    \b
+    replaykit import phoenix --project support --since 24h
+    replaykit import phoenix --project support --trace 4bf92f3577b34da6a3ce929d0e0e4736
+    """
+    from replaykit.errors import UsageError
+    from replaykit.importing.phoenix import default_project
+
+    named = project or default_project()
+    if not named:
+        raise UsageError("which project?", hint="Name it: --project NAME")
+    _bring_in("phoenix", named, "--project NAME", is_asked=True, **given)
+
+
+@click.command(name="mlflow")
+@_which
+@click.option("--experiment", metavar="NAME", help="The experiment, by its name or its id.")
+@importing.into
+def mlflow(experiment: str | None, **given: Any) -> None:
+    """Bring in traces that a tracking server of MLflow keeps: by id, or those of an experiment that failed.
+
+    MLFLOW_TRACKING_URI is the address, MLFLOW_TRACKING_TOKEN the key, or MLFLOW_TRACKING_USERNAME and _PASSWORD.
+
+    \b
+    replaykit import mlflow --trace tr-8587b4f292f32356af1ee984320a878b
+    replaykit import mlflow --experiment support --status all --since 7d --dry-run
+    """
+    _bring_in("mlflow", experiment or "", "--experiment NAME", is_asked=experiment is not None, **given)
+
+
+COMMANDS = (langfuse, phoenix, mlflow)
+
+
+def _bring_in(
+    service: str, project: str, option: str, *, is_asked: bool, traces: tuple[str, ...], **given: Any
+) -> None:
+    from replaykit.errors import UsageError
+    from replaykit.importing.services import records_of
+
+    search = {name: given.pop(name) for name in ("status", "since", "min_latency_ms", "limit", "timeout_s")}
+    if not traces and not is_asked:
+        raise UsageError("which traces?", hint=f"Name some: --trace ID, or {option}")
+    if traces and (unfit := _said("status", "since", "min_latency_ms", "limit", "is_whole", "experiment")):
+        raise UsageError(f"--trace names one, and {unfit} chooses among many: give one of them")
+    importing.bring_in(records_of(service, traces, project, **search), **given)
+
+
+def _said(*names: str) -> str:
+    """The first of the options that the call has, by its spelling."""
+    context = click.get_current_context()
+    said = click.core.ParameterSource.COMMANDLINE
+    options_ = {option.name: option.opts[0] for option in context.command.params}
+    return next((options_[name] for name in names if context.get_parameter_source(name) is said), "")

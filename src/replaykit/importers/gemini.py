@@ -1,0 +1,158 @@
+"""Gemini `generateContent`: contents, requests, responses, streams, batches; Gemini API and Vertex.
+
+    [{role: user | model | function, parts: [{text} | {functionCall: {name, args}} | {functionResponse: …} | …]}]
+    {contents, systemInstruction, tools, generationConfig}
+    {candidates: [{content, finishReason}], usageMetadata, modelVersion, responseId}
+    {error: {code, message, status}}
+
+Names may be written as the Python SDK does (`function_call`, `usage_metadata`). Calls mostly have no ids: results
+are found by the name. What else stands around these is in `importers.exchanges`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from replaykit.importers.exchanges import ExchangeImporter, Voice
+from replaykit.importers.pairs import text_or_parts
+from replaykit.importers.registry import IMPORTERS
+from replaykit.importers.threads import Used
+from replaykit.model.values import Json
+from replaykit.wire import gemini
+from replaykit.wire.call import Answer, ToolUse
+from replaykit.wire.fields import as_object, as_objects, as_text
+
+FORMAT = "gemini"
+
+_PARTS = (
+    *("text", "functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult"),
+    *("function_call", "function_response", "inline_data", "file_data", "executable_code", "code_execution_result"),
+)
+_OPAQUE = ("args", "response", "parametersJsonSchema")
+"""Members whose own members are the user's."""
+_UNDERSCORE = re.compile(r"(?<=[a-z0-9])_([a-z])")
+_RESULTS = ({"result"}, {"output"})
+_OK = "OUTCOME_OK"
+_DEPTH = 40
+
+
+def heard(contents: Json) -> list[Json]:
+    """The contents of a request; each result of a function is one of its own."""
+    given = contents if isinstance(contents, list) else [contents]
+    texts = ({"parts": [{"text": content}]} if isinstance(content, str) else content for content in given)
+    return [said for content in texts if isinstance(content, dict) for said in _heard(_camel(content))]
+
+
+def _heard(content: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    parts = as_objects(content.get("parts"))
+    if content.get("role") == "model":
+        yield from (answer.message for answer in gemini.DIALECT.tell({"candidates": [{"content": content}]}).answers)
+        return
+    results = [part for part in parts if isinstance(part.get("functionResponse"), dict)]
+    yield from (_result(part["functionResponse"]) for part in results)
+    rest = [part for part in parts if part not in results]
+    if rest or not results:
+        yield {"role": "user", "content": text_or_parts(rest)}
+
+
+def _result(told: dict[str, Json]) -> dict[str, Json]:
+    response = told.get("response")
+    said: dict[str, Json] = {"role": "tool", "content": response, "name": as_text(told.get("name"))}
+    if isinstance(response, dict) and set(response) in _RESULTS:  # how SDKs wrap what is no object
+        said["content"] = next(iter(response.values()))
+    if isinstance(response, dict) and set(response) == {"error"}:
+        said |= {"content": response["error"], "status": "error"}
+    return said | ({"tool_call_id": told["id"]} if as_text(told.get("id")) else {})
+
+
+def _used(answer: Answer) -> list[Used]:
+    """Code that the provider ran, each piece with what came of it."""
+    found: list[Used] = []
+    for part in as_objects(list(answer.parts)):
+        if isinstance(part.get("executableCode"), dict):
+            found.append(Used(use=ToolUse(name="code_execution", arguments=part["executableCode"])))
+        elif isinstance(part.get("codeExecutionResult"), dict) and found:
+            result = part["codeExecutionResult"]
+            failed = result.get("outcome", _OK) != _OK
+            content = as_text(result.get("output")) or as_text(result.get("outcome")) if failed else result
+            found[-1] = Used(use=found[-1].use, content=content, failed=failed)
+    return found
+
+
+def _is_message(item: dict[str, Json]) -> bool:
+    parts = item.get("parts")
+    if not isinstance(parts, list) or item.get("role", "user") not in ("user", "model", "function", "system", None):
+        return False
+    return all(isinstance(part, dict) and "type" not in part and any(n in part for n in _PARTS) for part in parts)
+
+
+def _is_event(item: dict[str, Json]) -> bool:
+    """Each event of a stream is a response."""
+    if any(name in item for name in ("promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata")):
+        return "contents" not in item and "type" not in item  # LangChain counts in `usage_metadata` as well
+    return any("content" in one or "finishReason" in one for one in as_objects(item.get("candidates")))
+
+
+def _begins(event: dict[str, Json], before: dict[str, Json]) -> bool:
+    ids = [one.get("responseId") or one.get("response_id") for one in (event, before)]
+    if all(ids):
+        return ids[0] != ids[1]
+    ended = (one.get("finishReason") or one.get("finish_reason") for one in as_objects(before.get("candidates")))
+    return any(ended)
+
+
+def _is_certain(item: dict[str, Json]) -> bool:
+    contents = as_objects(item.get("contents"))
+    wrong = item.get("body") if "exception" in item else item
+    return (
+        (_is_message(item) and bool(item["parts"]))
+        or (bool(contents) and all(map(_is_message, contents)))
+        or _is_event(item)
+        or as_object(as_object(wrong).get("error")).keys() >= {"code", "message", "status"}
+    )
+
+
+def _camel(value: Json, depth: int = _DEPTH) -> Json:
+    """The value with names as the API writes them."""
+    if isinstance(value, list) and depth:
+        return [_camel(item, depth - 1) for item in value]
+    if not isinstance(value, dict) or not depth:
+        return value
+    named = {_UNDERSCORE.sub(lambda found: found[1].upper(), name): item for name, item in value.items()}
+    return {
+        name: item if name in _OPAQUE else _camel(item, depth - 1) for name, item in named.items() if item is not None
+    }
+
+
+def _asked(body: dict[str, Json]) -> dict[str, Json]:
+    """The request; the SDK has everything but the contents in `config`."""
+    named = {_UNDERSCORE.sub(lambda found: found[1].upper(), name): item for name, item in body.items()}
+    config = as_object(named.pop("config", None))
+    named |= {name: item for name, item in _camel(config).items() if name not in named}
+    return named
+
+
+def _whole(response: Json) -> Json:
+    if isinstance(response, dict) and _is_message(response):
+        return {"candidates": [{"content": _camel(response)}]}
+    return _camel(response)
+
+
+VOICE = Voice(
+    dialect=gemini.DIALECT,
+    conversation="contents",
+    heard=heard,
+    is_message=_is_message,
+    is_response=_is_event,
+    is_event=_is_event,
+    begins=_begins,
+    is_certain=_is_certain,
+    whole=_whole,
+    asked=_asked,
+    used=_used,
+)
+
+IMPORTERS.register(FORMAT)(
+    ExchangeImporter(FORMAT, "Gemini generateContent: contents, requests, responses, streams, batches", VOICE)
+)

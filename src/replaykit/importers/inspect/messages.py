@@ -1,0 +1,134 @@
+"""What Inspect's messages say, with what a sample keeps apart put back.
+
+Long texts and images are `attachments`, of which the events hold `attachment://HASH` (once `tc://HASH`). The messages
+that a model was asked with are in a pool (`events_data.messages`, `message_pool`), of which an event holds ranges
+(`input_refs`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from replaykit.importers.messages import answer_in
+from replaykit.model.events import ErrorInfo, Usage
+from replaykit.model.values import Json
+from replaykit.wire.call import Answer
+from replaykit.wire.fields import as_count, as_object, as_objects, as_text, joined, load_arguments
+from replaykit.wire.usage import usage_of
+
+_REF = re.compile(r"(?:attachment|tc)://([0-9a-f]{8,64})")
+_MAX_DEPTH = 100
+REMOVED = b"<base64-data-removed>"
+"""What stands in a log without images where one was."""
+MAX_REFERRED = 10_000_000
+"""The most messages that the events of one sample may refer to."""
+ERRORS = {
+    "timeout": "TimeoutError",
+    "permission": "PermissionError",
+    "file_not_found": "FileNotFoundError",
+    "is_a_directory": "IsADirectoryError",
+    "unicode_decode": "UnicodeDecodeError",
+    "parsing": "ToolParsingError",
+    "limit": "LimitExceededError",
+    "output_limit": "OutputLimitExceededError",
+    "approval": "ToolApprovalError",
+}
+"""The errors that a tool's result names, as exceptions."""
+
+
+class Kept:
+    """What a sample keeps apart."""
+
+    def __init__(self, sample: dict[str, Json], *, lacks_images: bool = False) -> None:
+        self.lacks_images = lacks_images
+        self._attachments = as_object(sample.get("attachments"))
+        pool = as_object(sample.get("events_data")).get("messages") or sample.get("message_pool")
+        self._pool = [self.said(message) for message in as_objects(pool)]
+        self._left = MAX_REFERRED
+
+    def whole(self, value: Json, depth: int = 0) -> Json:
+        """The value with its attachments."""
+        if isinstance(value, str):
+            return self._text(value)
+        if depth > _MAX_DEPTH:
+            return value
+        if isinstance(value, list):
+            return [self.whole(item, depth + 1) for item in value]
+        if isinstance(value, dict):
+            return {key: self.whole(item, depth + 1) for key, item in value.items()}
+        return value
+
+    def asked(self, event: dict[str, Json]) -> list[Json]:
+        """The messages that a model was asked with."""
+        found = [self.said(message) for message in as_objects(event.get("input"))]
+        refs = event.get("input_refs")
+        for ref in refs if isinstance(refs, list) else ():
+            if isinstance(ref, list) and len(ref) == 2 and all(as_count(at) is not None for at in ref):
+                referred = self._pool[ref[0] : ref[1]][: self._left]
+                self._left -= len(referred)
+                found += referred
+        return found
+
+    def said(self, message: dict[str, Json]) -> dict[str, Json]:
+        """A message as `importers.messages` has them."""
+        role, parts = as_text(message.get("role")) or "user", self.whole(message.get("content"))
+        found: dict[str, Json] = {"role": role, "content": plain(parts)}
+        if isinstance(parts, list):
+            thinking = joined((as_text(part.get("reasoning")) for part in as_objects(parts)), "\n")
+            found |= {"thinking": thinking} if thinking else {}
+        calls = [_call(call) for call in as_objects(self.whole(message.get("tool_calls")))]
+        found |= {"tool_calls": calls} if calls else {}
+        if role != "tool":
+            return found
+        found |= {"tool_call_id": as_text(message.get("tool_call_id")), "name": as_text(message.get("function"))}
+        error = error_in(message)
+        if error is not None:
+            found |= {"status": "error", "content": found["content"] or error.message}
+        return found
+
+    def answer(self, output: dict[str, Json]) -> Answer | None:
+        """What a model answered; None where it did not."""
+        choices = as_objects(output.get("choices"))
+        message = as_object(choices[0].get("message")) if choices else {}
+        return answer_in([self.said(message)]) if message else None
+
+    def _text(self, text: str) -> str:
+        ref = _REF.fullmatch(text)
+        return text if ref is None else as_text(self._attachments.get(ref[1])) or text
+
+
+def plain(parts: Json) -> Json:
+    """A text, where the parts are nothing else beside thoughts."""
+    if not isinstance(parts, list):
+        return parts
+    rest = [part for part in parts if as_object(part).get("type") != "reasoning"]
+    if all(as_object(part).get("type") == "text" for part in rest):
+        return joined((as_text(part.get("text")) for part in rest), "\n") or ""
+    return rest
+
+
+def error_in(value: dict[str, Json]) -> ErrorInfo | None:
+    """The error of a tool's result."""
+    error = as_object(value.get("error"))
+    if not error:
+        return None
+    kind = as_text(error.get("type"))
+    return ErrorInfo(type=ERRORS.get(kind, "ToolError"), message=as_text(error.get("message")))
+
+
+def usage_in(value: Json) -> Usage | None:
+    """Tokens. Whether those of the input include cached ones, depends on the version: the total tells."""
+    counts = as_object(value)
+    given, output = as_count(counts.get("input_tokens")), as_count(counts.get("output_tokens"))
+    cached = sum(as_count(counts.get(f"input_tokens_cache_{name}")) or 0 for name in ("read", "write"))
+    total = as_count(counts.get("total_tokens"))
+    if given is not None and (total is None or total >= given + cached + (output or 0)):
+        given += cached
+    told = {"in": given, "out": output, "cost": counts.get("total_cost")}
+    return usage_of(told, inputs=("in",), outputs=("out",))
+
+
+def _call(call: dict[str, Json]) -> dict[str, Json]:
+    given = call.get("arguments")
+    arguments = load_arguments(given) if isinstance(given, str) else {} if given is None else given
+    return {"id": as_text(call.get("id")), "name": as_text(call.get("function")), "arguments": arguments}

@@ -1,0 +1,164 @@
+"""A sample of an Inspect log, in one of its epochs, as a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replaykit.importers.fields import Fields, time_in
+from replaykit.importers.inspect.events import Telling, sample_error
+from replaykit.importers.inspect.messages import REMOVED, Kept, error_in
+from replaykit.importers.labels import Label, labelled
+from replaykit.importers.talk import UNSET, Talk, content_id
+from replaykit.model.events import ErrorInfo
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, canonical
+from replaykit.wire.fields import as_object, as_objects, as_text
+
+FORMAT = "inspect"
+ADVICE = "Inspect keeps the images of its messages only with --log-images."
+_LIMITS = {"time": RunStatus.TIMEOUT, "working": RunStatus.TIMEOUT, "operator": RunStatus.CANCELLED}
+_FAILED = ("I", "N", "incorrect", "noanswer")
+_LITERAL = ("includes", "match", "exact")
+"""Scorers for which the target is what a good answer holds, word for word."""
+_ABOUT = ("epoch", "target", "choices", "metadata", "model_usage", "total_time", "working_time", "limit")
+_OF_EVAL = ("eval_id", "run_id", "task_version", "model")
+
+
+def read_sample(header: dict[str, Json], sample: Fields) -> TraceRun:
+    """The run of a sample; `header` is the log without its samples."""
+    told = as_object(header.get("eval"))
+    kept = Kept(sample.value, lacks_images=REMOVED in sample.source.text)
+    talk = _told(sample, kept)
+    output = _output(sample, kept)
+    status, error = _ending(header, sample, output)
+    task, id = as_text(told.get("task")), sample.label("id") or ""
+    epoch = sample.take("epoch")
+    name = f"{task}/{id}" if id else task
+    times = [time_in(event.get("timestamp")) for event in as_objects(sample.take("events"))]
+    run = talk.run(
+        id=_id(told, sample, id, epoch),
+        format=FORMAT,
+        name=f"{name} (epoch {epoch})" if type(epoch) is int and epoch > 1 else name,
+        agent=as_text(told.get("solver")) or task,
+        input=_input(sample, kept),
+        output=UNSET if error is not None else output,
+        status=status,
+        error=error,
+        started_at=time_in(sample.take("started_at")) or min(filter(None, times), default=0.0),
+        ended_at=time_in(sample.take("completed_at")) or max(times, default=0.0) or None,
+        tags=tuple(filter(None, map(as_text, _items(told.get("tags"))))),
+        metadata=_about(told, sample, id),
+        advice=[ADVICE] if kept.lacks_images else (),
+    )
+    return labelled(run, list(_labels(sample, output)))
+
+
+def _told(sample: Fields, kept: Kept) -> Talk:
+    talk = Talk()
+    events = sample.items("events")
+    is_told = not any(as_object(event).get("event") == "model" for event in events)
+    if is_told:
+        model = as_text(as_object(sample.take("output")).get("model"))
+        for message in as_objects(sample.items("messages")):
+            said = kept.said(message)
+            about: dict[str, Json] = {}
+            if said["role"] == "assistant":
+                about = {"model": as_text(message.get("model")) or model}
+            elif said["role"] == "tool":
+                about = {"error": error_in(message)}
+            talk.hear(said, **about)
+    own_error = sample.value.get("error") is not None
+    Telling(talk, kept, is_told=is_told).tell(
+        event for event in events if not (own_error and as_object(event).get("event") == "error")
+    )
+    return talk
+
+
+def _id(told: dict[str, Json], sample: Fields, id: str, epoch: Json) -> str:
+    log = next((text for name in ("eval_id", "run_id", "task_id") if (text := as_text(told.get(name)))), "")
+    own = sample.text("uuid") or ("-".join((log, id, str(epoch))) if log and id else "")
+    return own or content_id(FORMAT, canonical(sample.value))
+
+
+def _input(sample: Fields, kept: Kept) -> Json:
+    given = sample.take("input")
+    if isinstance(given, str):
+        return kept.whole(given)
+    said = [kept.said(message) for message in as_objects(given)]
+    return said[0]["content"] if len(said) == 1 else said or UNSET
+
+
+def _output(sample: Fields, kept: Kept) -> Json:
+    output = as_object(sample.take("output"))
+    answer = kept.answer(output)
+    said = kept.whole(as_text(output.get("completion"))) or (answer.content if answer else None)
+    return said or UNSET
+
+
+def _ending(header: dict[str, Json], sample: Fields, output: Json) -> tuple[RunStatus, ErrorInfo | None]:
+    """How the sample ended: a log that went well may hold samples that did not."""
+    error = sample.take("error")
+    if error is not None:
+        return RunStatus.ERROR, sample_error(error)
+    limit = as_object(sample.take("limit"))
+    if limit:
+        kind = as_text(limit.get("type"))
+        message = f"the {kind} limit of {limit.get('limit')} was reached"
+        return _LIMITS.get(kind, RunStatus.ERROR), ErrorInfo(type="LimitExceededError", message=message)
+    if output is not UNSET or sample.value.get("scores"):
+        return RunStatus.SUCCESS, None
+    word = as_text(header.get("status"))
+    if word == "cancelled":
+        return RunStatus.CANCELLED, ErrorInfo(type="Cancelled", message="the evaluation was cancelled")
+    if word == "error":
+        return RunStatus.ERROR, sample_error(header.get("error"))
+    return (RunStatus.RUNNING if word == "started" else RunStatus.SUCCESS), None
+
+
+def _about(told: dict[str, Json], sample: Fields, id: str) -> dict[str, Json]:
+    about = {"sample": id} | {name: sample.take(name) for name in _ABOUT}
+    retries = [as_text(as_object(error).get("message")) for error in _items(sample.take("error_retries"))]
+    return about | {name: told.get(name) for name in _OF_EVAL} | {"error_retries": retries}
+
+
+def _labels(sample: Fields, output: Json) -> Iterator[Label]:
+    scores = as_object(sample.take("scores")) or _older_scores(sample)
+    target = sample.take("target")
+    for name, score in scores.items():
+        value = as_object(score).get("value") if isinstance(score, dict) else score
+        missing = isinstance(target, str) and target.strip() and target.strip().lower() not in str(output).lower()
+        yield Label(
+            name=name,
+            value=value,
+            failed=_is_bad(value),
+            why=as_text(as_object(score).get("explanation")),
+            expected_output=(target.strip(),) if missing and name in _LITERAL and _is_bad(value) else (),
+        )
+
+
+def _older_scores(sample: Fields) -> dict[str, Json]:
+    """The one score of an old log; else those that the events tell."""
+    score = sample.take("score")
+    if isinstance(score, dict):
+        return {"score": score}
+    told = [event for event in as_objects(sample.take("events")) if event.get("event") == "score"]
+    final = [event for event in told if event.get("intermediate") is not True]
+    names = [as_text(event.get("scorer")) or "score" for event in final]
+    return {
+        name if names.count(name) == 1 else f"{name} {index + 1}": event.get("score")
+        for index, (name, event) in enumerate(zip(names, final, strict=True))
+    }
+
+
+def _is_bad(value: Json) -> bool:
+    """True for what Inspect counts as nothing: incorrect, no answer, 0; of several values, all."""
+    if isinstance(value, dict | list):
+        items = list(value.values()) if isinstance(value, dict) else value
+        return bool(items) and all(map(_is_bad, items))
+    if isinstance(value, str):
+        return value in _FAILED
+    return isinstance(value, int | float) and value == 0
+
+
+def _items(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []

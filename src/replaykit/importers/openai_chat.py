@@ -1,0 +1,88 @@
+"""OpenAI chat completions, and what speaks alike: messages, requests, responses, streams, batches, fine-tuning data.
+
+    [{role: system | developer | user, content}, {role: tool, tool_call_id, content},
+     {role: assistant, content, tool_calls: [{id, function: {name, arguments}}]}]
+    {model, messages, tools, …}     {id, object: chat.completion, choices: [{message, finish_reason}], usage}
+    {object: chat.completion.chunk, choices: [{delta}]}     {error: {message, type, param, code}}
+
+What else stands around these is in `importers.exchanges`. Tools say in words that they failed: `Error: …`.
+"""
+
+from __future__ import annotations
+
+from replaykit.importers.exchanges import ExchangeImporter, Voice
+from replaykit.importers.pairs import has_calls, says_error, text_or_parts
+from replaykit.importers.registry import IMPORTERS
+from replaykit.model.values import Json
+from replaykit.wire import openai_chat
+from replaykit.wire.fields import as_object, as_objects, as_text
+
+FORMAT = "openai_chat"
+
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_ERROR = {"message", "type", "param", "code"}
+_KEPT = ("name", "tool_call_id")
+
+
+def heard(messages: Json) -> list[Json]:
+    """The messages of a request; a text is what the user says."""
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    return [_heard(message) for message in as_objects(messages)]
+
+
+def _heard(message: dict[str, Json]) -> dict[str, Json]:
+    role = as_text(message.get("role")) or "user"
+    if role == "assistant":
+        return openai_chat.DIALECT.tell({"choices": [{"message": message}]}).answers[0].message
+    content = text_or_parts(message.get("content"))
+    failed = says_error(content) if role in ("tool", "function") else {}
+    return {"role": role, "content": content} | {n: message[n] for n in _KEPT if message.get(n)} | failed
+
+
+def _is_message(item: dict[str, Json]) -> bool:
+    fine = item.get("role") in _ROLES and any(name in item for name in ("content", "tool_calls", "function_call"))
+    return fine and not has_calls(item.get("content"))
+
+
+def _is_response(item: dict[str, Json]) -> bool:
+    return any("message" in choice for choice in as_objects(item.get("choices")))
+
+
+def _is_event(item: dict[str, Json]) -> bool:
+    if item.get("object") == "chat.completion.chunk":
+        return True
+    return any("delta" in choice for choice in as_objects(item.get("choices")))
+
+
+def _begins(event: dict[str, Json], before: dict[str, Json]) -> bool:
+    return bool(event.get("id")) and bool(before.get("id")) and event["id"] != before["id"]
+
+
+def _is_certain(item: dict[str, Json]) -> bool:
+    messages = as_objects(item.get("messages"))
+    asked = bool(messages) and all(map(_is_message, messages))
+    wrong = as_object(item.get("error") or (item.get("body") if "exception" in item else None))
+    return asked or _is_message(item) or _is_response(item) or _is_event(item) or wrong.keys() >= _ERROR
+
+
+def _whole(response: Json) -> Json:
+    """A message alone is the answer."""
+    return {"choices": [{"message": response}]} if isinstance(response, dict) and _is_message(response) else response
+
+
+VOICE = Voice(
+    dialect=openai_chat.DIALECT,
+    conversation="messages",
+    heard=heard,
+    is_message=_is_message,
+    is_response=_is_response,
+    is_event=_is_event,
+    begins=_begins,
+    is_certain=_is_certain,
+    whole=_whole,
+)
+
+IMPORTERS.register(FORMAT)(
+    ExchangeImporter(FORMAT, "OpenAI chat completions: messages, requests, responses, streams, batches", VOICE)
+)

@@ -1,0 +1,278 @@
+"""Contents: what a model was asked and what it said, where a tracer keeps both as the framework had them.
+
+Langfuse, MLflow and others hold the input and the output of a call as one value each, of whatever shape:
+
+    asked   an API's request body (`messages`, `input`, `contents`, `prompt`), a list of messages or items, a text
+    told    an API's response body, a choice, a message, a list of messages, items or calls, a text
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct, field
+
+from replaykit.importers.langsmith.messages import told
+from replaykit.importers.messages import answer_in, messages_of, text_of
+from replaykit.importers.otel.dialects.traceloop import alone, called_with
+from replaykit.importers.otel.meaning import UNSET, loaded
+from replaykit.model.values import Json, encode
+from replaykit.wire import openai_responses
+from replaykit.wire.call import Answer, ToolUse
+from replaykit.wire.dialect import Told
+from replaykit.wire.fields import as_object, as_objects, as_text, joined, load_arguments, without
+
+_CONVERSATIONS = ("messages", "input", "contents", "new_message", "prompt", "prompts")
+_SYSTEMS = ("system", "instructions", "system_instruction", "systemInstruction", "system_prompt")
+_TOOLS = ("tools", "functions")
+_TOLD_APART = (*_CONVERSATIONS, *_SYSTEMS, *_TOOLS, "model", "config", "stream", "history")
+_BODIES = ("choices", "generations")
+_TEXTS = ("text", "completion", "raw", "response")
+_ITEMS = ("function_call", "custom_tool_call", "function_call_output", "custom_tool_call_output", "reasoning")
+_AI_SDK_CALLS = ("toolCalls", "tool_calls")
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What a model was asked."""
+
+    model: str = ""
+    system: Json = None
+    messages: list[Json] | None = None
+    tools: Json = None
+    parameters: dict[str, Json] = field(default_factory=dict)
+
+
+def asked_in(value: Json) -> Request:
+    """The request that a value is; an empty one where it is none."""
+    value = called_with(loaded(value))
+    if isinstance(value, dict):
+        return _of_message(value) if _is_message(value) else _of_body(value)
+    if isinstance(value, str):
+        return Request(messages=messages_of(value))
+    if not isinstance(value, list):
+        return Request()
+    tools = [m["content"] for m in value if _is_tool_on_offer(m)]
+    said = conversation(message for message in value if not _is_tool_on_offer(message))
+    return Request(messages=said or None, tools=tools or None)
+
+
+def told_in(value: Json) -> Told:
+    """What a value says that a model answered; no answers where it says nothing."""
+    value = loaded(value)
+    if isinstance(value, str):
+        return Told(answers=(Answer(content=value),)) if value else Told()
+    if isinstance(value, list):
+        return _told_by_list(value)
+    if not isinstance(value, dict) or not value:
+        return Told()
+    return _told_by_body(value)
+
+
+def offered_in(value: Json) -> Json:
+    """The tools that were on offer, where the value is a response of the Responses API, which repeats them."""
+    body = as_object(loaded(value))
+    return (body.get("tools") or None) if body.get("object") == "response" else None
+
+
+def given_in(value: Json) -> Json:
+    """What an agent was given: the text of the user where it is one, else the value; UNSET where it is nothing."""
+    value = loaded(value)
+    if value is None:
+        return UNSET
+    asked = asked_in(value) if isinstance(value, list) or _is_request(value) else Request()
+    said = [m for m in asked.messages or () if isinstance(m, dict) and m.get("role") != "system"]
+    if len(said) == 1 and said[0].get("role") == "user" and isinstance(said[0].get("content"), str):
+        return said[0]["content"]
+    return alone(called_with(value)) if asked.messages is None else value
+
+
+def gave_in(value: Json) -> Json:
+    """What an agent gave: the text of its last answer where it is in a message, else the value; UNSET for nothing."""
+    value = loaded(value)
+    if value is None:
+        return UNSET
+    if isinstance(value, dict) and isinstance(value.get("messages"), list):
+        value = value["messages"]
+    if isinstance(value, list):
+        return text_of(conversation(value), "assistant") or value
+    if isinstance(value, dict) and (_is_message(value) or isinstance(value.get("content"), dict) or _is_body(value)):
+        answers = told_in(value).answers
+        return (answers[0].content or value) if answers else value
+    raw = as_object(value).get("raw")
+    return raw if isinstance(raw, str) and raw else value
+
+
+def conversation(messages: Iterable[Json]) -> list[Json]:
+    """Messages of any of these shapes, items of the Responses API and contents of Gemini among them, as one."""
+    return list(_united(messages_of([said for message in messages if (said := _message(message)) is not None]) or []))
+
+
+def _of_message(value: dict[str, Json]) -> Request:
+    return Request(messages=conversation([value]) or None)
+
+
+def _of_body(body: dict[str, Json]) -> Request:
+    config = as_object(loaded(body.get("config")))
+    settings = body | config
+    held = next((loaded(body[name]) for name in _CONVERSATIONS if body.get(name)), None)
+    inner = asked_in(held) if held is not None and not _is_wrapped(held) else Request()
+    offered = next((loaded(settings[name]) for name in _TOOLS if settings.get(name)), None)
+    return Request(
+        model=as_text(body.get("model")) or as_text(body.get("model_name")),
+        system=next((loaded(settings[name]) for name in _SYSTEMS if settings.get(name)), None),
+        messages=inner.messages,
+        tools=offered or inner.tools,
+        parameters={name: item for name, item in without(settings, *_TOLD_APART).items() if item is not None}
+        if held is not None
+        else {},
+    )
+
+
+def _is_wrapped(held: Json) -> bool:
+    """True for a value under `input` that is neither a text nor messages."""
+    return isinstance(held, dict) and not _is_message(held) and not _holds_messages(held)
+
+
+def _holds_messages(value: Json) -> bool:
+    return isinstance(value, dict) and any(isinstance(value.get(name), list | str | dict) for name in _CONVERSATIONS)
+
+
+def _is_request(value: Json) -> bool:
+    """True for an object that holds a conversation, and nothing that would be lost without the rest of it."""
+    if not _holds_messages(value):
+        return False
+    return "new_message" in value or not any(item and name not in _TOLD_APART for name, item in value.items())
+
+
+def _is_message(value: dict[str, Json]) -> bool:
+    return bool(as_text(value.get("role")) or isinstance(value.get("parts"), list)) or _is_of_langchain(value)
+
+
+def _is_of_langchain(value: dict[str, Json]) -> bool:
+    kind = as_text(value.get("type"))
+    return kind == "constructor" or (kind in ("human", "ai", "system", "tool") and "content" in value)
+
+
+def _is_body(value: dict[str, Json]) -> bool:
+    return any(isinstance(value.get(name), list) for name in (*_BODIES, "candidates", "output"))
+
+
+def _is_tool_on_offer(message: Json) -> bool:
+    """LangChain's tracer of Langfuse writes the tools as messages behind the conversation."""
+    if not isinstance(message, dict) or message.get("role") != "tool" or message.get("tool_call_id"):
+        return False
+    return as_object(message.get("content")).get("type") == "function"
+
+
+def _told_by_list(value: list[Json]) -> Told:
+    calls = [item for item in as_objects(value) if item.get("toolCallId") and item.get("toolName")]
+    if calls and len(calls) == len(value):
+        return Told(answers=(Answer(tool_calls=tuple(map(_ai_sdk_call, calls))),))
+    if any(item.get("type") in _ITEMS or item.get("type") == "message" for item in as_objects(value)):
+        return openai_responses.DIALECT.tell({"output": value})
+    answer = answer_in(conversation(value))
+    return Told() if answer is None else Told(answers=(answer,))
+
+
+def _told_by_body(body: dict[str, Json]) -> Told:
+    candidates = as_objects(body.get("candidates"))
+    if candidates:
+        return _told_by_body(candidates[0])
+    if any(isinstance(body.get(name), list) for name in _BODIES):
+        return told(body)
+    if body.get("object") == "response" or (body.get("type") == "message" and isinstance(body.get("content"), list)):
+        return told(body)
+    inner = next((body[name] for name in ("message", "content") if _is_inner(body.get(name))), None)
+    said = as_object(inner) or body
+    if _is_message(said) or "content" in said or said.get("tool_calls"):
+        answer = answer_in(conversation([{"role": "assistant", **said}]))
+        return Told(answers=() if answer is None else (answer,), finish_reason=_reason(body))
+    return _told_by_text(body)
+
+
+def _is_inner(value: Json) -> bool:
+    return isinstance(value, dict) and bool(value)
+
+
+def _told_by_text(body: dict[str, Json]) -> Told:
+    """A text beside the calls, as the AI SDK has them; anything else is an answer of its own shape."""
+    calls = next((loaded(body[name]) for name in _AI_SDK_CALLS if body.get(name)), None)
+    text = next((body[name] for name in _TEXTS if isinstance(body.get(name), str)), None)
+    if text is None and calls is None:
+        output = loaded(body.get("output"))
+        return told_in(output) if output else Told(answers=(Answer(content=encode(body).decode()),))
+    uses = tuple(map(_ai_sdk_call, as_objects(calls)))
+    return Told(answers=(Answer(content=text or None, tool_calls=uses),), finish_reason=_reason(body))
+
+
+def _reason(body: dict[str, Json]) -> str | None:
+    names = ("finish_reason", "finishReason", "stop_reason")
+    return next((reason for name in names if (reason := as_text(body.get(name)))), None)
+
+
+def _ai_sdk_call(call: dict[str, Json]) -> ToolUse:
+    given: Json = next((call[name] for name in ("input", "args", "arguments") if call.get(name) is not None), {})
+    return ToolUse(
+        id=as_text(call.get("toolCallId")) or as_text(call.get("id")),
+        name=as_text(call.get("toolName")) or as_text(call.get("name")),
+        arguments=load_arguments(given) if isinstance(given, str) else given,
+    )
+
+
+def _message(message: Json) -> Json:
+    """One message in a shape that `messages_of` reads; None for what says nothing."""
+    if not isinstance(message, dict):
+        return message
+    kind = as_text(message.get("type"))
+    if kind in _ITEMS:
+        return _item(kind, message)
+    if isinstance(message.get("parts"), list):
+        role = "assistant" if message.get("role") == "model" else message.get("role")
+        return {**message, "role": role, "parts": [_part(part) for part in message["parts"]]}
+    hidden = as_object(message.get("additional_kwargs")).get("tool_calls")
+    return {**message, "tool_calls": hidden} if hidden and not message.get("tool_calls") else message
+
+
+def _item(kind: str, item: dict[str, Json]) -> Json:
+    call_id = as_text(item.get("call_id"))
+    if kind.endswith("_output"):
+        return {"role": "tool", "tool_call_id": call_id, "content": item.get("output")}
+    if kind == "reasoning":
+        pieces = as_objects(item.get("content")) or as_objects(item.get("summary"))
+        text = joined((as_text(piece.get("text")) for piece in pieces), "\n\n")
+        return {"role": "assistant", "content": None, "thinking": text} if text else None
+    given = item.get("arguments") if kind == "function_call" else item.get("input")
+    call = {"id": call_id, "name": as_text(item.get("name")), "arguments": given}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def _part(part: Json) -> Json:
+    """A part of Gemini's, which has no type, in one that has."""
+    if not isinstance(part, dict) or "type" in part:
+        return part
+    call = as_object(part.get("function_call")) or as_object(part.get("functionCall"))
+    if call:
+        return {"type": "tool_call", "id": call.get("id"), "name": call.get("name"), "arguments": call.get("args")}
+    result = as_object(part.get("function_response")) or as_object(part.get("functionResponse"))
+    if result:
+        return {"type": "tool_call_response", **result}
+    if isinstance(part.get("text"), str):
+        return {"type": "thinking" if part.get("thought") is True else "text", "text": part["text"]}
+    return part
+
+
+def _united(messages: list[Json]) -> Iterator[Json]:
+    """Items of one answer as one message: what it thought, and each call it made, came apart."""
+    waiting: dict[str, Json] | None = None
+    for message in messages:
+        if waiting is not None and message.get("role") == "assistant" and not waiting.get("content"):
+            calls = [*waiting.get("tool_calls", ()), *message.get("tool_calls", ())]
+            waiting = {**waiting, **message} | ({"tool_calls": calls} if calls else {})
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = message if message.get("role") == "assistant" else None
+        if waiting is None:
+            yield message
+    if waiting is not None:
+        yield waiting

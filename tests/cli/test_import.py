@@ -1,0 +1,316 @@
+"""`replaykit import`: pipes, packs and directories; what is told while it goes on; many runs, held by nobody."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+import replaykit as rk
+from replaykit.cli import run
+from replaykit.cli.tally import REDRAWN_S, TOLD_S, Tally
+from replaykit.importers.registry import IMPORTERS, Found
+from replaykit.importers.source import Source
+
+from ..importers.samples import DATA
+from ..importing.traces import failed, lines, native, written
+
+COMMAND = [sys.executable, "-m", "replaykit", "import"]
+RUNS = [native("a"), failed("b"), native("c")]
+
+
+def ids() -> list[str]:
+    with rk.Store.open(".replaykit/store.db", read_only=True) as store:
+        return sorted(header.id for header in store.headers())
+
+
+@pytest.fixture
+def bring(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Run `replaykit import`: its exit code, and what it said."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run(["import", *map(str, arguments)])
+        return int(code), *capsys.readouterr()
+
+    return call
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress], ids=["", "gz", "zst"])
+def test_standard_input_is_a_file_like_any_other(pack: Callable[[bytes], bytes]) -> None:
+    done = subprocess.run([*COMMAND, "-", "--json"], input=pack(lines(RUNS)), capture_output=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert [(entry["run"], entry["origin"]) for entry in json.loads(done.stdout)["entries"]] == [
+        ("a", "-"),
+        ("b", "-"),
+        ("c", "-"),
+    ]
+    assert ids() == ["a", "b", "c"]
+
+
+def test_what_comes_through_a_pipe_may_be_of_a_named_format() -> None:
+    command = [*COMMAND, "--format", "langsmith", "-"]
+
+    done = subprocess.run(command, input=lines(RUNS), capture_output=True, timeout=60)
+
+    assert done.returncode == 1
+    assert b"error: -" in done.stderr
+
+
+def test_packed_files_come_in_from_a_directory(bring: Callable[..., Any]) -> None:
+    written("traces/one.json.gz", gzip.compress(json.dumps(native("a")).encode()))
+    written("traces/two.jsonl.zst", zstandard.ZstdCompressor().compress(lines([native("b"), native("c")])))
+
+    code, out, _ = bring("traces")
+
+    assert (code, ids()) == (0, ["a", "b", "c"])
+    assert "3 imported" in out
+
+
+def test_what_is_no_trace_in_a_directory_is_passed_over_with_one_remark(bring: Callable[..., Any]) -> None:
+    written("traces/one.json", native("a"))
+    written("traces/README.md", b"# Traces\n\nOf last week.\n")
+    written("traces/LICENSE", b"Permission is hereby granted")
+    written("traces/deep/logo.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    written("traces/deep/empty", b"")
+
+    code, _, err = bring("traces")
+
+    assert (code, ids()) == (0, ["a"])
+    assert (
+        err == "note: traces: passed over 4 files that are no traces: LICENSE, README.md, deep/empty, deep/logo.png\n"
+    )
+
+
+def test_nothing_but_such_files_is_nothing_at_all(bring: Callable[..., Any]) -> None:
+    written("traces/README.md", b"# Traces")
+
+    code, _, err = bring("traces")
+
+    assert code == 5
+    assert "passed over 1 file that is no trace: README.md" in err
+
+
+STRANGE = {
+    "a trace that was cut": ("one.json", json.dumps(native("a")).encode()[:-9], "not JSON"),
+    "JSON of no known format": ("package", b'{"name": "x"}', "not a trace of a known format"),
+    "an empty trace": ("one.jsonl", b"", "the file is empty"),
+    "a damaged pack": ("one.json.gz", gzip.compress(b'{"a": 1}')[:-6], "cannot be unpacked"),
+    "a damaged pack of anything": ("one.gz", gzip.compress(b"words" * 99)[:20], "cannot be unpacked"),
+}
+
+
+@pytest.mark.parametrize(("name", "data", "told"), STRANGE.values(), ids=STRANGE.keys())
+def test_what_may_have_been_a_trace_is_an_error_in_a_directory_too(
+    bring: Callable[..., Any], name: str, data: bytes, told: str
+) -> None:
+    written("traces/good.json", native("good"))
+    written(f"traces/{name}", data)
+
+    code, _, err = bring("traces")
+
+    assert (code, ids()) == (1, ["good"])
+    assert f"traces/{name}" in err
+    assert told in err
+
+
+def test_a_binary_file_of_no_format_is_not_called_bad_json(bring: Callable[..., Any]) -> None:
+    code, _, err = bring(written("trace.pb", b"\x0a\x05\xff\xfe\0\0\0"))
+
+    assert code == 1
+    assert "trace.pb: not a trace of a known format" in err
+    assert "JSON" not in err
+
+
+def test_lines_of_no_format_are_not_called_bad_json(bring: Callable[..., Any]) -> None:
+    code, _, err = bring(written("patches.jsonl", lines([{"patch": 1}, {"patch": 2}])))
+
+    assert code == 1
+    assert "patches.jsonl: not a trace of a known format" in err
+    assert "not JSON" not in err
+
+
+@pytest.mark.parametrize("options", [["notes.md"], [".", "--format", "replaykit"]])
+def test_a_file_that_is_named_or_whose_format_is_must_be_a_trace(bring: Callable[..., Any], options: list[str]) -> None:
+    written("notes.md", b"# Notes")
+
+    code, _, err = bring(*options)
+
+    assert code == 1
+    assert "notes.md" in err
+
+
+def test_a_bad_record_is_told_with_its_line_and_the_others_come_in(bring: Callable[..., Any]) -> None:
+    text = lines([native("a")]) + b'{"run_id": \n' + lines([native("b", status="sucess"), native("c")])
+
+    code, out, err = bring(written("runs.jsonl", text))
+
+    assert (code, ids()) == (1, ["a", "c"])
+    assert "runs.jsonl:2: not JSON" in err
+    assert "runs.jsonl:3: status: unknown status 'sucess'; did you mean 'success'?" in err
+    assert "2 failed, 2 imported" in out
+
+
+class _Breaks:
+    """Somebody's importer, with a mistake in it."""
+
+    name = "breaks"
+    title = "Breaks"
+
+    def recognises(self, source: Source) -> bool:
+        return source.head.startswith(b"BREAKS")
+
+    def read(self, source: Source) -> Iterator[Found]:
+        yield rk.TraceRun(id="before")
+        raise KeyError("spans")
+
+
+@pytest.fixture
+def breaks() -> Iterator[None]:
+    IMPORTERS.register("breaks")(_Breaks())
+    yield
+    del IMPORTERS._entries["breaks"]
+
+
+@pytest.mark.usefixtures("breaks")
+def test_an_importer_that_breaks_is_named_and_stops_no_other_file(bring: Callable[..., Any]) -> None:
+    code, _, err = bring(written("a.txt", b"BREAKS"), written("b.json", native("b")))
+
+    assert (code, ids()) == (1, ["b", "before"])
+    assert "a.txt: the importer 'breaks' failed: KeyError('spans')" in err
+
+
+def test_the_formats_are_listed(bring: Callable[..., Any]) -> None:
+    code, out, _ = bring("formats")
+    as_json = json.loads(bring("formats", "--json")[1])
+
+    assert code == 0
+    assert out.splitlines()[1].startswith("run_log")
+    assert [one["name"] for one in as_json["formats"]] == [importer.name for importer in IMPORTERS.values()]
+    assert all(one["title"] for one in as_json["formats"])
+
+
+def test_many_runs_are_told_in_part_and_told_all_as_json(
+    bring: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replaykit.report.imports.MAX_ROWS", 2)
+    monkeypatch.setattr("replaykit.report.imports.MAX_PROBLEMS", 1)
+    file = written("runs.jsonl", lines([*RUNS, native("x", status="?"), native("y", status="?")]))
+
+    _, out, err = bring(file)
+
+    assert "and 1 more; --json has them all" in out
+    assert "and 1 more; --json has them all" in err
+    assert "3 imported" in out
+    assert len(json.loads(bring(file, "--json")[1])["entries"]) == 5
+
+
+def test_an_end_of_the_pipe_in_the_middle_of_a_pack_is_told() -> None:
+    packed = gzip.compress(lines(RUNS * 100))[:-20]
+
+    done = subprocess.run([*COMMAND, "-"], input=packed, capture_output=True, timeout=60)
+
+    assert done.returncode == 1
+    assert b"cannot be unpacked" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def told(capsys: pytest.CaptureFixture[str], times: list[float], *, is_terminal: bool) -> str:
+    """What a tally says whose clock shows these times."""
+    clock = iter([0.0, *times])
+    tally = Tally("importing", is_terminal=is_terminal, clock=lambda: next(clock))
+    for _ in times:
+        tally.advance()
+    tally.end()
+    return capsys.readouterr().err
+
+
+def test_on_a_terminal_one_line_is_drawn_again_but_not_too_often(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = told(capsys, [0.0, REDRAWN_S / 2, REDRAWN_S, REDRAWN_S * 1.5], is_terminal=True)
+
+    assert shown == "\rimporting: 1\rimporting: 3\r"  # and what clears the line, on a real one
+
+
+def test_elsewhere_a_long_job_says_now_and_then_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(capsys, [0.0, TOLD_S / 2], is_terminal=False) == ""
+    assert told(capsys, [0.0, TOLD_S, TOLD_S + 1, TOLD_S * 2], is_terminal=False) == (
+        "note: importing: 2 so far\nnote: importing: 4 so far\n"
+    )
+
+
+@pytest.mark.parametrize(("options", "is_told"), [([], True), (["--json"], False)])
+def test_a_person_sees_a_count_and_a_program_does_not(options: list[str], is_told: bool) -> None:
+    written("runs.jsonl", lines(RUNS))
+    screen, terminal = pty.openpty()
+    try:
+        done = subprocess.run([*COMMAND, "runs.jsonl", *options], stdout=subprocess.PIPE, stderr=terminal, timeout=60)
+        os.close(terminal)
+        seen = _all_of(screen)
+    finally:
+        os.close(screen)
+
+    assert done.returncode == 0
+    assert (b"importing: 1" in seen) is is_told
+
+
+def _all_of(screen: int) -> bytes:
+    found = b""
+    try:
+        while data := os.read(screen, 4096):
+            found += data
+    except OSError:  # how Linux says that nobody writes any more
+        pass
+    return found
+
+
+MANY = """
+import resource, sys
+from pathlib import Path
+from replaykit.importing.files import read_files
+from replaykit.importing.job import Into, import_records
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+import_records(read_files([Path("few.jsonl")]), Into())
+before = peak()
+result = import_records(read_files([Path("many.jsonl")]), Into())
+print(len(result.entries), (peak() - before) // 1024)
+"""
+
+
+def test_a_file_of_many_runs_is_never_held(own_directory: Path) -> None:
+    """30 MB of runs: what stays of each is an entry."""
+    text = "a long answer " * 1000
+
+    def runs(count: int) -> bytes:
+        return lines(native(f"run-{count}-{n}", input=f"{n}", output=text) for n in range(count))
+
+    written("few.jsonl", runs(20))
+    written("many.jsonl", runs(2000))
+    assert (own_directory / "many.jsonl").stat().st_size > 25_000_000
+
+    done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, timeout=120)
+
+    count, grown_mb = map(int, done.stdout.split())
+    assert count == 2000
+    assert grown_mb < 12
+
+
+def test_every_file_of_a_corpus_and_the_licence_beside_it(bring: Callable[..., Any]) -> None:
+    code, out, err = bring(DATA / "corpora" / "tau-bench", "--dry-run")
+
+    assert code == 0
+    assert "passed over 1 file that is no trace: LICENSE" in err
+    assert "failed" not in out.splitlines()[-1]
+    assert not Path(".replaykit").exists()
