@@ -108,7 +108,15 @@ def test_a_file_that_can_be_held_is_not_read_again(tmp_path: Path) -> None:
         assert not gathered.reads_again
 
 
-@pytest.mark.parametrize("text", [LETTERS + b"!", LETTERS[:20], b""])
+def test_a_file_that_somebody_still_writes_to_is_read_as_far_as_it_goes(original: Gathering, tmp_path: Path) -> None:
+    original.add_place("k", 2, 2, 1)
+    with (tmp_path / "f.jsonl").open("ab") as file:
+        file.write(b"more\n")
+
+    assert [text for _key, pieces in original.groups() for text, _line, _note in pieces] == [LETTERS[2:4]]
+
+
+@pytest.mark.parametrize("text", [LETTERS[:20], b""])
 def test_a_file_that_changes_while_it_is_read_is_an_error(original: Gathering, tmp_path: Path, text: bytes) -> None:
     original.add_place("k", 22, 2, 1)
     (tmp_path / "f.jsonl").write_bytes(text)

@@ -113,18 +113,23 @@ class Gathering:
             if len(text) != size:
                 raise self._changed() if file is self._original else self._lost(line)
             found.append((text, line, note))
-        if file is self._original and _state(os.fstat(number)) != self._state:
+        if file is self._original and not self._holds_still(os.fstat(number)):
             raise self._changed()
         return found
 
     def _check_named(self) -> None:
         """The file that is read line by line is the one that was opened here: no other took its name in between."""
         try:
-            is_same = _state(os.stat(self._name)) == self._state
+            is_same = self._holds_still(os.stat(self._name))
         except OSError:
             is_same = False
         if not is_same:
             raise self._changed()
+
+    def _holds_still(self, found: os.stat_result) -> bool:
+        """True for the file that was opened; more may have been written to its end, as collectors do."""
+        now, before = _state(found), self._state
+        return before is not None and now[:2] == before[:2] and (now[2] > before[2] or now == before)
 
     def _changed(self) -> InvalidFile:
         hint = f"Import it once nobody writes to it, or what it holds by then: replaykit import - < {self._name}"
