@@ -89,6 +89,12 @@ PLACES = {
     "a header": Exchange(
         seq=0, name="GET a/b", wire=WireInfo(method="GET", url="http://a/", headers=(("x-to", MAIL),)), items_json=()
     ),
+    "deltas": Exchange(
+        seq=0,
+        name="GET a/b",
+        wire=WireInfo(method="GET", url="http://a/", headers=(("content-type", "text/event-stream"),)),
+        items_json=(raw('data: {"delta": "jane.d"}\n\n'), raw('data: {"delta": "oe@example.com"}\n\n')),
+    ),
     "chunks of bytes": Exchange(
         seq=0,
         name="GET a/b",
@@ -122,3 +128,42 @@ def test_a_compressed_body_that_holds_a_secret_is_written_unpacked() -> None:
     assert (shown.items, shown.wire.headers) == ([f"to {SHOWN}"], (("x", "y"),))
     assert isinstance(clean, Exchange)
     assert clean.items == [b"not gzip"]
+
+
+def test_a_header_that_is_told_by_its_name_alone_is_not_written() -> None:
+    wire = WireInfo(method="GET", url="http://a/", headers=(("x-api-key", "open sesame twice"), ("x", "y")))
+
+    shown = DOOR.event(Exchange(seq=0, name="GET a/", wire=wire, items_json=()))
+
+    assert b"sesame" not in msgspec.json.encode(shown)
+
+
+def test_a_usual_call_is_looked_at_once_and_stays_the_same_object() -> None:
+    events = [
+        raw(f'data: {{"id": "c1", "choices": [{{"index": 0, "delta": {{"content": "{word}"}}}}]}}\n\n')
+        for word in "abc"
+    ]
+    wire = WireInfo(method="POST", url="http://127.0.0.1:4000/v1", headers=(("content-type", "text/event-stream"),))
+    streamed = call(result_json=raw("abc"), items_json=tuple(events), wire=wire)
+    looks: list[bytes] = []
+
+    class Counting(Redactor):
+        def passes(self, raw: bytes) -> bool:
+            looks.append(raw)
+            return super().passes(raw)
+
+    door = Door(Counting(b"a key"))
+    door.event(streamed)
+    looks.clear()
+
+    assert door.event(streamed) is streamed
+    assert len(looks) == 1
+
+
+def test_an_answer_off_a_tape_has_been_seen_to_and_what_was_asked_has_not() -> None:
+    recorded = call(result_json=raw([MAIL]))
+    asked = ToolCall(seq=0, name="find", arguments_json=Raw(canonical({"q": MAIL})), result_json=recorded.result_json)
+
+    assert DOOR.event(recorded, recorded) is recorded
+    assert DOOR.event(recorded) is not recorded
+    assert MAIL not in str(DOOR.event(asked, recorded).arguments)  # type: ignore[union-attr]

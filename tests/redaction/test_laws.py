@@ -171,6 +171,13 @@ def test_names_beside_values_pass_a_quick_look_only_where_they_tell_nothing(piec
     assert not is_plainly_clean(text.encode()) or hits_in(text, DEFAULT) == []
 
 
+@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=5).map("".join), max_size=4))
+@settings(max_examples=500)
+def test_one_quick_look_at_several_texts_lets_pass_no_more_than_one_at_each(texts: list[str]) -> None:
+    if is_plainly_clean("\n".join(texts).encode()):
+        assert [hits_in(text, DEFAULT) for text in texts if hits_in(text, DEFAULT)] == []
+
+
 @pytest.mark.parametrize(
     "secret", [*SECRETS, *NAMED, *ENCODED, "пароль: мойпароль", "jane [at] example.com", "2001:db8:1:2:3:4:5:6"]
 )

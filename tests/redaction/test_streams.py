@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from replaykit.redaction import Redactor
+from replaykit.redaction.joined import ALSO_APART, TELLS_APART, joined_texts
+from replaykit.redaction.streams import _events, _members, is_plainly_clean
 
 SECRET = "sk-proj-" + "aB3dE5gH7jK9" * 5
 MAIL = "jane@example.com"
@@ -120,3 +124,61 @@ def test_a_whole_answer_in_pieces_stays_valid_json(redactor: Redactor) -> None:
     assert json.loads(b"".join(after))["user"]["n"] == 1.5
     assert b"hunter2" not in b"".join(after)
     assert redactor.chunks([]) == []
+
+
+members = st.sampled_from(
+    ["id", "index", "type", "name", "content", "delta", "key", "value", "a.b", "ab", "a[0]", "", "ü"]
+)
+said = st.sampled_from(["", "a", "b", "index", "name", 'say "x"', "back\\", "\n", "日", 0, 1, 1.0, True, None])
+values = st.recursive(
+    said, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(members, inner, max_size=4), max_leaves=8
+)
+events = st.dictionaries(members, values, min_size=1, max_size=4)
+small, few, letters = st.sampled_from([0, 1]), st.sampled_from(["a", "b"]), st.sampled_from("cdefghi")
+calls = st.fixed_dictionaries(
+    {"index": small}, optional={"id": few, "arguments": letters, "function": st.just({"name": "a"})}
+)
+choices = st.fixed_dictionaries(
+    {"index": small, "delta": st.fixed_dictionaries({"content": letters, "calls": st.lists(calls)})}
+)
+usual = st.fixed_dictionaries(
+    {"choices": st.lists(choices, max_size=2)}, optional={"id": few, "type": few, "text": letters}
+)
+lines = st.sampled_from(
+    ["event: x", ": ping", "data: [DONE]", "data: [1, 2]", "{no json", 'data:{"id": "a", "id": "b"}']
+)
+
+
+@given(st.lists((events | usual).map(lambda event: "data: " + json.dumps(event)) | lines, max_size=5))
+@settings(max_examples=300)
+def test_a_quick_look_at_a_stream_sees_all_that_a_close_one_joins(stream: list[str]) -> None:
+    body = "\n\n".join(stream)
+
+    quick = joined_texts(body.encode())
+
+    if quick is not None:
+        seen = [text.decode("utf-8", "surrogatepass") for text in quick]
+        assert [text for text in joined_closely(body) if text not in seen] == []
+
+
+def joined_closely(body: str) -> list[str]:
+    found = list(_events(body))
+    groups = [parts for apart in (TELLS_APART, ALSO_APART) for parts in _members(found, apart).values()]
+    plain = "".join(event.text for event in found if event.members is None)
+    return [plain, *("".join(part.text for part in parts) for parts in groups if len(parts) > 1)]
+
+
+@pytest.mark.parametrize("vendor", [openai, anthropic, responses, gemini, vercel])
+def test_a_usual_stream_needs_no_closer_look(redactor: Redactor, vendor: object) -> None:
+    said = [vendor(word) for word in ("The ", "order was ", "sent\n", '"today"', ".")]  # type: ignore[operator]
+    body = "".join(f"event: delta\ndata: {json.dumps(event)}\n\n" for event in said) + "data: [DONE]\n\n"
+
+    assert joined_texts(body.encode()) is not None
+    assert is_plainly_clean(redactor, body.encode())
+
+
+@pytest.mark.parametrize(
+    "line", ['{"id": "a", "id": "b"}', '{"name": "index", "value": "x"}', '{"a": [["x"]]}', '{"a b": {"c": "x"}}']
+)
+def test_what_is_joined_in_a_way_of_its_own_is_left_to_a_close_look(line: str) -> None:
+    assert joined_texts(f"data: {line}\n\n".encode()) is None

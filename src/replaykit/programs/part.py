@@ -27,8 +27,8 @@ from replaykit.replayer.world import World
 from replaykit.seam.logged import event_of
 from replaykit.seam.moment import wall_time
 from replaykit.seam.scope import Answer, Handler, Order, Outcome, PendingCall, Session
-from replaykit.store.protocol import RunWriter
 from replaykit.store.sqlite import SQLiteStore
+from replaykit.store.writer import SQLiteWriter
 
 MAIN = "main"
 """The part of the program's first Python process: its calls have no path segment of their own."""
@@ -116,7 +116,7 @@ class _UntilCutOff:
     as if nobody recorded it.
     """
 
-    def __init__(self, writer: RunWriter, store: SQLiteStore) -> None:
+    def __init__(self, writer: SQLiteWriter, store: SQLiteStore) -> None:
         self._writer = writer
         self._store = store
         self._cut_off = False
@@ -129,10 +129,10 @@ class _UntilCutOff:
     def cleaning(self) -> Cleaning | None:
         return self._writer.cleaning
 
-    def append(self, event: StoredEvent) -> None:
+    def append(self, event: StoredEvent, served: Call | None = None) -> None:
         try:
             if not self._cut_off:
-                self._writer.append(event)
+                self._writer.append(event, served)
         except StoreError:
             if self._is_there():
                 raise
@@ -169,7 +169,9 @@ class _Replaying(Replayer):
         self._log(call, outcome, duration_s)
 
     def _log(self, call: PendingCall, answer: Answer, duration_s: float) -> Answer:
-        self._writer.append(event_of(call, answer, duration_s))
+        # An answer off the tape has been looked through when the tape was made.
+        recorded = answer if isinstance(answer, Call) and call.injected is None else None
+        self._writer.append(event_of(call, answer, duration_s), recorded)
         return answer
 
     def _note(self, kind: str, call: PendingCall, index: int, text: str) -> None:
@@ -217,7 +219,7 @@ def _is_below(path: str, own: str) -> bool:
     return path == own or path.startswith(f"{own}/")
 
 
-def _claim(store: SQLiteStore, plan: Plan, names: Iterator[str]) -> tuple[str, RunWriter, RunHeader]:
+def _claim(store: SQLiteStore, plan: Plan, names: Iterator[str]) -> tuple[str, SQLiteWriter, RunHeader]:
     """The first name that no other process has taken, and the run that was begun under it."""
     for name in names:
         header = RunHeader(

@@ -19,7 +19,7 @@ _ESCAPED = lazy(rb"%[0-9A-Fa-f]{2}")
 _REST = lazy(rb"[^\s\"'<>`]{0,4096}+")
 _UNIT = lazy(r"(?:%[0-9A-Fa-f]{2})+|[^%]+|%")
 _TEXT = bytes(range(32, 127)) + b"\t\r\n"
-_BEYOND_ASCII = bytes(range(128, 256))
+_NO_CONTROLS = _TEXT + bytes(range(128, 256))
 
 
 def percent_hits(view: View, scan: Scan) -> Iterator[Hit]:
@@ -81,10 +81,9 @@ def begins_text(flat: bytes, start: int) -> bool:
         data = a2b_base64(head.translate(_STANDARD))
     except Error:
         return False
-    other = data.translate(None, _TEXT)
-    if other:
-        if other.translate(None, _BEYOND_ASCII):
-            return False  # control characters
+    if data.translate(None, _NO_CONTROLS):
+        return False
+    if not data.isascii():
         try:
             data.decode()
         except UnicodeDecodeError as error:

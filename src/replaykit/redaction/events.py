@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 
 import msgspec
 import zstandard
@@ -24,8 +25,8 @@ from replaykit.model.events import (
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json, Raw, decode, raw
 from replaykit.redaction.redactor import Redactor
+from replaykit.redaction.streams import is_plainly_clean
 
-_REMEMBERED = 4096
 _UNPACKED_BYTES = 64 * 1024 * 1024
 
 
@@ -34,7 +35,9 @@ class Door:
 
     def __init__(self, redactor: Redactor) -> None:
         self.redactor = redactor
-        self._names: dict[str, str] = {}  # names, paths and steps come again and again
+        # Names, paths and steps come again and again, as do addresses.
+        self._names = lru_cache(maxsize=4096)(redactor.text)
+        self._urls = lru_cache(maxsize=256)(redactor.url)
 
     def text(self, text: bytes, key: str) -> bytes:
         """Of a state: the JSON text of a value by its key."""
@@ -42,12 +45,7 @@ class Door:
 
     def name(self, key: str) -> str:
         """A name, a path or a step."""
-        known = self._names.get(key)
-        if known is None:
-            if len(self._names) >= _REMEMBERED:
-                self._names.clear()
-            known = self._names[key] = self.redactor.text(key)
-        return known
+        return self._names(key)
 
     def header(self, header: RunHeader) -> RunHeader:
         """All of it but ids."""
@@ -62,12 +60,12 @@ class Door:
             error=self._error(header.error),
         )
 
-    def event(self, event: StoredEvent) -> StoredEvent:
-        """An event; its state, if it is one, has been seen to where it was made."""
+    def event(self, event: StoredEvent, served: Call | None = None) -> StoredEvent:
+        """An event; its state, if it is one, has been seen to where it was made, and so has an answer off a tape."""
         if isinstance(event, Shared):
             return event
         if isinstance(event, Call):
-            return self._call(event)  # type: ignore[return-value]
+            return self._call(event, served)  # type: ignore[return-value]
         place = self._place(event)
         if isinstance(event, Message | Decision):
             return msgspec.structs.replace(event, **place, content_json=self._raw(event.content_json))
@@ -89,14 +87,9 @@ class Door:
         said = {name: value for name in ("path", "step") if (value := getattr(event, name))}
         return {name: shown for name, value in said.items() if (shown := self.name(value)) != value}
 
-    def _call(self, call: Call) -> Call:
-        if call.items_json is None and call.wire is None and call.error is None:
-            said = f"{call.name}\n{call.path}\n{call.step or ''}\n".encode("utf-8", "surrogatepass")
-            if (
-                self.redactor.passes(said + bytes(call.arguments_json) + b"\n" + bytes(call.result_json))
-                and not call.asked_json
-            ):
-                return call  # as most do: one look for all of it
+    def _call(self, call: Call, served: Call | None) -> Call:
+        if self._is_plainly_clean(call, served):
+            return call  # as most do: one look for all of it
         changed: dict[str, object] = dict(self._place(call))
         for field in ("arguments_json", "asked_json", "result_json"):
             before: Raw = getattr(call, field)
@@ -113,6 +106,33 @@ class Door:
             changed["name"] = name
         return msgspec.structs.replace(call, **changed) if changed else call
 
+    def _is_plainly_clean(self, call: Call, served: Call | None) -> bool:
+        if call.asked_json:
+            return False
+        said = f"{call.name}\n{call.path}\n{call.step or ''}".encode("utf-8", "surrogatepass")
+        texts = [said, bytes(call.arguments_json)]
+        if served is not None:
+            return self.redactor.passes(b"\n".join(texts))
+        if call.error is not None:
+            return False
+        texts.append(bytes(call.result_json))
+        if call.wire is not None:
+            if _packing(call.wire) or not self._are_plain(call.wire):
+                return False
+            texts += (value.encode("utf-8", "surrogatepass") for _, value in call.wire.headers)
+        if call.items_json is None:
+            return self.redactor.passes(b"\n".join(texts))
+        values = [decode(item) for item in call.items_json]
+        if not all(type(value) is str or (call.wire is not None and isinstance(value, bytes)) for value in values):
+            return False
+        return is_plainly_clean(self.redactor, b"".join(map(_as_bytes, values)), *texts)
+
+    def _are_plain(self, wire: WireInfo) -> bool:
+        """True when its address, and the names of its headers, say nothing that is not for everybody."""
+        if self._urls(wire.url) != wire.url:
+            return False
+        return not any(self.redactor.tells_of_header(name) for name, _ in wire.headers)
+
     def _answer(self, call: Call, items: tuple[Raw, ...]) -> dict[str, object]:
         """The items of a streamed answer; of one that went over the wire, what is said of it besides."""
         values = [decode(item) for item in items]
@@ -127,9 +147,9 @@ class Door:
     def _chunks(self, wire: WireInfo, chunks: list[Json]) -> dict[str, object]:
         """A body. One that is compressed, and holds what may not be written, is written as it is unpacked."""
         said = self._wire(wire)
-        body = [chunk.encode() if isinstance(chunk, str) else bytes(chunk) for chunk in chunks]
-        packing = next((value for name, value in wire.headers if name.lower() == "content-encoding"), "").lower()
-        if packing not in ("", "identity"):
+        body = list(map(_as_bytes, chunks))
+        packing = _packing(wire)
+        if packing:
             plain = _unpacked(b"".join(body), packing)
             body = [] if plain is None else [plain]
         shown = self.redactor.chunks(body)
@@ -142,7 +162,7 @@ class Door:
 
     def _wire(self, wire: WireInfo) -> WireInfo:
         headers = tuple((name, self.redactor.header(name, value)) for name, value in wire.headers)
-        return msgspec.structs.replace(wire, url=self.redactor.url(wire.url), headers=headers)
+        return msgspec.structs.replace(wire, url=self._urls(wire.url), headers=headers)
 
     def _error(self, error: ErrorInfo | None) -> ErrorInfo | None:
         if error is None or self.redactor.is_clean(msgspec.json.encode(error)):
@@ -194,6 +214,16 @@ class _States:
         text = bytes(value)
         shown = self._door.text(text, key)
         return value if shown is text else Raw(shown)
+
+
+def _packing(wire: WireInfo) -> str:
+    """How the body is compressed; nothing when it is not."""
+    said = next((value.lower() for name, value in wire.headers if name.lower() == "content-encoding"), "")
+    return "" if said == "identity" else said
+
+
+def _as_bytes(piece: Json) -> bytes:
+    return piece.encode("utf-8", "surrogatepass") if isinstance(piece, str) else bytes(piece)
 
 
 def _text_or_bytes(data: bytes) -> str | bytes:

@@ -21,7 +21,7 @@ _STRICT = lazy(
 )
 _BEGIN = lazy(r'[\s\ufeff]*(?:\{\s*["}]|\[\s*["\[\]{tfn\d-])')
 _ESCAPE = lazy(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL)
-_PAIR_NAMES = frozenset({"name", "key", "header", "field", "param", "parameter", "variable", "env"})
+PAIR_NAMES = frozenset({"name", "key", "header", "field", "param", "parameter", "variable", "env"})
 _PAIR_VALUES = frozenset({"value", "val", "content", "default"})
 
 
@@ -172,5 +172,5 @@ def _enter(frame: _Frame, *, top: bool) -> tuple[str, str, list[Rest] | None]:
 
 def _note_pair(frame: _Frame, token: str) -> None:
     """`{"name": "API_KEY", "value": …}`: the name that tells is a value itself."""
-    if frame.key in _PAIR_NAMES and token[0] == '"' and len(token) < 80:
+    if frame.key in PAIR_NAMES and token[0] == '"' and len(token) < 80:
         frame.pair = token[1:-1]

@@ -24,10 +24,12 @@ _SIGNS = (
     b"@ (at) [at] -----begin bearer basic curl iban \\u \\/ :: $1$ $5$ $6$ $2a$ $2b$ $2x$ $2y$ $argon2 $scrypt$".split()
 )
 _BETWEEN = " .-()/+"
+_BETWEEN_DIGITS = f"{_BETWEEN}~".encode()
 _LONGEST_NAME = 40
 _BLANK, _BACKSLASH = b" \\"
 _JOINED = frozenset(JOINTS) | {_BACKSLASH, *range(128, 256)}
 """What a token may go on after, or that is more than it seems."""
+_GOES_ON = (b".", b"~")
 
 
 def _class(byte: int) -> int:
@@ -52,32 +54,23 @@ def is_plainly_clean(raw: bytes) -> bool:
     """True when nothing is there that any built-in rule begins with. False says nothing."""
     low = raw.lower()
     runs = raw.translate(RUNS)
-    signs = _signs().find_matches_as_indexes(low)
-    if signs and not all(_is_part_of_a_name(sign, raw, runs) for sign in signs):
-        return False
+    for index, at, _end in _signs().find_matches_as_indexes(low):
+        if index >= len(_NAMES):
+            return False
+        start = runs.rfind(b" ", max(0, at - _LONGEST_NAME), at)
+        end = runs.find(b" ", at, at + _LONGEST_NAME)
+        if start < 0 or end < 0 or not _tells_nothing(raw[start:end]):
+            return False
     return not (_has_numbers(raw, low) or _COLONS.search(raw) or _has_tokens(raw, runs))
-
-
-def _is_part_of_a_name(sign: tuple[int, int, int], raw: bytes, runs: bytes) -> bool:
-    """True for a stem in a name that tells nothing: model APIs count `input_tokens` in every answer."""
-    index, at, _end = sign
-    if index >= len(_NAMES):
-        return False
-    end = runs.find(b" ", at)
-    start = max(runs.rfind(b" ", max(0, at - _LONGEST_NAME), at) + 1, at - _LONGEST_NAME)
-    if end < 0 or end - at > _LONGEST_NAME or not _stands_apart(raw, start):
-        return False
-    return raw[start - 1] != _BLANK and _tells_nothing(raw[start:end])
 
 
 @lru_cache(maxsize=4096)
 def _tells_nothing(name: bytes) -> bool:
-    return tells(name.decode().strip("-_+/")) is None
+    """True for a name that tells nothing, with what comes before it: model APIs count `input_tokens` in every answer.
 
-
-def _stands_apart(raw: bytes, start: int) -> bool:
-    """True when what comes before is no more than it seems: no escape, and nothing beyond ASCII."""
-    return start > 0 and raw[start - 1] < 128 and raw[start - 1] != _BACKSLASH
+    A name after an escape, a blank, or what is beyond ASCII may be more than it seems.
+    """
+    return name[0] < 128 and name[0] not in (_BACKSLASH, _BLANK) and tells(name[1:].decode().strip("-_+/")) is None
 
 
 def _has_numbers(raw: bytes, low: bytes) -> bool:
@@ -86,8 +79,10 @@ def _has_numbers(raw: bytes, low: bytes) -> bool:
         return False
     if b"000" in shape and _number_stems().find_matches_as_indexes(low):
         return True
-    if _may_have_iban(raw, shape) or _IP.search(shape):
+    if _may_have_iban(raw, shape) or (shape.count(b"0.") > 2 and _IP.search(shape)):
         return True
+    if b"0000000" not in shape.translate(None, _BETWEEN_DIGITS):
+        return False
     return any(_DATE.match(raw, found.start()) is None for found in _MANY.finditer(shape))
 
 
@@ -107,20 +102,22 @@ def _has_tokens(raw: bytes, runs: bytes) -> bool:
         start = runs.rfind(b" ", max(0, at - 64), at) + 1 or at
         end = runs.find(b" ", at)
         end = len(runs) if end < 0 else end
-        if is_token_like(raw[start:end]) and _may_be_token(raw, start, end):
+        piece = raw[start:end]
+        if is_token_like(piece) and (
+            not start or raw[start - 1] in _JOINED or raw[end : end + 1] in _GOES_ON or _may_be_token(piece)
+        ):
             return True
         at = runs.find(RUN, end)
     return False
 
 
-def _may_be_token(raw: bytes, start: int, end: int) -> bool:
+def _may_be_token(run: bytes) -> bool:
     """False for a run that no provider's keys begin like, and that is no text in base64: the name of a model."""
-    if not start or raw[start - 1] in _JOINED or raw[end : end + 1] in (b".", b"~") or b"-us" in raw[end - 5 : end]:
+    if not run.islower() and (b"/" in run or begins_text(run, 0)):
         return True
-    piece = raw[start:end]
-    if not piece.islower() and (b"/" in piece or begins_text(raw, start)):
-        return True
-    return BEGIN.search(raw, start, end) is not None
+    if run.isalnum():
+        return BEGIN.match(run) is not None
+    return b"-us" in run[-5:] or BEGIN.search(run) is not None
 
 
 @cache

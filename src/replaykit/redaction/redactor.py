@@ -86,6 +86,8 @@ class Redactor:
 
     def header(self, name: str, value: str) -> str:
         """The value of a header: all of it but its scheme where the name tells; of a cookie its name stays."""
+        if not self.tells_of_header(name):
+            return self.text(value)
         if name.lower() in ("cookie", "set-cookie"):
             return "; ".join(map(self._cookie, value.split("; ")))
         told = self.rules.tells(name)
@@ -96,6 +98,10 @@ class Redactor:
                 return value
             return value[:start] + placeholder(self.key, refined(name, secret), secret)
         return self.text(value)
+
+    def tells_of_header(self, name: str) -> bool:
+        """True when the name of a header says that its value is not for everybody."""
+        return name.lower() in _HEADERS or self.rules.tells(name) is not None
 
     def url(self, url: str) -> str:
         """A URL: credentials, and parameters of telling names, among them those that tell in a URL alone."""

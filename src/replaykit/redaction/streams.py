@@ -15,6 +15,7 @@ import orjson
 from msgspec import Struct
 
 from replaykit.redaction.edits import Edit, in_order, spread
+from replaykit.redaction.joined import ALSO_APART, TELLS_APART, joined_texts
 from replaykit.redaction.json_text import Leaf, escaped, leaves, unescaped
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 _Piece = TypeVar("_Piece", bytes, str)
 _LINE = re.compile(r"[^\r\n]+")
 _DATA = re.compile(r"data: ?")
-_TELLS_APART = frozenset({"index", "type", "output_index", "content_index", "item_id", "summary_index"})
-_ALSO_APART = _TELLS_APART | {"id", "tool_call_id", "name"}
 MAX_PASSES = 6
 
 
@@ -51,6 +50,8 @@ def redacted_chunks(redactor: Redactor, chunks: list[_Piece]) -> list[_Piece]:
     as_text = isinstance(chunks[0], str)
     errors = "surrogatepass" if as_text else "surrogateescape"
     pieces = [piece.encode("utf-8", errors) if isinstance(piece, str) else piece for piece in chunks]
+    if is_plainly_clean(redactor, b"".join(pieces)):
+        return chunks
     found = False
     known: dict[str, str] = {}
     for _ in range(MAX_PASSES):
@@ -66,12 +67,18 @@ def redacted_chunks(redactor: Redactor, chunks: list[_Piece]) -> list[_Piece]:
     return [piece.decode("utf-8", errors) if as_text else piece for piece in pieces]  # type: ignore[misc]
 
 
+def is_plainly_clean(redactor: Redactor, body: bytes, *others: bytes) -> bool:
+    """True when one quick look at the body, at what its events say together and at the others finds nothing."""
+    texts = joined_texts(body)
+    return texts is not None and redactor.passes(b"\n".join([*others, body, *texts]))
+
+
 def _edits(redactor: Redactor, text: str, known: dict[str, str]) -> list[Edit]:
     events = list(_events(text))
     if sum(event.members is not None for event in events) < 2 and not text.startswith(("data:", "event:", ":")):
         return redactor.edits(text, known=known)
     across: list[Edit] = []
-    for apart in (_TELLS_APART, _ALSO_APART):
+    for apart in (TELLS_APART, ALSO_APART):
         for parts in _members(events, apart).values():
             if len(parts) > 1:
                 across += _spread_over(redactor, parts, known, apart is not None)
@@ -117,7 +124,7 @@ def _members(events: list[_Event], apart: frozenset[str]) -> dict[tuple[str, ...
         for leaf in event.members or ():
             inside = event.text[leaf.start + 1 : leaf.end - 1]
             if event.text[leaf.start] == '"' and inside and leaf.name not in apart:
-                key = (leaf.path, *(mark for place, mark in marks if leaf.path.startswith(place)))
+                key = (leaf.path, *(mark for place, mark in marks if leaf.path.startswith((f"{place}.", f"{place}["))))
                 text, places = unescaped(inside) if "\\" in inside else (inside, range(len(inside) + 1))
                 groups.setdefault(key, []).append(_Part(text, event.start + leaf.start + 1, places))
     return groups

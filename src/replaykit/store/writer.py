@@ -11,7 +11,7 @@ import zstandard
 
 from replaykit.errors import StoreError
 from replaykit.model.cuts import ArgumentsFold
-from replaykit.model.events import Shared, StoredEvent, encode_event
+from replaykit.model.events import Call, Shared, StoredEvent, encode_event
 from replaykit.model.run import RunHeader
 from replaykit.store import blobs
 from replaykit.store.frames import seal
@@ -75,10 +75,10 @@ class SQLiteWriter:
     def cleaning(self) -> Cleaning | None:
         return self._door
 
-    def append(self, event: StoredEvent) -> None:
-        """Add one event; it is on disk when this returns."""
+    def append(self, event: StoredEvent, served: Call | None = None) -> None:
+        """Add one event; it is on disk when this returns. `served`: the call on a tape that it was answered with."""
         if self._door is not None:
-            event = self._door.event(event)
+            event = self._door.event(event, served)
         try:
             self._write(event)
         except StoreError:

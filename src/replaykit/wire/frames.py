@@ -53,6 +53,9 @@ class _Waiting:
         self._size = 0
         self._full = False
 
+    def __bool__(self) -> bool:
+        return self._size > 0
+
     def is_full(self) -> bool:
         """True once there was more than the bound."""
         return self._full
@@ -112,7 +115,25 @@ class SseSplitter(_LineSplitter):
         self._begun = False
 
     def feed(self, chunk: bytes) -> list[Frame]:
-        return [frame for line in self._lines(chunk) for frame in self._line(line)]
+        self._begun = self._begun or (chunk != b"" and chunk[:1] != _BOM[:1] and not self._waiting)
+        frames, start = self._whole_events(chunk) if self._is_between() and b"\r" not in chunk else ([], 0)
+        return frames + [frame for line in self._lines(chunk[start:]) for frame in self._line(line)]
+
+    def _is_between(self) -> bool:
+        """True when no event has begun, and none is too long."""
+        is_inside = self._waiting or self._waiting.is_full() or self._has_data or self._name or self._after_cr
+        return self._begun and not is_inside
+
+    def _whole_events(self, chunk: bytes) -> tuple[list[Frame], int]:
+        """The events that begin and end in the chunk, as most do, and where they end; a line each is the quick way."""
+        end = chunk.rfind(b"\n\n", 0, MAX_FRAME)
+        frames: list[Frame] = []
+        for event in chunk[:end].split(b"\n\n") if end >= 0 else ():
+            if event.startswith(b"data: ") and b"\n" not in event:
+                frames.append(Frame(event[6:]))
+            else:
+                frames += [frame for line in (*event.split(b"\n"), b"") for frame in self._line(line)]
+        return frames, end + 2 if end >= 0 else 0
 
     def close(self) -> list[Frame]:
         if rest := self._waiting.take():
