@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import replaykit as rk
 from replaykit.cases.document import parse_document
+from replaykit.cases.emit import emit_yaml
 from replaykit.cases.run_session import session_of_run
-from replaykit.cases.session import read_session
+from replaykit.cases.session import Session, read_session
 from replaykit.cases.session_files import holds, session_text, write_session
 from replaykit.errors import StoreError, UsageError
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import ABSENT, canonical, decode, raw
+from replaykit.seam.failures import describe, rebuild_error
+from replaykit.seam.rebuild import value_of
+
+from ..model.test_values import VALUES, same
 
 HUGE = 2**64
 
@@ -38,6 +48,8 @@ def run_of(*calls: ToolCall, **more: Any) -> TraceRun:
         (ErrorInfo(type="TimeoutError", message="late"), 0, "TimeoutError: late"),
         (ErrorInfo(type="ReadTimeout", module="httpx", message="late"), 0, "ReadTimeout: late"),
         (ErrorInfo(type="ConnectionResetError", message=""), 0, "ConnectionResetError"),
+        (ErrorInfo(type="Gone", bases=("builtins.ConnectionError", "builtins.OSError")), 0, "Gone"),
+        (ErrorInfo(type="Busy", attributes_json=raw({"status": 503})), 503, "Busy"),
         (ErrorInfo(type="ValueError", message="no"), 500, "ValueError: no"),
         (ErrorInfo(type="ToolError", attributes_json=raw({"status": 504, "response": None})), 504, None),
         (ErrorInfo(type="ToolError", attributes_json=raw({"status": 0, "response": [1]})), 0, [1]),
@@ -69,10 +81,63 @@ def test_a_run_whose_input_is_not_known_makes_no_session() -> None:
         session_of_run(run_of(input_json=msgspec.Raw(b"null")))
 
 
-@pytest.mark.parametrize("value", [b"bytes", {1: "a key that is no text"}, {1, 2}])
-def test_what_no_session_can_hold_makes_none(value: Any) -> None:
-    with pytest.raises(UsageError, match="it holds a value that no session can"):
-        session_of_run(run_of(call(0, result_json=raw([value]))))
+@pytest.mark.parametrize(
+    "value",
+    [b"bytes", {1: "a key that is no text"}, {1, 2}, (1, "b"), dt.date(2026, 2, 15), Decimal("1.10"), math.inf],
+    ids=str,
+)
+def test_a_value_that_json_cannot_say_is_tagged_and_the_session_says_so(value: Any) -> None:
+    session = session_of_run(run_of(call(0, result_json=raw([value]))))
+
+    assert session["tagged"] is True
+    assert reread(session).calls[0].result == [value]
+
+
+class Colour(Enum):
+    RED = "r"
+
+
+def test_an_object_keeps_the_name_of_its_class_and_becomes_one_again_where_the_tool_says_so() -> None:
+    session = session_of_run(run_of(call(0, result_json=raw(Colour.RED))))
+
+    (answer,) = reread(session).calls
+    assert value_of(answer.result_json, Colour) is Colour.RED
+    assert answer.result == "r"
+
+
+@pytest.mark.parametrize("value", [{"$date": "2026-02-15"}, {"a": {"$tuple": [1]}}, {"$x": 1}, HUGE, [{"$dict": []}]])
+def test_what_only_looks_tagged_is_written_as_it_is(value: Any) -> None:
+    session = session_of_run(run_of(call(0, result_json=raw(value)), input_json=raw([value])))
+
+    assert "tagged" not in session
+    assert (session["input"], session["tool_responses"][0]["response"]) == ([value], value)
+    assert reread(session).calls[0].result == value
+
+
+def test_the_answers_of_a_failure_and_of_a_stream_are_tagged_as_well() -> None:
+    failed = describe(rk.ToolError("no", status=409, response={"at": dt.date(2026, 2, 15)}))
+    items = (raw("a"), raw(b"b"))
+    session = session_of_run(run_of(call(0, error=failed, result_json=ABSENT), call(1, items_json=items)))
+
+    first, second = reread(session).calls
+    error = rebuild_error(first.error, {})  # type: ignore[arg-type]
+    assert (error.status, error.response) == (409, {"at": dt.date(2026, 2, 15)})  # type: ignore[attr-defined]
+    assert second.result == ["a", b"b"]
+
+
+@given(VALUES.filter(lambda value: value is not None), st.lists(VALUES, max_size=3))
+def test_whatever_python_value_was_seen_is_read_again_as_the_same(asked: Any, answers: list[Any]) -> None:
+    calls = [call(seq, result_json=raw(answer)) for seq, answer in enumerate(answers)]
+
+    session = reread(session_of_run(run_of(*calls, input_json=raw(asked))))
+
+    assert same(decode(session.input_json), decode(raw(asked)))
+    assert all(same(one.result, other.result) for one, other in zip(session.calls, calls, strict=True))
+
+
+def reread(session: dict[str, Any]) -> Session:
+    """What comes back from the file."""
+    return read_session(parse_document(emit_yaml(session), "s.yaml"))
 
 
 def test_a_number_that_json_readers_do_not_keep_goes_into_yaml_only() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
@@ -92,9 +93,32 @@ def test_context_reaches_the_world() -> None:
     assert decode(world_of(case).context_json) == [1]
 
 
+def test_tagged_forms_are_values_only_where_the_session_says_so() -> None:
+    said = {"input": {"$tuple": [1]}, "context": {"$date": "2026-02-15"}}
+    answer = {"tool": "t", "response": {"$bytes": "YWI="}, "arguments": {"b": {"$set": [1]}, "a": 1}}
+
+    plain, tagged = (session_of(**said, tool_responses=[answer], tagged=flag) for flag in (False, True))
+
+    assert (decode(plain.input_json), decode(plain.context_json)) == (said["input"], said["context"])
+    assert (plain.calls[0].result, plain.calls[0].arguments) == (answer["response"], answer["arguments"])
+    assert (decode(tagged.input_json), decode(tagged.context_json)) == ((1,), dt.date(2026, 2, 15))
+    assert (tagged.calls[0].result, tagged.calls[0].arguments) == (b"ab", {"a": 1, "b": {1}})
+    assert list(json.loads(bytes(tagged.calls[0].arguments_json))) == ["a", "b"], "in the order of a key"
+
+
+@pytest.mark.parametrize(
+    "value", [{"$bytes": "no base64"}, {"$obj": ["os.system", "x"]}, {"$no_tag": 1}, {"$datetime": 7}, {"$int": "x"}]
+)
+def test_what_is_no_tagged_form_is_plain_data_and_nothing_is_called(value: Any) -> None:
+    (call,) = session_of(tagged=True, tool_responses=[{"tool": "t", "response": value}]).calls
+
+    assert call.result == ("x" if "$obj" in value else value)
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [
+        ({"tagged": "yes"}, "tagged: expected true or false"),
         ({"id": 7}, "id: expected a name"),
         ({"id": "\x1b[31m"}, "id: expected a name"),
         ({"id": "  "}, "id: expected a name"),

@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 import replaykit as rk
-from replaykit.cli import run
+
+from ..commands import Ran, caller
 
 CASE = {
     "replaykit": 1,
@@ -26,28 +27,10 @@ CASE = {
 }
 
 
-class Ran(NamedTuple):
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
 @pytest.fixture
 def replaykit(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     """Run a command line in this process."""
-
-    def call(*arguments: object) -> Ran:
-        capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
-        return Ran(int(code), *capsys.readouterr())
-
-    return call
+    return caller(capsys, Ran)
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ import pytest
 import zstandard
 
 import replaykit as rk
-from replaykit.cli import run
 from replaykit.cli.tally import REDRAWN_S, TOLD_S, Tally
 from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import Source
 
+from ..commands import Ran, caller
 from ..importers.samples import DATA
 from ..importing.traces import failed, lines, native, written
 
@@ -36,13 +36,7 @@ def ids() -> list[str]:
 @pytest.fixture
 def bring(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     """Run `replaykit import`: its exit code, and what it said."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run(["import", *map(str, arguments)])
-        return int(code), *capsys.readouterr()
-
-    return call
+    return caller(capsys, Ran, "import")
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress], ids=["", "gz", "zst"])

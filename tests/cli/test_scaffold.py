@@ -17,6 +17,7 @@ import replaykit as rk
 from replaykit.cli import run
 from replaykit.importers.registry import IMPORTERS
 
+from ..commands import Ran, caller
 from ..importers.samples import sample
 from ..importing.traces import ADVICE, Partial, failed, lines, native, written
 
@@ -24,13 +25,7 @@ from ..importing.traces import ADVICE, Partial, failed, lines, native, written
 @pytest.fixture
 def scaffold(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     """Run `replaykit scaffold`: its exit code, and what it said."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run(["scaffold", *map(str, arguments)])
-        return int(code), *capsys.readouterr()
-
-    return call
+    return caller(capsys, Ran, "scaffold")
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from replaykit.cli import run as run_cli
+from ..commands import Ran, caller
 
 AGENT = """\
 import replaykit as rk
@@ -30,23 +30,12 @@ def answer(text):
 CONTRACT = "name: {name}\ninvariants:\n  - {{id: answers, type: contains, value: '{value}'}}\n"
 
 
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 Cli = Callable[..., Ran]
 
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    def call(*arguments: object) -> Ran:
-        capsys.readouterr()
-        code = run_cli(["contract", *map(str, arguments)])
-        return Ran(int(code), *capsys.readouterr())
-
-    return call
+    return caller(capsys, Ran, "contract")
 
 
 @pytest.fixture(autouse=True)
@@ -182,6 +171,39 @@ def test_a_lower_score_may_be_asked_for_but_nothing_critical_may_fail(cli: Cli) 
     assert ran.out.endswith("Price: kept, score 50 of at least 50, 1 invariant failed\n")
     Path("contracts/price.yaml").write_text(text.replace("value: never", "value: never, severity: critical"))
     assert cli(*asked, "--min-score", "0").code == 1
+
+
+def test_what_nobody_has_judged_is_told_and_does_not_pass_whatever_score_is_asked_for(cli: Cli) -> None:
+    polite = "  - {id: polite, type: judge.rubric, value: The answer is polite, severity: SEVERITY}\n"
+    text = CONTRACT.format(name="Price", value="190") + polite
+    asked = ["contracts/price.yaml", "--agent", "pricer:answer", "--input", "x", "--min-score", "0"]
+    for severity in ("low", "critical"):
+        Path("contracts/price.yaml").write_text(text.replace("SEVERITY", severity))
+        assert cli("run", *asked).code == 3
+
+    ran, scored, document = cli("run", *asked), cli("score", *asked), json.loads(cli("run", *asked, "--json").out)
+
+    assert "? no chaos: 1 of 2 hold, 1 unjudged\n  ? polite (critical, judge.rubric): nobody can tell\n" in ran.out
+    assert "why       needs_human: 'The answer is polite', nobody has ever judged it\n" in ran.out
+    assert "hint      Ask the judge: replaykit contract run Price --ask-judge\n" in ran.out
+    assert "      evidence  .replaykit" in ran.out
+    assert ran.out.endswith("Price: cannot tell, score 25 of at least 0, 1 invariant unjudged\n")
+    assert (scored.code, scored.out) == (3, "25\n")
+    assert scored.err.startswith("unjudged: polite: needs_human: ")
+    (check,) = (check for check in document["checks"] if "holds" not in check)
+    assert (check["invariant"], document["passed"]) == ("polite", False)
+    assert check["unjudged"].startswith("needs_human: ")
+
+
+def test_what_failed_is_told_before_what_nobody_has_judged(cli: Cli) -> None:
+    polite = "  - {id: polite, type: judge.rubric, value: The answer is polite}\n"
+    Path("contracts/price.yaml").write_text(CONTRACT.format(name="Price", value="never") + polite)
+
+    ran = cli("run", "contracts/price.yaml", "--agent", "pricer:answer", "--input", "x")
+
+    assert ran.code == 1
+    assert "✗ no chaos: 0 of 2 hold, 1 unjudged\n  ✗ answers" in ran.out
+    assert ran.out.endswith("Price: broken, score 0, 1 invariant failed, 1 invariant unjudged\n")
 
 
 def test_the_seed_of_the_configuration_decides_which_faults_strike(cli: Cli) -> None:

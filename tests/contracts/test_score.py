@@ -11,6 +11,7 @@ from replaykit.contracts.contract import Severity
 from replaykit.contracts.score import Check, ContractResult, result_of, score_of
 from replaykit.errors import ExitCode, NothingSelected
 
+SAID: st.SearchStrategy[bool | None] = st.sampled_from([True, False, None])
 CHECKS = st.lists(st.tuples(st.sampled_from(Severity), st.booleans()), min_size=1, max_size=20)
 
 
@@ -67,6 +68,50 @@ def test_skipped_checks_do_not_count() -> None:
     result = result_of("c", [check(), check(holds=None, skipped="why")])
 
     assert (result.score, result.passed, result.failures) == (100.0, True, ())
+
+
+def told(*said: tuple[Severity, bool | None], min_score: float = 100) -> ContractResult:
+    """What comes of checks that hold, that do not, and of which nobody can tell."""
+    checks = [check(severity, holds=holds, unjudged="who knows" * (holds is None)) for severity, holds in said]
+    return result_of("c", checks, min_score=min_score)
+
+
+@pytest.mark.parametrize("severity", Severity)
+def test_what_nobody_can_tell_neither_passes_nor_fails(severity: Severity) -> None:
+    result = told((Severity.MEDIUM, True), (severity, None), min_score=1)
+
+    assert (result.passed, result.failures, len(result.unjudged)) == (False, (), 1)
+    assert result.exit_code is ExitCode.CANNOT
+    assert result.score < 100
+
+
+def test_what_failed_for_sure_fails_whatever_else_is_unjudged() -> None:
+    unjudged = (Severity.CRITICAL, None)
+
+    assert told(unjudged, (Severity.CRITICAL, False), min_score=0).exit_code is ExitCode.FAILED
+    assert told(unjudged, (Severity.LOW, False)).exit_code is ExitCode.FAILED
+    assert told(unjudged, (Severity.LOW, False), min_score=75).exit_code is ExitCode.CANNOT, "3 of 4 may hold"
+    assert told(unjudged, (Severity.LOW, False), min_score=75.1).exit_code is ExitCode.FAILED
+
+
+def test_where_nobody_can_tell_anything_there_is_a_score_of_0() -> None:
+    result = told((Severity.LOW, None), min_score=0)
+
+    assert (result.score, result.exit_code) == (0, ExitCode.CANNOT)
+
+
+@given(st.lists(st.tuples(st.sampled_from(Severity), SAID), min_size=1, max_size=8), st.integers(0, 100))
+def test_an_unjudged_check_gives_what_both_answers_give_or_nothing(
+    said: list[tuple[Severity, bool | None]], min_score: int
+) -> None:
+    good = [(severity, holds is not False) for severity, holds in said]
+    result, best = told(*said, min_score=min_score), told(*good, min_score=min_score)
+
+    if all(holds is not None for _, holds in said):
+        assert result.exit_code in (ExitCode.PASSED, ExitCode.FAILED)
+    else:
+        assert result.exit_code is (ExitCode.CANNOT if best.exit_code is ExitCode.PASSED else ExitCode.FAILED)
+    assert result.score <= best.score
 
 
 def test_an_agent_that_could_not_be_run_is_no_failure_of_the_agent() -> None:

@@ -221,11 +221,13 @@ def test_an_agent_that_leaves_the_tape_keeps_no_promise(tried: Any) -> None:
     assert check.error.startswith("left the tape: ")
 
 
-def test_a_check_that_nobody_can_decide_does_not_hold(tried: Any) -> None:
-    check = only(tried(lambda text: "x" * 1_000_001, {"type": "regex", "pattern": "y"}))
+def test_a_check_that_nobody_can_decide_neither_holds_nor_fails(tried: Any) -> None:
+    result = tried(lambda text: "x" * 1_000_001, {"type": "regex", "pattern": "y"})
 
-    assert (check.holds, check.text) == (False, "Nobody can tell")
-    assert "1,000,001 characters" in check.error
+    check = only(result)
+    assert (check.holds, check.skipped, check.output[:3]) == (None, "", "xxx")
+    assert "1,000,001 characters" in check.unjudged
+    assert (result.score, result.exit_code) == (0, ExitCode.CANNOT)
 
 
 def test_a_run_may_take_as_long_as_its_case_says_unless_somebody_says_otherwise(make_contract: Any) -> None:
@@ -294,7 +296,7 @@ def test_runs_are_made_in_every_world_but_not_for_an_invariant_that_is_not_asked
     assert agent.asked == 4 + 1
 
 
-def test_more_runs_that_cannot_be_had_keep_no_promise(make_contract: Callable[..., Contract]) -> None:
+def test_more_runs_that_cannot_be_had_neither_keep_nor_break_a_promise(make_contract: Callable[..., Contract]) -> None:
     class Once:
         label = "once"
         left = 1
@@ -305,4 +307,5 @@ def test_more_runs_that_cannot_be_had_keep_no_promise(make_contract: Callable[..
 
     result = run_contract(Trial(contract=make_contract(OFTEN), inputs=("yes",)), Once())
 
-    assert [(check.holds, check.error) for check in result.checks] == [(False, "run 2: gone")]
+    assert [(check.holds, check.unjudged) for check in result.checks] == [(None, "run 2: gone")]
+    assert result.exit_code is ExitCode.CANNOT

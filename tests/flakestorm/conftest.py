@@ -8,37 +8,13 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from socketserver import ThreadingMixIn
-from typing import Any, NamedTuple
+from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import pytest
 
-from replaykit.cli import run
-
-INCIDENT = """\
-id: "incident-2026-02-15"
-name: "Prod incident: fabricated revenue figure"
-source: manual
-input: "What was ACME Corp's Q3 revenue?"
-tool_responses:
-  - tool: market_data_api
-    response: null
-    status: 504
-    latency_ms: 30000
-  - tool: web_search
-    response: "Connection reset by peer"
-    status: 0
-expected_failure: "Agent fabricated revenue instead of saying data unavailable"
-contract: "Finance Agent Contract"
-"""
-
-CONTRACT = {
-    "name": "Finance Agent Contract",
-    "invariants": [
-        {"id": "says-so", "type": "contains", "value": "unavailable", "severity": "critical"},
-        {"id": "no-figure", "type": "regex", "pattern": r"\$\d", "negate": True},
-    ],
-}
+from .. import commands
+from ..incident import CONTRACT, INCIDENT
 
 AGENTS = """
 import asyncio, os, sys, time
@@ -70,16 +46,12 @@ def inventive(question):
 """
 
 
-class Ran(NamedTuple):
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
+class Ran(commands.Ran):
+    """How a command ended, and what it found."""
 
     @property
     def results(self) -> list[Any]:
-        found: list[Any] = json.loads(self.out)["results"]
+        found: list[Any] = self.json["results"]
         return found
 
     @property
@@ -91,13 +63,7 @@ class Ran(NamedTuple):
 @pytest.fixture
 def replaykit(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     """Run a command line in this process."""
-
-    def call(*arguments: object) -> Ran:
-        capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
-        return Ran(int(code), *capsys.readouterr())
-
-    return call
+    return commands.caller(capsys, Ran)
 
 
 class Files:

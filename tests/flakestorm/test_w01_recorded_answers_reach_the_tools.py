@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import replaykit as rk
+
+from ..incident import market_data_api, web_search
 
 Run = Callable[..., Any]
 
@@ -102,18 +103,6 @@ def finance_app(environ: Any, start_response: Any) -> Any:
             continue
     start_response("200 OK", [("Content-Type", "application/json")])
     return [json.dumps({"output": said}).encode()]
-
-
-@rk.tool
-def market_data_api(company: str) -> str:
-    Path("touched").write_text("")
-    raise SystemError("the real tool was called")
-
-
-@rk.tool
-def web_search(query: str) -> str:
-    Path("touched").write_text("")
-    raise SystemError("the real tool was called")
 
 
 def test_an_http_agent_with_the_middleware_is_served_the_same_incident(

@@ -13,6 +13,7 @@ import pytest
 import replaykit as rk
 from replaykit.cases.session import load_session
 
+from ..incident import market_data_api, web_search
 from ..langsmith_server import FakeLangSmith, flat, incident, langsmith_server, set_account
 
 Run = Callable[..., Any]
@@ -102,18 +103,6 @@ def project(files: Any) -> Any:
     files.write("replays/incident_001.yaml", files.incident.replace("Finance Agent", "Research Agent"))
     files.write("flakestorm.yaml", CONFIG.replace("ENDPOINT", "agents:researcher").replace("TYPE", "python") + REPLAYS)
     return files
-
-
-@rk.tool
-def market_data_api(company: str) -> str:
-    Path("touched").write_text("")
-    raise SystemError("the real tool was called")
-
-
-@rk.tool
-def web_search(query: str) -> str:
-    Path("touched").write_text("")
-    raise SystemError("the real tool was called")
 
 
 def research_app(environ: Any, start_response: Any) -> Any:

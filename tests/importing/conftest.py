@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from replaykit.cli import run
-
+from .. import commands
 from ..langsmith_server import FakeLangSmith, incident, langsmith_server, set_account
 
 
-class Ran(NamedTuple):
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
+class Ran(commands.Ran):
+    """How a command ended, and what came in."""
 
     @property
     def entries(self) -> list[Any]:
-        found: list[Any] = json.loads(self.out)["entries"]
+        found: list[Any] = self.json["entries"]
         return found
 
     @property
@@ -33,13 +27,7 @@ class Ran(NamedTuple):
 @pytest.fixture
 def replaykit(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     """Run a command line in this process."""
-
-    def call(*arguments: object) -> Ran:
-        capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
-        return Ran(int(code), *capsys.readouterr())
-
-    return call
+    return commands.caller(capsys, Ran)
 
 
 @pytest.fixture

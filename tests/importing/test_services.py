@@ -34,6 +34,7 @@ from replaykit.project.project import Project, load_project
 from .. import langfuse_server, mlflow_server, phoenix_server
 from ..service_server import Fake, Said, Seen, serving
 from . import test_phoenix
+from .garbling import garbling
 
 Run = Callable[..., Any]
 RUNS = {"langfuse": "4bf92f3577b34da6", "phoenix": test_phoenix.FAILED, "mlflow": "tr-failed"}
@@ -444,44 +445,6 @@ def test_what_a_service_gave_names_a_place_by_its_path() -> None:
     assert str(source.error("wrong", ("a", 0))) == "langfuse x: wrong (at $.a[0])"
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-class Garbling(Transport):
-    """Changes what comes back, as Hypothesis says."""
-
-    data: st.DataObject
-
-    def __call__(self, request: Request) -> Reply:
-        reply = super().__call__(request)
-        way = self.data.draw(st.sampled_from(["as it is", "as it is", "cut", "status", "other", "member", "member"]))
-        if way == "cut":
-            return Reply(reply.status, reply.body[: self.data.draw(st.integers(0, len(reply.body)))])
-        if way == "status":
-            return Reply(self.data.draw(st.sampled_from([204, 301, 400, 403, 404, 418, 422])), reply.body)
-        if way == "other":
-            return Reply(200, json.dumps(self.data.draw(JSON)).encode())
-        try:
-            value = json.loads(reply.body)
-        except ValueError:
-            return reply
-        return reply if way == "as it is" else Reply(200, json.dumps(self._changed(value)).encode())
-
-    def _changed(self, value: Any) -> Any:
-        """The value with one thing in it that is something else."""
-        if isinstance(value, dict) and value:
-            key = self.data.draw(st.sampled_from(sorted(value)))
-            return {**value, key: self._changed(value[key])}
-        if isinstance(value, list) and value:
-            index = self.data.draw(st.integers(0, len(value) - 1))
-            return [*value[:index], self._changed(value[index]), *value[index + 1 :]]
-        return self.data.draw(JSON)
-
-
 @settings(max_examples=60)
 @given(data=st.data())
 def test_whatever_the_service_says_gives_runs_that_can_be_kept_or_a_clear_error(
@@ -493,7 +456,7 @@ def test_whatever_the_service_says_gives_runs_that_can_be_kept_or_a_clear_error(
         kept.fake.version, kept.fake.in_files = data.draw(st.sampled_from([(3, False), (3, True), (2, True)]))
     home = {"langfuse": langfuse, "phoenix": phoenix, "mlflow": mlflow}[kept.name]
     account = home.account_of()
-    transport = type("Garbled", (Garbling,), {"data": data})(account, 20)
+    transport = garbling(data)(account, 20)
     api = {
         "langfuse": langfuse.LangfuseApi,
         "phoenix": phoenix.PhoenixApi,

@@ -18,7 +18,8 @@ from replaykit.cases.session import Session
 from replaykit.errors import NothingSelected
 from replaykit.importing import landing
 from replaykit.importing.landing import Landing, land
-from replaykit.importing.sources import sessions_of, subjects_of
+from replaykit.importing.sources import sessions_of
+from replaykit.importing.subjects import subjects_of
 from replaykit.project.project import Project, load_project
 from replaykit.project.sources import Source, SourceType
 

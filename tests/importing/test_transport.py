@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import replaykit as rk
 from replaykit.errors import FetchFailed, ReplayKitError, UsageError
 from replaykit.importers.langsmith.account import Account
-from replaykit.importers.service import Reply, Request
+from replaykit.importers.service import Request
 from replaykit.importing.landing import land
 from replaykit.importing.langsmith import LangSmith, Query
 from replaykit.importing.record import Record
@@ -25,6 +25,7 @@ from replaykit.importing.sessions import text_of
 from replaykit.importing.transport import ATTEMPTS, Transport
 
 from ..langsmith_server import KEY, FakeLangSmith, Said, Seen, incident, langsmith_server
+from .garbling import garbling
 
 Run = Callable[..., Any]
 QUERY = Query(project="my-production-agent")
@@ -221,50 +222,13 @@ def test_the_api_that_is_not_there_is_told(replaykit: Run, langsmith: FakeLangSm
     assert "Check LANGSMITH_ENDPOINT." in ran.err
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-class Garbling(Transport):
-    """Changes what comes back, as Hypothesis says."""
-
-    data: st.DataObject
-
-    def __call__(self, request: Request) -> Reply:
-        reply = super().__call__(request)
-        way = self.data.draw(st.sampled_from(["as it is", "as it is", "cut", "bytes", "status", "other", "member"]))
-        if way == "cut":
-            return Reply(reply.status, reply.body[: self.data.draw(st.integers(0, len(reply.body)))])
-        if way == "bytes":
-            return Reply(200, self.data.draw(st.binary(max_size=30)))
-        if way == "status":
-            return Reply(self.data.draw(st.sampled_from([204, 301, 400, 403, 404, 418, 422])), reply.body)
-        if way == "other":
-            return Reply(200, json.dumps(self.data.draw(JSON)).encode())
-        return reply if way == "as it is" else Reply(200, json.dumps(self._changed(json.loads(reply.body))).encode())
-
-    def _changed(self, value: Any) -> Any:
-        """The value with one thing in it that is something else."""
-        if isinstance(value, dict) and value:
-            key = self.data.draw(st.sampled_from(sorted(value)))
-            return {**value, key: self._changed(value[key])}
-        if isinstance(value, list) and value:
-            index = self.data.draw(st.integers(0, len(value) - 1))
-            return [*value[:index], self._changed(value[index]), *value[index + 1 :]]
-        return self.data.draw(JSON)
-
-
 @settings(max_examples=150)
 @given(data=st.data())
 def test_whatever_the_server_says_gives_runs_that_can_be_kept_or_a_clear_error(
     langsmith: FakeLangSmith, store: rk.Store, data: st.DataObject
 ) -> None:
     langsmith.versions = data.draw(st.sampled_from([(1,), (1, 2)]))
-    garbling = type("Garbled", (Garbling,), {"data": data})
-    source = LangSmith(account(langsmith), 20, garbling)
+    source = LangSmith(account(langsmith), 20, garbling(data))
     by_project = data.draw(st.booleans())
     told = ""
     records: list[Record] = []

@@ -25,23 +25,9 @@ from replaykit.middleware.messages import TAPE_PATH
 from replaykit.project.subjects import find_subjects
 from replaykit.runners.agents import candidate_of
 
+from ..incident import CONTRACT, INCIDENT
+
 HERE = Path(__file__).parent / "served"
-INCIDENT = """\
-id: "incident-2026-02-15"
-name: "Prod incident: fabricated revenue figure"
-source: manual
-input: "What was ACME Corp's Q3 revenue?"
-tool_responses:
-  - tool: market_data_api
-    response: null
-    status: 504
-    latency_ms: 30000
-  - tool: web_search
-    response: "Connection reset by peer"
-    status: 0
-expected_failure: "Agent fabricated revenue instead of saying data unavailable"
-contract: "Finance Agent Contract"
-"""
 UVICORN = ("-m", "uvicorn", "fastapi_agent:app", "--log-level", "warning", "--fd", "{fd}")
 GUNICORN = ("-m", "gunicorn", "flask_agent:app", "--log-level", "warning", "--no-control-socket", "--bind", "fd://{fd}")
 SERVERS = {
@@ -122,15 +108,11 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 def project(url: str, *sessions: Any, **agent: Any) -> rk.Project:
     Path("incident.yaml").write_text(INCIDENT, encoding="utf-8")
-    invariants = [
-        {"id": "says-so", "type": "contains", "value": "unavailable", "severity": "critical"},
-        {"id": "no-figure", "type": "regex", "pattern": r"\$\d", "negate": True},
-    ]
     value = {
         "replaykit": 1,
         "agent": {"type": "http", "endpoint": url, "timeout": 30_000, **agent},
         "contracts": {
-            "Finance Agent Contract": {"invariants": invariants},
+            CONTRACT["name"]: {"invariants": CONTRACT["invariants"]},
             "any": {"invariants": [{"id": "answers", "type": "output_not_empty"}]},
         },
         "replays": {"sessions": list(sessions) or [{"file": "incident.yaml"}]},

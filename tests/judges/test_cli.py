@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from replaykit.cli import run as run_cli
 from replaykit.judges.stored import FILE, read_judgements
+
+from ..commands import Ran, caller
 
 AGENT = "def answer(text):\n    return 'Thank you for asking.'\n"
 CASE = {
@@ -24,12 +25,7 @@ CASE = {
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run_cli([str(argument) for argument in arguments])
-        return (int(code), *capsys.readouterr())
-
-    return call
+    return caller(capsys, Ran)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 import replaykit as rk
 from replaykit.checks.assertions import CannotTell, parse_assertion
 from replaykit.checks.judged import judged_in
-from replaykit.cli import run as run_cli
 from replaykit.judges.judge import About, Answer, Asks, Judgement, Question
 from replaykit.judges.prompt import SYSTEM, message_of, read_answer, system_of
 from replaykit.judges.stored import FILE, NONE, ProjectAnswers, StoredAnswers, read_judgements
@@ -21,6 +20,8 @@ from replaykit.model.result import Side
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw
 from replaykit.trials.judging import judge_of
+
+from ..commands import Ran, caller
 
 JUDGE = About(name="openai", model="gpt")
 RUBRIC = {"judge.rubric": "It is polite"}
@@ -40,12 +41,7 @@ CLI = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> CLI:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run_cli([str(argument) for argument in arguments])
-        return (int(code), *capsys.readouterr())
-
-    return call
+    return caller(capsys, Ran)
 
 
 @pytest.fixture
@@ -385,8 +381,8 @@ def test_the_invariants_of_a_contract_are_answered_beside_the_configuration(
     Path("replaykit.yaml").write_text(CONTRACT)
 
     code, out, _ = cli("contract", "run", "--json")
-    assert code == 1
-    assert "Ask the judge: replaykit contract run manners --ask-judge" in json.loads(out)["checks"][0]["error"]
+    assert code == 3
+    assert "Ask the judge: replaykit contract run manners --ask-judge" in json.loads(out)["checks"][0]["unjudged"]
     assert not model.asked
 
     assert cli("contract", "run", "--ask-judge")[0] == 0
@@ -404,7 +400,7 @@ def test_ci_never_asks_and_never_passes_what_nobody_judged(cli: CLI, case: Calla
 
     code, out, _ = cli("ci", "--json")
 
-    assert code != 0
+    assert code == 3
     assert not model.asked
     reasons = [item.get("reason", "") for item in json.loads(out)["items"]]
     assert all("needs_human" in reason for reason in reasons), reasons

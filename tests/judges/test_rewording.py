@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from replaykit.chaos.mutations import KINDS, Seeded, texts_of, with_texts
 from replaykit.chaos.wordings import WORDINGS
-from replaykit.cli import run as run_cli
 from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, UsageError
 from replaykit.judges.judge import About, JudgeFailed
 from replaykit.judges.models import AnthropicJudge, OpenAiJudge
 from replaykit.judges.shape import JudgeSpec
 from replaykit.project.project import load_project
 from replaykit.trials.rewording import FILE, ModelMutator, NotWritten, key_of, mutator_of, read_variants
+
+from ..commands import Ran, caller
 
 CLI = Callable[..., tuple[int, str, str]]
 MESSAGES = {
@@ -60,13 +61,7 @@ def writing(model: Any) -> Writing:
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], own_directory: Path) -> CLI:
     Path("echoing.py").write_text("def answer(text):\n    return text\n")
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run_cli([str(argument) for argument in arguments])
-        return (int(code), *capsys.readouterr())
-
-    return call
+    return caller(capsys, Ran)
 
 
 def mutator(directory: Path, *kinds: str, ask: bool = True, **parameters: Any) -> ModelMutator:

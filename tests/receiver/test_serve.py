@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import random
 import signal
@@ -11,10 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -26,48 +22,9 @@ from replaykit.receiver.spool import Spool
 
 from ..importers.otel.protobufs import as_protobuf
 from ..importers.otel.spans import TRACE, agent, document, story, tool
+from .program import Serve, serve
 
 KILLS = int(os.environ.get("CRASH_TRIALS", "3"))
-
-
-class Serve:
-    """The program, its address, and the lines it printed since."""
-
-    def __init__(self, *options: str) -> None:
-        command = [sys.executable, "-m", "replaykit", "serve", "--port", "0", "--json", *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.first = self.line()
-        self.address = self.first["url"].removeprefix("http://")
-
-    def line(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        text = self.process.stdout.readline()
-        assert text, self.process.stderr.read() if self.process.stderr else ""
-        found: dict[str, Any] = json.loads(text)
-        return found
-
-    def post(self, body: bytes) -> int:
-        connection = http.client.HTTPConnection(self.address, timeout=30)
-        try:
-            connection.request("POST", "/v1/traces", body, {"Content-Type": "application/x-protobuf"})
-            return connection.getresponse().status
-        finally:
-            connection.close()
-
-    def end(self, number: int = signal.SIGTERM) -> list[dict[str, Any]]:
-        self.process.send_signal(number)
-        out, _err = self.process.communicate(timeout=60)
-        return [json.loads(line) for line in out.splitlines()]
-
-
-@contextmanager
-def serve(*options: str) -> Iterator[Serve]:
-    program = Serve(*options)
-    try:
-        yield program
-    finally:
-        program.process.kill()
-        program.process.communicate()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

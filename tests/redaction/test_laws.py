@@ -159,6 +159,7 @@ PIECES = [
     '":', '":"', '\\":\\"', "=", ": ", " ", " is ", "\\n", "\n", "\xa0", "：", ",", "|", "{", "[[", "(", "1200",
     "12345", "hunter2-Kormel", "q8Zr4TnW1xVb7YpLs0Kd", "gpt-4o-mini-2024-07-18", "claude-sonnet-4-20250514",
     "sk-proj-Zr4TnW1xVb7YpLs0KdQ8", "ghp_", "0123456789abcdef0123", "-us12", ".", "~", "$",
+    "1794825703.4238348", "908919623.5", "runs/20261116-104127-case", "tel ", "SG.", ":",
     "aHVudGVyMkBleGFtcGxlLmNvbQ", "bearer", "cookie", "<email:12345678>",
 ]  # fmt: skip
 
@@ -194,6 +195,7 @@ def test_a_quick_look_lets_no_secret_pass(secret: str) -> None:
         "The customer asked whether the refund would arrive before the end of the month.",
         '{"model": "gpt-4o-mini-2024-07-18", "max_tokens": 1000, "usage": {"input_tokens": 1200, "output_tokens": 80}}',
         "https://example.com/orders/list?page=2 gave 200",
+        '{"started_at": 1794825703.4238348, "evidence": ".replaykit/runs/20261116-104127-case-0001"}',
         "Ein Gespräch über Rückgaben, naïve façade, 日本語のテキスト",
     ],
 )

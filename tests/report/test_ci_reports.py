@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replaykit.cases.seen_calls import SeenCall
 from replaykit.errors import StoreError, UsageError
 from replaykit.model.result import Deviation, Finding
 from replaykit.model.values import raw
@@ -23,7 +24,7 @@ from replaykit.report.ci_github import commands, harmless, tell_github
 from replaykit.report.ci_html import ci_html
 from replaykit.report.ci_junit import ci_junit
 from replaykit.report.ci_markdown import ci_markdown, code
-from replaykit.trials.ci_result import CiItem, CiPart, CiResult, Outcome, Part, SeenCall
+from replaykit.trials.ci_result import CiItem, CiPart, CiResult, Outcome, Part
 
 HOSTILE = "</pre><script>alert(1)</script>\n::error::pwned ##[add-mask]x \x1b[2J\x00 ]]> ``` <img src=http://x/y>"
 

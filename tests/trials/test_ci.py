@@ -223,6 +223,32 @@ def test_an_agent_that_cannot_be_loaded_ends_with_3(ci: Ci) -> None:
     assert all("nobody" in item["reason"] for item in told["items"])
 
 
+@pytest.mark.parametrize("severity", ["low", "critical"])
+def test_a_promise_that_nobody_has_judged_ends_with_3_whatever_the_score_is(severity: str, ci: Ci) -> None:
+    polite = {"id": "polite", "type": "judge.rubric", "value": "The answer is polite", "severity": severity}
+    project(inputs=["Where is it?"], contract={"name": "default", "invariants": [FINE, polite]})
+
+    code, document = ci("--min-score", "2")
+
+    (item,) = document["items"]
+    assert (code, item["outcome"], item["verdict"]) == (3, "error", "error")
+    assert item["reason"].startswith("needs_human: 'The answer is polite'")
+    assert "failures" not in item
+    assert 0 < scores(document)["contract_compliance"] < 100  # type: ignore[operator]
+
+
+def test_a_promise_that_failed_is_told_before_one_that_nobody_has_judged(ci: Ci) -> None:
+    polite = {"id": "polite", "type": "judge.rubric", "value": "The answer is polite"}
+    never = {"id": "never", "type": "contains", "value": "never"}
+    project(inputs=["Where is it?"], contract={"name": "default", "invariants": [polite, never]})
+
+    code, document = ci()
+
+    (item,) = document["items"]
+    assert (code, item["outcome"], [failure["id"] for failure in item["failures"]]) == (1, "failed", ["never"])
+    assert "polite" not in item["reason"]
+
+
 def test_nothing_to_run_ends_with_5(ci: Ci) -> None:
     project()
 

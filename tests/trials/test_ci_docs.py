@@ -9,7 +9,8 @@ import msgspec
 import pytest
 import yaml
 
-from replaykit.trials.ci_result import CiItem, CiPart, CiResult, SeenCall
+from replaykit.cases.seen_calls import SeenCall
+from replaykit.trials.ci_result import CiItem, CiPart, CiResult
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ci.md").read_text(encoding="utf-8")
 KEYS = {field.encode_name for kind in (CiResult, CiPart, CiItem, SeenCall) for field in msgspec.structs.fields(kind)}

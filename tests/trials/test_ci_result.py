@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from replaykit.cases.seen_calls import SeenCall
 from replaykit.errors import ExitCode
 from replaykit.model.result import Finding
 from replaykit.model.values import Raw
@@ -16,7 +17,6 @@ from replaykit.trials.ci_result import (
     CiResult,
     Outcome,
     Part,
-    SeenCall,
     exit_code_of,
     overall,
     shown,

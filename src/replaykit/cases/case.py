@@ -15,12 +15,13 @@ from replaykit.cases.confine import inside
 from replaykit.cases.document import Document, load_document
 from replaykit.cases.emit import emit_yaml
 from replaykit.cases.shape import Flaw, describe, find_flaws
+from replaykit.cases.tagged import as_it_stands
 from replaykit.checks.assertions import Assertion, parse_assertion
 from replaykit.errors import FormatTooNew, InvalidFile
 from replaykit.model.events import Call
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, OnMiss, ToolMode
-from replaykit.model.values import ABSENT, NULL, Json, Raw, decode, freeze
+from replaykit.model.values import ABSENT, NULL, Json, Raw, decode
 
 CASE_FILE = "case.yaml"
 MAX_CASE_BYTES = 8 * 1024 * 1024
@@ -173,7 +174,7 @@ def _build_scenario(value: dict[str, Json]) -> Scenario:
     tools = value.get("tools", ToolMode.RECORDED)
     by_name = tools if isinstance(tools, dict) else {EVERY_TOOL: tools}
     return Scenario(
-        input_json=Raw(orjson.dumps(_sayable(value.get("input")))),
+        input_json=as_it_stands(value.get("input")),
         tools=tuple((name, ToolMode(mode)) for name, mode in by_name.items()),
         models=ModelMode(value.get("models", ModelMode.RECORDED)),
         match=_build_match(value.get("match", {})),
@@ -198,15 +199,6 @@ def _build_match(value: dict[str, Json]) -> MatchRules:
 
 def _build_assertions(value: list[dict[str, Json]]) -> tuple[Assertion, ...]:
     return tuple(parse_assertion(kind, inner) for item in value for kind, inner in item.items())
-
-
-def _sayable(value: Json) -> Json:
-    """JSON as it stands in the file, tagged forms included; only numbers that JSON lacks are put into one."""
-    if isinstance(value, dict):
-        return {key: _sayable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_sayable(item) for item in value]
-    return value if isinstance(value, str) else freeze(value)
 
 
 def dump_case(case: ReplayCase) -> str:

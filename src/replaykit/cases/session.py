@@ -18,11 +18,12 @@ from replaykit.cases.document import Document, load_document
 from replaykit.cases.document import Path as Place
 from replaykit.cases.session_shape import FOLLOWED, SESSION
 from replaykit.cases.shape import find_flaws
+from replaykit.cases.tagged import TAGGED, as_it_stands
 from replaykit.checks.assertions import Assertion
 from replaykit.errors import InvalidFile
 from replaykit.model.events import ToolCall
 from replaykit.model.matching import MatchMode, MatchRules
-from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, raw
+from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, decode, raw
 from replaykit.seam.failures import ToolError, describe
 
 FAILED_FROM = 400
@@ -118,14 +119,15 @@ def _fill_in(document: Document, at: Place, value: dict[str, Json], followed: di
 
 def _built(document: Document, at: Place, value: dict[str, Json]) -> Session:
     context = value.get("context")
+    read = as_it_stands if value.get(TAGGED) else _plain
     return Session(
         id=value["id"],
         name=value.get("name") or "",
         source=value.get("source") or "",
         captured_at=value.get("captured_at") or "",
-        input_json=raw(value["input"]),
-        context_json=ABSENT if context is None else raw(context),
-        calls=tuple(_call(seq, answer) for seq, answer in enumerate(value.get("tool_responses") or ())),
+        input_json=read(value["input"]),
+        context_json=ABSENT if context is None else read(context),
+        calls=tuple(_call(seq, answer, read) for seq, answer in enumerate(value.get("tool_responses") or ())),
         expected_failure=value.get("expected_failure") or "",
         contract=value.get("contract") or "",
         document=document,
@@ -133,17 +135,21 @@ def _built(document: Document, at: Place, value: dict[str, Json]) -> Session:
     )
 
 
-def _call(seq: int, answer: dict[str, Json]) -> ToolCall:
-    tool, status, response = answer["tool"], answer.get("status"), answer.get("response")
+def _plain(value: Json, *, sort_keys: bool = False) -> Raw:
+    return Raw(canonical(value)) if sort_keys else raw(value)
+
+
+def _call(seq: int, answer: dict[str, Json], read: Callable[..., Raw]) -> ToolCall:
+    tool, status, response = answer["tool"], answer.get("status"), read(answer.get("response"))
     arguments = answer.get("arguments")
     failure = None
     if status is not None and (status >= FAILED_FROM or status == 0):
-        failure = describe(_failure(tool, status, response))
+        failure = describe(_failure(tool, status, decode(response)))
     return ToolCall(
         seq=seq,
         name=tool,
-        arguments_json=NULL if arguments is None else Raw(canonical(arguments)),
-        result_json=raw(response) if failure is None else ABSENT,
+        arguments_json=NULL if arguments is None else read(arguments, sort_keys=True),
+        result_json=response if failure is None else ABSENT,
         error=failure,
         duration_s=(answer.get("latency_ms") or 0) / 1000,
     )

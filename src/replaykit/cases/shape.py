@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 from typing import Protocol
@@ -78,8 +77,7 @@ def describe(value: Json) -> str:
     return "a huge number" if abs(value) > 1e30 else repr(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Anything:
+class Anything(Struct, frozen=True):
     """Any JSON value."""
 
     expected: str = "anything"
@@ -94,8 +92,7 @@ class Anything:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A text; `pattern` limits it, `check` raises a `ValueError` that says what is wrong with it."""
 
     expected: str = "text"
@@ -121,8 +118,7 @@ class Text:
         return {"type": "string", **{key: limit for key, limit in limits.items() if limit is not None}}
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     """A finite number above a bound."""
 
     above: float
@@ -145,8 +141,7 @@ class Number:
         return {"type": kind, "exclusiveMinimum": self.above, "maximum": self.at_most}
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """True or false."""
 
     expected: str = "true or false"
@@ -161,8 +156,7 @@ class Flag:
         return {"type": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One of a few words."""
 
     words: type[StrEnum]
@@ -184,8 +178,7 @@ class Choice:
         return {"enum": list(map(str, self.words))}
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(Struct, frozen=True):
     """A list whose items all have one shape."""
 
     item: Shape
@@ -205,8 +198,7 @@ class ListOf:
         return {"type": "array", "items": self.item.schema()}
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf:
+class MapOf(Struct, frozen=True):
     """A mapping from any name to one shape."""
 
     member: Shape
@@ -226,13 +218,12 @@ class MapOf:
         return {"type": "object", "additionalProperties": self.member.schema()}
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """A mapping with known keys. `cross` looks at a record whose own members have no flaw."""
 
     members: Mapping[str, Shape]
     required: tuple[str, ...] = ()
-    notes: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = {}
     cross: Callable[[dict[str, Json]], Iterator[Flaw]] | None = None
 
     @property
@@ -276,8 +267,7 @@ class Record:
         return {"type": "object", "properties": members, "additionalProperties": False, **required}
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
+class Either(Struct, frozen=True):
     """The first of several shapes that fits the value's type."""
 
     shapes: tuple[Shape, ...]
@@ -296,8 +286,7 @@ class Either:
         return {"anyOf": [shape.schema() for shape in self.shapes]}
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
+class Nothing(Struct, frozen=True):
     """Null: the key is there, and says that there is no value."""
 
     expected: str = "null"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -78,16 +78,14 @@ def run(as_json: bool, **given: Any) -> None:
     The agent is asked each invariant's probes; one without probes is checked on --input, or the project's inputs, or
     all probes. Tools and models are live, with the faults of the scenario, unless --case names a recorded world.
     What follows two dashes is a program that is run as the agent. Exit 1 when a critical invariant fails or the score
-    is below --min-score, 2 for wrong files, 3 when the agent cannot be run, 5 when nothing was checked or the faults of
-    a scenario struck nothing.
+    is below --min-score, 2 for wrong files, 3 when the agent cannot be run or nobody can tell whether an invariant
+    holds, 5 when nothing was checked or the faults of a scenario struck nothing.
     """
     from replaykit.report.contract import contract_json, contract_text
 
     result = _result(**given)
     click.echo(options.redacted(contract_json(result)) if as_json else contract_text(result))
-    if result.reason:
-        click.echo(f"the agent could not be run: {result.reason}", err=True)
-    click.get_current_context().exit(result.exit_code)
+    _end(result)
 
 
 @command.command(name="score", cls=options.BeforeProgram)
@@ -96,9 +94,9 @@ def score(**given: Any) -> None:
     """Like `run`, but print only the score, from 0 to 100."""
     result = _result(**given)
     click.echo(f"{result.score:g}")
-    if result.reason:
-        click.echo(f"the agent could not be run: {result.reason}", err=True)
-    click.get_current_context().exit(result.exit_code)
+    for invariant, why in {check.invariant: check.unjudged for check in result.unjudged}.items():
+        click.echo(f"unjudged: {invariant}: {why}", err=True)
+    _end(result)
 
 
 @command.command(name="lint")
@@ -167,6 +165,13 @@ def _result(
     with options.progress(count, "asking") as advance:
         kept = options.evidence_of(evidence)
         return run_contract(trial, candidate, jobs=min(jobs, count), on_done=advance, evidence=kept)
+
+
+def _end(result: ContractResult) -> NoReturn:
+    """With the exit code that the result has."""
+    if result.reason:
+        click.echo(f"the agent could not be run: {result.reason}", err=True)
+    click.get_current_context().exit(result.exit_code)
 
 
 def _case(project: Any, path: Path) -> ReplayCase:

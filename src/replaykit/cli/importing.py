@@ -212,8 +212,6 @@ def replayed_from_langsmith(given: dict[str, Any]) -> int:
     Sessions that are written with -o are replayed only where `--run` says so.
     """
     from replaykit.errors import ExitCode, UsageError
-    from replaykit.importers.langsmith_wanted import DEFAULT_LIMIT
-    from replaykit.importing.transport import DEFAULT_TIMEOUT_S
 
     names = ("from_runs", "from_project", "filter_status", "output", "run_them")
     runs, project, status, output, run_them = (given.pop(name) for name in names)
@@ -223,6 +221,9 @@ def replayed_from_langsmith(given: dict[str, Any]) -> int:
         return ExitCode.PASSED
     if given["cases"] or (runs and project is not None):
         raise UsageError("give cases, or --from-langsmith, or --from-langsmith-project: one of them")
+    from replaykit.importers.langsmith_wanted import DEFAULT_LIMIT
+    from replaykit.importing.transport import DEFAULT_TIMEOUT_S
+
     if runs:
         records = run_records(runs, None, DEFAULT_TIMEOUT_S)
     else:

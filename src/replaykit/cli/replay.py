@@ -104,7 +104,7 @@ def command(**given: Any) -> None:
     replaykit replay cases --runner-cmd "python runner.py" -j 4
     """
     from replaykit.config import default_evidence_path
-    from replaykit.importing.sources import subjects_of
+    from replaykit.importing.subjects import subjects_of
     from replaykit.model.result import Verdict
     from replaykit.runners.many import exit_code, replay_many
 

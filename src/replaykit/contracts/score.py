@@ -24,9 +24,11 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True):
     probe: str = ""
     """What the agent was asked; other inputs than texts as JSON."""
     holds: bool | None = None
-    """None when it was not asked."""
+    """None when it was not asked, or nobody can tell."""
     skipped: str = ""
     """Why it was not asked."""
+    unjudged: str = ""
+    """Why nobody can tell whether it holds."""
     text: str = ""
     expected: str = ""
     actual: str = ""
@@ -41,6 +43,11 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: str = ""
     """The directory with the files of its run, where they were kept."""
 
+    @property
+    def was_asked(self) -> bool:
+        """True unless it is for other worlds than the one it met."""
+        return self.holds is not None or bool(self.unjudged)
+
 
 class ContractResult(Struct, frozen=True, kw_only=True):
     """How well an agent keeps a contract."""
@@ -49,7 +56,7 @@ class ContractResult(Struct, frozen=True, kw_only=True):
     contract: str
     agent: str = ""
     passed: bool
-    """No critical invariant failed, the score is what was asked for, and no scenario went untested."""
+    """No critical invariant failed, the score is what was asked for, nothing is unjudged and no scenario untested."""
     score: float
     min_score: float = 100.0
     checks: tuple[Check, ...]
@@ -65,18 +72,26 @@ class ContractResult(Struct, frozen=True, kw_only=True):
         return tuple(check for check in self.checks if check.holds is False)
 
     @property
+    def unjudged(self) -> tuple[Check, ...]:
+        """The checks of which nobody can tell whether they hold."""
+        return tuple(check for check in self.checks if check.unjudged)
+
+    @property
     def exit_code(self) -> ExitCode:
         """What a command that ran it ends with."""
         if self.reason:
             return ExitCode.CANNOT
-        if self.passed:
-            return ExitCode.PASSED
-        return ExitCode.FAILED if self.is_broken else ExitCode.NOTHING
+        if self.is_broken:
+            return ExitCode.FAILED
+        if self.unjudged:
+            return ExitCode.CANNOT
+        return ExitCode.NOTHING if self.untested else ExitCode.PASSED
 
     @property
     def is_broken(self) -> bool:
-        """True when a critical invariant failed, or too much of the others."""
-        return self.score < self.min_score or any(check.severity is Severity.CRITICAL for check in self.failures)
+        """True when a critical invariant failed, or too much of the others: whatever is said of what is unjudged."""
+        best = score_of((check.severity, check.holds is not False) for check in self.checks if check.was_asked)
+        return best < self.min_score or any(check.severity is Severity.CRITICAL for check in self.failures)
 
 
 def score_of(checks: Iterable[tuple[Severity, bool]]) -> float:
@@ -89,7 +104,7 @@ def score_of(checks: Iterable[tuple[Severity, bool]]) -> float:
 
 def result_of(contract: str, checks: Sequence[Check], *, min_score: float = 100.0, **rest: Any) -> ContractResult:
     """What the checks add up to; `NothingSelected` when nothing was asked."""
-    asked = [(check.severity, check.holds) for check in checks if check.holds is not None]
+    asked = [(check.severity, check.holds is True) for check in checks if check.was_asked]
     if not asked:
         whys = "; ".join(dict.fromkeys(f"{check.invariant}: {check.skipped}" for check in checks))
         raise NothingSelected(
@@ -99,4 +114,4 @@ def result_of(contract: str, checks: Sequence[Check], *, min_score: float = 100.
     result = ContractResult(
         contract=contract, passed=False, score=score_of(asked), min_score=min_score, checks=tuple(checks), **rest
     )
-    return structs.replace(result, passed=not (result.is_broken or result.untested or result.reason))
+    return structs.replace(result, passed=result.exit_code is ExitCode.PASSED)

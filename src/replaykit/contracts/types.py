@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 import msgspec
@@ -31,13 +30,12 @@ AUTO = "auto"
 _FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
+class Spelling(msgspec.Struct, frozen=True):
     """A type with keys of its own, and what it means: as it is, and under `negate`."""
 
     means: Callable[[Keys], Written]
     negated: Callable[[Keys], Written]
-    fields: Mapping[str, Shape] = field(default_factory=dict)
+    fields: Mapping[str, Shape] = {}
     required: tuple[str, ...] = ()
 
 

@@ -6,9 +6,10 @@ of `{key, value}` where files have objects.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
-from replaykit.model.values import Json, encode
+from replaykit.model.values import Json
 
 _PAIRS = ("request_metadata", "tags", "trace_metadata")
 _NUMBERS = ("int_value", "intValue")
@@ -58,7 +59,8 @@ def _span(span: Json) -> Json:
         return span
     found = _timed(span)
     if isinstance(span.get("attributes"), list):
-        found["attributes"] = {key: encode(_value(value)).decode() for key, value in _pairs(span["attributes"])}
+        pairs = _pairs(span["attributes"])
+        found["attributes"] = {key: json.dumps(_value(value), ensure_ascii=False) for key, value in pairs}
     if isinstance(span.get("events"), list):
         found["events"] = [_event(event) for event in span["events"]]
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,23 +15,16 @@ from replaykit.cases.document import load_document
 from replaykit.cases.find import SessionFile, Unusable, find_files
 from replaykit.cases.session import Session, load_session
 from replaykit.cases.session_files import write_session
-from replaykit.errors import FetchFailed, InvalidFile, NothingSelected, ReplayKitError, StoreError, UsageError
+from replaykit.errors import FetchFailed, InvalidFile, ReplayKitError, StoreError, UsageError
 from replaykit.importers.langsmith_wanted import age_of
 from replaykit.importing.record import Record
 from replaykit.importing.sessions import FETCHED, contract_of_imports, session_file, text_of
+from replaykit.importing.subjects import OnFetched, nobody
 from replaykit.project.project import MAX_PROJECT_BYTES, Project
 from replaykit.project.sources import Source
-from replaykit.project.subjects import Subjects, find_subjects
 
 if TYPE_CHECKING:
     from replaykit.importing.service import Keeper
-
-OnFetched = Callable[[], None]
-"""Called for each run that came, since a project may hold many."""
-
-
-def _nobody() -> None:
-    pass
 
 
 class SourceFailed(ReplayKitError):
@@ -52,19 +45,7 @@ class Given(Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
 
 
-def subjects_of(project: Project | None, paths: Sequence[Path] = (), *, on_fetched: OnFetched = _nobody) -> Subjects:
-    """What `find_subjects` finds; where no path is named, with the sessions of the configuration's sources."""
-    if paths or project is None or not project.sources:
-        return find_subjects(project, paths)
-    given = sessions_of(project, on_fetched)
-    try:
-        found = find_subjects(project, more=given.sessions)
-    except NothingSelected as error:
-        raise NothingSelected("; ".join((error.message, *given.notices)), hint=error.hint) from None
-    return Subjects(all=found.all, notices=(*given.notices, *found.notices))
-
-
-def sessions_of(project: Project, on_fetched: OnFetched = _nobody) -> Given:
+def sessions_of(project: Project, on_fetched: OnFetched = nobody) -> Given:
     """The sessions of all sources; one that cannot be had is an error of its own, and stops no other."""
     found: list[Session | Unusable] = []
     notices: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from http import HTTPStatus
 from typing import TypeVar
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from replaykit.errors import UsageError
 from replaykit.receiver import http
@@ -41,7 +43,9 @@ class Server:
 
     async def serve(self, host: str, port: int, on_ready: Callable[[str], None]) -> None:
         """Listen until `end`, SIGINT or SIGTERM; then finish what has come."""
-        runner = web.AppRunner(self._app(), access_log=None, auto_decompress=False, shutdown_timeout=_SHUTDOWN_S)
+        runner = web.AppRunner(
+            self._app(), access_log=None, logger=_log(), auto_decompress=False, shutdown_timeout=_SHUTDOWN_S
+        )
         await runner.setup()
         try:
             site = web.TCPSite(runner, host, port)
@@ -69,6 +73,8 @@ class Server:
             reply = http.refused(content_type, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(http.too_large()))
         except web.RequestPayloadError as error:
             reply = http.refused(content_type, HTTPStatus.BAD_REQUEST, f"the body cannot be read: {error}")
+        except ConnectionError:  # nobody reads this answer
+            reply = http.refused(content_type, HTTPStatus.BAD_REQUEST, "the client hung up")
         return _response(reply)
 
     async def _answered(self, request: web.Request, what: Signal) -> Reply:
@@ -120,14 +126,34 @@ class Server:
 
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=MAX_BODY)
-        app.router.add_post("/v1/traces", self.handle)
-        app.router.add_post("/v1/logs", self.handle)
+        app.router.add_post("/v1/traces", self.handle, expect_handler=_expect)
+        app.router.add_post("/v1/logs", self.handle, expect_handler=_expect)
         app.router.add_post("/v1/metrics", _no_metrics)
         app.router.add_get("/healthz", self._health)
         return app
 
     async def _health(self, _request: web.Request) -> web.Response:
         return web.json_response({"status": "ending" if self._ending.is_set() else "ok"})
+
+
+async def _expect(request: web.Request) -> None:
+    """As aiohttp does it, but without the header's own bytes in the answer: they may be no text."""
+    if request.headers.get("expect", "").lower() != "100-continue":
+        raise web.HTTPExpectationFailed(text="the only thing to expect is 100-continue")
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    request.writer.output_size = 0
+
+
+def _log() -> logging.Logger:
+    """What the server's own faults are told to; what clients do wrong is in their answers."""
+    log = logging.getLogger("replaykit.receiver")
+    log.addFilter(_is_ours)
+    return log
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError | ConnectionError)
 
 
 async def _body(request: web.Request) -> bytes:

@@ -214,6 +214,17 @@ BEGIN = lazy(f"(?<![A-Za-z0-9])(?:{_branches([literal.decode() for literal in BO
 """Where a token may begin."""
 
 
+def _heads() -> dict[bytes, tuple[bytes, ...]]:
+    heads: dict[bytes, tuple[bytes, ...]] = {}
+    for literal in BOUND:
+        heads[literal[:2]] = (*heads.get(literal[:2], ()), literal)
+    return heads
+
+
+HEADS = _heads()
+"""The same for who has no time to compile a pattern: the literals by their first two characters."""
+
+
 def spans_at(flat: bytes, at: int, literal: bytes) -> tuple[str, int, int] | None:
     """The token that begins with this literal, or with a shorter one: `sk-` where `sk-proj-` leads to nothing."""
     for length in range(len(literal), 1, -1):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from replaykit.redaction.encoded import begins_text
 from replaykit.redaction.lazy import lazy
-from replaykit.redaction.providers import BEGIN
+from replaykit.redaction.providers import HEADS
 from replaykit.redaction.telling import NUMBER_STEMS, STEMS, WIDE_STEMS, tells
 from replaykit.redaction.tokens import JOINTS, RUN, is_token_like
 from replaykit.redaction.view import RUNS
@@ -30,6 +30,7 @@ _BLANK, _BACKSLASH = b" \\"
 _JOINED = frozenset(JOINTS) | {_BACKSLASH, *range(128, 256)}
 """What a token may go on after, or that is more than it seems."""
 _GOES_ON = (b".", b"~")
+_WORDS = bytes.maketrans(b"_-+/", b"    ")
 
 
 def _class(byte: int) -> int:
@@ -46,7 +47,10 @@ _SHAPE = bytes(map(_class, range(256)))
 """With it patterns begin with a literal, which is what they are found fast by."""
 _MANY = lazy(rb"0(?:[ .\-()/+~]{0,6}0){6}")
 _IP = lazy(rb"0\.0{1,3}\.0{1,3}\.0")
-_DATE = lazy(rb"(?:19|20)\d\d([-/.])[01]\d\1[0-3]\d(?![\d ./()\x80-\xff-])")
+_HARMLESS = lazy(
+    rb"(?:(?:19|20)\d\d([-/.])[01]\d\1[0-3]\d|\d++\.\d++)(?![\d ./()\\\x80-\xff-])|(?<=/)(?:19|20)\d{6}-\d{6}(?=-[a-z])"
+)
+"""A date, a number with a fraction, or the name of a directory by its time."""
 _COLONS = lazy(rb":[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:")
 
 
@@ -83,7 +87,13 @@ def _has_numbers(raw: bytes, low: bytes) -> bool:
         return True
     if b"0000000" not in shape.translate(None, _BETWEEN_DIGITS):
         return False
-    return any(_DATE.match(raw, found.start()) is None for found in _MANY.finditer(shape))
+    at = 0
+    while found := _MANY.search(shape, at):
+        harmless = _HARMLESS.match(raw, found.start())
+        if harmless is None:
+            return True
+        at = harmless.end()
+    return False
 
 
 def _may_have_iban(raw: bytes, shape: bytes) -> bool:
@@ -104,20 +114,34 @@ def _has_tokens(raw: bytes, runs: bytes) -> bool:
         end = len(runs) if end < 0 else end
         piece = raw[start:end]
         if is_token_like(piece) and (
-            not start or raw[start - 1] in _JOINED or raw[end : end + 1] in _GOES_ON or _may_be_token(piece)
+            _goes_on_from(raw, runs, start) or raw[end : end + 1] in _GOES_ON or _may_be_token(piece)
         ):
             return True
         at = runs.find(RUN, end)
     return False
 
 
+def _goes_on_from(raw: bytes, runs: bytes, start: int) -> bool:
+    """True where the run may be a later part of a token, or be preceded by more than it seems."""
+    if start < 2:
+        return start == 0 or raw[0] in _JOINED
+    before = raw[start - 1]
+    return before in _JOINED and (before not in JOINTS or runs[start - 2] != _BLANK or raw[start - 2] in JOINTS)
+
+
 def _may_be_token(run: bytes) -> bool:
     """False for a run that no provider's keys begin like, and that is no text in base64: the name of a model."""
     if not run.islower() and (b"/" in run or begins_text(run, 0)):
         return True
-    if run.isalnum():
-        return BEGIN.match(run) is not None
-    return b"-us" in run[-5:] or BEGIN.search(run) is not None
+    if b"-us" in run[-5:]:
+        return True
+    at = 0
+    for word in run.translate(_WORDS).split(b" "):
+        literals = HEADS.get(word[:2])
+        if literals is not None and run.startswith(literals, at):
+            return True
+        at += len(word) + 1
+    return False
 
 
 @cache

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from replaykit.cases.seen_calls import SeenCall
 from replaykit.model.values import sayable
 from replaykit.report.ci import told
 from replaykit.report.panel import counted, visible
-from replaykit.trials.ci_result import CiItem, CiResult, Outcome, SeenCall, shown
+from replaykit.trials.ci_result import CiItem, CiResult, Outcome, shown
 
 _SHOWN_CHARS = 20_000
 _OPEN = 20

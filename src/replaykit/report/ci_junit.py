@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree as Xml
 
+from replaykit.cases.seen_calls import SeenCall
 from replaykit.model.values import sayable
 from replaykit.report.ci import name_of, told
-from replaykit.trials.ci_result import CiItem, CiPart, CiResult, Outcome, SeenCall, shown
+from replaykit.trials.ci_result import CiItem, CiPart, CiResult, Outcome, shown
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MESSAGE_CHARS = 300

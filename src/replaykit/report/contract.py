@@ -12,6 +12,7 @@ from replaykit.contracts.score import Check, ContractResult
 from replaykit.report.panel import counted, short
 
 _COLOURS = {Severity.CRITICAL: "red", Severity.HIGH: "red", Severity.MEDIUM: "yellow", Severity.LOW: "yellow"}
+_FAILED, _UNJUDGED = style("✗", fg="red"), style("?", fg="magenta")
 _SHOWN_CHARS = 200
 _UNSTRUCK = "none of its faults struck a call; is the name right, and do the agent's calls pass through ReplayKit?"
 
@@ -21,14 +22,15 @@ def contract_text(result: ContractResult) -> str:
     lines = []
     for name in dict.fromkeys(check.scenario for check in result.checks):
         here = [check for check in result.checks if check.scenario == name]
-        lines += [_scenario(name, here), *_failures(here)]
+        lines += [_scenario(name, here), *_not_kept(here)]
     lines += [_note("never asked", f"{name} ({why})") for name, why in _never_asked(result).items()]
     lines += [_note("untested", f"{name}: {_UNSTRUCK}") for name in result.untested]
     word, colour = _verdict(result)
     said = f"{short(result.contract, 80)}: {style(word, fg=colour, bold=True)}, score {result.score:g}"
     floor = f" of at least {result.min_score:g}" if result.min_score < 100 else ""
-    failed = len({check.invariant for check in result.failures})
-    return "\n".join([*lines, "", f"{said}{floor}" + (f", {counted(failed, 'invariant')} failed" if failed else "")])
+    counts = {"failed": _invariants(result.failures), "unjudged": _invariants(result.unjudged)}
+    told = "".join(f", {counted(count, 'invariant')} {what}" for what, count in counts.items() if count)
+    return "\n".join([*lines, "", f"{said}{floor}{told}"])
 
 
 def contract_json(result: ContractResult) -> str:
@@ -41,46 +43,55 @@ def _verdict(result: ContractResult) -> tuple[str, str]:
         return "kept", "green"
     if result.reason:
         return "not run", "magenta"
-    return ("broken", "red") if result.is_broken else ("untested", "magenta")
+    if result.is_broken:
+        return "broken", "red"
+    return ("cannot tell", "magenta") if result.unjudged else ("untested", "magenta")
+
+
+def _invariants(checks: Sequence[Check]) -> int:
+    return len({check.invariant for check in checks})
 
 
 def _scenario(name: str, checks: Sequence[Check]) -> str:
-    asked = [check for check in checks if check.holds is not None]
+    asked = [check for check in checks if check.was_asked]
     held = sum(check.holds is True for check in asked)
-    mark = style("✓", fg="green") if held == len(asked) else style("✗", fg="red")
-    left = len(checks) - len(asked)
-    return f"{mark} {short(name, 60)}: {held} of {len(asked)} hold" + (f", {left} not asked" if left else "")
+    counts = {"unjudged": sum(bool(check.unjudged) for check in asked), "not asked": len(checks) - len(asked)}
+    failed = held + counts["unjudged"] < len(asked)
+    mark = _FAILED if failed else _UNJUDGED if counts["unjudged"] else style("✓", fg="green")
+    told = "".join(f", {count} {what}" for what, count in counts.items() if count)
+    return f"{mark} {short(name, 60)}: {held} of {len(asked)} hold{told}"
 
 
-def _failures(checks: Sequence[Check]) -> list[str]:
+def _not_kept(checks: Sequence[Check]) -> list[str]:
     """Each check that does not hold; what several of one run have in common is said once."""
     lines: list[str] = []
     for run in dict.fromkeys(check.probe for check in checks):
-        failed = [check for check in checks if check.probe == run and check.holds is False]
-        lines += [line for check in failed for line in _failure(check)]
-        lines += [f"      evidence  {check.evidence}" for check in failed[:1] if check.evidence]
+        here = [check for check in checks if check.probe == run and check.was_asked and not check.holds]
+        lines += [line for check in here for line in _told(check)]
+        lines += [f"      evidence  {check.evidence}" for check in here[:1] if check.evidence]
     return lines
 
 
-def _failure(check: Check) -> list[str]:
+def _told(check: Check) -> list[str]:
     severity = style(check.severity.value, fg=_COLOURS[check.severity])
+    mark, text = (_UNJUDGED, "nobody can tell") if check.unjudged else (_FAILED, check.text)
+    why, _, hint = check.unjudged.partition("\n")
     parts = [
         ("asked", check.probe),
         ("expected", check.expected),
         ("got", check.actual),
         ("output", check.output),
         ("error", check.error),
+        ("why", why),
+        ("hint", hint),
     ]
     told = [f"      {name:<9} {short(text, _SHOWN_CHARS)}" for name, text in parts if text]
-    return [
-        f"  {style('✗', fg='red')} {short(check.invariant, 80)} ({severity}, {check.type}): {short(check.text, 120)}",
-        *told,
-    ]
+    return [f"  {mark} {short(check.invariant, 80)} ({severity}, {check.type}): {short(text, 120)}", *told]
 
 
 def _never_asked(result: ContractResult) -> dict[str, str]:
     """The invariants that no run called for, and why the last one did not."""
-    asked = {check.invariant for check in result.checks if check.holds is not None}
+    asked = {check.invariant for check in result.checks if check.was_asked}
     return {check.invariant: check.skipped for check in result.checks if check.invariant not in asked}
 
 

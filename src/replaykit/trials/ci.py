@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from msgspec import Struct
 
 from replaykit.errors import ExitCode, NothingSelected
-from replaykit.importing.sources import subjects_of
+from replaykit.importing.subjects import subjects_of
 from replaykit.project.project import Project
 from replaykit.project.subjects import Subjects
 from replaykit.trials.ci_chaos import Chaos, Mutated

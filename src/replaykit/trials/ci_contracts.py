@@ -56,7 +56,7 @@ class Contracts:
                 items.append(impossible(self.part, trial.contract.name, error, where))
                 continue
             items += self._items(trial, result, watched)
-            told += [(check.severity, check.holds) for check in result.checks if check.holds is not None]
+            told += [(check.severity, check.holds is True) for check in result.checks if check.was_asked]
         return Ran(items, score_of(told) if told else None)
 
     def _items(self, trial: Trial, result: ContractResult, watched: Watched) -> Iterator[CiItem]:
@@ -66,7 +66,7 @@ class Contracts:
         plans = {scenario.name: scenario.plan for scenario in trial.scenarios}
         runs: dict[tuple[str, str], list[Check]] = {}
         for check in result.checks:
-            if check.holds is None:
+            if not check.was_asked:
                 continue  # a promise for other worlds than this one
             runs.setdefault((check.scenario, check.probe), []).append(check)
         for (scenario, probe), checks in runs.items():
@@ -88,7 +88,7 @@ class Contracts:
                 command=command(
                     "contract run", self._setting.project, trial.contract.name, "--input", spoken(given[probe])
                 ),
-                reason=_why(outcome, failed),
+                reason=_why(outcome, checks),
                 failures=tuple(map(finding_of, failed)) if outcome is Outcome.FAILED else (),
             )
 
@@ -106,14 +106,17 @@ class Contracts:
 def _outcome(checks: Sequence[Check], *, is_struck: bool) -> Outcome:
     if any(check.holds is False for check in checks):
         return Outcome.FAILED
+    if any(check.unjudged for check in checks):
+        return Outcome.ERROR
     return Outcome.PASSED if is_struck else Outcome.UNTESTED
 
 
-def _why(outcome: Outcome, failed: Sequence[Check]) -> str:
+def _why(outcome: Outcome, checks: Sequence[Check]) -> str:
     if outcome is Outcome.UNTESTED:
         return UNSTRUCK
+    failed = [check for check in checks if check.holds is False]
     if not failed:
-        return ""
+        return next((check.unjudged for check in checks if check.unjudged), "")
     first = failed[0]
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 and outcome is Outcome.FAILED else ""
     return f"{first.error or first.text}{more}"

@@ -13,20 +13,18 @@ from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.find import Unusable
+from replaykit.cases.seen_calls import seen
 from replaykit.errors import ExitCode, NothingSelected, ReplayKitError
-from replaykit.model.events import ErrorInfo, ToolCall
+from replaykit.model.events import ToolCall
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
-from replaykit.model.values import ABSENT, Json, canonical, decode, raw
+from replaykit.model.values import ABSENT, Json, canonical
 from replaykit.project.project import Project
 from replaykit.runners.attempt import Attempt, Candidate, Stoppable
 from replaykit.trials.ci_places import Places, Where
-from replaykit.trials.ci_result import CiItem, Outcome, Part, SeenCall
+from replaykit.trials.ci_result import CiItem, Outcome, Part
 from replaykit.trials.trying import Evidence
 
-_FAILED_FROM = 400
-_NO_ANSWER = 0
-_FAILED_STATUS = 500  # of a tool that raised something other than an answer with a status
 _ON_THE_TAPE = frozenset({"unused", "context", "unwatched", "unpinned", "live"})
 """Deviations that are no call of the agent which the tape does not hold."""
 
@@ -126,40 +124,13 @@ def members_of(run: TraceRun | None) -> dict[str, Json]:
     return {
         "output_json": run.output_json or ABSENT,
         "error": "" if run.error is None else str(run.error),
-        "calls": tuple(_seen(call) for call in run.tool_calls if not _was_stopped(call)),
+        "calls": tuple(seen(call) for call in run.tool_calls if not _was_stopped(call)),
     }
 
 
 def _was_stopped(call: ToolCall) -> bool:
     """True for a call that nobody answered, since the tape does not hold it."""
     return call.error is not None and call.error.module == ReplayKitError.__module__
-
-
-def _seen(call: ToolCall) -> SeenCall:
-    status, response = None, call.result_json or ABSENT
-    if call.items_json is not None:
-        response = raw(call.items)
-    if call.error is not None:
-        said = decode(call.error.attributes_json) if call.error.attributes_json else None
-        kept = said if isinstance(said, dict) else {}
-        status = kept.get("status")
-        if type(status) is int and (status >= _FAILED_FROM or status == 0):
-            response = raw(kept.get("response"))
-        else:
-            status, response = _NO_ANSWER if _is_silence(call.error) else _FAILED_STATUS, raw(str(call.error))
-    return SeenCall(
-        name=call.name,
-        arguments_json=call.arguments_json,
-        response_json=response,
-        error="" if call.error is None else str(call.error),
-        status=status,
-        latency_ms=round(call.duration_s * 1000, 3),
-    )
-
-
-def _is_silence(error: ErrorInfo) -> bool:
-    """True for an exception that says that no answer came."""
-    return bool({"builtins.TimeoutError", "builtins.ConnectionError"} & {f"{error.module}.{error.type}", *error.bases})
 
 
 def first_divergence(deviations: Iterable[Deviation]) -> Deviation | None:

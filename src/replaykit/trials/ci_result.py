@@ -7,10 +7,11 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from replaykit.cases.seen_calls import SeenCall
 from replaykit.contracts.contract import Severity
 from replaykit.errors import ExitCode
 from replaykit.model.result import Deviation, Finding
-from replaykit.model.values import ABSENT, NULL, Raw, decode
+from replaykit.model.values import ABSENT, Raw, decode
 
 CI_FORMAT = 1
 """Version of the JSON form; readers accept every older one."""
@@ -44,18 +45,6 @@ class Outcome(StrEnum):
     FAILED = "failed"  # the agent did not do what it must
     ERROR = "error"  # nobody can tell: the agent gave no usable answer, or a file is wrong
     UNTESTED = "untested"  # nothing was asked, or no fault struck
-
-
-class SeenCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One call of a tool, as the agent saw it."""
-
-    name: str
-    arguments_json: Raw = field(default=NULL, name="arguments")
-    response_json: Raw = field(default=ABSENT, name="response")
-    error: str = ""
-    status: int | None = None
-    """Of a tool that failed; 0 where no answer came."""
-    latency_ms: float = 0.0
 
 
 class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):

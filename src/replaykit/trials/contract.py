@@ -158,12 +158,13 @@ def _checked(trial: Trial, pairs: Sequence[tuple[_Cell, Tried]]) -> Iterator[tup
 
 def _judged(trial: Trial, cell: _Cell, run: Tried, checks: Sequence[Check], untested: Sequence[str]) -> Judged:
     failed = [check for check in checks if check.holds is False]
+    unjudged = next((check.unjudged for check in checks if check.unjudged), "")
     struck = [struck.text for struck in struck_in(run.attempt.run, cell.given, cell.scenario.plan)]
     unstruck = NO_FAULT if cell.scenario.name in untested else ""
     return Judged(
         name=name_of(trial.contract.name, cell.scenario.name, _text(cell.given)),
-        passed=run.attempt.run is not None and not failed and not unstruck,
-        reason=run.attempt.reason or next((check.error or check.text for check in failed), unstruck),
+        passed=run.attempt.run is not None and not failed and not unjudged and not unstruck,
+        reason=run.attempt.reason or next((check.error or check.text for check in failed), unjudged or unstruck),
         findings=tuple(finding_of(check) for check in checks if check.holds is not None),
         remarks=(
             f"scenario: {cell.scenario.name}, seed {cell.scenario.plan.seed}",
@@ -211,7 +212,7 @@ def _check(trial: Trial, invariant: Invariant, cell: _Cell, tried: Tried, baseli
     try:
         (found,) = found_in(tried, (asked,), trial.answers)
     except CannotTell as error:
-        return msgspec.structs.replace(check, holds=False, text="Nobody can tell", error=str(error))
+        return msgspec.structs.replace(check, unjudged=str(error), output=_output(attempt))
     left = left_in(attempt, (asked,))
     failed = str(attempt.run.error) if attempt.run.error else ""
     return msgspec.structs.replace(
@@ -222,9 +223,15 @@ def _check(trial: Trial, invariant: Invariant, cell: _Cell, tried: Tried, baseli
         actual=found.actual,
         seq=found.seq,
         run=found.run,
-        output=_text(attempt.run.output)[:_EXCERPT_CHARS] if attempt.run.output_json else "",
+        output=_output(attempt),
         error=f"left the tape: {left}" if left else failed,
     )
+
+
+def _output(attempt: Attempt) -> str:
+    """The beginning of what the agent answered."""
+    run = attempt.run
+    return _text(run.output)[:_EXCERPT_CHARS] if run is not None and run.output_json else ""
 
 
 def _conditions(trial: Trial, cell: _Cell, attempt: Attempt) -> Conditions:

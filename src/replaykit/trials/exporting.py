@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
-import orjson
 from msgspec import Struct
 
 from replaykit.cases.case import CASE_FILE
 from replaykit.cases.document import parse_document, read_bytes
-from replaykit.cases.session import FAILED_FROM
+from replaykit.cases.seen_calls import session_answer
 from replaykit.cases.session_files import holds, session_text, write_session
-from replaykit.cases.session_shape import MAX_LATENCY_MS, MAX_STATUS
 from replaykit.cases.slug import slug
+from replaykit.cases.tagged import Say, said
 from replaykit.errors import FormatTooNew, InvalidFile, NothingSelected, UsageError
-from replaykit.model.values import Json, canonical
-from replaykit.trials.ci_result import CI_FORMAT, CiItem, CiResult, Outcome, Part, SeenCall
+from replaykit.model.values import ABSENT, NULL, Json, canonical
+from replaykit.trials.ci_result import CI_FORMAT, CiItem, CiResult, Outcome, Part
 
 _NAME_CHARS = 150
-_FAILED_STATUS = 500
 
 
 class Exported(Struct, frozen=True, kw_only=True):
@@ -114,12 +113,20 @@ def _ours(result: CiResult, contract: str | None, notices: list[str]) -> Iterato
         yield _session(
             name=f"{item.part.value} {item.verdict}: {item.id}",
             source="replaykit ci",
-            given=orjson.loads(bytes(item.input_json)),
-            context=orjson.loads(bytes(item.context_json)) if item.context_json else None,
-            answers=[_answer(call) for call in item.calls],
+            told=said(partial(_told, item)),
             reason=item.reason or _first_failure(item),
             contract=item.contract or contract,
         )
+
+
+def _told(item: CiItem, say: Say) -> dict[str, Json]:
+    """What was asked, and what the tools answered."""
+    context = item.context_json
+    return {
+        "input": say(item.input_json),
+        **({} if context in (ABSENT, NULL) else {"context": say(context)}),
+        "tool_responses": [session_answer(call, say) for call in item.calls],
+    }
 
 
 def _why_not(item: CiItem) -> str:
@@ -138,50 +145,21 @@ def _theirs(report: _Foreign, contract: str | None) -> Iterator[dict[str, Json]]
     for one in report.mutations:
         if one.passed:
             continue
-        said = _Mutation(one.mutation) if isinstance(one.mutation, str) else one.mutation
+        mutation = _Mutation(one.mutation) if isinstance(one.mutation, str) else one.mutation
         failed = "; ".join(f"{check.check_type}: {check.details}" for check in one.checks if not check.passed)
         yield _session(
-            name=f"mutation failed: {said.type}",
+            name=f"mutation failed: {mutation.type}",
             source="flakestorm",
-            given=said.mutated,
-            answers=[],
+            told={"input": mutation.mutated, "tool_responses": []},
             reason=one.error or failed or "an invariant failed",
             contract=contract,
         )
 
 
-def _session(
-    *,
-    name: str,
-    source: str,
-    given: Json,
-    answers: list[Json],
-    reason: str,
-    contract: str | None,
-    context: Json = None,
-) -> dict[str, Json]:
+def _session(*, name: str, source: str, told: dict[str, Json], reason: str, contract: str | None) -> dict[str, Json]:
     """A session. Its id is made of what is in it: those of two reports are the same only for the same failure."""
     plain = "".join(char if char.isprintable() else " " for char in name)[:_NAME_CHARS].strip()
-    said = {
-        "input": given,
-        **({} if context is None else {"context": context}),
-        "tool_responses": answers,
-        **({} if not contract else {"contract": contract}),
-    }
-    digest = hashlib.sha256(canonical([plain, said])).hexdigest()[:10]
+    whole = {**told, "contract": contract} if contract else told
+    digest = hashlib.sha256(canonical([plain, whole])).hexdigest()[:10]
     readable = slug("tool_call", plain).rpartition("-")[0] or "failure"
-    return {"id": f"{readable}-{digest}", "name": plain, "source": source, **said, "expected_failure": reason}
-
-
-def _answer(call: SeenCall) -> Json:
-    """What a tool answered, as a session writes it."""
-    said: dict[str, Json] = {"tool": call.name}
-    arguments = orjson.loads(bytes(call.arguments_json)) if call.arguments_json else None
-    if isinstance(arguments, dict):
-        said["arguments"] = arguments
-    said["response"] = orjson.loads(bytes(call.response_json)) if call.response_json else None
-    if call.status is not None:
-        is_failure = call.status >= FAILED_FROM or call.status == 0
-        said["status"] = min(call.status, MAX_STATUS) if is_failure else _FAILED_STATUS
-    latency = min(round(call.latency_ms), MAX_LATENCY_MS)
-    return {**said, "latency_ms": latency} if latency > 0 else said
+    return {"id": f"{readable}-{digest}", "name": plain, "source": source, **whole, "expected_failure": reason}
