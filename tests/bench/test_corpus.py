@@ -21,6 +21,10 @@ from bench.redaction.marked import OPINION, Marked, Span, plain, sensitive
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replaykit.redaction.quick import is_plainly_clean
+from replaykit.redaction.rules import DEFAULT
+from replaykit.redaction.search import hits_in
+
 ROOT = Path(__file__).parents[2]
 SAMPLES = corpus.corpus()
 DIGEST = """
@@ -257,3 +261,10 @@ def test_plain_texts_are_of_the_size_asked_for_and_always_the_same(kind: str) ->
     assert [len(piece) for piece in pieces] == [texts.PIECE_BYTES] * 10
     assert len(set(pieces)) == 10
     assert pieces == texts.pieces(kind, 40_960)
+
+
+def test_a_quick_look_lets_nothing_of_it_pass_that_a_close_one_finds() -> None:
+    passed = [sample.text for sample in SAMPLES if is_plainly_clean(sample.text.encode())]
+
+    assert len(passed) > 100
+    assert [text for text in passed if hits_in(text, DEFAULT)] == []

@@ -9,6 +9,7 @@ from replaykit.redaction import find
 QUIET = [
     "password: ********",
     "password=${DB_PASSWORD}",
+    "MODE=fast\ncreated=2026-07-19T00:28:07.228717+00:00\nWORKERS=4\n",
     "password = $DB_PASSWORD",
     "token = os.environ['API_TOKEN']",
     'token = os.environ["API_TOKEN"]',

@@ -160,6 +160,10 @@ PIECES = [
     "12345", "hunter2-Kormel", "q8Zr4TnW1xVb7YpLs0Kd", "gpt-4o-mini-2024-07-18", "claude-sonnet-4-20250514",
     "sk-proj-Zr4TnW1xVb7YpLs0KdQ8", "ghp_", "0123456789abcdef0123", "-us12", ".", "~", "$",
     "1794825703.4238348", "908919623.5", "runs/20261116-104127-case", "tel ", "SG.", ":",
+    "1702339559", "+", "fax", "msg_8a38839668a2", "iban ", "tosiban if ", "de89370400440532013000", "AB12", " keyboard",
+    " spinning", "api ", "mot de ", "driver's ", "license", "pin ", "x, key", "4111111111111111",
+    "contraseña", "12:03:07.601508+00:00", "https://x.example/?", "&X-Amz-Signature=", "sig=",
+    "INSERT INTO t (cpf) VALUES (", ")",
     "aHVudGVyMkBleGFtcGxlLmNvbQ", "bearer", "cookie", "<email:12345678>",
 ]  # fmt: skip
 
@@ -196,6 +200,8 @@ def test_a_quick_look_lets_no_secret_pass(secret: str) -> None:
         '{"model": "gpt-4o-mini-2024-07-18", "max_tokens": 1000, "usage": {"input_tokens": 1200, "output_tokens": 80}}',
         "https://example.com/orders/list?page=2 gave 200",
         '{"started_at": 1794825703.4238348, "evidence": ".replaykit/runs/20261116-104127-case-0001"}',
+        '{"id": "msg_b7fce4b114a5b33c163948ea", "created": 1702339559, "usage": {"prompt_tokens": 8769}}',
+        "for index in sorted(found, key=lambda item: (item.kind, index)): # spinning 123 keyboards of tosiban",
         "Ein Gespräch über Rückgaben, naïve façade, 日本語のテキスト",
     ],
 )

@@ -15,7 +15,7 @@ from replaykit.redaction.lazy import lazy
 from replaykit.redaction.plausible import is_plausible
 from replaykit.redaction.rules import Rules
 from replaykit.redaction.tables import csv_hits
-from replaykit.redaction.telling import NUMBER_STEMS, STEMS, WIDE_STEMS, Telling, Trust, compact
+from replaykit.redaction.telling import NUMBER_STEMS, STEMS, WIDE_STEMS, Telling, Trust, compact, several_words
 from replaykit.redaction.view import View
 
 _Q = rb"(?:\\{0,8}[\"'`]|&quot;|&\#3[49];|%22)"
@@ -139,12 +139,7 @@ _NEXT = lazy(rb"\s{1,16}(?:[:=!>|]|->|is\b|ist\b|lautet|est\b|es\b|was\b|jest\b|
 
 def _two_words(view: View, rules: Rules, start: int, end: int) -> tuple[bytes, Telling | None]:
     """`API key: x`, `mot de passe : x`, `driver's license: x`: names of several words."""
-    flat, first = view.flat, start
-    for _ in range(2):
-        first = flat.rfind(b" ", max(0, first - 16), first - 1) + 1 or max(0, first - 16)
-        if flat[first:start] not in (b"de ", b"of "):
-            break
-    name = flat[first:end].replace(b"'", b"")
+    name = several_words(view.flat, start, end).replace(b"'", b"")
     return name, _told(name, rules) if name[:1].isalpha() else None
 
 

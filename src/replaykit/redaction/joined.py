@@ -56,7 +56,7 @@ def _texts(events: list[_Event]) -> list[bytes]:
     for event in events:
         for member in (*event.texts, *event.names):
             groups.setdefault(_group(member, event.marks), []).append(member[2])
-    if any(event.all_marks != events[0].all_marks for event in events):
+    if any((event.marks, event.all_marks) != (events[0].marks, events[0].all_marks) for event in events):
         for event in events:
             for member in event.texts:
                 groups.setdefault(("", *_group(member, event.all_marks)), []).append(member[2])

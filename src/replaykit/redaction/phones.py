@@ -49,7 +49,8 @@ _NUMBER_WORDS = lazy(
     rb"version|build|port\b|size|bytes|count|epoch|time|date|case|claim|policy|parcel|sku|part|model|token|"
     rb"usd|eur|lat|lon|coord|rechnung|bestell|kunden|commande|pedido|issue|row|line|seed|hash|code"
 )
-_BEFORE = 40
+BEFORE = 40
+"""How far a word may be from the number that it is about."""
 
 
 def phone_hits(view: View, start: int, end: int) -> Iterator[Hit]:
@@ -79,11 +80,13 @@ def phone_hits(view: View, start: int, end: int) -> Iterator[Hit]:
 
 
 def _is_joined(flat: bytes, start: int) -> bool:
-    """`order-1234567`, `#1234567`, `a/1234567`: the tail of an id; or one byte of a dump."""
+    """`order-1234567`, `#1234567`, `a/1234567`: the tail of an id; the seconds of a time; or one byte of a dump."""
     before = flat[max(0, start - 4) : start]
     last = before[-1:]
     if last in (b"-", b"/"):
         return before[-2:-1].isalnum()
+    if last == b":":
+        return before[-2:-1].isdigit()
     return last in (b"#", b"_", b"$") or (last == b" " and _BYTE_BEFORE.search(before) is not None)
 
 
@@ -128,15 +131,15 @@ _LONG = lazy(rb"\d(?:[ .\-()/]{0,3}\d){7,14}")
 
 def _is_named(view: View, start: int) -> bool | None:
     """True when a word for a phone is the last word about the number, False when another is, None without any."""
-    first = max(0, start - _BEFORE)
+    first = max(0, start - BEFORE)
     if not view.text.isascii() and _last(_WIDE_WORDS, view.text[first:start].lower()) >= 0:
         return True
-    return _named_by(view.low[first:start].translate(None, b"0123456789"))
+    return named_by(view.low[first:start].translate(None, b"0123456789"))
 
 
 @lru_cache(maxsize=4096)
-def _named_by(before: bytes) -> bool | None:
-    """Cached: in data the same few keys stand before thousands of numbers."""
+def named_by(before: bytes) -> bool | None:
+    """The same by what comes before it. Cached: in data the same few keys stand before thousands of numbers."""
     phone = max(_last(_WORDS, before), _last(_WEAK, before))
     other = _last(_NUMBER_WORDS, before)
     return None if phone < 0 and other < 0 else phone > other

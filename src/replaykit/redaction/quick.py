@@ -9,19 +9,24 @@ from functools import cache, lru_cache
 from string import ascii_uppercase, digits, hexdigits
 from typing import TYPE_CHECKING
 
+from replaykit.redaction.checksums import IBAN_LENGTHS
 from replaykit.redaction.encoded import begins_text
 from replaykit.redaction.lazy import lazy
+from replaykit.redaction.phones import BEFORE, named_by
 from replaykit.redaction.providers import HEADS
-from replaykit.redaction.telling import NUMBER_STEMS, STEMS, WIDE_STEMS, tells
+from replaykit.redaction.telling import NUMBER_STEMS, STEMS, WIDE_STEMS, several_words, tells
 from replaykit.redaction.tokens import JOINTS, RUN, is_token_like
 from replaykit.redaction.view import RUNS
 
 if TYPE_CHECKING:
+    import re
+
     from ahocorasick_rs import BytesAhoCorasick
 
 _NAMES = tuple(stem for stem in STEMS if stem != b"bearer")
 _SIGNS = (
-    b"@ (at) [at] -----begin bearer basic curl iban \\u \\/ :: $1$ $5$ $6$ $2a$ $2b$ $2x$ $2y$ $argon2 $scrypt$".split()
+    b"@ (at) [at] -----begin bearer basic curl sig= signature= security-token= webhook hooks.slack \\u \\/ :: "
+    b"$1$ $5$ $6$ $2a$ $2b$ $2x$ $2y$ $argon2 $scrypt$".split()
 )
 _BETWEEN = " .-()/+"
 _BETWEEN_DIGITS = f"{_BETWEEN}~".encode()
@@ -48,9 +53,14 @@ _SHAPE = bytes(map(_class, range(256)))
 _MANY = lazy(rb"0(?:[ .\-()/+~]{0,6}0){6}")
 _IP = lazy(rb"0\.0{1,3}\.0{1,3}\.0")
 _HARMLESS = lazy(
-    rb"(?:(?:19|20)\d\d([-/.])[01]\d\1[0-3]\d|\d++\.\d++)(?![\d ./()\\\x80-\xff-])|(?<=/)(?:19|20)\d{6}-\d{6}(?=-[a-z])"
+    rb"(?:(?:19|20)\d\d([-/.])[01]\d\1[0-3]\d|\d++\.\d++)(?![\d ./()+\\\x80-\xff-])"
+    rb"|(?<=/)(?:19|20)\d{6}-\d{6}(?=-[a-z])"
 )
 """A date, a number with a fraction, or the name of a directory by its time."""
+_DIGITS = lazy(rb"\d+")
+_BARE = lazy(rb"\d{7,11}(?![\w .\-()/+\\\x80-\xff])")
+_TEN = digits.encode()
+_IBAN_NEAR = lazy(rb"iban[^0-9]{0,20}[0-9]")
 _COLONS = lazy(rb":[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:")
 
 
@@ -58,49 +68,83 @@ def is_plainly_clean(raw: bytes) -> bool:
     """True when nothing is there that any built-in rule begins with. False says nothing."""
     low = raw.lower()
     runs = raw.translate(RUNS)
-    for index, at, _end in _signs().find_matches_as_indexes(low):
-        if index >= len(_NAMES):
-            return False
+    if b"insert" in low and b"values" in low:
+        return False  # columns may have telling names
+    signs = _signs().find_matches_as_indexes(low)
+    if signs and (max(signs)[0] >= len(_NAMES) or not _all_tell_nothing(signs, raw, runs)):
+        return False
+    return not (_has_numbers(raw, low, runs) or _COLONS.search(raw) or _has_tokens(raw, runs))
+
+
+def _all_tell_nothing(stems: list[tuple[int, int, int]], raw: bytes, runs: bytes) -> bool:
+    """True when all names that these are stems of tell nothing."""
+    for _index, at, _end in stems:
         start = runs.rfind(b" ", max(0, at - _LONGEST_NAME), at)
         end = runs.find(b" ", at, at + _LONGEST_NAME)
-        if start < 0 or end < 0 or not _tells_nothing(raw[start:end]):
+        if start < 0 or end < 0 or raw[end] > 127 or not _tells_nothing(raw[start:end]):
             return False
-    return not (_has_numbers(raw, low) or _COLONS.search(raw) or _has_tokens(raw, runs))
+        if raw[start] == _BLANK and not _tell_nothing(several_words(raw, start + 1, end)):
+            return False
+    return True
 
 
 @lru_cache(maxsize=4096)
 def _tells_nothing(name: bytes) -> bool:
     """True for a name that tells nothing, with what comes before it: model APIs count `input_tokens` in every answer.
 
-    A name after an escape, a blank, or what is beyond ASCII may be more than it seems.
+    After an escape, or what is beyond ASCII, it may be more than it seems.
     """
-    return name[0] < 128 and name[0] not in (_BACKSLASH, _BLANK) and tells(name[1:].decode().strip("-_+/")) is None
+    return name[0] < 128 and name[0] != _BACKSLASH and tells(name[1:].decode().strip("-_+/")) is None
 
 
-def _has_numbers(raw: bytes, low: bytes) -> bool:
+@lru_cache(maxsize=4096)
+def _tell_nothing(words: bytes) -> bool:
+    """The same for a name of several words."""
+    if not words.isascii() or b"\\" in words or b"<" in words:
+        return False
+    name = words.replace(b"'", b"").decode()
+    return not name[:1].isalpha() or tells(name.strip("-_+/")) is None
+
+
+def _has_numbers(raw: bytes, low: bytes, runs: bytes) -> bool:
     shape = raw.translate(_SHAPE)
     if b"0" not in shape:
         return False
-    if b"000" in shape and _number_stems().find_matches_as_indexes(low):
+    if b"000" in shape and not _all_tell_nothing(_number_stems().find_matches_as_indexes(low), raw, runs):
         return True
-    if _may_have_iban(raw, shape) or (shape.count(b"0.") > 2 and _IP.search(shape)):
+    if (b"iban" in low and _IBAN_NEAR.search(low)) or _may_have_iban(raw, shape):
+        return True
+    if shape.count(b"0.") > 2 and _IP.search(shape):
         return True
     if b"0000000" not in shape.translate(None, _BETWEEN_DIGITS):
         return False
     at = 0
     while found := _MANY.search(shape, at):
-        harmless = _HARMLESS.match(raw, found.start())
+        harmless = _HARMLESS.match(raw, found.start()) or _id_at(raw, low, found.start())
         if harmless is None:
             return True
         at = harmless.end()
     return False
 
 
+def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
+    """The number that begins here, when it is part of a word, or too short for a card and nothing says that it is a
+    phone."""
+    before = low[max(0, start - BEFORE) : start]
+    if (before[-1:].isalpha() or before[-1:] == b"_") and before[-2:-1] != b"\\":
+        return _DIGITS.match(raw, start)
+    if b"\\" in before or b"+" in before[-3:] or not before.isascii():
+        return None
+    found = _BARE.match(raw, start)
+    return None if found is None or named_by(before.translate(None, _TEN)) else found
+
+
 def _may_have_iban(raw: bytes, shape: bytes) -> bool:
-    """True when two capitals and two digits begin a word; the rest of an IBAN may be letters for the most part."""
+    """True when a country and two digits begin a word; the rest of an IBAN may be letters for the most part."""
     at = shape.find(b"AA00")
     while at >= 0:
-        if not raw[at - 1 : at].isalnum() or raw[at - 2 : at - 1] == b"\\":
+        is_begun = not raw[at - 1 : at].isalnum() or raw[at - 2 : at - 1] == b"\\"
+        if is_begun and raw[at : at + 2].decode() in IBAN_LENGTHS:
             return True
         at = shape.find(b"AA00", at + 1)
     return False

@@ -121,6 +121,16 @@ def words(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name)]
 
 
+def several_words(flat: bytes, start: int, end: int) -> bytes:
+    """The name that ends in the word from `start` to `end`, with the word or two before it."""
+    first = start
+    for _ in range(2):
+        first = flat.rfind(b" ", max(0, first - 16), first - 1) + 1 or max(0, first - 16)
+        if flat[first:start] not in (b"de ", b"of "):
+            break
+    return flat[first:end]
+
+
 def compact(name: str) -> str:
     """The words of a name, run together."""
     return "".join(words(name))
