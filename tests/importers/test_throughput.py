@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from replaykit.errors import InvalidFile
 from replaykit.importers import gathering
 from replaykit.importers.otel import quick_json, splitting
 from replaykit.importers.registry import IMPORTERS
@@ -175,3 +176,17 @@ def peak_of(name: str, file: Path) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def test_a_wrong_byte_in_a_span_stops_no_other_trace(made: Any) -> None:
+    text = b"".join(made.otlp_lines(MEGABYTE))
+    place = text.index(b"Looks into the shop", 200_000)
+    wrong = text[:place] + b"\xff" + text[place + 1 :]
+    expected = list(runs_in("otlp", Source(text, "f")))
+
+    *read, problem = IMPORTERS.get("otlp").read(Source(wrong, "f"))
+
+    assert isinstance(problem, InvalidFile)
+    assert problem.line == text.count(b"\n", 0, place) + 1
+    assert str(problem).count("1 spans are not OTLP: not JSON") == 1
+    assert sum(run in read for run in expected) == len(expected) - 1

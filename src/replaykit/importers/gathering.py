@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from replaykit.errors import InvalidFile
 
-BUDGET = 48 * 1024 * 1024
+BUDGET = 64 * 1024 * 1024
 _AT_ONCE = 512
 _OVERHEAD = 120  # what Python takes for a piece beside its bytes
 

@@ -22,7 +22,7 @@ from replaykit.wire.fields import as_object, as_objects, as_text, joined, load_a
 
 _ERRORS = ("error-text", "error-json", "execution-denied")
 _TEXTS = ("text", "output_text", "input_text")
-_BESIDE = frozenset(("name", "tool_call_id", "tool_calls"))
+_BESIDE = frozenset(("type", "name", "tool_call_id", "tool_calls"))
 _TEXT, _RESULT, _CALL, _THOUGHT = range(4)
 _SORTS = {
     **dict.fromkeys(_TEXTS, _TEXT),
@@ -38,7 +38,7 @@ def messages_of(value: Json, heard: Heard | None = None) -> list[Json] | None:
     With what was heard before, those that it begins with are not read again: nobody may change them, they are shared.
     """
     if isinstance(value, str):
-        told = _told_by(value, heard or Heard())
+        told = _told_by(value, heard)
         if told is not None:
             return told
         value = loaded(value)
@@ -53,19 +53,19 @@ def messages_of(value: Json, heard: Heard | None = None) -> list[Json] | None:
     return _all_said(value)
 
 
-def _told_by(text: str, heard: Heard) -> list[Json] | None:
+def _told_by(text: str, heard: Heard | None) -> list[Json] | None:
     """The messages in the text of a list; None where it is no such text, or a list in a list."""
     if text[:1] != "[" or text[1:20].lstrip()[:1] == "[":
         return None
-    before, size = heard.said_text, len(heard.said_text)
+    size = 0 if heard is None else len(heard.said_text)
     try:
-        if size and text.startswith(before) and text[size : size + 1] == ",":
+        if heard is not None and size and text.startswith(heard.said_text) and text[size : size + 1] == ",":
             found = [*heard.said, *_all_said(orjson.loads("[" + text[size + 1 :]))]
         else:
             found = _all_said(orjson.loads(text))
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return None
-    if len(found) > 1 and text[-1] == "]":
+    if heard is not None and len(found) > 1 and text[-1] == "]":
         heard.said_text, heard.said = text[:-1], found
     return found
 
@@ -73,7 +73,11 @@ def _told_by(text: str, heard: Heard) -> list[Json] | None:
 def _all_said(messages: list[Json]) -> list[Json]:
     found: list[Json] = []
     for message in messages:
-        found += _said(message)
+        alone = _alone(message)
+        if alone is None:
+            found += _said(message)
+        else:
+            found.append(alone)
     return found
 
 
@@ -110,6 +114,24 @@ def text_of(messages: list[Json] | None, role: str) -> str:
     return (_content_text(found[-1].get("content")) or "") if found else ""
 
 
+def _alone(message: Json) -> dict[str, Json] | None:
+    """`_said` of a message of one part, as nearly all of GenAI have; None for any other."""
+    if type(message) is not dict or not message.keys().isdisjoint(_BESIDE):
+        return None
+    parts = message.get("parts")
+    part: Json = parts[0] if type(parts) is list and len(parts) == 1 else None
+    kind = part.get("type") if type(part) is dict else None
+    sort = _SORTS.get(kind) if type(kind) is str else None
+    if sort is _RESULT:
+        return _result(part)
+    role = message.get("role")
+    if type(role) is not str or not role:
+        role = "user"
+    if sort is _TEXT:
+        return {"role": role, "content": _part_text(part) or None}
+    return {"role": role, "content": None, "tool_calls": [_call(part)]} if sort is _CALL else None
+
+
 def _said(message: Json) -> list[dict[str, Json]]:
     if isinstance(message, str):
         return [{"role": "user", "content": message}]
@@ -135,10 +157,6 @@ def _said(message: Json) -> list[dict[str, Json]]:
 
 def _of_parts(role: str, parts: list[Json], message: dict[str, Json]) -> list[dict[str, Json]]:
     """A message for each result in it, and one for all the rest."""
-    if len(parts) == 1 and message.keys().isdisjoint(_BESIDE):
-        alone = _of_part(role, parts[0])
-        if alone is not None:
-            return [alone]
     found: list[dict[str, Json]] = []
     calls: list[Json] = []
     rest: list[Json] = []
@@ -172,17 +190,6 @@ def _of_parts(role: str, parts: list[Json], message: dict[str, Json]) -> list[di
         said["thinking"] = thinking
     found.append(said)
     return found
-
-
-def _of_part(role: str, part: Json) -> dict[str, Json] | None:
-    """`_of_parts` of one part, as nearly all messages have; None for one of another sort."""
-    kind = part.get("type") if isinstance(part, dict) else None
-    sort = _SORTS.get(kind) if isinstance(kind, str) else None
-    if sort is _TEXT:
-        return {"role": role, "content": _part_text(part) or None}
-    if sort is _RESULT:
-        return _result(part)
-    return {"role": role, "content": None, "tool_calls": [_call(part)]} if sort is _CALL else None
 
 
 def _is_text(part: Json) -> bool:

@@ -97,8 +97,10 @@ class Source:
         lines = self._first_lines
         if len(lines) == 1:
             return False
+        if lines and isinstance(lines[0].peek(), dict | list):  # the others need not be read to know
+            return True
         objects = [isinstance(line.peek(), dict | list) for line in lines]
-        return any(objects[:1]) or (sum(objects) > 1 and lines[0].text.strip() not in _OPENINGS)
+        return sum(objects) > 1 and lines[0].text.strip() not in _OPENINGS
 
     @cached_property
     def first(self) -> tuple[Json, ...]:

@@ -17,10 +17,12 @@ ALSO_APART = TELLS_APART | {"id", "tool_call_id", "name"}
 """Those that may do so, and may be cut into deltas as well."""
 _MAX_DEPTH = 12
 _LONGEST_PATH = 300
-_Member = tuple[str, str, str]
-"""Where the object is that it stands in, its name, its text."""
+_Texts = list[tuple[str, str]]
+"""Names of members of one object, and what they say."""
 _Mark = tuple[str, Json]
 """Where the object is that it tells apart, and what it says."""
+_Members = dict[str, list[str]]
+"""By name, the texts that are one."""
 
 
 def joined_texts(body: bytes) -> list[bytes] | None:
@@ -31,8 +33,7 @@ def joined_texts(body: bytes) -> list[bytes] | None:
         payload = line[6:] if line.startswith(b"data: ") else line.removeprefix(b"data:")
         value = _object(payload)
         if value is not None:
-            event = _Event()
-            event.walk(value, "", 0)
+            event = _Event(value)
             if event.is_odd or payload.count(b'"') - payload.count(b'\\"') != 2 * event.strings:
                 return None
             events.append(event)
@@ -52,20 +53,40 @@ def _object(payload: bytes) -> dict[str, Json] | None:
 
 
 def _texts(events: list[_Event]) -> list[bytes]:
-    groups: dict[tuple[Json, ...], list[str]] = {}
+    first = _Groups()
     for event in events:
-        for member in (*event.texts, *event.names):
-            groups.setdefault(_group(member, event.marks), []).append(member[2])
+        marks = tuple(event.marks)
+        first.add(event.texts, marks)
+        first.add(event.names, marks)
+    then = _Groups()
     if any((event.marks, event.all_marks) != (events[0].marks, events[0].all_marks) for event in events):
         for event in events:
-            for member in event.texts:
-                groups.setdefault(("", *_group(member, event.all_marks)), []).append(member[2])
-    return ["".join(parts).encode("utf-8", "surrogatepass") for parts in groups.values() if len(parts) > 1]
+            then.add(event.texts, tuple(event.all_marks))
+    return [*first.texts(), *then.texts()]
 
 
-def _group(member: _Member, marks: list[_Mark]) -> tuple[Json, ...]:
-    path, name, _ = member
-    return (path, name, *[mark for place, mark in marks if path.startswith(place)])
+class _Groups:
+    """The texts of all events, each with those of the same member of the same part."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[Json, ...], _Members] = {}
+        self._seen: dict[tuple[str, tuple[_Mark, ...]], _Members] = {}  # most events are alike
+
+    def add(self, objects: list[tuple[str, _Texts]], marks: tuple[_Mark, ...]) -> None:
+        for path, texts in objects:
+            members = self._seen.get((path, marks))
+            if members is None:
+                group = (path, *[mark for place, mark in marks if path.startswith(place)])
+                members = self._seen[path, marks] = self._groups.setdefault(group, {})
+            for name, text in texts:
+                if name in members:
+                    members[name].append(text)
+                else:
+                    members[name] = [text]
+
+    def texts(self) -> list[bytes]:
+        said = (parts for members in self._groups.values() for parts in members.values() if len(parts) > 1)
+        return ["".join(parts).encode("utf-8", "surrogatepass") for parts in said]
 
 
 class _Event:
@@ -73,53 +94,65 @@ class _Event:
 
     __slots__ = ("all_marks", "is_odd", "marks", "names", "strings", "texts")
 
-    def __init__(self) -> None:
-        self.texts: list[_Member] = []
-        self.names: list[_Member] = []
+    def __init__(self, value: dict[str, Json]) -> None:
+        self.texts: list[tuple[str, _Texts]] = []
+        self.names: list[tuple[str, _Texts]] = []
         self.marks: list[_Mark] = []
         self.all_marks: list[_Mark] = []
         self.strings = 0
         self.is_odd = False
+        self._walk(value, "", 0)
 
-    def walk(self, value: dict[str, Json], path: str, depth: int) -> None:
+    def _walk(self, value: dict[str, Json], path: str, depth: int) -> None:
+        if depth > _MAX_DEPTH or len(path) > _LONGEST_PATH:
+            self.is_odd = True
+            return
         self.strings += len(value)
+        texts: _Texts = []
         for name, item in value.items():
             kind = type(item)
-            if kind is dict:
-                self._below(item, f"{path}{name}.", name, depth)
-            elif kind is list:
-                self._list(item, path, name, depth)
-            elif name in ALSO_APART:
+            if name in ALSO_APART:
                 self._mark(item, path, name)
             elif kind is str:
                 self.strings += 1
-                self.is_odd |= item in ALSO_APART and name in PAIR_NAMES
                 if item:
-                    self.texts.append((path, name, item))
+                    texts.append((name, item))
+                    if item in ALSO_APART and name in PAIR_NAMES:
+                        self.is_odd = True
+            elif kind is dict or kind is list:
+                if not name.isidentifier():
+                    self.is_odd = True
+                elif kind is dict:
+                    self._walk(item, f"{path}{name}.", depth + 1)
+                else:
+                    self._list(item, f"{path}{name}[", depth)
+        if texts:
+            self.texts.append((path, texts))
+
+    def _list(self, items: list[Json], path: str, depth: int) -> None:
+        texts: _Texts = []
+        for index, item in enumerate(items):
+            if type(item) is dict:
+                self._walk(item, f"{path}{index}].", depth + 1)
+            elif type(item) is str:
+                self.strings += 1
+                texts.append((str(index), item))
+            elif type(item) is list:
+                self.is_odd = True
+        if texts:
+            self.texts.append((path, texts))
 
     def _mark(self, item: Json, path: str, name: str) -> None:
-        self.all_marks.append((path, item))
+        mark = (path, item)
+        self.all_marks.append(mark)
         if name in TELLS_APART:
-            self.marks.append((path, item))
-        if type(item) is str:
+            self.marks.append(mark)
+        kind = type(item)
+        if kind is str:
             self.strings += 1
             if name not in TELLS_APART and item:
-                self.names.append((path, name, item))
-        self.is_odd |= type(item) is float or (name in PAIR_NAMES and item in ALSO_APART)
-
-    def _list(self, items: list[Json], path: str, name: str, depth: int) -> None:
-        self.is_odd |= name in ALSO_APART
-        for index, item in enumerate(items):
-            if type(item) is str:
-                self.strings += 1
-                self.texts.append((f"{path}{name}[", str(index), item))
-            elif type(item) is dict:
-                self._below(item, f"{path}{name}[{index}].", name, depth)
-            else:
-                self.is_odd |= type(item) is list
-
-    def _below(self, value: dict[str, Json], path: str, name: str, depth: int) -> None:
-        if depth < _MAX_DEPTH and len(path) < _LONGEST_PATH and name.isidentifier():
-            self.walk(value, path, depth + 1)
-        else:
+                self.names.append((path, [(name, item)]))
+            if item in ALSO_APART and name in PAIR_NAMES:
+                self.is_odd = True
+        elif kind is not int and item is not None:
             self.is_odd = True

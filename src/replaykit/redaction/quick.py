@@ -83,7 +83,7 @@ def _all_tell_nothing(stems: list[tuple[int, int, int]], raw: bytes, runs: bytes
         end = runs.find(b" ", at, at + _LONGEST_NAME)
         if start < 0 or end < 0 or raw[end] > 127 or not _tells_nothing(raw[start:end]):
             return False
-        if raw[start] == _BLANK and not _tell_nothing(several_words(raw, start + 1, end)):
+        if raw[start] == _BLANK and not _words_tell_nothing(several_words(raw, start + 1, end)):
             return False
     return True
 
@@ -98,7 +98,7 @@ def _tells_nothing(name: bytes) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _tell_nothing(words: bytes) -> bool:
+def _words_tell_nothing(words: bytes) -> bool:
     """The same for a name of several words."""
     if not words.isascii() or b"\\" in words or b"<" in words:
         return False

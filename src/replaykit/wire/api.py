@@ -142,7 +142,7 @@ class Api(Struct, frozen=True, kw_only=True):
             if self.framing is not Framing.LINES:
                 return Folded(body={}, ended=False, problem="the response is no whole JSON object")
         splitter = _SPLITTERS[form or Framing.LINES]()
-        folded = self.dialect.fold(_frames(splitter, chunks))
+        folded = self.dialect.fold(_frames(splitter, (b"".join(chunks),)))
         return msgspec.structs.replace(folded, problem=folded.problem or splitter.problem)
 
 

@@ -26,8 +26,10 @@ def fold(frames: Iterable[Frame]) -> Folded:
             events.error = chunk
         top |= {name: value for name, value in chunk.items() if value is not None and name not in _NOT_KEPT}
         for choice in as_objects(chunk.get("choices")):
-            index = choice.get("index")
-            choices.setdefault(index if type(index) is int else 0, _Choice()).add(choice)
+            index = number if type(number := choice.get("index")) is int else 0
+            if index not in choices:
+                choices[index] = _Choice()
+            choices[index].add(choice)
     ordered = [choices[index].body(index) for index in sorted(choices)]
     finished = bool(choices) and all(choice.finish_reason for choice in choices.values())
     body = top | {"object": "chat.completion", "choices": ordered}

@@ -28,8 +28,10 @@ class LangSmithImporter:
         return holds_runs(source)
 
     def read(self, source: Source) -> Iterator[Found]:
+        from replaykit.importers.langsmith.requests import Requests  # noqa: PLC0415 (slow to import)
         from replaykit.importers.langsmith.traces import read_trace  # noqa: PLC0415 (slow to import)
 
+        requests = Requests()
         for found in documents(source):
             if isinstance(found, InvalidFile):
                 yield found
@@ -37,7 +39,7 @@ class LangSmithImporter:
             for root in collect(found):
                 notes: list[str] = []
                 try:
-                    yield read_trace(root, notes)
+                    yield read_trace(root, notes, requests)
                 except InvalidFile as problem:
                     yield problem
                 else:

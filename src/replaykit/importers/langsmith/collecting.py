@@ -6,9 +6,12 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from replaykit.errors import InvalidFile
 from replaykit.importers.fields import Fields
 from replaykit.importers.langsmith.documents import Document
+from replaykit.importers.langsmith.members import loaded
 from replaykit.importers.source import JsonPath, Source
 from replaykit.model.values import Json, Raw
 
@@ -47,8 +50,8 @@ class Node:
         if self.places is None:
             self.places = dict.fromkeys(self.value, (self.source, self.path))
             self.value = dict(self.value)
-        for name, item in value.items():
-            held = self.value.get(name)
+        for name, given in value.items():
+            held, item = self.value.get(name), loaded(given)
             if name in self.value and item in _EMPTY and held is not None:
                 continue
             both = name == "extra" and isinstance(held, dict) and isinstance(item, dict)
@@ -64,6 +67,27 @@ class RunFields(Fields):
     def __init__(self, node: Node) -> None:
         super().__init__(node.source, node.value, node.path, "a run: an object with `id` and `run_type`")
         self._places = node.places or {}
+
+    def take(self, *names: str) -> Json:
+        """The value under the first of the names that is there, read where it is text still; None when none is."""
+        for name in names:  # what was taken is not noted: nobody asks a run for its rest
+            found = self.value.get(name)
+            if found is not None:
+                if type(found) is Raw:
+                    found = self.value[name] = self.loaded(found, name)
+                return found
+        return None
+
+    def text(self, *names: str) -> str | None:
+        found = self.value.get(names[0])
+        return found if type(found) is str else super().text(*names)
+
+    def loaded(self, text: Raw, name: str) -> Json:
+        """What the text of a member says, or of a part of it."""
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise self.error(f"not JSON: {error}", name) from None
 
     def kept(self, value: Json, *names: str) -> Raw:
         """A value of this run as JSON text, keys in their own order."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.gathering import Gathering, Piece
+from replaykit.importers.langsmith.members import KNOWN, members_of
 from replaykit.importers.source import JsonPath, Source
 from replaykit.model.values import Json
 
@@ -97,10 +99,28 @@ class _Head(Struct):
         above = self.parent_run_ids[0] if self.parent_run_ids else self.parent_run_id and _LOOSE
         return self.trace_id or first or above or self.id or _LOOSE
 
+    @property
+    def lists(self) -> list[Raw]:
+        """Where it is none, but holds some."""
+        return [held for held in (self.runs, self.items, self.post, self.patch) if held]
+
+    @property
+    def is_known(self) -> bool:
+        """True for a run all members of which are known."""
+        return type(self) is _Known and not self.lists
+
 
 _LOOSE = "?"
 """The key of runs that name no trace but a parent, or nothing at all."""
+_Known: Any = msgspec.defstruct(
+    "_Known",
+    [(name, Raw, Raw()) for name in KNOWN.difference(_Head.__struct_fields__)],
+    bases=(_Head,),
+    forbid_unknown_fields=True,
+)
+"""The head of a run that has no member beside those that are known."""
 _head = msgspec.json.Decoder(_Head).decode
+_known: Callable[[bytes | Raw], _Head] = msgspec.json.Decoder(_Known).decode
 _parts = msgspec.json.Decoder(list[Raw]).decode
 
 
@@ -109,23 +129,36 @@ def _gather(gathered: Gathering, line: Source) -> None:
     text = line.text
     try:
         for part in _parts(text) if text[:64].lstrip()[:1] == b"[" else (text,):
-            head = _head(part)
-            lists = [held for name in _LISTS if (held := getattr(head, name))] if head.run_type is None else []
-            for run in [part] if not lists else chain.from_iterable(map(_parts, lists)):
-                if run is text and gathered.reads_again:
-                    gathered.add_place(head.trace, line.at, len(text), line.line)
-                else:
-                    gathered.add((head if run is part else _head(run)).trace, bytes(run), line.line)
+            head = _head_of(part)
+            if head.run_type is None and (lists := head.lists):
+                for run in chain.from_iterable(map(_parts, lists)):
+                    own = _head_of(run)
+                    gathered.add(own.trace, bytes(run), line.line, own.is_known)
+            elif part is text and gathered.reads_again:
+                gathered.add_place(head.trace, line.at, len(text), line.line, head.is_known)
+            else:
+                gathered.add(head.trace, bytes(part), line.line, head.is_known)
     except msgspec.MsgspecError:
         _ = line.value
         gathered.add(_LOOSE, text, line.line)  # of a wrong type somewhere: whoever reads it says where
 
 
+def _head_of(run: bytes | Raw) -> _Head:
+    try:
+        return _known(run)
+    except msgspec.ValidationError:
+        return _head(run)
+
+
 def _read(file: str, pieces: Iterable[Piece]) -> tuple[list[Document], list[InvalidFile]]:
     found: list[Document] = []
     problems: list[InvalidFile] = []
-    for text, line, _note in pieces:
+    for text, line, is_known in pieces:
         source = Source(text, file, line=line)
+        members = members_of(text) if is_known else None
+        if members is not None:
+            found.append((members, (), source))
+            continue
         try:
             found += [(run, path, source) for run, path in _documents(source.value)]
         except InvalidFile as problem:

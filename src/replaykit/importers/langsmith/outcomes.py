@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import chain
 
 from replaykit.importers.errors import error_of, error_of_repr
 from replaykit.importers.fields import Fields
@@ -20,7 +22,6 @@ _OUTPUTS = ("output_tokens", "completion_tokens")
 def error_in(fields: Fields) -> ErrorInfo | None:
     """The error a run ended with; the SDK writes an exception's repr and its traceback as one text."""
     given = fields.take("error", "error_preview")
-    fields.take("error_preview")
     if not given:
         return None
     if not isinstance(given, str):
@@ -52,11 +53,10 @@ def is_there(fields: Fields, name: str) -> bool:
     return fields.take(name) is not None and not is_apart(fields, name)
 
 
-def usage_in(fields: Fields, *spoken: Json) -> Usage | None:
+def usage_in(fields: Fields, spoken: Iterable[Json]) -> Usage | None:
     """Tokens and money of one model call: as LangSmith counted them, else as one of `spoken` says."""
     counted = {"input_tokens": _count(fields, "prompt_tokens"), "output_tokens": _count(fields, "completion_tokens")}
-    fields.take("total_tokens")
-    places = [counted, *map(as_object, spoken)]
+    places = chain((counted,), map(as_object, spoken))
     tokens = next((place for place in places if _first(place, *_INPUTS) or _first(place, *_OUTPUTS)), {})
     parts = [cost for name in ("prompt_cost", "completion_cost") if (cost := _money(fields, name)) is not None]
     cost = _money(fields, "total_cost")

@@ -17,6 +17,7 @@ from replaykit.importers.langsmith.documents import FORMAT
 from replaykit.importers.langsmith.feedback import feedback_labels
 from replaykit.importers.langsmith.messages import message_of
 from replaykit.importers.langsmith.outcomes import error_in, is_apart, is_there, result_in
+from replaykit.importers.langsmith.requests import Requests
 from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, LlmCall, Note
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Raw
@@ -48,12 +49,12 @@ class _Timed(Struct):
         return None if above is None else above.call
 
 
-def read_trace(root: Node, notes: list[str]) -> TraceRun:
+def read_trace(root: Node, notes: list[str], requests: Requests) -> TraceRun:
     """The run of a root; `InvalidFile` when it or one of the runs below it cannot be read."""
     timed = _timed(root)
     first, fields = timed[0], timed[0].fields
     run_id = fields.required_text("id")
-    events = _events(timed, notes)
+    events = _Events(notes, requests).made(timed)
     notes += (f"run {run_id}: {text}" for text in _lacks(root, first))
     error = error_in(fields)
     status = _status(fields, error)
@@ -121,34 +122,41 @@ def _ended(fields: RunFields, started: float) -> float | None:
     return started + latency if ended is None and latency is not None else ended
 
 
-def _events(runs: list[_Timed], notes: list[str]) -> tuple[AnyEvent, ...]:
-    events: list[AnyEvent] = []
-    asked: Asked = {}
-    for run in runs:
-        event = _event(run, events, asked, notes)
-        run.call = run.inside
-        if event is not None:
-            events.append(event)
-        if isinstance(event, Call):
-            run.call = event.seq
-    return tuple(events)
+class _Events:
+    """The events of a trace, in the order they began."""
 
+    def __init__(self, notes: list[str], requests: Requests) -> None:
+        self._notes = notes
+        self._requests = requests
+        self._asked: Asked = {}
+        self._made: list[AnyEvent] = []
 
-def _event(run: _Timed, events: list[AnyEvent], asked: Asked, notes: list[str]) -> AnyEvent | None:
-    run.fields.required_text("id")
-    common = _common(run, len(events))
-    if run.kind in _CALLS:
-        return tool_call(run.fields, common, asked, notes)
-    if run.kind in _STRUCTURE:
-        return _own_error(run, common)
-    if run.kind == "llm":
-        if run.inside is None or not isinstance(events[run.inside], LlmCall):
-            return llm_call(run.fields, common, asked)
-        # Two layers that both trace one call: to count it twice would double tokens and money.
+    def made(self, runs: list[_Timed]) -> tuple[AnyEvent, ...]:
+        for run in runs:
+            event = self._event(run)
+            run.call = run.inside
+            if event is not None:
+                self._made.append(event)
+            if isinstance(event, Call):
+                run.call = event.seq
+        return tuple(self._made)
+
+    def _event(self, run: _Timed) -> AnyEvent | None:
+        run.fields.required_text("id")
+        if run.kind in _STRUCTURE:
+            error = _own_error(run)
+            return None if error is None else ErrorEvent(**_common(run, len(self._made)), error=error)
+        common = _common(run, len(self._made))
+        if run.kind in _CALLS:
+            return tool_call(run.fields, common, self._asked, self._notes)
+        if run.kind == "llm":
+            if run.inside is None or not isinstance(self._made[run.inside], LlmCall):
+                return llm_call(run.fields, common, self._asked, self._requests)
+            # Two layers that both trace one call: to count it twice would double tokens and money.
+            return _note(run, common)
+        if run.kind != "embedding":
+            self._notes.append(f"run {run.fields.value['id']}: unknown run_type {run.kind!r}; kept as a note")
         return _note(run, common)
-    if run.kind != "embedding":
-        notes.append(f"run {run.fields.value['id']}: unknown run_type {run.kind!r}; kept as a note")
-    return _note(run, common)
 
 
 def _common(run: _Timed, seq: int) -> dict[str, Any]:
@@ -167,17 +175,16 @@ def _step(run: _Timed) -> str | None:
     return f"step_{step}" if type(step) is int and run.inside is None else None
 
 
-def _own_error(run: _Timed, common: dict[str, Any]) -> ErrorEvent | None:
+def _own_error(run: _Timed) -> ErrorInfo | None:
     """The error that began in this run; one that came from below is told there, the root's by the run itself."""
     if run.above is None or any(child.failed for child in run.node.children):
         return None
-    error = error_in(run.fields)
-    return None if error is None else ErrorEvent(**common, error=error)
+    return error_in(run.fields)
 
 
 def _note(run: _Timed, common: dict[str, Any]) -> Note:
     fields = run.fields
-    kept = {name: fields.value.get(name) for name in ("name", "inputs", "outputs", "error")}
+    kept = {name: fields.take(name) for name in ("name", "inputs", "outputs", "error")}
     return Note(**common, name=run.kind, content_json=fields.kept(kept))
 
 

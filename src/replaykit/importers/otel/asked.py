@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from replaykit.importers.otel.meaning import UNSET, Kind, Meaning, loaded
+from replaykit.importers.otel.meaning import UNSET, Kind, Meaning, goes_on, loaded
 from replaykit.importers.otel.tree import Node
 from replaykit.model.values import Json, canonical
 from replaykit.wire.call import ToolUse
@@ -40,10 +40,11 @@ def asked_in(nodes: list[Node]) -> list[Asked]:
     """All of them, in order, with what the models were told that came of them."""
     found: list[Asked] = []
     waiting: dict[str, list[Asked]] = {}
+    results = _Results()
     for node in nodes:
         if node.meaning is None or node.kind is not Kind.MODEL:
             continue
-        for call_id, message in _results(node.meaning.messages or ()) if waiting else ():
+        for call_id, message in results.among(node.meaning.messages or []) if waiting else ():
             for asked in waiting.pop(call_id, ()):
                 asked.told = Told(loaded(message.get("content")), message.get("status") == "error")
         for use in node.meaning.answer.tool_calls if node.meaning.answer else ():
@@ -78,11 +79,22 @@ def _taken(waiting: deque[Asked] | None, node: Node) -> Asked | None:
     return waiting.popleft() if waiting and waiting[0].node.order_ns <= node.order_ns else None
 
 
-def _results(messages: Iterable[Json]) -> Iterable[tuple[str, dict[str, Json]]]:
-    for message in messages:
-        call_id = message.get("tool_call_id") if isinstance(message, dict) else None
-        if isinstance(call_id, str) and call_id:
-            yield call_id, message
+class _Results:
+    """The results of tools that models were told, by the ids of the calls, one conversation after another."""
+
+    def __init__(self) -> None:
+        self._said: list[Json] = []
+        self._found: list[tuple[str, dict[str, Json]]] = []
+
+    def among(self, messages: list[Json]) -> list[tuple[str, dict[str, Json]]]:
+        if not goes_on(self._said, messages):
+            self._said, self._found = [], []
+        for message in messages[len(self._said) :]:
+            call_id = message.get("tool_call_id") if isinstance(message, dict) else None
+            if isinstance(call_id, str) and call_id:
+                self._found.append((call_id, message))
+        self._said = messages
+        return self._found
 
 
 def _asked_id(asked: Asked) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from operator import is_
 from typing import Any
 
 from replaykit.importers.errors import result_error, spoken_error
 from replaykit.importers.otel.asked import Asked
-from replaykit.importers.otel.meaning import UNSET, Heard, Meaning
+from replaykit.importers.otel.meaning import UNSET, Heard, Meaning, goes_on
 from replaykit.importers.otel.outcomes import error_in
 from replaykit.importers.otel.tree import Node
 from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
@@ -27,44 +26,34 @@ def duration_of(node: Node) -> float:
 
 
 class Texts:
-    """Canonical texts of what comes again and again in a trace: the messages of a conversation, the tools on offer."""
+    """What models were asked, as canonical texts: what comes again and again in a trace is written once."""
 
     def __init__(self, heard: Heard) -> None:
         self._heard = heard
-        self._known: dict[int, tuple[Json, bytes]] = {}
-        """By identity; the value is held, so that no other can take its place."""
         self._said: list[Json] = []
-        self._told: list[bytes] = []
-        """The messages of the last call, and their texts, with commas between them."""
+        self._told = b"[]"
+        """The messages of the last call, and their text."""
 
     def request(self, meaning: Meaning) -> Raw:
         """What a model was asked, as the arguments of its call."""
-        said = meaning.messages
-        texts = [b'{"messages":null'] if said is None else [b'{"messages":[', *self._messages(said), b"]"]
-        for name, value in (
-            (b"parameters", meaning.parameters),
-            (b"system", meaning.system),
-            (b"tools", meaning.tools),
-        ):
-            if value:
-                texts += (b',"', name, b'":', self._of(value))
+        texts = [b'{"messages":', b"null" if meaning.messages is None else self._messages(meaning.messages)]
+        if meaning.parameters:
+            texts += (b',"parameters":', canonical_read(meaning.parameters))
+        if meaning.system:
+            texts += (b',"system":', canonical_read(meaning.system))
+        if meaning.tools:
+            texts += (b',"tools":', self._heard.canonical(meaning.tools))
         texts.append(b"}")
         return Raw(b"".join(texts))  # in the order of their names, as canonical JSON has them
 
-    def _messages(self, said: list[Json]) -> list[bytes]:
+    def _messages(self, said: list[Json]) -> bytes:
         known = len(self._said)
-        if known > len(said) or not all(map(is_, self._said, said)):
-            known, self._told = 0, []
-        for message in said[known:]:
-            self._told += (b",", self._of(message)) if self._told else (self._of(message),)
+        if not known or not goes_on(self._said, said):
+            self._told = canonical_read(said)
+        elif known < len(said):
+            self._told = b"%b,%b" % (self._told[:-1], canonical_read(said[known:])[1:])
         self._said = said
         return self._told
-
-    def _of(self, value: Json) -> bytes:
-        known = self._known.get(id(value))
-        if known is None:
-            known = self._known[id(value)] = (value, self._heard.canonical(value))
-        return known[1]
 
 
 def model_call(node: Node, meaning: Meaning, texts: Texts, common: dict[str, Any]) -> LlmCall:

@@ -16,6 +16,8 @@ MAX_SPANS = 100_000
 MAX_ATTRIBUTES = 4096
 _TRACE_BYTES, _SPAN_BYTES = 16, 8
 _MAX_TIME_NS = 2**63
+INT64_DIGITS = 19
+"""A whole number with fewer is one of 64 bits."""
 _PLAIN_ID = re.compile("(?:[0-9a-f]{16}){1,2}")
 _HEX = frozenset("0123456789abcdef")
 
@@ -116,6 +118,8 @@ def _hex_of(value: Json, size: int, what: str) -> str:
 
 def whole(value: Json, what: str) -> int:
     """A count of nanoseconds or the like: OTLP/JSON writes 64-bit numbers as text."""
+    if type(value) is str and len(value) < INT64_DIGITS and value.isdecimal():
+        return int(value)  # as nearly all are written
     if value is None or value == "":
         return 0
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from operator import is_
 from typing import Protocol
 
 import msgspec
@@ -99,6 +100,11 @@ class Heard:
             return canonical_read(value)
         self._canonical = self._canonical or canonical_read(value)
         return self._canonical
+
+
+def goes_on(said: list[Json], messages: list[Json]) -> bool:
+    """True when a conversation begins with all of another: the same objects, as `Heard` gives them."""
+    return len(said) <= len(messages) and all(map(is_, said, messages))
 
 
 def loaded(value: Json) -> Json:

@@ -10,7 +10,16 @@ import msgspec
 from msgspec import Raw, Struct
 
 from replaykit.importers.gathering import Piece
-from replaykit.importers.otel.collecting import MAX_ATTRIBUTES, Collector, link_id, span_id, trace_id, whole
+from replaykit.importers.otel.collecting import (
+    INT64_DIGITS,
+    MAX_ATTRIBUTES,
+    Collector,
+    link_id,
+    number,
+    span_id,
+    trace_id,
+    whole,
+)
 from replaykit.importers.otel.otlp_json import ERROR, any_value, read_record, read_resource, read_scope, read_span
 from replaykit.importers.otel.span import BadPayload, Happening, Reading, Span
 from replaykit.importers.otel.splitting import BETWEEN, RECORDS
@@ -112,18 +121,24 @@ class Heads:
 def read_pieces(pieces: Iterable[Piece], heads: Heads) -> Reading:
     """The spans and log records that `splitting.by_trace` took apart, each with the number of its head, or joined."""
     found = Collector()
-    for text, line, number in pieces:
-        found.add(partial(_read, text, number, heads), line)
+    for text, line, head in pieces:
+        found.add(partial(_read, text, head, heads), line)
     return found.reading
 
 
-def _read(text: bytes, number: int, heads: Heads) -> Span | None:
-    if number:
-        kind, scope, resource = heads.read(number)
+def _read(text: bytes, head: int, heads: Heads) -> Span | None:
+    if head:
+        common = heads.read(head)
     else:
-        head, _, text = text.partition(_END)
-        kind, scope, resource = _common(head)
-    return read_record(_value(text), scope, resource) if kind == RECORDS else _span(text, scope, resource)
+        own, _, text = text.partition(_END)
+        common = _common(own)
+    kind, scope, resource = common
+    if kind == RECORDS:
+        return read_record(_value(text), scope, resource)
+    try:
+        return _span(_decode(text), scope, resource)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return read_span(_value(text), scope, resource)
 
 
 def _common(head: bytes) -> _Common:
@@ -131,13 +146,8 @@ def _common(head: bytes) -> _Common:
     return kind, read_scope(_value(scope)), read_resource(_value(resource))
 
 
-def _span(text: bytes, scope: str, resource: dict[str, Json]) -> Span:
-    try:
-        given = _decode(text)
-        attributes = _attributes(given.attributes)
-        happenings = tuple([_event(event) for event in given.events[:MAX_ATTRIBUTES]]) if given.events else ()
-    except msgspec.MsgspecError:
-        return read_span(_value(text), scope, resource)
+def _span(given: _Span, scope: str, resource: dict[str, Json]) -> Span:
+    events = given.events[:MAX_ATTRIBUTES]
     status, trace, parent = given.status, given.traceId, given.parentSpanId or ""
     return Span(
         trace=trace if _is_trace(trace) else trace_id(trace),
@@ -148,8 +158,8 @@ def _span(text: bytes, scope: str, resource: dict[str, Json]) -> Span:
         ended_ns=whole(given.endTimeUnixNano, "endTimeUnixNano"),
         failed=status.code is not None and status.code in ERROR,
         message=status.message or "",
-        attributes=attributes,
-        happenings=happenings,
+        attributes=_attributes(given.attributes),
+        happenings=tuple([_event(event) for event in events]) if events else (),
         scope=scope,
         resource=resource,
     )
@@ -167,7 +177,7 @@ def _attributes(pairs: list[_Pair]) -> dict[str, Json]:
         text = value.stringValue
         if text is None:
             given = value.intValue
-            if type(given) is str and len(given) < _INT64_DIGITS and given.isdecimal():
+            if type(given) is str and len(given) < INT64_DIGITS and given.isdecimal():
                 found[pair.key] = int(given)
             else:
                 found[pair.key] = _other(value)
@@ -180,12 +190,13 @@ def _other(value: _Value) -> Json:
     """What is no text: one of these is there, as OTLP has it, or none."""
     if value.arrayValue is not None:
         return [_scalar(item) for item in value.arrayValue.values]
-    if value.doubleValue is not None:
-        return _scalar(value)
+    given = value.doubleValue
+    if given is not None:
+        return number(given) if type(given) is float and value.intValue is None else _scalar(value)
     for name in _NESTED:
-        given = getattr(value, name)
-        if given:
-            return any_value({name: _value(given)})
+        nested = getattr(value, name)
+        if nested:
+            return any_value({name: _value(nested)})
     return _scalar(value)
 
 
@@ -199,7 +210,6 @@ def _scalar(value: _Scalar) -> Json:
     raise msgspec.ValidationError  # empty, spelled in another way, or a list in a list
 
 
-_INT64_DIGITS = 19
 _SIMPLE = ("intValue", "doubleValue", "boolValue")
 _NESTED = ("kvlistValue", "bytesValue")
 

@@ -29,6 +29,7 @@ _KINDS = {
     "create_agent": Kind.NOTE,
 }
 _REQUEST = "gen_ai.request."
+_MODEL = "gen_ai.request.model"
 _DETAILS = "gen_ai.client.inference.operation.details"
 _ROLES = {
     "gen_ai.system.message": "system",
@@ -65,7 +66,7 @@ def _guessed(own: dict[str, Json]) -> Kind | None:
     """Spans of the first versions name no operation."""
     if "gen_ai.tool.name" in own:
         return Kind.TOOL
-    asked = "gen_ai.request.model" in own or "llm.request.type" in own
+    asked = _MODEL in own or "llm.request.type" in own
     return Kind.MODEL if asked and ("gen_ai.system" in own or "gen_ai.provider.name" in own) else None
 
 
@@ -85,7 +86,7 @@ def _model(span: Span, said: dict[str, Json], heard: Heard) -> Meaning:
     reasons = first(said, "gen_ai.response.finish_reasons")
     return Meaning(
         kind=Kind.MODEL,
-        name=text(said, "gen_ai.request.model", "gen_ai.response.model"),
+        name=text(said, _MODEL, "gen_ai.response.model"),
         system=_system(said),
         messages=asked,
         tools=_tools(said, heard),
@@ -167,9 +168,7 @@ def _tools(said: dict[str, Json], heard: Heard) -> Json:
 
 
 def _parameters(said: dict[str, Json]) -> dict[str, Json]:
-    found = {name[len(_REQUEST) :]: value for name, value in said.items() if name.startswith(_REQUEST)}
-    found.pop("model", None)
-    return found
+    return {name[len(_REQUEST) :]: said[name] for name in said if name.startswith(_REQUEST) and name != _MODEL}
 
 
 def _tool(span: Span, said: dict[str, Json]) -> Meaning:
