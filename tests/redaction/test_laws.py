@@ -201,7 +201,7 @@ def test_a_quick_look_lets_no_secret_pass(secret: str) -> None:
         "https://example.com/orders/list?page=2 gave 200",
         '{"started_at": 1794825703.4238348, "evidence": ".replaykit/runs/20261116-104127-case-0001"}',
         '{"id": "msg_b7fce4b114a5b33c163948ea", "created": 1702339559, "usage": {"prompt_tokens": 8769}}',
-        "for index in sorted(found, key=lambda item: (item.kind, index)): # spinning 123 keyboards of tosiban",
+        "for index in sorted(found, key=lambda item: (item.kind, index)): # spinning 123 keyboards of tosiban.",
         "Ein Gespräch über Rückgaben, naïve façade, 日本語のテキスト",
     ],
 )

@@ -51,7 +51,9 @@ def put_together(store: Store, header: RunHeader, finish: Callable[[TraceRun], T
     """Replace the parts of a run by the run that they make: all at once, so that no kill leaves half of it."""
     with store.exclusive():
         parts = parts_of(store, header.id)
-        run = store.cleaned(finish(merged(header, parts)))  # what it printed has been through no door yet
+        run = finish(merged(header, parts))
+        # What it printed has been through no door yet; its events have, when they were written.
+        run = TraceRun.of(store.cleaned(TraceRun.of(run.header, ())).header, run.events)
         store.delete([part.id for part in parts])
         store.replace([run])
     return run

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
     from ahocorasick_rs import BytesAhoCorasick
 
-_NAMES = tuple(stem for stem in STEMS if stem != b"bearer")
+_NAMES = (*(stem for stem in STEMS if stem != b"bearer"), *NUMBER_STEMS, b"iban")
 _SIGNS = (
     b"@ (at) [at] -----begin bearer basic curl sig= signature= security-token= webhook hooks.slack \\u \\/ :: "
-    b"$1$ $5$ $6$ $2a$ $2b$ $2x$ $2y$ $argon2 $scrypt$".split()
+    b"$1$ $5$ $6$ $2a$ $2b$ $2x$ $2y$ $argon2 $scrypt$ insert".split()  # columns may have telling names
 )
+_IBAN, _INSERT = len(_NAMES) - 1, len(_NAMES) + len(_SIGNS) - 1
 _BETWEEN = " .-()/+"
 _BETWEEN_DIGITS = f"{_BETWEEN}~".encode()
 _LONGEST_NAME = 40
@@ -68,17 +69,19 @@ def is_plainly_clean(raw: bytes) -> bool:
     """True when nothing is there that any built-in rule begins with. False says nothing."""
     low = raw.lower()
     runs = raw.translate(RUNS)
-    if b"insert" in low and b"values" in low:
-        return False  # columns may have telling names
     signs = _signs().find_matches_as_indexes(low)
-    if signs and (max(signs)[0] >= len(_NAMES) or not _all_tell_nothing(signs, raw, runs)):
+    if signs and not _all_tell_nothing(signs, raw, low, runs):
         return False
-    return not (_has_numbers(raw, low, runs) or _COLONS.search(raw) or _has_tokens(raw, runs))
+    return not (_has_numbers(raw, low) or _COLONS.search(raw) or _has_tokens(raw, runs))
 
 
-def _all_tell_nothing(stems: list[tuple[int, int, int]], raw: bytes, runs: bytes) -> bool:
-    """True when all names that these are stems of tell nothing."""
-    for _index, at, _end in stems:
+def _all_tell_nothing(signs: list[tuple[int, int, int]], raw: bytes, low: bytes, runs: bytes) -> bool:
+    """True when these are but stems of names, and all of the names tell nothing."""
+    for index, at, _end in signs:
+        if index == _INSERT and b"values" not in low:
+            continue
+        if index >= len(_NAMES) or (index == _IBAN and _IBAN_NEAR.match(low, at)):
+            return False
         start = runs.rfind(b" ", max(0, at - _LONGEST_NAME), at)
         end = runs.find(b" ", at, at + _LONGEST_NAME)
         if start < 0 or end < 0 or raw[end] > 127 or not _tells_nothing(raw[start:end]):
@@ -106,15 +109,11 @@ def _words_tell_nothing(words: bytes) -> bool:
     return not name[:1].isalpha() or tells(name.strip("-_+/")) is None
 
 
-def _has_numbers(raw: bytes, low: bytes, runs: bytes) -> bool:
+def _has_numbers(raw: bytes, low: bytes) -> bool:
     shape = raw.translate(_SHAPE)
     if b"0" not in shape:
         return False
-    if b"000" in shape and not _all_tell_nothing(_number_stems().find_matches_as_indexes(low), raw, runs):
-        return True
-    if (b"iban" in low and _IBAN_NEAR.search(low)) or _may_have_iban(raw, shape):
-        return True
-    if shape.count(b"0.") > 2 and _IP.search(shape):
+    if _may_have_iban(raw, shape) or (shape.count(b"0.") > 2 and _IP.search(shape)):
         return True
     if b"0000000" not in shape.translate(None, _BETWEEN_DIGITS):
         return False
@@ -196,10 +195,3 @@ def _signs() -> BytesAhoCorasick:
     spelled = {form.encode() for word in wide for form in (word, word.upper(), word.capitalize())}
     escapes = {b"%" + char.lower().encode() for char in hexdigits}
     return BytesAhoCorasick([*_NAMES, *_SIGNS, *sorted(spelled | escapes)])
-
-
-@cache
-def _number_stems() -> BytesAhoCorasick:
-    from ahocorasick_rs import BytesAhoCorasick  # noqa: PLC0415
-
-    return BytesAhoCorasick(NUMBER_STEMS)
