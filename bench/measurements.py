@@ -176,11 +176,11 @@ def start_up(statement: str, work: Path, *, env: dict[str, str] | None = None) -
     return {"over_bare_ms": (min(full) - min(bare)) * 1e3, "bare_ms": min(bare) * 1e3}
 
 
-def process(arguments: list[str], work: Path, *, env: dict[str, str], expect: str) -> Numbers:
+def process(arguments: list[str], work: Path, *, env: dict[str, str], expect: str, times: int = _PROCESSES) -> Numbers:
     """CPU and wall seconds of one whole process, its start included."""
     env = os.environ | env
     process_cost(arguments, cwd=work, env=env, expect=expect)  # writes the bytecode caches
-    costs = [process_cost(arguments, cwd=work, env=env, expect=expect) for _ in range(_PROCESSES)]
+    costs = [process_cost(arguments, cwd=work, env=env, expect=expect) for _ in range(times)]
     return {
         "total_s": min(cost.cpu_s for cost in costs),
         "total_wall_s": min(cost.wall_s for cost in costs),

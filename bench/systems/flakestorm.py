@@ -45,7 +45,7 @@ def cli_replay(work: Path) -> Numbers:
         "import sys; sys.argv = ['flakestorm', 'replay', 'run', 'session.yaml'];"
         "from flakestorm.cli.main import app; app()"
     )
-    return measurements.process(["-c", statement], work, env={"PYTHONPATH": str(work)}, expect="passed=True")
+    return measurements.process(["-c", statement], work, env={"PYTHONPATH": str(work)}, expect="passed=True", times=8)
 
 
 def cases(work: Path, count: int) -> Numbers:

@@ -129,7 +129,7 @@ def cli_replay(work: Path) -> Numbers:
     case = _write_case(work, "case-0001")
     arguments = ["-m", "replaykit", "replay", case.name, "--agent", "candidate:answer"]
     environment = {"PYTHONPATH": f"{_SOURCE}{os.pathsep}{Path(__file__).parents[1]}"}
-    return measurements.process(arguments, work, env=environment, expect="FIXED")
+    return measurements.process(arguments, work, env=environment, expect="FIXED", times=8)
 
 
 def ci(work: Path, count: int) -> Numbers:
