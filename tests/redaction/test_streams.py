@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from replaykit.redaction import Redactor
-from replaykit.redaction.joined import ALSO_APART, TELLS_APART, joined_texts
+from replaykit.redaction.alike import ALSO_APART, TELLS_APART, Alike, tokens_of
+from replaykit.redaction.joined import joined_texts
 from replaykit.redaction.streams import _events, _members, is_plainly_clean
 
 SECRET = "sk-proj-" + "aB3dE5gH7jK9" * 5
@@ -147,10 +149,42 @@ usual = st.fixed_dictionaries(
 lines = st.sampled_from(
     ["event: x", ": ping", "data: [DONE]", "data: [1, 2]", "{no json", 'data:{"id": "a", "id": "b"}']
 )
+single = (events | usual).map(lambda event: "data: " + json.dumps(event)) | lines
+texts = st.sampled_from(
+    ["", "c", "d", "e f", r"\n", r"\"", r"\\", r"\u00e9", r"\u00", "e9", r"\ud83d", r"\ude00", r"\q", "\t", "é", "日"]
+)
+templates = st.sampled_from(
+    [
+        '{"id": "a", "model": "T", "choices": [{"index": 0, "delta": {"content": "T"}}]}',
+        '{"type":"delta","item":"T","parts":["T", {"text":"T"}, "T"]}',
+        '{"id": "T", "text": "T"}',
+        '{"name": "T", "value": "T"}',
+        '{"key": "T", "value": "T"}',
+        '{"key": "index", "value": "T"}',
+        '{"text": "T", "text": "T"}',
+        '{"te\\u0069d": {"i\\u0064": "T", "x": "T"}}',
+        '["T", "T"]',
+        '{"text": "T"} x',
+        '{"text": "T", "open',
+    ]
+)
 
 
-@given(st.lists((events | usual).map(lambda event: "data: " + json.dumps(event)) | lines, max_size=5))
-@settings(max_examples=300)
+@st.composite
+def alike(draw: st.DrawFn) -> list[str]:
+    """Events of one form, valid or not."""
+    parts, few = draw(templates).split("T"), draw(st.lists(texts, min_size=1, max_size=3))
+    return [
+        "data: " + parts[0] + "".join(draw(st.sampled_from(few)) + part for part in parts[1:])
+        for _ in range(draw(st.integers(1, 4)))
+    ]
+
+
+@given(st.lists(single.map(lambda line: [line]) | alike(), max_size=4).map(lambda lists: [*chain(*lists)]))
+@example(['{"id": "\\u00e9", "text": "x"}', '{"id": "\\u00e9", "text": "y"}', '{"id": "é", "text": "z"}'])
+@example(['{"key": "id", "value": "x"}', '{"key": "id", "value": "y"}', '{"key": "type", "value": "x"}'])
+@example(['{"text": "x\\u00"}', '{"text": "e9"}', '{"text": "z"}'])
+@settings(max_examples=600)
 def test_a_quick_look_at_a_stream_sees_all_that_a_close_one_joins(stream: list[str]) -> None:
     body = "\n\n".join(stream)
 
@@ -159,6 +193,17 @@ def test_a_quick_look_at_a_stream_sees_all_that_a_close_one_joins(stream: list[s
     if quick is not None:
         seen = [text.decode("utf-8", "surrogatepass") for text in quick]
         assert [text for text in joined_closely(body) if text not in seen] == []
+
+
+@pytest.mark.parametrize("vendor", [openai, anthropic, gemini, vercel])
+def test_events_that_differ_in_texts_alone_are_read_as_one(vendor: object) -> None:
+    said = [json.dumps(vendor(word)).encode() for word in ("The ", "ord\n", '"er"', "é", "\\")]  # type: ignore[operator]
+    first, *others = [(line, tokens_of(line) or []) for line in said]
+    run = Alike(*first)
+
+    assert all(run.takes(tokens) for _, tokens in others)
+    assert run.count == 5
+    assert 'The ord\\n\\"er\\"' in json.dumps(run.value())
 
 
 def joined_closely(body: str) -> list[str]:

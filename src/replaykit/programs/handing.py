@@ -36,14 +36,15 @@ async def hand_out(request: web.BaseRequest, served: Served) -> web.StreamRespon
         headers.setdefault("content-length", str(size))
     if served.complete and size <= _AT_ONCE and not served.waits_s:
         return await _at_once(request, served, headers)
-    response = web.StreamResponse(status=served.status, reason=served.reason or None, headers=headers)
+    response = _Response(status=served.status, reason=served.reason or None, headers=headers)
     outbox = _Outbox(request, await response.prepare(request))
     for number, chunk in enumerate(served.chunks, 1):
         if served.waits_s:
+            await outbox.send()
             await asyncio.sleep(served.waits_s[number])
         await outbox.put(chunk)
     if not served.complete:
-        outbox.send()
+        await outbox.send()
         return drop(request)
     await outbox.end()
     return response
@@ -56,10 +57,12 @@ async def hand_back(
     headers = [*end_to_end(header_pairs(answer.raw_headers)), *marks.items()]
     if call is not None:
         call.answered(answer.status, headers, reason=answer.reason or "")
-    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=CIMultiDict(headers))
+    response = _Response(status=answer.status, reason=answer.reason, headers=CIMultiDict(headers))
     outbox = _Outbox(request, await response.prepare(request))
     size, last, content = 0, b"", answer.content
     while not content.at_eof():
+        if content.total_bytes == size or content.exception() is not None:  # the next one is not here
+            await outbox.send()
         chunk, _ = await content.readchunk()
         size += len(chunk)
         if call is not None:
@@ -99,39 +102,44 @@ async def _at_once(request: web.BaseRequest, served: Served, headers: CIMultiDic
     return response
 
 
+class _Response(web.StreamResponse):
+    """One whose head leaves with the first chunks."""
+
+    _send_headers_immediately = False
+
+
 class _Outbox:
     """What is on its way to the program. Chunks that come together leave together, each in its own frame."""
 
     def __init__(self, request: web.BaseRequest, writer: AbstractStreamWriter | None) -> None:
         self._request = request
+        self._writer = writer
         self._is_framed = _frames_itself(writer)
         self._waiting: list[bytes] = []
         self._size = 0
 
     async def put(self, chunk: bytes) -> None:
-        """Send a chunk: soon, or when the program has read enough of what was sent before."""
+        """A chunk that goes with those that come with it, or when the program has read enough of what was sent."""
         if not chunk:
             return
-        if not self._waiting:
-            asyncio.get_running_loop().call_soon(self.send)
         self._waiting.append(_framed(chunk) if self._is_framed else chunk)
         self._size += len(chunk)
         if self._size > _AT_ONCE:
-            self.send()
+            await self.send()
             await self._request.writer.drain()
 
     async def end(self) -> None:
         """Send what is left, and the end."""
         if self._is_framed:
             self._waiting.append(_END)
-        self.send()
+        await self.send()
         await self._request.writer.drain()
 
-    def send(self) -> None:
-        """Send what there is."""
+    async def send(self) -> None:
+        """Send what there is, the head of the response before it."""
         transport = self._request.transport
-        if self._waiting and transport is not None and not transport.is_closing():
-            transport.write(b"".join(self._waiting))
+        if self._writer is not None and transport is not None and not transport.is_closing():
+            await self._writer.write(b"".join(self._waiting))
         self._waiting, self._size = [], 0
 
 

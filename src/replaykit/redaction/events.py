@@ -122,7 +122,7 @@ class Door:
             texts += (value.encode("utf-8", "surrogatepass") for _, value in call.wire.headers)
         if call.items_json is None:
             return self.redactor.passes(b"\n".join(texts))
-        values = [decode(item) for item in call.items_json]
+        values = _decoded(call.items_json)
         if not all(type(value) is str or (call.wire is not None and isinstance(value, bytes)) for value in values):
             return False
         return is_plainly_clean(self.redactor, b"".join(map(_as_bytes, values)), *texts)
@@ -135,7 +135,7 @@ class Door:
 
     def _answer(self, call: Call, items: tuple[Raw, ...]) -> dict[str, object]:
         """The items of a streamed answer; of one that went over the wire, what is said of it besides."""
-        values = [decode(item) for item in items]
+        values = _decoded(items)
         if call.wire is not None and all(isinstance(value, str | bytes) for value in values):
             return self._chunks(call.wire, values)
         about: dict[str, object] = {} if call.wire is None else {"wire": self._wire(call.wire)}
@@ -214,6 +214,12 @@ class _States:
         text = bytes(value)
         shown = self._door.text(text, key)
         return value if shown is text else Raw(shown)
+
+
+def _decoded(items: tuple[Raw, ...]) -> list[Json]:
+    """All of them at once, which is quicker than one by one."""
+    values: list[Json] = decode(b"[%b]" % b",".join(map(bytes, items)))
+    return values
 
 
 def _packing(wire: WireInfo) -> str:

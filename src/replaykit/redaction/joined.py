@@ -9,12 +9,9 @@ from __future__ import annotations
 import orjson
 
 from replaykit.model.values import Json
+from replaykit.redaction.alike import ALSO_APART, TELLS_APART, Alike, tokens_of
 from replaykit.redaction.json_text import PAIR_NAMES
 
-TELLS_APART = frozenset({"index", "type", "output_index", "content_index", "item_id", "summary_index"})
-"""Members that number and name the parts of a stream."""
-ALSO_APART = TELLS_APART | {"id", "tool_call_id", "name"}
-"""Those that may do so, and may be cut into deltas as well."""
 _MAX_DEPTH = 12
 _LONGEST_PATH = 300
 _Texts = list[tuple[str, str]]
@@ -29,39 +26,50 @@ def joined_texts(body: bytes) -> list[bytes] | None:
     """The texts that members of several events make; None where only a close look can tell."""
     events: list[_Event] = []
     plain: list[bytes] = []
-    for line in body.splitlines():
-        payload = line[6:] if line.startswith(b"data: ") else line.removeprefix(b"data:")
-        value = _object(payload)
-        if value is not None:
-            event = _Event(value)
-            if event.is_odd or payload.count(b'"') - payload.count(b'\\"') != 2 * event.strings:
+    for said in _said(body):
+        if isinstance(said, bytes):
+            plain.append(said)
+            continue
+        try:
+            event = _Event(said)
+        except orjson.JSONDecodeError:
+            if said.count > 1:
                 return None
-            events.append(event)
-        elif payload != b"[DONE]":
-            plain.append(payload)
+            plain.append(said.payload)
+            continue
+        if event.is_odd or said.strings != event.strings:
+            return None
+        events.append(event)
     return [b"".join(plain), *_texts(events)]
 
 
-def _object(payload: bytes) -> dict[str, Json] | None:
-    if payload[:1] not in (b"{", b"["):
-        return None
-    try:
-        value: Json = orjson.loads(payload)
-    except ValueError:
-        return None
-    return value if type(value) is dict else {"": [value]}  # a list is odd, and so is one in a list
+def _said(body: bytes) -> list[bytes | Alike]:
+    """What the lines say, in order: events, and what is none."""
+    said: list[bytes | Alike] = []
+    last: Alike | None = None
+    for line in body.splitlines():
+        payload = line[6:] if line.startswith(b"data: ") else line.removeprefix(b"data:")
+        if not payload or payload == b"[DONE]":
+            continue
+        tokens = tokens_of(payload) if payload[:1] in (b"{", b"[") else None
+        if tokens is None:
+            said.append(payload)
+        elif last is None or not last.takes(tokens):
+            last = Alike(payload, tokens)
+            said.append(last)
+    return said
 
 
 def _texts(events: list[_Event]) -> list[bytes]:
     first = _Groups()
     for event in events:
         marks = tuple(event.marks)
-        first.add(event.texts, marks)
-        first.add(event.names, marks)
+        first.add(event.texts, marks, event.count)
+        first.add(event.names, marks, event.count)
     then = _Groups()
     if any((event.marks, event.all_marks) != (events[0].marks, events[0].all_marks) for event in events):
         for event in events:
-            then.add(event.texts, tuple(event.all_marks))
+            then.add(event.texts, tuple(event.all_marks), event.count)
     return [*first.texts(), *then.texts()]
 
 
@@ -72,7 +80,7 @@ class _Groups:
         self._groups: dict[tuple[Json, ...], _Members] = {}
         self._seen: dict[tuple[str, tuple[_Mark, ...]], _Members] = {}  # most events are alike
 
-    def add(self, objects: list[tuple[str, _Texts]], marks: tuple[_Mark, ...]) -> None:
+    def add(self, objects: list[tuple[str, _Texts]], marks: tuple[_Mark, ...], count: int) -> None:
         for path, texts in objects:
             members = self._seen.get((path, marks))
             if members is None:
@@ -82,7 +90,7 @@ class _Groups:
                 if name in members:
                     members[name].append(text)
                 else:
-                    members[name] = [text]
+                    members[name] = [text] if count == 1 else ["", text]
 
     def texts(self) -> list[bytes]:
         said = (parts for members in self._groups.values() for parts in members.values() if len(parts) > 1)
@@ -90,18 +98,21 @@ class _Groups:
 
 
 class _Event:
-    """The texts of an event, and what tells them apart from those of other parts."""
+    """The texts of events that are alike, and what tells them apart from those of other parts."""
 
-    __slots__ = ("all_marks", "is_odd", "marks", "names", "strings", "texts")
+    __slots__ = ("all_marks", "count", "is_odd", "marks", "names", "strings", "texts")
 
-    def __init__(self, value: dict[str, Json]) -> None:
+    def __init__(self, alike: Alike) -> None:
+        value = alike.value()
         self.texts: list[tuple[str, _Texts]] = []
         self.names: list[tuple[str, _Texts]] = []
         self.marks: list[_Mark] = []
         self.all_marks: list[_Mark] = []
         self.strings = 0
-        self.is_odd = False
-        self._walk(value, "", 0)
+        self.count = alike.count
+        self.is_odd = type(value) is not dict
+        if type(value) is dict:
+            self._walk(value, "", 0)
 
     def _walk(self, value: dict[str, Json], path: str, depth: int) -> None:
         if depth > _MAX_DEPTH or len(path) > _LONGEST_PATH:
@@ -151,7 +162,7 @@ class _Event:
         if kind is str:
             self.strings += 1
             if name not in TELLS_APART and item:
-                self.names.append((path, [(name, item)]))
+                self.names.append((path, [(name, item * self.count)]))
             if item in ALSO_APART and name in PAIR_NAMES:
                 self.is_odd = True
         elif kind is not int and item is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from pathlib import Path
 
 from replaykit.config import make_home
@@ -59,6 +58,8 @@ def _from_text(text: str, where: str) -> bytes:
 
 def _make(path: Path) -> None:
     """A file appears whole or not at all, and only one of two processes makes it: a link fails where there is one."""
+    import secrets  # noqa: PLC0415 (slow to import, and a key is made once)
+
     own = path.with_name(f".{FILE}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         handle = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from functools import cached_property
 from pathlib import Path
 
@@ -38,6 +37,8 @@ class ProjectRedactor(Redactor):
 
     @cached_property
     def key(self) -> bytes:  # type: ignore[override]
+        import secrets  # noqa: PLC0415 (slow to import; most processes redact nothing)
+
         return secrets.token_bytes(32) if self._foreign and not self.has_key else project_key(self._directory)
 
 

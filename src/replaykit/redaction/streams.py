@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 import orjson
 from msgspec import Struct
 
+from replaykit.redaction.alike import ALSO_APART, TELLS_APART
 from replaykit.redaction.edits import Edit, in_order, spread
-from replaykit.redaction.joined import ALSO_APART, TELLS_APART, joined_texts
+from replaykit.redaction.joined import joined_texts
 from replaykit.redaction.json_text import Leaf, escaped, leaves, unescaped
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _members(events: list[_Event], apart: frozenset[str]) -> dict[tuple[str, ...
     groups: dict[tuple[str, ...], list[_Part]] = {}
     for event in events:
         marks = [
-            (leaf.path.rpartition(".")[0], event.text[leaf.start : leaf.end])
+            (leaf.path.rpartition(".")[0], unescaped(event.text[leaf.start : leaf.end])[0])
             for leaf in event.members or ()
             if leaf.name in apart
         ]

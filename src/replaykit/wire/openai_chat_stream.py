@@ -13,7 +13,7 @@ from replaykit.wire.stream import Events
 _DONE = b"[DONE]"
 _GROWING = ("refusal", "reasoning_content", "reasoning")
 """Members of a delta whose texts are pieces of one."""
-_NOT_KEPT = ("choices", "error", "object", "obfuscation")
+_NOT_KEPT = ("error", "object", "obfuscation")
 
 
 def fold(frames: Iterable[Frame]) -> Folded:
@@ -21,11 +21,15 @@ def fold(frames: Iterable[Frame]) -> Folded:
     events = Events(frames, done=_DONE)
     top: dict[str, Json] = {}
     choices: dict[int, _Choice] = {}
+    last: dict[str, Json] = {}
     for chunk in events:
-        if chunk.get("error"):
-            events.error = chunk
-        top |= {name: value for name, value in chunk.items() if value is not None and name not in _NOT_KEPT}
-        for choice in as_objects(chunk.get("choices")):
+        deltas = as_objects(chunk.pop("choices", None))
+        if chunk != last:  # most say the same of themselves as the one before
+            last = chunk
+            if chunk.get("error"):
+                events.error = chunk
+            top |= {name: value for name, value in chunk.items() if value is not None and name not in _NOT_KEPT}
+        for choice in deltas:
             index = number if type(number := choice.get("index")) is int else 0
             if index not in choices:
                 choices[index] = _Choice()
