@@ -192,11 +192,11 @@ def test_packed_files_that_were_cut_or_damaged_are_refused_or_read_in_part(forma
 @pytest.mark.parametrize(
     ("format", "value", "told"),
     [
-        ("openai_chat", [ASKED, TOOL_USE], "got an object with `role`, `content`"),
+        ("openai_chat", [ASKED, TOOL_USE], "got Anthropic messages"),
         ("openai_chat", [ASKED, TOOL_CALL], "got an object with `role`, `content`"),
-        ("openai_responses", [ASKED, TOOL_USE], "got an object with `role`, `content`"),
+        ("openai_responses", [ASKED, TOOL_USE], "got Anthropic messages"),
         ("anthropic", [ASKED, TOOL_CALL], "got an object with `role`, `content`"),
-        ("anthropic", [ASKED, CALLED], "got an object with `role`, `content`, `tool_calls`"),
+        ("anthropic", [ASKED, CALLED], "got OpenAI chat completions"),
         ("openai_responses", {"run_id": "r", "input": "go", "events": [{"type": "error", "message": "x"}]}, "`run_id`"),
         (
             "claude_stream",
@@ -212,6 +212,31 @@ def test_what_a_format_would_lose_is_told(format: str, value: Any, told: str) ->
     found = read(format, Source(json.dumps(value).encode(), "x.json"))
 
     assert any(told in said for said in found.said), found.said
+
+
+APIS = ("anthropic", "gemini", "openai_chat", "openai_responses")
+PAIRS = {name: json.loads(examples()[name]) for name in APIS if name != "gemini"}
+PAIRS["gemini"] = [{"request": {"contents": documents(examples()["gemini"])[0]}, "response": {"candidates": []}}]
+
+
+@pytest.mark.parametrize(("format", "named"), [(a, b) for a in APIS for b in APIS if a != b])
+def test_pairs_of_another_api_are_refused_with_the_name_of_their_format(format: str, named: str) -> None:
+    pairs = PAIRS[format]
+
+    found = read(named, Source(json.dumps(pairs, indent=1).encode(), "pairs.json"))
+
+    assert found.runs == [], "half of it would be worse than nothing"
+    assert len(found.said) == len(pairs)
+    assert all(said.endswith(f"--format {format}") for said in found.said), found.said
+
+
+def test_a_request_of_another_api_is_refused_though_of_its_answer_only_the_text_was_kept() -> None:
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "5"}]}
+    pair = {"request": {"model": "m", "messages": [ASKED, TOOL_USE, result]}, "response": "It is 5."}
+
+    found = read("openai_chat", Source(json.dumps(pair).encode(), "pair.json"))
+
+    assert (found.runs, [said.split()[-1] for said in found.said]) == ([], ["anthropic"])
 
 
 def test_lists_of_steps_on_lines_are_runs_of_the_ai_sdk() -> None:

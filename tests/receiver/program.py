@@ -20,6 +20,7 @@ class Serve:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.first = self.line()
         self.address = self.first["url"].removeprefix("http://")
+        self.errors = ""
 
     def line(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -40,6 +41,7 @@ class Serve:
         self.process.send_signal(number)
         assert self.process.stdout is not None
         lines = [json.loads(line) for line in self.process.stdout]  # `communicate` forgets what `line` has read ahead
+        self.errors = self.process.stderr.read() if self.process.stderr else ""
         self.process.wait(timeout=60)
         return lines
 

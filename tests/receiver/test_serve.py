@@ -6,6 +6,7 @@ import http.client
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -56,6 +57,28 @@ def test_it_says_what_it_does_and_ends_in_good_order(number: int) -> None:
         assert len(store.load(TRACE).tool_calls) == 3
 
 
+HALF = {
+    "a head": b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-",
+    "a body": b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
+    "chunks": b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
+    "what is refused": b"POST /v1/metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
+}
+
+
+@pytest.mark.parametrize("sent", HALF.values(), ids=HALF.keys())
+def test_half_a_request_does_not_keep_it_from_ending(sent: bytes) -> None:
+    with serve() as program, socket.create_connection(program.address.split(":"), timeout=30) as half:
+        half.sendall(sent)
+        assert program.post(as_protobuf(document(*story()))) == 200  # by then it has been read
+        began = time.monotonic()
+        lines = program.end()
+        took = time.monotonic() - began
+
+    assert (program.process.returncode, lines[-1]["event"], lines[-1]["runs"]) == (0, "ended", 1)
+    assert took < 5, "it waits ten seconds for what is being written, and one for what is being sent"
+    assert program.errors == ""
+
+
 def test_only_failed_runs_are_kept_where_that_is_asked_for() -> None:
     with serve("--status", "error", "--store", "here.db") as program:
         program.post(as_protobuf(document(*story(), agent(1, traceId="e" * 32, error="boom"))))
@@ -68,7 +91,8 @@ def test_only_failed_runs_are_kept_where_that_is_asked_for() -> None:
 def test_no_secret_reaches_the_spool_or_the_store() -> None:
     mail = "jane.doe@example.com"
     with serve() as program:
-        program.post(as_protobuf(document(*story(), agent(1, traceId="e" * 32, error=f"no mail to {mail}"))))
+        open_ended = agent(1, traceId="e" * 32, error=f"no mail to {mail}", endTimeUnixNano="0")  # stays in the spool
+        program.post(as_protobuf(document(open_ended)))
         program.process.kill()
         program.process.wait()
     spool = Spool(Path(".replaykit/store-otlp.db"))
@@ -76,7 +100,8 @@ def test_no_secret_reaches_the_spool_or_the_store() -> None:
     spool.close()
     assert "<email:" in spooled
     assert mail not in spooled
-    with serve() as again:
+    with serve("--quiet", "0.1") as again:
+        assert again.line()["event"] == "run"
         again.end()
 
     with rk.Store.open(program.first["store"]) as store:

@@ -191,7 +191,8 @@ def test_under_back_pressure_others_are_asked_to_come_again(monkeypatch: pytest.
     assert slow.took == 2
 
 
-def test_a_request_that_is_under_way_when_the_server_ends_is_answered(tmp_path: Path) -> None:
+def test_a_request_that_is_being_written_when_the_server_ends_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_SENDING_S", 0.2)
     slow = Slow()
     answers: list[int] = []
 
@@ -199,7 +200,7 @@ def test_a_request_that_is_under_way_when_the_server_ends_is_answered(tmp_path: 
         waiting = asyncio.create_task(post(url, "/v1/traces", b"{}"))
         await asyncio.to_thread(slow.begun.wait, 20)
         waiting.add_done_callback(lambda task: answers.append(task.result()[0]))
-        asyncio.get_running_loop().call_later(0.05, slow.go.set)
+        asyncio.get_running_loop().call_later(0.6, slow.go.set)  # longer than what is being sent is waited for
 
     served(slow, client)
 

@@ -120,6 +120,7 @@ def langsmith(
     from replaykit.errors import UsageError
 
     if run_ids:
+        import_services.refuse_choosing("--run-id")
         records = importing.run_records(run_ids, project, timeout_s)
     elif project is not None:
         records = importing.project_records(

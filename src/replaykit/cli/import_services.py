@@ -109,9 +109,17 @@ def _bring_in(
     search = {name: given.pop(name) for name in ("status", "since", "min_latency_ms", "limit", "timeout_s")}
     if not traces and not is_asked:
         raise UsageError("which traces?", hint=f"Name some: --trace ID, or {option}")
-    if traces and (unfit := _said("status", "since", "min_latency_ms", "limit", "is_whole", "experiment")):
-        raise UsageError(f"--trace names one, and {unfit} chooses among many: give one of them")
+    if traces:
+        refuse_choosing("--trace", "is_whole", "experiment")
     importing.bring_in(records_of(service, traces, project, **search), **given)
+
+
+def refuse_choosing(option: str, *more: str) -> None:
+    """Refuse what chooses among many beside an option that names one: it would choose nothing."""
+    from replaykit.errors import UsageError
+
+    if unfit := _said("status", "since", "min_latency_ms", "limit", *more):
+        raise UsageError(f"{option} names one, and {unfit} chooses among many: give one of them")
 
 
 def _said(*names: str) -> str:

@@ -24,7 +24,7 @@ from replaykit.errors import InvalidFile
 from replaykit.importers.fields import Fields, json_type
 from replaykit.importers.otel.meaning import loaded
 from replaykit.importers.pairs import REQUESTS, RESPONSES, created, described, halves, http_status, times, unwrapped
-from replaykit.importers.registry import Found
+from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import JsonPath, Source
 from replaykit.importers.threads import Exchange, Threads, Used
 from replaykit.model.events import ErrorInfo
@@ -180,10 +180,34 @@ class _Reader:
     def _one(self, item: dict[str, Json], document: Source, path: JsonPath) -> Exchange:
         name = Fields(document, item, path).label("custom_id", "key") or ""
         exchange = self._half_or_both(item)
+        is_read = exchange is not None and self._is_read(item, exchange)
+        other = None if is_read else self._owner(item)
+        if other is not None:
+            hint = f"Name the format that it is of: --format {other.name}"
+            raise document.error(f"expected {self._title}, got {other.title.partition(':')[0]}", path, hint=hint)
         if exchange is None or not (exchange.messages or exchange.call.answer or exchange.call.error):
             raise document.error(f"expected {self._title}, got {described(item)}", path)
         more = {"name": name, "alone": bool(name) or exchange.alone, **times(item, exchange.at)}
         return msgspec.structs.replace(exchange, **more)
+
+    def _is_read(self, item: dict[str, Json], exchange: Exchange) -> bool:
+        """True when all that is asked and answered is this API's, as far as that shows."""
+        voice, call = self._voice, exchange.call
+        request, _response = halves(item, voice.conversation)
+        said = as_objects(as_object(request).get(voice.conversation))
+        is_answer = not exchange.answered or call.answer is not None or call.error is not None
+        return is_answer and all(map(voice.is_message, said[:_LOOK_AT]))
+
+    def _owner(self, item: dict[str, Json]) -> ExchangeImporter | None:
+        """Whose requests and responses these are, where they are certainly another API's: read as this one's, they
+        would lose their calls."""
+        own = self._voice
+        for one in IMPORTERS.values():
+            if isinstance(one, ExchangeImporter) and one.voice is not own:
+                parts = (part for part in _parts(item, one.voice) if not own.is_certain(part))
+                if any(map(one.voice.is_certain, parts)):
+                    return one
+        return None
 
     def _half_or_both(self, item: dict[str, Json]) -> Exchange | None:
         """The exchange that an object tells of; None where it tells of none."""

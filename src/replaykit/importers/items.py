@@ -73,6 +73,16 @@ def first_items(source: Source) -> list[Json]:
     return values[0] if len(values) == 1 and isinstance(values[0], list) and not source.is_lines else list(values)
 
 
+def nothing_of(source: Source, expected: str) -> InvalidFile:
+    """Why the file holds nothing of a format: it is not even JSON, or it is something else than was expected."""
+    if not source.is_lines and not is_sse(source):
+        try:
+            _ = source.value
+        except InvalidFile as problem:
+            return problem
+    return InvalidFile(expected, file=source.file)
+
+
 def mostly(test: Callable[[Json], object], values: Sequence[Json]) -> bool:
     """True when more than half of the values pass: a file with a bad member is still of its format."""
     return 2 * sum(map(bool, map(test, values))) > len(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
@@ -28,7 +28,10 @@ READ_S = 30.0
 """For the body of one request: whoever drips must not keep others out."""
 _TICK_S = 0.5
 _TIDY_EVERY = 120
-_SHUTDOWN_S = 10.0
+_WRITING_S = 10.0
+"""At the end: for what has come whole, until it is on disk."""
+_SENDING_S = 1.0
+"""At the end: for what is still being sent or answered; then it is dropped, and was never acknowledged."""
 
 
 class Server:
@@ -39,12 +42,13 @@ class Server:
         self._on_tick = on_tick
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="replaykit-receiver")
         self._reserved = 0
+        self._writing: set[asyncio.Future[Reply]] = set()
         self._ending = asyncio.Event()
 
     async def serve(self, host: str, port: int, on_ready: Callable[[str], None]) -> None:
         """Listen until `end`, SIGINT or SIGTERM; then finish what has come."""
         runner = web.AppRunner(
-            self._app(), access_log=None, logger=_log(), auto_decompress=False, shutdown_timeout=_SHUTDOWN_S
+            self._app(), access_log=None, logger=_log(), auto_decompress=False, shutdown_timeout=_SENDING_S
         )
         await runner.setup()
         try:
@@ -54,7 +58,7 @@ class Server:
             on_ready(f"http://{_shown(host)}:{_port_of(runner)}")
             await self._settle_until_the_end()
         finally:
-            await runner.cleanup()  # lets requests that are being answered end
+            await runner.cleanup()
             await self._in_thread(self._desk.finish)
             self._thread.shutdown()
 
@@ -93,7 +97,10 @@ class Server:
                 content_type=request.content_type,
                 encoding=request.headers.get("content-encoding", "").strip().lower(),
             )
-            return await self._in_thread(lambda: self._desk.take(export))
+            writing = self._in_thread(lambda: self._desk.take(export))
+            self._writing.add(writing)
+            writing.add_done_callback(self._writing.discard)
+            return await writing
         finally:
             self._reserved -= size
 
@@ -109,7 +116,12 @@ class Server:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), _TICK_S)
 
-    def _in_thread(self, work: Callable[[], _T]) -> Awaitable[_T]:
+    async def _write_all(self, _app: web.Application) -> None:
+        """Nobody listens any more: what has come whole is written, and its senders are answered."""
+        if self._writing:
+            await asyncio.wait(self._writing, timeout=_WRITING_S)
+
+    def _in_thread(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _take_signals(self) -> None:
@@ -130,6 +142,7 @@ class Server:
         app.router.add_post("/v1/logs", self.handle, expect_handler=_expect)
         app.router.add_post("/v1/metrics", _no_metrics)
         app.router.add_get("/healthz", self._health)
+        app.on_shutdown.append(self._write_all)
         return app
 
     async def _health(self, _request: web.Request) -> web.Response:

@@ -126,6 +126,96 @@ def test_a_call_that_no_span_tells_of_is_told_by_the_conversation() -> None:
     assert [event.seq for event in found.events] == [0, 1, 2, 3, 4]
 
 
+USER = said("user", "go")
+FIRST, SECOND = (said("assistant", call("call_0", "look", {"q": number})) for number in (1, 2))
+ONE, TWO = told("call_0", "one"), told("call_0", "two")
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        [USER, FIRST, ONE, SECOND, TWO],
+        [said("user", "said anew"), FIRST, ONE, SECOND, TWO],
+        [said("user", "a summary"), SECOND, TWO],
+        [said("user", "a summary"), TWO],
+    ],
+)
+def test_a_result_is_of_the_call_before_it_though_the_model_gives_one_id_to_all(last: list[Any]) -> None:
+    spans = [agent(), model(2, 1, [USER], FIRST), model(3, 1, [USER, FIRST, ONE], SECOND), model(4, 1, last)]
+
+    found = run(*spans).tool_calls
+
+    assert [(c.arguments, c.result) for c in found] == [({"q": 1}, "one"), ({"q": 2}, "two")]
+
+
+@pytest.mark.parametrize("history", [[USER, FIRST, ONE], [said("user", "said anew"), FIRST, ONE]])
+def test_what_came_of_an_earlier_call_of_the_same_id_is_no_result_of_a_later_one(history: list[Any]) -> None:
+    spans = [agent(), model(2, 1, [USER], FIRST), model(3, 1, [USER, FIRST, ONE], SECOND), model(4, 1, history)]
+
+    assert [(c.arguments, c.result) for c in run(*spans).tool_calls] == [({"q": 1}, "one")]
+
+
+BY_ID = {"gen_ai.tool.call.id": "call_0"}
+
+
+@pytest.mark.parametrize("given_", [{"arguments": {"q": 2}, "result": "two"}, {"result": "two"}, {}])
+def test_a_span_is_joined_with_the_last_call_of_its_id(given_: dict[str, Any]) -> None:
+    spans = [
+        agent(),
+        model(2, 1, [USER], FIRST),  # of what came of it there is no span
+        model(3, 1, [USER, FIRST, ONE], SECOND),
+        tool(4, 1, "look", **given_, attributes=BY_ID),
+        model(5, 1, [USER, FIRST, ONE, SECOND, TWO]),
+    ]
+
+    found = run(*spans).tool_calls
+
+    assert [(c.arguments, c.result, c.duration_s > 0) for c in found] == [
+        ({"q": 1}, "one", False),
+        ({"q": 2}, "two", True),
+    ]
+
+
+def test_spans_of_calls_that_share_an_id_are_joined_by_what_was_asked() -> None:
+    asked = said("assistant", call("call_0", "look", {"q": 1}), call("call_0", "look", {"q": 2}))
+    spans = [
+        agent(),
+        model(2, 1, [USER], asked),
+        tool(3, 1, "look", {"q": 2}, attributes=BY_ID),
+        tool(4, 1, "look", {"q": 1}, attributes=BY_ID),
+        model(5, 1, [USER, asked, ONE, TWO]),
+    ]
+
+    assert [(c.arguments, c.result) for c in run(*spans).tool_calls] == [({"q": 2}, "two"), ({"q": 1}, "one")]
+
+
+def test_a_conversation_that_was_there_before_gives_no_results_to_new_calls() -> None:
+    before = [USER, FIRST, ONE, said("user", "and again?")]
+    spans = [agent(), model(2, 1, before, FIRST), model(3, 1, [*before, FIRST, TWO])]
+
+    assert [(c.arguments, c.result) for c in run(*spans).tool_calls] == [({"q": 1}, "two")]
+
+
+def test_calls_of_one_answer_that_share_an_id_get_their_results_in_order() -> None:
+    asked = said("assistant", call("call_0", "look", {"q": 1}), call("call_0", "look", {"q": 2}))
+
+    found = run(agent(), model(2, 1, [USER], asked), model(3, 1, [USER, asked, ONE, TWO]))
+
+    assert [(c.arguments, c.result) for c in found.tool_calls] == [({"q": 1}, "one"), ({"q": 2}, "two")]
+
+
+def test_agents_side_by_side_that_count_their_calls_alike_get_their_own_results() -> None:
+    spans = [
+        agent(),
+        model(2, 1, [said("user", "a")], FIRST),
+        model(3, 1, [said("user", "b")], SECOND),
+        model(4, 1, [said("user", "a"), FIRST, ONE]),
+        model(5, 1, [said("user", "b"), SECOND, TWO]),
+    ]
+
+    assert [(c.arguments, c.result) for c in run(*spans).tool_calls] == [({"q": 1}, "one"), ({"q": 2}, "two")]
+
+
 def test_a_call_that_was_asked_for_and_never_answered_was_not_made() -> None:
     assert run(agent(), model(2, 1, [said("user", "go")], said("assistant", call("a", "look", {})))).tool_calls == []
 

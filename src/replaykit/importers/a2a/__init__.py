@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from replaykit.errors import InvalidFile
 from replaykit.importers.a2a.tasks import Exchange, Piece, is_from_user, pieces_of, task_id
 from replaykit.importers.errors import error_of
-from replaykit.importers.items import Item, first_items, items_of, mostly
+from replaykit.importers.items import Item, first_items, items_of, mostly, nothing_of
 from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.replayable import ADVICE
 from replaykit.importers.source import Source
@@ -49,7 +49,7 @@ class A2aImporter:
 
     def read(self, source: Source) -> Iterator[Found]:
         if not any(any(pieces_of(value)) for value in first_items(source)):
-            raise InvalidFile(_EXPECTED, file=source.file)
+            raise nothing_of(source, _EXPECTED)
         exchanges = _Exchanges()
         for item in items_of(source):
             try:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from replaykit.errors import InvalidFile
 from replaykit.importers.ag_ui.entries import camel
 from replaykit.importers.ag_ui.telling import Run
-from replaykit.importers.items import Item, first_items, items_of, mostly
+from replaykit.importers.items import Item, first_items, items_of, mostly, nothing_of
 from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import Source
 from replaykit.model.values import Json
@@ -50,7 +50,7 @@ class AgUiImporter:
 
     def read(self, source: Source) -> Iterator[Found]:
         if not any(map(_is_event, first_items(source))):
-            raise InvalidFile(_EXPECTED, file=source.file)
+            raise nothing_of(source, _EXPECTED)
         run: Run | None = None
         for item in items_of(source):
             if isinstance(item, InvalidFile):

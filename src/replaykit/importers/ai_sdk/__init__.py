@@ -20,7 +20,7 @@ from replaykit.importers.ai_sdk.steps import run_of as run_of_steps
 from replaykit.importers.ai_sdk.stream import is_certain as is_certain_part
 from replaykit.importers.ai_sdk.stream import is_part, steps_of
 from replaykit.importers.ai_sdk.ui import is_certain, is_ui_message, model_messages
-from replaykit.importers.items import Item, first_items, items_of, mostly
+from replaykit.importers.items import Item, first_items, items_of, mostly, nothing_of
 from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import Source
 from replaykit.importers.talk import Talk, content_id
@@ -54,7 +54,7 @@ class AiSdkImporter:
     def read(self, source: Source) -> Iterator[Found]:
         shape = _shape_of(first_items(source), certain=False)
         if shape is None:
-            raise InvalidFile(_EXPECTED, file=source.file)
+            raise nothing_of(source, _EXPECTED)
         yield from _READERS[shape](items_of(source))
 
 

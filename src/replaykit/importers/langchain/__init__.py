@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from replaykit.errors import InvalidFile
-from replaykit.importers.items import Item, first_items, items_of, mostly
+from replaykit.importers.items import Item, first_items, items_of, mostly, nothing_of
 from replaykit.importers.langchain.events import Roots, is_event
 from replaykit.importers.langchain.said import are_messages, body_of, key_of, tell
 from replaykit.importers.langchain.states import FORMAT, MESSAGES, Snapshot, is_snapshot, runs_of, snapshot_of
@@ -53,7 +53,7 @@ class LangChainImporter:
     def read(self, source: Source) -> Iterator[Found]:
         shape = _shape_of(first_items(source))
         if shape is None:
-            raise InvalidFile(_EXPECTED, file=source.file)
+            raise nothing_of(source, _EXPECTED)
         yield from _READERS[shape](items_of(source))
 
 

@@ -138,7 +138,7 @@ def _gather(gathered: Gathering, line: Source) -> None:
                 gathered.add_place(head.trace, line.at, len(text), line.line, head.is_known)
             else:
                 gathered.add(head.trace, bytes(part), line.line, head.is_known)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         _ = line.value
         gathered.add(_LOOSE, text, line.line)  # of a wrong type somewhere: whoever reads it says where
 

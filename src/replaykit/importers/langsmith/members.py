@@ -93,5 +93,5 @@ def loaded(value: Json) -> Json:
     """A member that may still be text; one that cannot be read stays so, and whoever takes it says that."""
     try:
         return msgspec.json.decode(value) if type(value) is Raw else value
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return value

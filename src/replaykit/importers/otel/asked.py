@@ -6,8 +6,9 @@ the model asked, and what it was told next, says the rest.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
@@ -15,6 +16,9 @@ from replaykit.importers.otel.meaning import UNSET, Kind, Meaning, goes_on, load
 from replaykit.importers.otel.tree import Node
 from replaykit.model.values import Json, canonical
 from replaykit.wire.call import ToolUse
+from replaykit.wire.fields import as_objects, as_text
+
+_Key = bytes | str
 
 
 class Told(Struct, frozen=True):
@@ -36,6 +40,9 @@ class Asked(Struct):
     """A span made it."""
 
 
+_Take = Callable[[deque[Asked] | None, Node], Asked | None]
+
+
 def asked_in(nodes: list[Node]) -> list[Asked]:
     """All of them, in order, with what the models were told that came of them."""
     found: list[Asked] = []
@@ -44,9 +51,9 @@ def asked_in(nodes: list[Node]) -> list[Asked]:
     for node in nodes:
         if node.meaning is None or node.kind is not Kind.MODEL:
             continue
-        for call_id, message in results.among(node.meaning.messages or []) if waiting else ():
-            for asked in waiting.pop(call_id, ()):
-                asked.told = Told(loaded(message.get("content")), message.get("status") == "error")
+        for call_id, told in results.since(node.meaning.messages or []).items():
+            if call_id in waiting:
+                waiting[call_id] = _tell(waiting[call_id], told)
         for use in node.meaning.answer.tool_calls if node.meaning.answer else ():
             found.append(Asked(use=use, node=node, order_ns=max(node.order_ns, node.span.ended_ns)))
             if use.id:
@@ -55,28 +62,47 @@ def asked_in(nodes: list[Node]) -> list[Asked]:
 
 
 def join(nodes: Iterable[Node], asked: list[Asked]) -> dict[str, Asked]:
-    """For the spans of tools, by their ids, the call that each one is: by its id, else by what was asked."""
+    """For the spans of tools, by their ids, the call that each one is: by its id, else by what was asked.
+
+    An id may come again, and is then of the last call before the span; what has none is taken in its order.
+    """
     found: dict[str, Asked] = {}
     tools = [(node, node.meaning) for node in nodes if node.kind is Kind.TOOL and node.meaning is not None]
-    for asked_as, called_as in ((_asked_id, _called_ids), (_asked_all, _called_all), (_asked_name, _called_name)):
+    for asked_as, called_as, taken_of in _WAYS:
         if len(found) == len(tools):
             break
-        known: dict[bytes | str, deque[Asked]] = {}
+        known: dict[_Key, deque[Asked]] = {}
         for item in asked:
             if not item.is_made and (key := asked_as(item)):
                 known.setdefault(key, deque()).append(item)
         for node, meaning in tools:
             keys = called_as(meaning) if node.span.id not in found else ()
-            match = next((taken for key in keys if (taken := _taken(known.get(key), node)) is not None), None)
+            match = next((taken for key in keys if (taken := taken_of(known.get(key), node)) is not None), None)
             if match is not None:
                 match.is_made = True
                 found[node.span.id] = match
     return found
 
 
-def _taken(waiting: deque[Asked] | None, node: Node) -> Asked | None:
+def _first(waiting: deque[Asked] | None, node: Node) -> Asked | None:
     """The first that was asked before the tool began; a stream may call it while the model still speaks."""
     return waiting.popleft() if waiting and waiting[0].node.order_ns <= node.order_ns else None
+
+
+def _last(waiting: deque[Asked] | None, node: Node) -> Asked | None:
+    """The first of those that the last answer before the tool asked for."""
+    place = bisect_right(waiting, node.order_ns, key=lambda asked: asked.node.order_ns) - 1 if waiting else -1
+    if waiting is None or place < 0:
+        return None
+    while place and waiting[place - 1].node is waiting[place].node:
+        place -= 1
+    found = waiting[place]
+    del waiting[place]
+    return found
+
+
+_Result = tuple[Json, dict[str, Json]]
+"""The call that a conversation holds before a result, if it does, and the message with the result."""
 
 
 class _Results:
@@ -84,17 +110,57 @@ class _Results:
 
     def __init__(self) -> None:
         self._said: list[Json] = []
-        self._found: list[tuple[str, dict[str, Json]]] = []
+        self._uses: dict[str, deque[Json]] = {}
+        """The calls of the last answer that used an id: some models begin to count anew with each answer."""
 
-    def among(self, messages: list[Json]) -> list[tuple[str, dict[str, Json]]]:
+    def since(self, messages: list[Json]) -> dict[str, list[_Result]]:
+        """The results that the conversation has since the last one; all of them where it does not go on."""
         if not goes_on(self._said, messages):
-            self._said, self._found = [], []
+            self._said, self._uses = [], {}
+        found: dict[str, list[_Result]] = {}
         for message in messages[len(self._said) :]:
-            call_id = message.get("tool_call_id") if isinstance(message, dict) else None
+            if not isinstance(message, dict):
+                continue
+            if calls := as_objects(message.get("tool_calls")):
+                self._uses |= _by_id(calls)
+            call_id = message.get("tool_call_id")
             if isinstance(call_id, str) and call_id:
-                self._found.append((call_id, message))
+                uses = self._uses.get(call_id)
+                found.setdefault(call_id, []).append((uses.popleft() if uses else None, message))
         self._said = messages
-        return self._found
+        return found
+
+
+def _by_id(calls: Iterable[dict[str, Json]]) -> dict[str, deque[Json]]:
+    found: dict[str, deque[Json]] = {}
+    for call in calls:
+        found.setdefault(as_text(call.get("id")), deque()).append(call)
+    return found
+
+
+def _tell(waiting: list[Asked], results: list[_Result]) -> list[Asked]:
+    """Tell those that wait what came of them; gives those of which nothing was said.
+
+    A result is of the very call that stands before it. Where such a call was made before, the last results are theirs.
+    """
+    told: dict[bytes, list[dict[str, Json]]] = {}
+    for use, message in results:
+        told.setdefault(b"" if use is None else canonical([use.get("name"), use.get("arguments")]), []).append(message)
+    for key, messages in told.items():
+        mine = [asked for asked in waiting if asked.told is None and key in (b"", _asked_all(asked))]
+        for asked, message in zip(mine, messages[-len(mine) :], strict=False):
+            asked.told = Told(loaded(message.get("content")), message.get("status") == "error")
+    return [asked for asked in waiting if asked.told is None]
+
+
+def _asked_whole(asked: Asked) -> bytes:
+    return canonical([asked.use.id, asked.use.name, asked.use.arguments]) if asked.use.id else b""
+
+
+def _called_whole(meaning: Meaning) -> Iterable[bytes]:
+    if not meaning.call_id or meaning.input is UNSET:
+        return ()
+    return (canonical([meaning.call_id, meaning.name, meaning.input]),)
 
 
 def _asked_id(asked: Asked) -> str:
@@ -125,3 +191,12 @@ def _asked_name(asked: Asked) -> str:
 def _called_name(meaning: Meaning) -> Iterable[str]:
     """By its name alone only where the span does not say with which arguments."""
     return () if meaning.call_id or isinstance(meaning.input, dict) else (meaning.name,)
+
+
+_WAYS: tuple[tuple[Callable[[Asked], _Key], Callable[[Meaning], Iterable[_Key]], _Take], ...] = (
+    (_asked_whole, _called_whole, _last),
+    (_asked_id, _called_ids, _last),
+    (_asked_all, _called_all, _first),
+    (_asked_name, _called_name, _first),
+)
+"""How a call is told: by what the model's answer says, by what the tool's span says, and which of several it is."""

@@ -176,7 +176,7 @@ def unflattened(values: dict[str, Json], prefix: str) -> Json:
     for name, value in values.items():
         if name.startswith(prefix):
             _put(found, name[len(prefix) :].split("."), value)
-    return _lists(found)
+    return _lists(found, _MAX_PATH)
 
 
 def _put(found: dict[str, Json], path: list[str], value: Json) -> None:
@@ -191,9 +191,10 @@ def _put(found: dict[str, Json], path: list[str], value: Json) -> None:
 _MAX_PATH = 32
 
 
-def _lists(value: Json) -> Json:
-    if not isinstance(value, dict):
+def _lists(value: Json, depth: int) -> Json:
+    """Objects whose names are numbers as lists, down to where `_put` has made any."""
+    if not isinstance(value, dict) or depth < 0:
         return value
     if value and all(name.isdecimal() and len(name) < 8 for name in value):
-        return [_lists(value[name]) for name in sorted(value, key=int)]
-    return {name: _lists(item) for name, item in value.items()}
+        return [_lists(value[name], depth - 1) for name in sorted(value, key=int)]
+    return {name: _lists(item, depth - 1) for name, item in value.items()}

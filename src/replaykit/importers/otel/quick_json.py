@@ -137,7 +137,7 @@ def _read(text: bytes, head: int, heads: Heads) -> Span | None:
         return read_record(_value(text), scope, resource)
     try:
         return _span(_decode(text), scope, resource)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return read_span(_value(text), scope, resource)
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.fields import Fields
-from replaykit.importers.items import Item, first_items, items_of, mostly
+from replaykit.importers.items import Item, first_items, items_of, mostly, nothing_of
 from replaykit.importers.pydantic_ai.parts import (
     OWN_CALLS,
     OWN_RETURNS,
@@ -56,7 +56,7 @@ class PydanticAiImporter:
 
     def read(self, source: Source) -> Iterator[Found]:
         if not any(map(_is_message, _flat(first_items(source)))):
-            raise InvalidFile(_EXPECTED, file=source.file)
+            raise nothing_of(source, _EXPECTED)
         messages: list[Item] = []
         for item in items_of(source):
             if isinstance(item, Item) and isinstance(item.value, list):
