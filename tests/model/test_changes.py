@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replaykit.model.changes import StateFold
@@ -34,6 +34,23 @@ def folded(states: list[Any]) -> list[Any]:
 @given(st.lists(STATE, max_size=8))
 def test_any_sequence_of_states_comes_back(states: list[Any]) -> None:
     assert [encode(state) for state in folded(states)] == [encode(state) for state in states]
+
+
+@given(st.lists(STATE, max_size=8), st.integers(0, 7), st.booleans())
+def test_a_copy_goes_on_by_itself_and_says_what_its_text_says(states: list[Any], at: int, parsed: bool) -> None:
+    writer, fold = StateFold(), StateFold()
+    for seq, given_state in enumerate(states):
+        state = {"long": ["x" * 700] * (seq + 2), "given": given_state}
+        whole, change = writer.advance(state)
+        if seq == at:
+            if parsed:
+                fold.parse()
+            before, fold = (fold, fold.text), fold.copy()
+        fold.apply(State(seq=seq, state_json=whole, change=change))
+
+        assert encode(fold.value) == encode(fold.copy().value) == encode(state)
+    if len(states) > at:
+        assert before[0].text == before[1]
 
 
 @given(st.lists(VALUE, max_size=6), st.lists(st.lists(VALUE, max_size=3), max_size=6))
@@ -119,6 +136,7 @@ NAMED = st.dictionaries(st.sampled_from(["messages", "text", "pin", "hidden", "o
 
 
 @given(st.lists(NAMED | SAID, max_size=8))
+@example([{"pin": ["a"]}, {"pin": ["a", "b"]}])
 def test_what_may_not_be_written_is_in_no_change_and_in_no_state(states: list[Any]) -> None:
     clean = Starred()
     writer, reader = StateFold(cleaning=clean), StateFold()
@@ -133,6 +151,23 @@ def test_what_may_not_be_written_is_in_no_change_and_in_no_state(states: list[An
         else:
             shown = {clean.name(k): clean.text(encode(v), k) for k, v in state.items()}
             assert decode(reader.text) == {k: decode(v) for k, v in shown.items()}
+
+
+class Covering(Starred):
+    """Writes a star for all of a value that has a word in it."""
+
+    def text(self, text: bytes, key: str) -> bytes:
+        return b'"*"' if b"hidden" in text else text
+
+
+def test_a_list_that_is_written_as_something_else_is_not_extended() -> None:
+    writer, reader, back = StateFold(cleaning=Covering()), StateFold(), []
+    for log in (["a"], ["a", "b"], ["a", "b", "hidden"], ["a", "b", "hidden", "c"], ["a", "b"], ["a", "b", "c"]):
+        whole, change = writer.advance({"log": log})
+        reader.apply(State(seq=0, state_json=whole, change=change))
+        back.append(decode(reader.text)["log"])
+
+    assert back == [["a"], ["a", "b"], "*", "*", ["a", "b"], ["a", "b", "c"]]
 
 
 def test_a_word_that_grows_from_step_to_step_is_never_written() -> None:

@@ -154,8 +154,19 @@ def test_cycles_and_bottomless_nesting_are_cut_not_fatal() -> None:
     for _ in range(100_000):
         deep = [deep]
 
-    for value in (cycle, deep, {"a": cycle}):
-        assert b"nested too deeply" in encode(value)
+    assert b"nested too deeply" in encode(deep)
+    for value in (cycle, {"a": cycle}):
+        assert b"a value that holds itself" in encode(value)
+
+
+def test_a_value_that_holds_itself_in_two_ways_is_written_at_once() -> None:
+    value: dict[str, Any] = {"same": [1]}
+    value |= {"left": value, "right": [value, value], "again": value["same"]}
+
+    itself = {"$opaque": "a value that holds itself"}
+
+    assert freeze(value) == {"same": [1], "left": itself, "right": [itself, itself], "again": [1]}
+    assert encode(value) == encode(value)
 
 
 def test_a_frozen_value_names_classes_but_reading_gives_data() -> None:

@@ -31,7 +31,7 @@ def damaged(path: Path, sql: str, *parameters: object) -> None:
 
 
 def filled(path: Path) -> None:
-    """A store with everything in it: packs, a tail, a blob, states."""
+    """A store with everything in it: packs, a tail with a long event, a blob, states."""
     with rk.Store.open(path) as store:
         store.add(sample_run("packed", 130))
         writer = store.begin(RunHeader(id="open", name="tail"))
@@ -39,6 +39,7 @@ def filled(path: Path) -> None:
         for seq in range(5):
             whole, change = fold.advance({"messages": ["m" * 300] * seq})
             writer.append(State(seq=seq, state_json=whole, change=change))
+        writer.append(sample_call(5, os.urandom(1_000).hex()))
         store.add(TraceRun(id="large", events=(sample_call(0, os.urandom(80_000).hex()),)))
 
 
@@ -223,6 +224,38 @@ def test_a_zstd_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
 
     assert sum("not plausible" in text for text in found) >= 2
     assert peak < 10 * path.stat().st_size
+
+
+def test_a_long_event_is_a_frame_in_its_row_and_a_bomb_there_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    long, short = sample_call(0, "yes " * 1_000), sample_call(1, "no")
+    with rk.Store.open(path) as store:
+        writer = store.begin(RunHeader(id="r"))
+        writer.append(long)
+        writer.append(short)
+        sizes = [size for (size,) in store.query("SELECT length(data) FROM events ORDER BY key")]
+        assert store.load("r").events == (long, short)
+        key = store.query("SELECT min(key) FROM events")[0][0]
+    damaged(path, "UPDATE events SET data = ? WHERE key = ?", seal(key, b"z" + zstandard.compress(bytes(10**8))), key)
+
+    assert sizes[0] < 500
+    with rk.Store.open(path, read_only=True) as store, pytest.raises(CorruptStore, match="not plausible"):
+        store.load("r")
+
+
+def test_a_lazy_writer_writes_packs_and_loses_nothing_when_it_ends(tmp_path: Path) -> None:
+    events = [sample_call(seq, os.urandom(80_000).hex() if seq == 70 else "yes") for seq in range(100)]
+    with rk.Store.open(tmp_path / "s.db") as store:
+        writer = store.begin(RunHeader(id="r"), lazily=True)
+        for event in events:
+            writer.append(event)
+        rows = store.query("SELECT count(*) FROM events")[0][0]
+        seen = len(store.load("r").events)
+        writer.finish(RunHeader(id="r"))
+
+        assert (rows, seen) == (0, 64)
+        assert list(store.load("r").events) == events
+        assert list(store.verify()) == []
 
 
 def test_a_full_disk_is_said_and_what_was_acknowledged_stays(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ a log of growing states stays linear. Lists that grew at the end are the common 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from functools import partial
 from typing import Protocol
 
@@ -17,40 +17,11 @@ import orjson
 
 from replaykit.model.cuts import cut, paste
 from replaykit.model.events import Change, State
-from replaykit.model.values import ABSENT, Json, Raw, encode, is_plain
+from replaykit.model.parts import PLAIN, Clean, Part, Spelling
+from replaykit.model.values import ABSENT, Json, Raw, decode
 
-_msgpack_into = msgspec.msgpack.Encoder().encode_into
-_MANY_PIECES = 64
 _UNCHANGED = Change()
-Clean = Callable[[bytes], bytes]
 _KEYFRAME_SLACK = 64 * 1024  # changes may add up to this, or twice the state, before the state is written whole
-
-
-class Spelling(Protocol):
-    """How the values of a state are written."""
-
-    def text(self, value: Json) -> bytes:
-        """JSON text of a value."""
-
-    def followed(self, value: list[Json]) -> bool:
-        """True when a list of these items may be recognised by their prints."""
-
-    def print_into(self, buffer: bytearray, items: list[Json]) -> bool:
-        """Write the items into the buffer, in msgpack; False when they cannot be compared that way."""
-
-
-class _Plain:
-    """Values as the run log has them. Lists of plain JSON are compared in msgpack, the cheapest way to write them."""
-
-    text = staticmethod(encode)
-    followed = staticmethod(is_plain)
-
-    def print_into(self, buffer: bytearray, items: list[Json]) -> bool:
-        _msgpack_into(items, buffer)
-        return True
-
-
-PLAIN: Spelling = _Plain()
 
 
 class Cleaning(Protocol):
@@ -63,96 +34,6 @@ class Cleaning(Protocol):
         """The key as it may be written."""
 
 
-class _Part:
-    """The JSON text of one key; a list that is extended is kept as pieces until somebody looks."""
-
-    __slots__ = ("grown_by", "items", "live", "pieces", "print", "size")
-
-    def __init__(self, text: bytes, live: bytes = b"") -> None:
-        self.pieces = [text]
-        self.live = live  # what the text was before it was cleaned, where somebody cleans
-        self.size = len(text)
-        self.items = 0  # length of the list, 0 when it is none or not plain
-        self.print = _NO_PRINT
-        self.grown_by = b""  # the JSON list of the items it has more than the state before
-
-    @classmethod
-    def of_list(cls, value: list[Json], spelling: Spelling, clean: Clean) -> _Part:
-        """A list, ready to be compared with what it becomes."""
-        printed = _printed(value, spelling)  # before the text: what changes in between is seen at the next step
-        part = cls(clean(spelling.text(value)))
-        part.items, part.print = len(value), _Fingerprint(printed, len(printed))
-        return part
-
-    @property
-    def text(self) -> bytes:
-        if len(self.pieces) > 1:
-            first, *more = self.pieces
-            stem = first[:-1] + b"," if first != b"[]" else b"["
-            self.pieces = [stem + b",".join(more) + b"]"]
-        return self.pieces[0]
-
-    def extend(self, items: bytes) -> None:
-        """Append the members of a JSON list to this JSON list."""
-        self.pieces.append(items[1:-1])
-        self.size += len(items)
-
-    def grown(self, value: list[Json], spelling: Spelling, buffer: bytearray, clean: Clean) -> _Part | None:
-        """The part for this list plus more items; None when it is anything else."""
-        if not 0 < self.items <= len(value) or not spelling.print_into(buffer, value[: self.items]):
-            return None
-        if not self.print.matches(buffer, _head_size(self.items)):
-            return None
-        more = value[self.items :]
-        if not more:
-            return self
-        if not spelling.followed(more):
-            return None
-        printed = _printed(more, spelling)  # before the text, as in `of_list`
-        part = _Part(b"")
-        part.grown_by = clean(spelling.text(more))
-        if len(self.pieces) > _MANY_PIECES:
-            self.pieces = [self.text]
-        part.pieces, part.size = [*self.pieces, part.grown_by[1:-1]], self.size + len(part.grown_by)
-        part.items, part.print = len(value), self.print.extended(printed)
-        return part
-
-
-class _Fingerprint:
-    """The prints of a list's items. Longer ones share the bytes of those they grew from: nothing is copied."""
-
-    __slots__ = ("length", "shared")
-
-    def __init__(self, shared: bytearray, length: int) -> None:
-        self.shared = shared
-        self.length = length
-
-    def matches(self, encoded: bytearray, start: int) -> bool:
-        if len(encoded) != start + self.length:
-            return False
-        with memoryview(self.shared) as known, known[: self.length] as prefix:
-            return encoded.startswith(prefix, start)
-
-    def extended(self, more: bytearray) -> _Fingerprint:
-        del self.shared[self.length :]
-        self.shared += more
-        return _Fingerprint(self.shared, len(self.shared))
-
-
-def _printed(items: list[Json], spelling: Spelling) -> bytearray:
-    buffer = bytearray()
-    spelling.print_into(buffer, items)
-    return buffer[_head_size(len(items)) :]
-
-
-def _head_size(count: int) -> int:
-    """How many bytes msgpack puts before the items of a list of that length."""
-    return 1 if count < 16 else 3 if count < 65536 else 5
-
-
-_NO_PRINT = _Fingerprint(bytearray(), 0)
-
-
 class StateFold:
     """A state that is taken forward, change by change."""
 
@@ -160,7 +41,7 @@ class StateFold:
         self._spelling = spelling
         self._cleaning = cleaning
         self._buffer = bytearray()  # for prints: a large one is dear to make anew at each step
-        self._parts: dict[str, _Part] = {}
+        self._parts: dict[str, Part] = {}
         self._whole: bytes | None = b"null"  # a state that is not an object, or not plain
         self._since_keyframe = 0
         self.same = False
@@ -177,20 +58,20 @@ class StateFold:
 
     def advance_to_text(self, values: Mapping[str, Raw]) -> tuple[Raw, Change | None]:
         """Take the fold to a state of named values that are JSON text already."""
-        return self._take({key: _Part(bytes(text)) for key, text in values.items()})
+        return self._take({key: Part(bytes(text)) for key, text in values.items()})
 
     def catch_up(self, other: StateFold) -> tuple[Raw, Change | None]:
         """Take the fold to where another one is."""
         if other._whole is not None:
             return self._take_whole(other._whole)
-        return self._take({key: _Part(part.text) for key, part in other._parts.items()})
+        return self._take({key: Part(part.text) for key, part in other._parts.items()})
 
     def _take_whole(self, text: bytes) -> tuple[Raw, Change | None]:
         self.same = self._whole == text
         self._parts, self._whole = {}, text
         return Raw(text), None
 
-    def _take(self, parts: dict[str, _Part]) -> tuple[Raw, Change | None]:
+    def _take(self, parts: dict[str, Part]) -> tuple[Raw, Change | None]:
         change = self._change_to(parts)
         self.same = change == _UNCHANGED
         self._parts, self._whole = parts, None
@@ -220,7 +101,30 @@ class StateFold:
             return self._whole
         return b"{" + b",".join(orjson.dumps(k) + b":" + p.text for k, p in self._parts.items()) + b"}"
 
-    def _split(self, state: Json) -> dict[str, _Part] | None:
+    @property
+    def value(self) -> Json:
+        """The state; nothing in it is in use elsewhere. A ValueError when its text is no JSON."""
+        if self._whole is not None or (len(self._parts) == 1 and next(iter(self._parts)).startswith("$")):
+            return decode(self.text)
+        return {key: part.value for key, part in self._parts.items()}
+
+    @property
+    def size(self) -> int:
+        """About how many bytes its text has."""
+        return len(self._whole or b"") + sum(part.size for part in self._parts.values())
+
+    def parse(self) -> None:
+        """Read its text once, for all the copies whose values are asked for."""
+        for part in self._parts.values():
+            part.parse()
+
+    def copy(self) -> StateFold:
+        """A fold of its own at the same state, for reading on."""
+        fold = StateFold()
+        fold._whole, fold._parts = self._whole, {key: part.copy() for key, part in self._parts.items()}
+        return fold
+
+    def _split(self, state: Json) -> dict[str, Part] | None:
         """The state's parts; None when it is not an object with plain names."""
         if type(state) is not dict or not all(type(key) is str for key in state):
             return None
@@ -232,7 +136,7 @@ class StateFold:
         except (TypeError, RecursionError, OverflowError):
             return None
 
-    def _part(self, key: str, value: Json) -> _Part:
+    def _part(self, key: str, value: Json) -> Part:
         """One key's text. What was there before, byte for byte, is not looked at again."""
         old = self._parts.get(self._name(key))
         if type(value) is list:
@@ -241,11 +145,11 @@ class StateFold:
             if grown is not None:
                 return grown
             if self._spelling.followed(value):
-                return _Part.of_list(value, self._spelling, clean)
+                return Part.of_list(value, self._spelling, clean)
         live = self._spelling.text(value)
         if self._cleaning is None:
-            return _Part(live)
-        return old if old is not None and old.live == live else _Part(self._cleaning.text(live, key), live)
+            return Part(live)
+        return old if old is not None and old.live == live else Part(self._cleaning.text(live, key), live)
 
     def _name(self, key: str) -> str:
         return key if self._cleaning is None else self._cleaning.name(key)
@@ -253,7 +157,7 @@ class StateFold:
     def _clean(self, key: str) -> Clean:
         return _as_it_is if self._cleaning is None else partial(self._cleaning.text, key=key)
 
-    def _change_to(self, parts: dict[str, _Part]) -> Change | None:
+    def _change_to(self, parts: dict[str, Part]) -> Change | None:
         """The change from here to `parts`; None when only the whole state says it."""
         if self._whole is not None:
             return None
@@ -278,14 +182,15 @@ class StateFold:
     def _apply(self, change: Change) -> None:
         if self._whole is not None:
             raise ValueError("a change of state without a state before it")
+        parts = self._parts
         for key, items in change.add.items():
-            self._parts[key].extend(bytes(items))
+            parts[key].extend(bytes(items))
         for key in change.drop:
-            del self._parts[key]
+            del parts[key]
         for key, value in change.put.items():
-            self._parts[key] = _Part(bytes(value))
+            parts[key] = Part(bytes(value))
         for key, piece in change.cut.items():
-            self._parts[key] = _Part(paste(self._parts[key].text, piece))
+            parts[key] = Part(paste(parts[key].text, piece))
 
     def _load(self, text: bytes) -> None:
         try:
@@ -293,7 +198,7 @@ class StateFold:
         except msgspec.ValidationError:
             self._parts, self._whole = {}, text
             return
-        self._parts, self._whole = {key: _Part(bytes(value)) for key, value in members.items()}, None
+        self._parts, self._whole = {key: Part(bytes(value)) for key, value in members.items()}, None
 
 
 def _as_it_is(text: bytes) -> bytes:

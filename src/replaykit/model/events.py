@@ -4,7 +4,7 @@ Payloads are kept as JSON text (`…_json`), so an event cannot change after it 
 twice; the property of the same name without the suffix gives the Python value.
 """
 
-from __future__ import annotations
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
 
 from typing import TypeAlias, Union
 

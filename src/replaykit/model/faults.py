@@ -3,7 +3,7 @@
 Where a fault strikes is decided by the seed (`replaykit.chaos`), never by the clock or by who comes first.
 """
 
-from __future__ import annotations
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
 
 from enum import StrEnum
 

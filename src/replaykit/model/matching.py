@@ -1,6 +1,6 @@
 """Matching rules: how a replayed call finds its recorded answer, and what happens when there is none."""
 
-from __future__ import annotations
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
 
 from enum import StrEnum
 

@@ -1,6 +1,6 @@
 """Pins: what is held still around an agent, so that it sees the same world again."""
 
-from __future__ import annotations
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
 
 from enum import StrEnum
 

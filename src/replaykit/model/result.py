@@ -1,6 +1,6 @@
 """ReplayResult: the outcome of running a candidate against a case, and what it is made of."""
 
-from __future__ import annotations
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
 
 from enum import StrEnum
 

@@ -1,6 +1,6 @@
 """TraceRun: a normalized record of what happened in one execution of an agent."""
 
-from __future__ import annotations
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -79,7 +79,7 @@ class TraceRun(RunHeader, frozen=True, kw_only=True, omit_defaults=True):
     events: tuple[AnyEvent, ...] = ()
 
     @classmethod
-    def of(cls, header: RunHeader, events: tuple[AnyEvent, ...]) -> TraceRun:
+    def of(cls, header: RunHeader, events: tuple[AnyEvent, ...]) -> "TraceRun":
         """The run with this header and these events."""
         return cls(**{name: getattr(header, name) for name in header.__struct_fields__}, events=events)
 

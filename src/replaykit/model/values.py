@@ -20,7 +20,7 @@ import base64
 import datetime as dt
 import decimal
 import math
-import pathlib
+import threading
 import uuid
 from collections.abc import Callable
 from enum import Enum
@@ -62,6 +62,16 @@ class Opaque:
         return hash(self.type_name)
 
 
+class _Around(threading.local):
+    """The values around the one that is written: what is among them holds itself."""
+
+    def __init__(self) -> None:
+        self.ids: set[int] = set()
+
+
+_AROUND = _Around()
+
+
 def sayable(text: str) -> str:
     """The text with lone surrogates spelled out, which no file could hold."""
     return text.encode("utf-8", "backslashreplace").decode()
@@ -101,7 +111,7 @@ def decode(text: bytes | Raw) -> Json:
     """The value that `encode` was given; classes come back as plain dicts."""
     data = bytes(text) if isinstance(text, Raw) else text
     value = orjson.loads(data)
-    if b'{"$' not in data:
+    if not is_tagged(data):
         return value
     try:
         return thaw(value)
@@ -109,13 +119,17 @@ def decode(text: bytes | Raw) -> Json:
         raise ValueError("nested too deeply") from None
 
 
+def is_tagged(text: bytes) -> bool:
+    """True when something in a JSON text may be of a tagged form."""
+    return b"$" in text and b'{"$' in text  # a single byte is found faster, and most texts have none
+
+
 def _dump_read(value: Json, option: int) -> bytes:
     try:
         text = orjson.dumps(value, option=option)
     except (TypeError, RecursionError):
         return _dump(value, option)
-    # An object that looks tagged would not come back the same. A single byte is found faster, and most texts have none.
-    return _dump(value, option) if b"$" in text and b'{"$' in text else text
+    return _dump(value, option) if is_tagged(text) else text  # an object that looks tagged would not come back the same
 
 
 def _dump(value: Json, option: int) -> bytes:
@@ -150,13 +164,21 @@ def freeze(value: Json, depth: int = 0) -> Json:
     """A JSON value that says everything about `value`, in tagged forms where JSON has no words."""
     if depth > MAX_DEPTH:
         return {"$opaque": "nested too deeply"}
-    writer = _WRITERS.get(type(value))
-    if writer is not None:
-        return writer(value, depth)
+    if type(value) in _ATOMS:
+        return _WRITERS[type(value)](value, depth)
+    around = _AROUND.ids
+    if id(value) in around:
+        return {"$opaque": "a value that holds itself"}
+    around.add(id(value))
     try:
-        return _freeze_instance(value, depth)
-    except Exception:  # noqa: BLE001 (properties and iteration of other people's classes)
+        return _WRITERS.get(type(value), _freeze_instance)(value, depth)
+    except Exception:
+        if type(value) in _WRITERS:
+            raise
+        # Properties and iteration of other people's classes may raise anything.
         return {"$opaque": f"{type(value).__module__}.{type(value).__qualname__}"}
+    finally:
+        around.discard(id(value))
 
 
 def thaw(value: Json) -> Json:
@@ -219,7 +241,9 @@ def _freeze_instance(value: Json, depth: int) -> Json:
     fields = _object_fields(value)
     if fields is not None:
         return {"$obj": [name, {key: freeze(item, depth + 3) for key, item in fields.items()}]}
-    if isinstance(value, pathlib.PurePath):
+    from pathlib import PurePath  # noqa: PLC0415 (slow to import; few agents bring values of their own)
+
+    if isinstance(value, PurePath):
         return {"$path": str(value)}
     for base, plain in _PLAIN_BASES.items():
         if isinstance(value, base):
@@ -310,6 +334,12 @@ def _read_obj(content: Json) -> Json:
     return thaw(fields)
 
 
+def _read_path(content: Json) -> Json:
+    from pathlib import PurePath  # noqa: PLC0415 (slow to import, and needed only here)
+
+    return PurePath(_read_text(content))
+
+
 def _read_list(content: Json) -> list[Json]:
     if type(content) is not list:
         raise TypeError(content)
@@ -339,7 +369,7 @@ READERS: dict[str, Callable[[Json], Json]] = {
     "$timedelta": lambda v: dt.timedelta(*v),
     "$decimal": lambda v: decimal.Decimal(_read_text(v)),
     "$uuid": lambda v: uuid.UUID(_read_text(v)),
-    "$path": lambda v: pathlib.PurePath(_read_text(v)),
+    "$path": _read_path,
     "$obj": _read_obj,
     "$opaque": lambda v: Opaque(_read_text(v)),
 }

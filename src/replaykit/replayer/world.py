@@ -1,6 +1,6 @@
 """What an agent meets in a replay."""
 
-from __future__ import annotations
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
 
 from msgspec import Struct
 

@@ -18,6 +18,7 @@ _SEAL = struct.Struct("<I")
 _KEY = struct.Struct("<q")
 MAX_EXPANSION = 10  # a frame above FREE_EXPANSION may not grow by more than this
 FREE_EXPANSION = 8 * 1024 * 1024
+_LONG_ROW = 1500  # of a shorter one several fit on a page
 
 
 def seal(key: int, body: bytes) -> bytes:
@@ -33,6 +34,17 @@ def unseal(key: int, data: object, where: str) -> bytes:
     if _SEAL.unpack_from(data)[0] != zlib.crc32(body, zlib.crc32(_KEY.pack(key))):
         raise CorruptStore("the checksum does not match", where=where)
     return body
+
+
+def seal_event(key: int, body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
+    """The row of one event. A long one is a frame, which takes less time than the pages that it would fill."""
+    return seal(key, compress(body, compressor) if len(body) > _LONG_ROW else body)
+
+
+def unseal_event(key: int, data: object, where: str) -> bytes:
+    """The JSON text of an event's row, or CorruptStore."""
+    body = unseal(key, data, where)
+    return decompress(body, where) if body[:1] in (b"z", b"r") else body
 
 
 def checksum(*numbers: int) -> int:

@@ -15,7 +15,7 @@ from replaykit.model.run import RunHeader
 from replaykit.store import blobs
 from replaykit.store.backup import new_file_beside, sync
 from replaykit.store.cells import Cell, cells
-from replaykit.store.frames import checksum, unseal
+from replaykit.store.frames import checksum, unseal, unseal_event
 from replaykit.store.image import BASE, Image
 from replaykit.store.rows import read_header
 from replaykit.store.salvaged_run import Loss, Piece, SalvagedRun
@@ -84,7 +84,7 @@ class _Found:
         try:
             match cell.columns:
                 case (None, bytes(data)):
-                    self._piece(cell, Piece(count=1, body=unseal(cell.key, data, "")))
+                    self._piece(cell, Piece(count=1, body=unseal_event(cell.key, data, "")))
                 case (None, int(count), int(first), int(crc), bytes(data)) if crc == checksum(cell.key, count, first):
                     piece = Piece(count=count, frame=unseal(cell.key, data, ""))
                     piece.texts()

@@ -116,7 +116,7 @@ class SalvagedRun:
 
     def _event(self, store: SQLiteStore, text: bytes, seqs: Mapping[str, set[int]]) -> StoredEvent:
         event = decode_event(text)
-        if blobs.MARK in text:
+        if blobs.marked(text):
             (event,) = blobs.internalise(store, [event], text)
         if isinstance(event, Shared):
             if event.of not in seqs.get(event.run, ()):

@@ -1,7 +1,8 @@
 """The tables, their version, and how a database file is opened.
 
 runs    n, id, name, status, started_at, header      header: sealed JSON of RunHeader
-events  key = run << 32 | n, data                    the tail of a run: sealed JSON of one event
+events  key = run << 32 | n, data                    the tail of a run: sealed JSON of one event,
+                                                     as a frame where it is long
 packs   key = run << 32 | first n, count,            folded events: sealed frame of a JSON list;
         first_seq, crc, data                         first_seq: the lowest sequence number in it
 blobs   hash, size, data                             large values: frame, addressed by content

@@ -12,7 +12,7 @@ from replaykit.errors import StoreError
 from replaykit.model.events import StoredEvent, encode_event
 from replaykit.model.run import RunHeader
 from replaykit.store import blobs
-from replaykit.store.frames import seal, unseal
+from replaykit.store.frames import seal, unseal_event
 from replaykit.store.protocol import News
 from replaykit.store.rows import insert_run, missing_events, read_header, write_header, write_pack
 from replaykit.store.schema import translate
@@ -85,7 +85,7 @@ class SharedWriter:
         low = self._number << 32
         first, end = low + self._folded, low + self._seen
         rows = db.execute("SELECT key, data FROM events WHERE key >= ? AND key < ? ORDER BY key", (first, end))
-        bodies = [unseal(key, data, f"run {self.run_id}, event {key - low}") for key, data in rows]
+        bodies = [unseal_event(key, data, f"run {self.run_id}, event {key - low}") for key, data in rows]
         write_pack(db, first, bodies, self._folded, self._compressor)
         db.execute("DELETE FROM events WHERE key >= ? AND key < ?", (first, end))
         self._folded = self._seen

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from replaykit.errors import CorruptStore, RunNotFound, StateNotKept, StoreError
-from replaykit.model.changes import StateFold
+from replaykit.errors import CorruptStore, RunNotFound, StoreError
 from replaykit.model.cuts import ArgumentsFold
-from replaykit.model.events import AnyEvent, Shared, State, StoredEvent, decode_event, decode_events
+from replaykit.model.events import AnyEvent, Shared, StoredEvent, decode_event, decode_events
 from replaykit.model.run import RunHeader, TraceRun
-from replaykit.model.values import Json, decode
+from replaykit.model.values import Json
 from replaykit.store import blobs
-from replaykit.store.frames import checksum, decompress, unseal
+from replaykit.store.frames import checksum, decompress, unseal, unseal_event
 from replaykit.store.live import Live
 from replaykit.store.protocol import Damage, Durability
 from replaykit.store.removal import delete_runs, replace_runs
 from replaykit.store.rows import insert_run, missing_events, read_header, write_header
 from replaykit.store.schema import connect, translate
 from replaykit.store.shared import SharedWriter
+from replaykit.store.states import Remembered, States
 from replaykit.store.verify import verify_sqlite
 from replaykit.store.writer import SQLiteWriter, add_run
 from replaykit.telemetry.switch import watch
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 _INDEX = 0xFFFFFFFF
 Batch = tuple[int, list[StoredEvent]]
+PackRow = tuple[int, int, int]
+"""Key, count and lowest sequence number of a pack."""
+EventRow = tuple[int, bytes]
+"""Key and sealed text of an event."""
 
 
 class SQLiteStore:
@@ -59,6 +63,7 @@ class SQLiteStore:
         self.owner_pid = os.getpid()
         self.live = Live(self.path)
         self.turns = 0  # how often shared runs were written through this connection
+        self._remembered = Remembered()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], **options: Any) -> SQLiteStore:
@@ -76,6 +81,7 @@ class SQLiteStore:
         with self.lock:
             self.db.close()
             self.live.close()
+            self._remembered = Remembered()
 
     @cached_property
     def door(self) -> Door | None:
@@ -140,8 +146,8 @@ class SQLiteStore:
             except sqlite3.Error as error:
                 raise translate(error, str(self.path)) from None
 
-    def begin(self, header: RunHeader) -> SQLiteWriter:
-        """Start a new run."""
+    def begin(self, header: RunHeader, *, lazily: bool = False) -> SQLiteWriter:
+        """Start a new run; `lazily`: its events are written a pack at a time, and a kill may lose the last ones."""
         header = header if self.door is None else self.door.header(header)
         watched = watch(header, self.path)
         if watched is not None:
@@ -149,7 +155,7 @@ class SQLiteStore:
         with self.transaction() as db:
             number = insert_run(db, header)
             self.live.hold(number)  # before anybody can see it
-        return SQLiteWriter(self, number, header, watched)
+        return SQLiteWriter(self, number, header, watched, lazily=lazily)
 
     def add(self, run: TraceRun) -> None:
         """Keep a whole run, all or nothing."""
@@ -179,7 +185,7 @@ class SQLiteStore:
     def tag(self, run_id: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> RunHeader:
         """Give a run tags, and take tags from it; gives its header."""
         with self.transaction() as db:
-            number, header = self._find(run_id)
+            number, header = self.find(run_id)
             kept = [tag for tag in header.tags if tag not in set(remove)]
             tagged = msgspec.structs.replace(header, tags=tuple(dict.fromkeys([*kept, *add])))
             if tagged.tags != header.tags:
@@ -188,11 +194,11 @@ class SQLiteStore:
 
     def number_of(self, run_id: str) -> int:
         """The number of a run: what its rows bear."""
-        return self._find(run_id)[0]
+        return self.find(run_id)[0]
 
     def header(self, run_id: str) -> RunHeader:
         """A run's header, by id, the beginning of an id, or a name."""
-        return self._find(run_id)[1]
+        return self.find(run_id)[1]
 
     def headers(
         self,
@@ -213,7 +219,8 @@ class SQLiteStore:
         )
         return [read_header(number, run_id, data) for number, run_id, data in rows]
 
-    def _find(self, run_id: str) -> tuple[int, RunHeader]:
+    def find(self, run_id: str) -> tuple[int, RunHeader]:
+        """The number and the header of a run, by id, the beginning of an id, or a name."""
         rows = self.query("SELECT n, id, header FROM runs WHERE id = ?", run_id)
         if not rows and run_id:
             high = run_id + "\U0010ffff"
@@ -236,7 +243,7 @@ class SQLiteStore:
         return self._events(run_id, frozenset())
 
     def _events(self, run_id: str, descendants: frozenset[str]) -> Iterator[AnyEvent]:
-        number, header = self._find(run_id)
+        number, header = self.find(run_id)
         family = descendants | {header.id}
         expected, arguments = 0, ArgumentsFold()
         parents: dict[str, dict[int, AnyEvent]] = {}
@@ -263,46 +270,16 @@ class SQLiteStore:
 
     def load(self, run_id: str) -> TraceRun:
         """A whole run, its events in the order they began."""
-        _, header = self._find(run_id)
+        _, header = self.find(run_id)
         return TraceRun.of(header, tuple(sorted(self.events(header.id), key=lambda event: event.seq)))
 
     def state_at(self, run_id: str, seq: int | None = None) -> Json:
         """The state after the last checkpoint at or before event `seq`; the latest when None."""
-        return decode(self.state_json(run_id, seq))
+        return States(self, self._remembered).value(run_id, seq)
 
     def state_json(self, run_id: str, seq: int | None = None) -> bytes:
         """The same, as the JSON text it is kept in."""
-        number, header = self._find(run_id)
-        limit = float("inf") if seq is None else seq
-        chain: list[State] = []
-        shared: Shared | None = None  # the newest event in common with a parent
-        for _, batch in self.batches(number, newest_first=True, until=seq):
-            for event in reversed(batch):
-                if isinstance(event, State) and event.seq <= limit:
-                    if not event.kept:
-                        if not chain:
-                            raise StateNotKept(f"run {header.id}: the state at event {event.seq} was not kept")
-                        continue
-                    chain.append(event)
-                    if event.change is None:
-                        return self._fold(header.id, chain)
-                elif shared is None and isinstance(event, Shared) and event.seq <= limit:
-                    shared = event
-        if shared is not None and shared.run != header.id:
-            return self.state_json(shared.run, shared.of)  # nothing of its own yet: the parent's state is its state
-        raise StoreError(f"run {header.id} holds no checkpoint" + ("" if seq is None else f" at or before event {seq}"))
-
-    def _fold(self, run_id: str, chain: list[State]) -> bytes:
-        """The state that a whole one and the changes after it lead to; the chain has the newest first."""
-        fold = StateFold()
-        try:
-            for event in reversed(chain):
-                fold.apply(event)
-            return fold.text
-        except (ValueError, KeyError, msgspec.MsgspecError) as error:
-            raise CorruptStore(
-                f"the state cannot be put together ({error})", where=f"run {run_id}, checkpoint {chain[0].seq}"
-            ) from None
+        return States(self, self._remembered).text(run_id, seq)
 
     def batches(
         self, number: int, *, newest_first: bool = False, since: int = 0, until: int | None = None
@@ -318,50 +295,56 @@ class SQLiteStore:
 
         Packs that end before the index `since`, or hold nothing at or before the sequence number `until`, are left out.
         """
-        low, high = number << 32, (number + 1) << 32
-        # The tail is read before the list of packs: a writer folds the tail into a pack, never back.
-        tail = self.query("SELECT key, data FROM events WHERE key >= ? AND key < ? ORDER BY key", low, high)
-        packs = self._packs(low, high)
-        folded = max(((key - low) + count for key, count, _ in packs), default=0)
-        tail = [(key, data) for key, data in tail if key - low >= folded]
-        wanted = (pack for pack in packs if pack[0] - low + pack[1] > since and (until is None or pack[2] <= until))
+        packs, tail = self.rows_of(number)
+        wanted = (
+            pack for pack in packs if (pack[0] & _INDEX) + pack[1] > since and (until is None or pack[2] <= until)
+        )
         found = [partial(self._pack_at, *pack) for pack in wanted]
         if tail:
             found.append(partial(self._tail_at, tail))
         return reversed(found) if newest_first else iter(found)
 
-    def _packs(self, low: int, high: int) -> list[tuple[int, int, int]]:
-        """Key, count and lowest sequence number of a run's packs, checked."""
+    def rows_of(self, number: int) -> tuple[list[PackRow], list[EventRow]]:
+        """The packs of a run, without their data, and its tail."""
+        low, high = number << 32, (number + 1) << 32
+        # The tail is read before the list of packs: a writer folds the tail into a pack, never back.
+        tail = self.query("SELECT key, data FROM events WHERE key >= ? AND key < ? ORDER BY key", low, high)
+        packs = self._packs(low, high)
+        folded = max((key + count for key, count, _ in packs), default=low)
+        return packs, [row for row in tail if row[0] >= folded]
+
+    def _packs(self, low: int, high: int) -> list[PackRow]:
         rows = self.query(
             "SELECT key, count, first_seq, crc FROM packs WHERE key >= ? AND key < ? ORDER BY key", low, high
         )
         for key, count, first_seq, crc in rows:
             if not isinstance(count, int) or not isinstance(first_seq, int) or checksum(key, count, first_seq) != crc:
-                where = f"run {key >> 32}, pack at event {key & _INDEX}"
-                raise CorruptStore("the row's checksum does not match", where=where)
+                raise CorruptStore("the row's checksum does not match", where=_pack_name(key))
         return [row[:3] for row in rows]
 
     def _pack_at(self, key: int, count: int, first_seq: int) -> Batch:
-        return key & _INDEX, self._read_pack(key, count, first_seq)
+        return key & _INDEX, self.events_of(self.read_pack(key), key, count, first_seq)
 
-    def _tail_at(self, rows: list[tuple[int, bytes]]) -> Batch:
-        return rows[0][0] & _INDEX, self._read_tail(rows)
+    def _tail_at(self, rows: list[EventRow]) -> Batch:
+        return rows[0][0] & _INDEX, self.read_tail(rows)
 
-    def _read_pack(self, key: int, count: int, first_seq: int) -> list[StoredEvent]:
-        """The events of one pack."""
-        where = f"run {key >> 32}, pack at event {key & _INDEX}"
+    def read_pack(self, key: int) -> bytes:
+        """The text of one pack's events."""
         rows = self.query("SELECT data FROM packs WHERE key = ?", key)
         if not rows:
-            raise CorruptStore("the pack is gone", where=where)
-        body = decompress(unseal(key, rows[0][0], where), where)
-        found = self._decode(body, where)
+            raise CorruptStore("the pack is gone", where=_pack_name(key))
+        return decompress(unseal(key, rows[0][0], _pack_name(key)), _pack_name(key))
+
+    def events_of(self, body: bytes, key: int, count: int, first_seq: int) -> list[StoredEvent]:
+        """The events in a pack's text; a CorruptStore when they are not those that were folded."""
+        found = self._decode(body, _pack_name(key))
         if len(found) != count:
-            raise CorruptStore(f"{len(found)} events where {count} were folded", where=where)
+            raise CorruptStore(f"{len(found)} events where {count} were folded", where=_pack_name(key))
         if min(event.seq for event in found) != first_seq:
-            raise CorruptStore(f"the lowest sequence number is not {first_seq}", where=where)
+            raise CorruptStore(f"the lowest sequence number is not {first_seq}", where=_pack_name(key))
         return found
 
-    def _read_tail(self, rows: list[tuple[int, bytes]]) -> list[StoredEvent]:
+    def read_tail(self, rows: list[EventRow]) -> list[StoredEvent]:
         """The events of rows that are not folded yet."""
         found: list[StoredEvent] = []
         expected = rows[0][0]
@@ -369,7 +352,7 @@ class SQLiteStore:
             where = f"run {key >> 32}, event {key & _INDEX}"
             if key != expected:
                 raise missing_events(str(key >> 32), expected & _INDEX, key & _INDEX)
-            body = unseal(key, data, where)
+            body = unseal_event(key, data, where)
             found += self._decode(body, where)
             expected += 1
         return found
@@ -377,13 +360,17 @@ class SQLiteStore:
     def _decode(self, body: bytes, where: str) -> list[StoredEvent]:
         try:
             found = decode_events(body) if body[:1] == b"[" else [decode_event(body)]
-            return blobs.internalise(self, found, body) if blobs.MARK in body else found
+            return blobs.internalise(self, found, body) if blobs.marked(body) else found
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
             raise CorruptStore(f"not an event ({error})", where=where) from None
 
     def verify(self) -> Iterator[Damage]:
         """Read everything; yield whatever is damaged."""
         return verify_sqlite(self)
+
+
+def _pack_name(key: int) -> str:
+    return f"run {key >> 32}, pack at event {key & _INDEX}"
 
 
 def _whole(event: StoredEvent, arguments: ArgumentsFold, parents: dict[str, dict[int, AnyEvent]]) -> AnyEvent:

@@ -14,7 +14,7 @@ from replaykit.model.cuts import ArgumentsFold
 from replaykit.model.events import Call, Shared, StoredEvent, encode_event
 from replaykit.model.run import RunHeader
 from replaykit.store import blobs
-from replaykit.store.frames import seal
+from replaykit.store.frames import seal_event
 from replaykit.store.rows import insert_run, write_header, write_pack
 from replaykit.store.schema import translate
 
@@ -50,10 +50,19 @@ def add_stored(db: sqlite3.Connection, header: RunHeader, events: Sequence[Store
 
 
 class SQLiteWriter:
-    """Appends to one run, one transaction per event."""
+    """Appends to one run, one transaction per event; `lazily`, one per pack."""
 
-    def __init__(self, store: SQLiteStore, number: int, header: RunHeader, watched: Watched | None = None) -> None:
+    def __init__(
+        self,
+        store: SQLiteStore,
+        number: int,
+        header: RunHeader,
+        watched: Watched | None = None,
+        *,
+        lazily: bool = False,
+    ) -> None:
         self._store = store
+        self._lazily = lazily
         self._watched = watched  # who is told what was written
         self._number = number
         self._header = header
@@ -66,6 +75,7 @@ class SQLiteWriter:
         self._door = store.door
         self._arguments = ArgumentsFold()
         self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
+        self._quick = zstandard.ZstdCompressor(level=-1)  # for rows, which a pack replaces
 
     @property
     def run_id(self) -> str:
@@ -156,8 +166,10 @@ class SQLiteWriter:
         self._tail, self._tail_bytes, self._lowest = ([], 0, _NONE) if full else (bodies, size, lowest)
 
     def _insert(self, db: sqlite3.Connection, key: int, body: bytes) -> None:
+        if self._lazily:
+            return
         sql = "INSERT INTO events SELECT ?, ? WHERE EXISTS (SELECT 1 FROM runs WHERE n = ?)"
-        if not db.execute(sql, (key, seal(key, body), self._number)).rowcount:
+        if not db.execute(sql, (key, seal_event(key, body, self._quick), self._number)).rowcount:
             raise self._gone()
 
     def _check_there(self, db: sqlite3.Connection) -> None:

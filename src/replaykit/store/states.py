@@ -1,0 +1,200 @@
+"""States: what the state of a run was at any of its events, folded from its log.
+
+A fold begins at a whole state, which may be far back. So an open store remembers the packs that states were loaded
+from, and the state before each of them: the next load near by begins there. What is remembered cannot become wrong: a
+pack that was committed never changes, and the number of a run that went is not given to another.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from replaykit.errors import CorruptStore, StateNotKept, StoreError
+from replaykit.model.changes import StateFold
+from replaykit.model.events import Shared, State, StoredEvent
+from replaykit.model.run import RunHeader
+from replaykit.model.values import Json
+
+if TYPE_CHECKING:
+    from replaykit.store.sqlite import SQLiteStore
+
+T = TypeVar("T")
+E = TypeVar("E", State, Shared)
+_PACKS_BYTES = 8 * 1024 * 1024
+_FOLDS_BYTES = 32 * 1024 * 1024
+_WITH_VALUES = 3  # about how many bytes one of a state's text is, together with the values that were read from it
+
+
+class Stretch(NamedTuple):
+    """What a pack or the tail holds of states."""
+
+    key: int
+    """That of its first event."""
+    states: list[State]
+    shared: list[Shared]
+    """What it has in common with a parent."""
+
+    @classmethod
+    def of(cls, key: int, events: list[StoredEvent]) -> Stretch:
+        """What these events, the first of which has this key, hold of states."""
+        states = [event for event in events if isinstance(event, State)]
+        return cls(key, states, [event for event in events if isinstance(event, Shared)])
+
+
+class Recent(Generic[T]):
+    """What was used last, by the key of a row, up to so many bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._held: dict[int, tuple[T, int]] = {}  # the one used last is the last
+        self._lock = threading.Lock()
+
+    def get(self, key: int) -> T | None:
+        """What is held under this key."""
+        with self._lock:
+            held = self._held.pop(key, None)
+            if held is None:
+                return None
+            self._held[key] = held
+            return held[0]
+
+    def put(self, key: int, value: T, size: int) -> None:
+        """Hold a value of so many bytes, and let go of others for it; one that is too large is not held."""
+        if size > self._most_bytes:
+            return
+        with self._lock:
+            self._bytes += size - self._held.pop(key, (None, 0))[1]
+            self._held[key] = (value, size)
+            while self._bytes > self._most_bytes:
+                self._bytes -= self._held.pop(next(iter(self._held)))[1]
+
+
+class Remembered:
+    """What a store remembers of the states that were read from it."""
+
+    def __init__(self) -> None:
+        self.packs = Recent[Stretch](_PACKS_BYTES)
+        self.folds = Recent[StateFold](_FOLDS_BYTES)
+        """States, by the key of the event that comes next."""
+
+
+class States:
+    """The states of the runs in a store."""
+
+    def __init__(self, store: SQLiteStore, remembered: Remembered) -> None:
+        self._store = store
+        self._remembered = remembered
+
+    def value(self, run_id: str, seq: int | None) -> Json:
+        """The state after the last checkpoint at or before event `seq`; the latest when None."""
+        return self._ask(run_id, seq, _value_of)
+
+    def text(self, run_id: str, seq: int | None) -> bytes:
+        """The same, as the JSON text it is kept in."""
+        return self._ask(run_id, seq, _text_of)
+
+    def _ask(self, run_id: str, seq: int | None, question: Callable[[StateFold], T]) -> T:
+        number, header = self._store.find(run_id)
+        stretches = self._newest_first(number, seq)
+        shared: list[Shared] = []  # the newest events in common with a parent
+        for stretch in stretches:
+            states = _until(seq, stretch.states)
+            if states:
+                return self._answer(header, stretch.key, states, stretches, question)
+            shared = shared or _until(seq, stretch.shared)
+        if shared and shared[-1].run != header.id:  # nothing of its own yet: the parent's state is its state
+            return self._ask(shared[-1].run, shared[-1].of, question)
+        raise StoreError(f"run {header.id} holds no checkpoint" + ("" if seq is None else f" at or before event {seq}"))
+
+    def _answer(
+        self,
+        header: RunHeader,
+        key: int,
+        states: list[State],
+        older: Iterator[Stretch],
+        question: Callable[[StateFold], T],
+    ) -> T:
+        seq = states[-1].seq
+        if not states[-1].kept:
+            raise StateNotKept(f"run {header.id}: the state at event {seq} was not kept")
+        try:
+            changes, found = _since_whole(states)
+            fold = StateFold() if found else self._before(key, older, parsed=question is _value_of)
+            for state in changes:
+                fold.apply(state)
+            return question(fold)
+        except (ValueError, KeyError, TypeError, msgspec.MsgspecError) as error:
+            where = f"run {header.id}, checkpoint {seq}"
+            raise CorruptStore(f"the state cannot be put together ({error})", where=where) from None
+
+    def _before(self, key: int, older: Iterator[Stretch], *, parsed: bool) -> StateFold:
+        """A fold of everything before the stretch with this key."""
+        known = self._remembered.folds.get(key)
+        if known is not None:
+            if parsed:
+                known.parse()  # it is asked for again: whoever steps through a run comes by often
+            return known.copy()
+        chain: list[list[State]] = []
+        fold = StateFold()
+        for stretch in older:
+            changes, found = _since_whole(stretch.states)
+            chain.append(changes)
+            if found:
+                break
+            known = self._remembered.folds.get(stretch.key)
+            if known is not None:
+                fold = known.copy()
+                break
+        for changes in reversed(chain):
+            for state in changes:
+                fold.apply(state)
+        if self._may_remember:
+            self._remembered.folds.put(key, fold.copy(), _WITH_VALUES * fold.size)
+        return fold
+
+    def _newest_first(self, number: int, until: int | None) -> Iterator[Stretch]:
+        packs, tail = self._store.rows_of(number)
+        if tail:
+            yield Stretch.of(tail[0][0], self._store.read_tail(tail))
+        for key, count, first_seq in reversed(packs):
+            if until is None or first_seq <= until:
+                yield self._pack(key, count, first_seq)
+
+    def _pack(self, key: int, count: int, first_seq: int) -> Stretch:
+        stretch = self._remembered.packs.get(key)
+        if stretch is None:
+            body = self._store.read_pack(key)
+            stretch = Stretch.of(key, self._store.events_of(body, key, count, first_seq))
+            if self._may_remember:
+                self._remembered.packs.put(key, stretch, len(body))
+        return stretch
+
+    @property
+    def _may_remember(self) -> bool:
+        """False while it may be that what was read is never committed, and its number given to another run."""
+        return not self._store.db.in_transaction
+
+
+def _value_of(fold: StateFold) -> Json:
+    return fold.value
+
+
+def _text_of(fold: StateFold) -> bytes:
+    return fold.text
+
+
+def _until(seq: int | None, events: list[E]) -> list[E]:
+    return events if seq is None else [event for event in events if event.seq <= seq]
+
+
+def _since_whole(states: list[State]) -> tuple[list[State], bool]:
+    """The states from the last whole one on, and whether there is one."""
+    for index in range(len(states) - 1, -1, -1):
+        if states[index].change is None and states[index].kept:
+            return states[index:], True
+    return states, False
