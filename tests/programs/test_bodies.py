@@ -22,6 +22,9 @@ class Reader:
     def __init__(self, parts: list[bytes]) -> None:
         self._parts = parts
 
+    async def readany(self) -> bytes:
+        return self._parts.pop(0) if self._parts else b""
+
     async def iter_any(self) -> AsyncIterator[bytes]:
         while self._parts:
             yield self._parts.pop(0)

@@ -69,6 +69,22 @@ def test_a_stream_is_served_with_the_chunks_it_was_recorded_with(proxies: Proxie
     assert chunks_of(answer) == [*pieces, b""]
 
 
+def test_the_head_is_passed_on_before_the_first_chunk_comes(proxies: Proxies, upstream: Upstream) -> None:
+    has_read = threading.Event()
+    upstream.script = lambda asked: [STREAM, has_read, chunk(event("first")), END]
+
+    with (
+        proxies.record() as stage,
+        stage.raw(post("/openai/chat/completions", question(stream=True))) as connection,
+    ):
+        early = read_until(connection, b"\r\n\r\n")
+        has_read.set()
+        rest = read_until(connection)
+
+    assert b"text/event-stream" in early
+    assert event("first") in rest
+
+
 def test_the_first_chunk_is_passed_on_before_the_second_one_comes(proxies: Proxies, upstream: Upstream) -> None:
     has_read = threading.Event()
     upstream.script = lambda asked: [STREAM, chunk(event("first")), has_read, chunk(event("second")), END]

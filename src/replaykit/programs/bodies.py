@@ -6,6 +6,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import AsyncIterator
+from functools import cached_property
 from typing import IO, TYPE_CHECKING
 
 import orjson
@@ -27,7 +28,7 @@ class Body:
 
     def __init__(self, limit: int = WHOLE_BODY, content_type: str = "") -> None:
         self._limit = limit
-        self._digest = _Digest(content_type)
+        self._content_type = content_type
         self._head: list[bytes] = []
         self._rest: StreamReader | None = None
         self._file: IO[bytes] | None = None
@@ -35,7 +36,7 @@ class Body:
     async def read(self, content: StreamReader) -> Body:
         """Read up to the limit; what is beyond stays where it is, to be passed on as it comes."""
         size = 0
-        async for chunk in content.iter_any():
+        while chunk := await content.readany():
             self._head.append(chunk)
             size += len(chunk)
             if size > self._limit:
@@ -44,6 +45,10 @@ class Body:
                     self._digest.update(part)
                 break
         return self
+
+    @cached_property
+    def _digest(self) -> _Digest:
+        return _Digest(self._content_type)
 
     @property
     def is_large(self) -> bool:

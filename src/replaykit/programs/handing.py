@@ -39,10 +39,11 @@ async def hand_out(request: web.BaseRequest, served: Served) -> web.StreamRespon
     response = _Response(status=served.status, reason=served.reason or None, headers=headers)
     outbox = _Outbox(request, await response.prepare(request))
     for number, chunk in enumerate(served.chunks, 1):
-        if served.waits_s:
+        if served.waits_s or outbox.is_full:
             await outbox.send()
+        if served.waits_s:
             await asyncio.sleep(served.waits_s[number])
-        await outbox.put(chunk)
+        outbox.put(chunk)
     if not served.complete:
         await outbox.send()
         return drop(request)
@@ -59,25 +60,33 @@ async def hand_back(
         call.answered(answer.status, headers, reason=answer.reason or "")
     response = _Response(status=answer.status, reason=answer.reason, headers=CIMultiDict(headers))
     outbox = _Outbox(request, await response.prepare(request))
-    size, last, content = 0, b"", answer.content
-    while not content.at_eof():
-        if content.total_bytes == size or content.exception() is not None:  # the next one is not here
-            await outbox.send()
-        chunk, _ = await content.readchunk()
-        size += len(chunk)
-        if call is not None:
-            call.chunk(chunk)
-        if content.at_eof():
-            last = chunk  # the program must not see the end before it is written down
-        else:
-            await outbox.put(chunk)
-    if call is not None and size > _LARGE:
+    try:
+        last = await _all_but_last(answer.content, call, outbox)
+    except (aiohttp.ClientError, OSError):
+        await outbox.send()  # what came before it broke off
+        raise
+    if call is not None and answer.content.total_bytes > _LARGE:
         await asyncio.get_running_loop().run_in_executor(None, call.ended)
     elif call is not None:
         call.ended()
-    await outbox.put(last)
+    outbox.put(last)
     await outbox.end()
     return response
+
+
+async def _all_but_last(content: aiohttp.StreamReader, call: HttpCall | None, outbox: _Outbox) -> bytes:
+    """Pass on what comes, until it ends. The last chunk is given: the program must not see the end before it is written
+    down."""
+    size, last = 0, b""
+    while content.total_bytes > size or not content.at_eof():
+        outbox.put(last)
+        if content.total_bytes == size or outbox.is_full:  # there is no more yet, or enough
+            await outbox.send()
+        last, _ = await content.readchunk()
+        size += len(last)
+        if call is not None:
+            call.chunk(last)
+    return last
 
 
 def drop(request: web.BaseRequest) -> web.StreamResponse:
@@ -95,7 +104,7 @@ async def _at_once(request: web.BaseRequest, served: Served, headers: CIMultiDic
     response = web.Response(status=served.status, reason=served.reason or None, headers=headers)
     if len(served.chunks) > 1 and "content-length" not in headers and request.version >= aiohttp.HttpVersion11:
         response.enable_chunked_encoding()
-        response.body = b"".join([*map(_framed, served.chunks), _END])
+        response.body = b"".join([*(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in served.chunks), _END])
         _frames_itself(await response.prepare(request))
     else:
         response.body = b"".join(served.chunks) or None
@@ -118,15 +127,16 @@ class _Outbox:
         self._waiting: list[bytes] = []
         self._size = 0
 
-    async def put(self, chunk: bytes) -> None:
-        """A chunk that goes with those that come with it, or when the program has read enough of what was sent."""
-        if not chunk:
-            return
-        self._waiting.append(_framed(chunk) if self._is_framed else chunk)
-        self._size += len(chunk)
-        if self._size > _AT_ONCE:
-            await self.send()
-            await self._request.writer.drain()
+    def put(self, chunk: bytes) -> None:
+        """A chunk, which leaves with the next `send`."""
+        if chunk:
+            self._waiting.append(b"%x\r\n%b\r\n" % (len(chunk), chunk) if self._is_framed else chunk)
+            self._size += len(chunk)
+
+    @property
+    def is_full(self) -> bool:
+        """True when it should be sent before there is more."""
+        return self._size > _AT_ONCE
 
     async def end(self) -> None:
         """Send what is left, and the end."""
@@ -136,15 +146,11 @@ class _Outbox:
         await self._request.writer.drain()
 
     async def send(self) -> None:
-        """Send what there is, the head of the response before it."""
+        """Send what there is, the head of the response before it; waits while the program reads slowly."""
         transport = self._request.transport
         if self._writer is not None and transport is not None and not transport.is_closing():
             await self._writer.write(b"".join(self._waiting))
         self._waiting, self._size = [], 0
-
-
-def _framed(chunk: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(chunk), chunk)
 
 
 def _frames_itself(writer: AbstractStreamWriter | None) -> bool:

@@ -107,13 +107,14 @@ class _Serving(threading.Thread):
         import aiohttp  # noqa: PLC0415
         from aiohttp import web  # noqa: PLC0415
 
-        from replaykit.programs.relay import Relay  # noqa: PLC0415 (needs aiohttp)
+        from replaykit.programs.relay import NOT_MADE_UP, Relay  # noqa: PLC0415 (needs aiohttp)
 
         loop = asyncio.get_running_loop()
         async with aiohttp.ClientSession(
             auto_decompress=False,
             connector=aiohttp.TCPConnector(limit=0),
             cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=NOT_MADE_UP,
             timeout=aiohttp.ClientTimeout(total=None),
             max_line_size=_LONGEST_LINE,
             max_field_size=_LONGEST_LINE,

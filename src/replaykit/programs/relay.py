@@ -30,7 +30,8 @@ from replaykit.seam.http.response import header_pairs
 from replaykit.seam.scope import Scope
 from replaykit.wire.routes import api_of
 
-_NOT_MADE_UP = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+NOT_MADE_UP = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+"""Headers that the program sends itself, or means to leave out."""
 
 
 class Relay:
@@ -89,6 +90,7 @@ class _Exchange:
         self._relay = relay
         self._request = request
         self._target = target
+        self._headers = header_pairs(request.raw_headers)
         self._is_seen = SEEN in request.headers  # its own process writes it down, and was told to do it for real
         self._body = Body(self._limit(), request.headers.get("content-type", ""))
         self._call: HttpCall | None = None
@@ -119,7 +121,7 @@ class _Exchange:
         """Write down what is asked. Of a large body that is only known when it has passed."""
         if self._call is not None or self._is_seen:
             return
-        headers = header_pairs(self._request.raw_headers)
+        headers = self._headers
         if self._body.is_large:
             headers = (("content-type", "application/json"), *headers)
         asked = HttpRequest(
@@ -158,7 +160,7 @@ class _Exchange:
             self._call.broke(error)
 
     def _ask(self, address: URL) -> aiohttp.client._RequestContextManager:
-        body, headers = self._body, CIMultiDict(end_to_end(header_pairs(self._request.raw_headers)))
+        body, headers = self._body, CIMultiDict(end_to_end(self._headers))
         if not body.is_large:
             headers.pop("content-length", None)
         if not self._is_seen:
@@ -169,5 +171,4 @@ class _Exchange:
             headers=headers,
             data=body.passed_on() if body.is_large else body.whole or None,
             allow_redirects=False,
-            skip_auto_headers=_NOT_MADE_UP,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -36,7 +37,7 @@ def target_of(request: web.BaseRequest, plan: Plan, tell: Callable[[str], None])
             return Target(path, path)
         path = path.removeprefix(plan.proxy)
     # A page in a browser may be led here by a name that somebody else owns; it must not read recordings.
-    if urlsplit(f"//{request.headers.get('host', '')}").hostname not in _OWN_NAMES:
+    if not _is_own(request.headers.get("host", "")):
         raise Refused(FORBIDDEN, "this proxy answers to its own machine only")
     if request.headers.get("upgrade", "").lower() == "websocket":
         raise Refused(FORBIDDEN, "websockets cannot be recorded or replayed")
@@ -46,6 +47,11 @@ def target_of(request: web.BaseRequest, plan: Plan, tell: Callable[[str], None])
         raise Refused(NOT_HERE, f"no upstream {name!r}; {known}\nName it: --upstream {name or 'NAME'}=URL")
     url = f"{plan.proxy}/{name}{rest}"
     return Target(url, address_behind(url, plan.proxy, plan.upstreams) if plan.upstreams[name] else "", name)
+
+
+@lru_cache(maxsize=16)
+def _is_own(host: str) -> bool:
+    return urlsplit(f"//{host}").hostname in _OWN_NAMES
 
 
 def _stopped(request: web.BaseRequest, place: str, plan: Plan, tell: Callable[[str], None]) -> Refused:

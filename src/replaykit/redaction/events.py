@@ -123,7 +123,7 @@ class Door:
         if call.items_json is None:
             return self.redactor.passes(b"\n".join(texts))
         values = _decoded(call.items_json)
-        if not all(type(value) is str or (call.wire is not None and isinstance(value, bytes)) for value in values):
+        if set(map(type, values)) - {str, bytes} or (call.wire is None and bytes in map(type, values)):
             return False
         return is_plainly_clean(self.redactor, b"".join(map(_as_bytes, values)), *texts)
 

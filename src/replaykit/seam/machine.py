@@ -6,7 +6,6 @@ They are exchanges with the machine, not tools: no assertion counts them.
 from __future__ import annotations
 
 import datetime as dt
-import random as chance
 import uuid
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -33,7 +32,9 @@ def uuid4() -> uuid.UUID:
 
 def random() -> float:
     """A number from 0 up to 1; in a replay the recorded one."""
-    return _asked(RANDOM, chance.random)
+    from random import random as draw  # noqa: PLC0415 (slow to import; few agents ask for it)
+
+    return _asked(RANDOM, draw)
 
 
 def _asked(name: str, live: Callable[[], T]) -> T:

@@ -9,13 +9,11 @@ program makes are real ones.
 from __future__ import annotations
 
 import os
-import random
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from hashlib import blake2b
 from typing import Any
 
 from replaykit.model.pins import Clock, Pins
@@ -83,6 +81,9 @@ def _look_at_the_zone(values: dict[str, str]) -> None:
 @contextmanager
 def _chance(seed: int, salt: str, *, keys: bool) -> Iterator[Resalt]:
     """`random` seeded; `uuid4`, and with `keys` all that `os.urandom` gives, from generators of our own."""
+    import random  # noqa: PLC0415 (slow to import, as the next one; few cases have a seed)
+    from hashlib import blake2b  # noqa: PLC0415
+
     state = random.getstate()
     uuids, bits, lock = random.Random(), random.Random(), threading.Lock()
     real, in_random = os.urandom, random._urandom  # type: ignore[attr-defined]

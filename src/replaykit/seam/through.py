@@ -11,8 +11,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from replaykit.errors import Unreplayable
-from replaykit.model.values import Json, Raw, raw
+from replaykit.model.values import ABSENT, NULL, Json, Raw, raw
 from replaykit.seam.failures import describe, is_interruption
 from replaykit.seam.scope import Answer, Handler, Injected, Outcome, PendingCall, Scope, enter, leave
 
@@ -101,13 +103,13 @@ def stream(
     if call.injected is not None:
         _pause(call.injected)
     if served is not None:
-        items, result = _items_of(served, call, give)
+        items, result = give(_streamed(served))
         yield from items
         _end_of(served, call)
         return result
     inner = scope.inside(call, number)
     if call.injected is not None and call.injected.alter is not None:
-        items, result = _items_of(_collected(inner, call, live), call, give)
+        items, result = give(_streamed(_collected(inner, call, live)))
         yield from items
         return result
     recorder, began = _Items(), time.perf_counter()
@@ -145,14 +147,14 @@ async def astream(
     if call.injected is not None:
         await _apause(call.injected)
     if served is not None:
-        items, _ = _items_of(served, call, give)
+        items, _ = give(_streamed(served))
         for item in items:
             yield item
         _end_of(served, call)
         return
     inner = scope.inside(call, number)
     if call.injected is not None and call.injected.alter is not None:
-        items, _ = _items_of(await _acollected(inner, call, live), call, give)
+        items, _ = give(_streamed(await _acollected(inner, call, live)))
         for item in items:
             yield item
         return
@@ -285,12 +287,17 @@ async def later(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
-def _items_of(
-    served: Answer, call: PendingCall, give: Callable[[Answer], tuple[list[T], Json]]
-) -> tuple[list[T], Json]:
-    if served.items_json is None and served.error is None:
-        raise Unreplayable(f"`{call.name}` streams now, and did not when it was recorded")
-    return give(served)
+def _streamed(served: Answer) -> Answer:
+    """An answer as a stream gives it. Sessions and traces hold what a tool answered, and not how: one value for all
+    that came. A list gives its items, null none, and anything else is one item."""
+    if served.items_json is not None or served.error is not None:
+        return served
+    whole = served.result_json
+    if bytes(whole).lstrip()[:1] == b"[":
+        items = tuple(msgspec.json.decode(whole, type=list[Raw]))
+    else:
+        items = () if whole in (ABSENT, NULL) else (whole,)
+    return Outcome(items_json=items, complete=served.complete)
 
 
 def _end_of(served: Answer, call: PendingCall) -> None:

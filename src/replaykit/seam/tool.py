@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from hashlib import blake2b
 from typing import Any, TypeVar, overload
 
 from replaykit.errors import UsageError, nearest
@@ -51,6 +50,8 @@ def idempotency_key() -> str:
     scope = current()
     if scope is None or scope.call is None:
         raise UsageError("idempotency_key() is for the inside of a tool, in a run")
+    from hashlib import blake2b  # noqa: PLC0415 (slow to import; few tools ask for a key)
+
     parts = (scope.session.lineage.encode(), scope.path.encode(), scope.call.arguments)
     return blake2b(b"\0".join(parts), digest_size=16).hexdigest()
 

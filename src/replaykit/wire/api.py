@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 import msgspec
@@ -142,20 +142,16 @@ class Api(Struct, frozen=True, kw_only=True):
             if self.framing is not Framing.LINES:
                 return Folded(body={}, ended=False, problem="the response is no whole JSON object")
         splitter = _SPLITTERS[form or Framing.LINES]()
-        folded = self.dialect.fold(_frames(splitter, (b"".join(chunks),)))
-        return msgspec.structs.replace(folded, problem=folded.problem or splitter.problem)
+        folded = self.dialect.fold([*splitter.feed(b"".join(chunks)), *splitter.close()])
+        if splitter.problem is None or folded.problem is not None:
+            return folded
+        return msgspec.structs.replace(folded, problem=splitter.problem)
 
 
 def _form(chunks: Sequence[bytes]) -> Framing | None:
     """The framing that the first byte shows; None for an object, or nothing at all."""
     first = next((start[:1] for chunk in chunks if (start := chunk.lstrip())), b"{")
     return {b"{": None, b"[": Framing.ARRAY, b"\0": Framing.AWS}.get(first, Framing.SSE)
-
-
-def _frames(splitter: Splitter, chunks: Sequence[bytes]) -> Iterator[Frame]:
-    for chunk in chunks:
-        yield from splitter.feed(chunk)
-    yield from splitter.close()
 
 
 def _any_json(whole: bytes) -> Json:

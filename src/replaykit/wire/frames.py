@@ -117,6 +117,8 @@ class SseSplitter(_LineSplitter):
     def feed(self, chunk: bytes) -> list[Frame]:
         self._begun = self._begun or (chunk != b"" and chunk[:1] != _BOM[:1] and not self._waiting)
         frames, start = self._whole_events(chunk) if self._is_between() and b"\r" not in chunk else ([], 0)
+        if start == len(chunk):
+            return frames
         return frames + [frame for line in self._lines(chunk[start:]) for frame in self._line(line)]
 
     def _is_between(self) -> bool:

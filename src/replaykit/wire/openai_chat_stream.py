@@ -23,13 +23,15 @@ def fold(frames: Iterable[Frame]) -> Folded:
     choices: dict[int, _Choice] = {}
     last: dict[str, Json] = {}
     for chunk in events:
-        deltas = as_objects(chunk.pop("choices", None))
+        deltas = chunk.pop("choices", None)
         if chunk != last:  # most say the same of themselves as the one before
             last = chunk
             if chunk.get("error"):
                 events.error = chunk
             top |= {name: value for name, value in chunk.items() if value is not None and name not in _NOT_KEPT}
-        for choice in deltas:
+        for choice in deltas if type(deltas) is list else ():
+            if type(choice) is not dict:
+                continue
             index = number if type(number := choice.get("index")) is int else 0
             if index not in choices:
                 choices[index] = _Choice()
@@ -52,8 +54,10 @@ class _Choice:
         self._rest: dict[str, list[Json]] = {}
 
     def add(self, choice: dict[str, Json]) -> None:
-        self.finish_reason = as_text(choice.get("finish_reason")) or self.finish_reason
-        for name, value in as_object(choice.get("delta")).items():
+        if choice.get("finish_reason"):
+            self.finish_reason = as_text(choice["finish_reason"]) or self.finish_reason
+        delta = choice.get("delta")
+        for name, value in delta.items() if type(delta) is dict else ():
             if name == "content":
                 self._content += [value] if type(value) is str else as_objects(value)
             elif name in _GROWING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from urllib.parse import unquote
 
 from replaykit.wire import anthropic, gemini, ollama, openai_chat, openai_legacy, openai_responses
@@ -13,6 +14,7 @@ _SSE = re.compile(r"(?:^|&)(?:\$|%24)?alt=sse(?:&|$)")
 _ORIGIN = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 
 
+@lru_cache(maxsize=256)  # an agent asks at few places
 def api_of(method: str, target: str, content_type: str = "") -> Api | None:
     """The API of a request, from its method, its path or URL, and its content type; None when it is no model call.
 

@@ -13,10 +13,11 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 
+import orjson
 import zstandard
 
 from replaykit.model.events import Call, ErrorInfo, WireInfo
-from replaykit.model.values import ABSENT, Raw, raw, sayable
+from replaykit.model.values import ABSENT, Raw, encode_read, raw, sayable
 from replaykit.seam.failures import describe, is_interruption
 from replaykit.seam.http.cleaning import Headers, clean_chunks, clean_headers, clean_url, taken_apart
 from replaykit.seam.http.request import EXCHANGE, MODEL, HttpRequest, pending, text_or_bytes
@@ -147,7 +148,7 @@ class HttpCall:
         if not data:
             return
         now = time.perf_counter()
-        self._pauses.append(round((now - self._last) * 1000, 1))
+        self._pauses.append(now - self._last)
         self._chunks.append(data)
         self._came(len(data), now)
 
@@ -202,7 +203,7 @@ class HttpCall:
             reason=sayable(reason),
             version=version,
             headers=clean_headers(headers),
-            pauses_ms=tuple(self._pauses),
+            pauses_ms=tuple([round(pause * 1000, 1) for pause in self._pauses]),
         )
         if not status:
             return Outcome(error=error, complete=complete, wire=wire)
@@ -213,7 +214,7 @@ class HttpCall:
         read = self._api.read(self.request.body, status, _decoded(chunks, self._header("content-encoding").lower()))
         left = not complete and error is None
         return Outcome(
-            result_json=raw(read.answer.message) if read.answer is not None else ABSENT,
+            result_json=Raw(encode_read(read.answer.message)) if read.answer is not None else ABSENT,
             error=error or read.error,
             items_json=_items(chunks),
             # Who stops at the last event of a stream leaves nothing out.
@@ -233,7 +234,8 @@ class HttpCall:
 
 
 def _items(chunks: list[bytes]) -> tuple[Raw, ...]:
-    return tuple(raw(text_or_bytes(chunk)) for chunk in chunks)
+    items = map(text_or_bytes, chunks)
+    return tuple([Raw(orjson.dumps(item)) if type(item) is str else raw(item) for item in items])
 
 
 def _described(error: BaseException) -> ErrorInfo | None:

@@ -11,7 +11,7 @@ import orjson
 from msgspec import Struct
 
 from replaykit.model.events import Exchange, LlmCall
-from replaykit.model.values import Json, canonical, sayable
+from replaykit.model.values import Json, canonical, canonical_read, sayable
 from replaykit.seam.http.cleaning import SEEN, Headers, clean_json, clean_query, taken_apart
 from replaykit.seam.moment import wall_time
 from replaykit.seam.scope import PendingCall, Scope
@@ -105,7 +105,7 @@ def pending(scope: Scope, request: HttpRequest, api: Api | None) -> PendingCall:
         body = _json(request.body)
         if isinstance(body, dict):
             name = body.get("model") or api.model or api.name
-            return _ModelCall(api, str(name), canonical(clean_json(body, request.body)), scope)
+            return _ModelCall(api, str(name), canonical_read(clean_json(body, request.body)), scope)
     url = taken_apart(request.url)
     method = request.method.upper()
     arguments: dict[str, Json] = {}

@@ -136,7 +136,7 @@ def http1_body(response: Served, chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 def header_pairs(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Headers from bytes: each character is one byte, so that none is lost."""
-    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw)
+    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
 
 
 def header_bytes(text: str) -> bytes:
