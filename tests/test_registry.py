@@ -200,6 +200,19 @@ def test_entries_are_found_once_and_the_built_in_ones_win(install: Install) -> N
     assert "pear" in registry
 
 
+def test_a_package_cannot_take_the_name_of_what_is_imported_when_it_is_asked_for(install: Install) -> None:
+    install("manners", "[replaykit.fruit_baskets]\npear = manners:PEAR\nfig = manners:PEAR\n", "PEAR = 'a pear'")
+    Path("orchard.py").write_text("import builtins\nbuiltins.basket.register('fig')('a fig')\n")
+    program = """
+import builtins, json
+from replaykit.registry import Registry
+builtins.basket = Registry("fruit basket", {"fig": "orchard"})
+print(json.dumps([list(builtins.basket), builtins.basket.get("fig"), builtins.basket.values()]))
+"""
+
+    assert python(program) == [["fig", "pear"], "a fig", ["a fig", "a pear"]]
+
+
 BROKEN = {
     "a module that is not there": ("pear = no_such_module:PEAR", ""),
     "a name that is not there": ("pear = manners:NOTHING", ""),

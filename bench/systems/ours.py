@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -191,12 +192,14 @@ def help_time(work: Path) -> Numbers:
 def proxied(work: Path, count: int) -> Numbers:
     """Streamed requests through the proxy of `replaykit record -- CMD` and `replaykit replay CASE -- CMD`."""
     _replaykit()
+    from replaykit.cli import GARBAGE_AT
     from replaykit.model.run import RunHeader, TraceRun
     from replaykit.programs.merge import put_together
     from replaykit.programs.plan import Mode, Plan
     from replaykit.programs.proxy import address_of, open_port, proxying
     from replaykit.replayer.world import World
 
+    gc.set_threshold(GARBAGE_AT)  # as in the process of the command
     recorded: list[TraceRun] = []
 
     @contextmanager

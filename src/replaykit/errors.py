@@ -36,6 +36,15 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+_GRAVEST_FIRST = (ExitCode.USAGE, ExitCode.FAILED, ExitCode.CANNOT, ExitCode.NOTHING)
+
+
+def gravest(codes: Iterable[ExitCode]) -> ExitCode:
+    """What several results end with: a wrong file first, then a failure, then what nobody can tell."""
+    given = set(codes)
+    return next((code for code in _GRAVEST_FIRST if code in given), ExitCode.PASSED)
+
+
 class ReplayKitError(Exception):
     """Everything this package raises on purpose. `hint` is what to type or do next."""
 

@@ -65,6 +65,8 @@ class Registry(Generic[T]):
         from importlib.metadata import entry_points  # noqa: PLC0415 (slow to import, needed once)
 
         for point in entry_points(group=self.group):
+            if point.name in self._homes:
+                continue
             try:
                 self._entries.setdefault(point.name, point.load())
             except Exception as error:

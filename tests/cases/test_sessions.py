@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import json
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import replaykit as rk
 from replaykit.cases.case_shape import ModelMode
 from replaykit.cases.document import parse_document
 from replaykit.cases.find import CaseFile, SessionFile, Unusable, find_files
+from replaykit.cases.run_session import session_of_run
 from replaykit.cases.session import Session, case_of_session, load_session, read_session
 from replaykit.cases.session_shape import looks_like_session
 from replaykit.checks.assertions import parse_assertion
@@ -85,6 +88,97 @@ def test_a_session_becomes_a_case_with_a_tape_in_sequence() -> None:
     assert (case.scenario.models, case.scenario.timeout_s) == (ModelMode.LIVE, 3)
     (call,) = world_of(case).calls
     assert (call.seq, call.name, call.duration_s, call.arguments) == (0, "t", 1.5, {"b": 1})  # type: ignore[union-attr]
+
+
+@rk.tool
+def lines(path: str) -> Iterator[str]:
+    raise AssertionError("this is never done")
+    yield ""
+
+
+@rk.tool
+async def alines(path: str) -> AsyncIterator[str]:
+    raise AssertionError("this is never done")
+    yield ""
+
+
+@rk.tool
+def whole(path: str) -> Any:
+    raise AssertionError("this is never done")
+
+
+def served(tool: str, take: Callable[[], Any], *answers: dict[str, Any]) -> Any:
+    """What comes of calling a tool in the world of a session with these answers."""
+    session = session_of(tool_responses=[{"tool": tool, **answer} for answer in answers])
+    case = case_of_session(session, ())
+    with rk.replaying(rk.Tape(case.tape), case.scenario.match) as replayer:
+        taken = take()
+    assert replayer.all_deviations() == []
+    return taken
+
+
+async def gathered(items: AsyncIterator[Any]) -> list[Any]:
+    return [item async for item in items]
+
+
+@given(JSON)
+def test_a_tool_that_yields_is_given_the_items_of_a_list_or_the_one_value(response: Any) -> None:
+    items = response if isinstance(response, list) else [] if response is None else [response]
+    answer = {"response": response}
+
+    assert served("lines", lambda: list(lines("a")), answer) == items
+    assert served("alines", lambda: asyncio.run(gathered(alines("a"))), answer) == items
+    assert served("whole", lambda: whole("a"), answer) == response
+
+
+def test_each_stream_is_given_the_next_answer() -> None:
+    answers = [{"response": ["a", "b"]}, {"response": "c"}]
+
+    assert served("lines", lambda: [list(lines("x")), list(lines("x"))], *answers) == [["a", "b"], ["c"]]
+
+
+def test_a_generator_that_was_served_returns_nothing_of_its_own() -> None:
+    def returned() -> Any:
+        return (yield from lines("a"))
+
+    def take() -> Any:
+        items = returned()
+        assert [next(items), next(items)] == [1, 2]
+        with pytest.raises(StopIteration) as ended:
+            next(items)
+        return ended.value.value
+
+    assert served("lines", take, {"response": [1, 2]}) is None
+
+
+@pytest.mark.parametrize("status", [0, 400, 503])
+def test_a_stream_that_failed_raises_where_its_first_item_is_asked_for(status: int) -> None:
+    def take() -> None:
+        items = lines("a")
+        with pytest.raises(rk.ToolError) as caught:
+            next(items)
+        assert (caught.value.status, caught.value.response) == (status, ["down"])
+
+    async def atake() -> None:
+        with pytest.raises(rk.ToolError):
+            await anext(alines("a"))
+
+    answer = {"response": ["down"], "status": status}
+    served("lines", take, answer)
+    served("alines", lambda: asyncio.run(atake()), answer)
+
+
+def test_a_stream_in_a_session_can_be_exported_and_served_again(store: Any) -> None:
+    @rk.tool
+    def count() -> Iterator[int]:
+        yield 1
+        yield 2
+
+    with rk.record("counting", store=store, input="x") as run:
+        assert list(count()) == [1, 2]
+    answer = session_of_run(store.load(run.id))["tool_responses"][0]
+
+    assert served("count", lambda: list(count()), {key: answer[key] for key in answer if key != "tool"}) == [1, 2]
 
 
 def test_context_reaches_the_world() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from replaykit.chaos.mutations import KINDS, Mutation, Seeded
 from replaykit.errors import NothingSelected, UsageError
 from replaykit.runners.inprocess import CallableCandidate
-from replaykit.trials.mutation import MutationTrial, run_mutations
+from replaykit.trials.mutation import MutationResult, MutationRun, MutationTrial, run_mutations
 
 ASK = "Where is my order 77, please?"
 
@@ -98,6 +98,17 @@ def test_the_score_is_the_weighted_share_that_passed() -> None:
     assert (result.score, [run.passed for run in result.runs]) == (25.0, [True, False])
     assert result.runs[1].reason == "ended with error: ValueError: injected"
     assert (result.exit_code(), result.exit_code(25)) == (1, 0)
+
+
+def test_a_mutation_that_failed_goes_before_one_of_which_nobody_can_tell() -> None:
+    mutation = Mutation(kind="casing", what="all capitals", input="WHERE?")
+    failed, unknown = (
+        MutationRun(mutation=mutation, passed=False),
+        MutationRun(mutation=mutation, passed=False, is_error=True),
+    )
+    result = MutationResult(agent="a", runs=(failed, unknown))
+
+    assert (result.exit_code(), result.exit_code(50), result.best_score) == (1, 3, 50.0)
 
 
 def test_an_input_without_text_has_no_mutation_and_that_is_no_pass() -> None:

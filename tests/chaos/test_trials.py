@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import replaykit as rk
-from replaykit.cases.case import load_case
+from replaykit.cases.case import ReplayCase, load_case
 from replaykit.chaos.profiles import profile
 from replaykit.contracts.build import contract_of
 from replaykit.contracts.matrix import CALM, ChaosScenario
@@ -17,6 +17,7 @@ from replaykit.errors import ExitCode, NothingSelected, UsageError
 from replaykit.model.faults import Attack, ChaosPlan, ContextAttack, ToolFault, ToolTrouble
 from replaykit.model.result import Verdict
 from replaykit.model.run import TraceRun
+from replaykit.runners.attempt import Attempt
 from replaykit.runners.command import CommandCandidate
 from replaykit.runners.inprocess import CallableCandidate
 from replaykit.runners.python import PythonCandidate
@@ -59,6 +60,30 @@ def test_an_agent_that_completes_has_held_and_one_that_fails_has_not() -> None:
     assert run.reason == "ended with error: ToolError: `look` failed with 503 (injected)"
     assert run.after is not None
     assert (run.after.fault, run.after.call) == ("tool.error", "look")
+
+
+class Gone:
+    """An agent that gives no run where it is asked for none."""
+
+    label = "gone"
+
+    def __init__(self, agent: Any) -> None:
+        self._agent = CallableCandidate(agent)
+
+    def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
+        if case.scenario.input == "gone?":
+            return Attempt(reason="gone")
+        return self._agent.run(case, workspace, timeout_s)
+
+
+def test_a_run_that_broke_goes_before_one_that_could_not_be_had() -> None:
+    asked = ("why?", "gone?")
+
+    broke = tried(Gone(naive), scenario("error"), inputs=asked)
+    held = tried(Gone(careful), scenario("error"), inputs=asked)
+
+    assert (broke.exit_code, broke.best_score) == (ExitCode.FAILED, 50.0)
+    assert (held.exit_code, held.score, held.best_score) == (ExitCode.CANNOT, 50.0, 100.0)
 
 
 def test_a_scenario_that_strikes_nothing_is_untested_and_no_pass() -> None:

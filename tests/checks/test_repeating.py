@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.checks.assertions import Assertion, CannotTell, parse_assertion
-from replaykit.checks.repeating import is_about_one_run, wanted_runs
+from replaykit.checks.inside import is_about_one_run
+from replaykit.checks.repeating import wanted_runs
 from replaykit.checks.rule import Ran, Runs
 from replaykit.checks.verdict import judge_run
 from replaykit.model.events import ToolCall

@@ -529,7 +529,7 @@ def test_nothing_is_done_for_real_without_a_yes(desk: object, debug: Start, edit
     terminal.press("e1", "May send be called for real?")
     asked = terminal.press("y", "May refund be called for real?")
     assert Path("sent").read_text() == "both"
-    assert "done once more" in asked
+    assert "not done again" in asked
     assert "  send(text='both')" in asked
     assert "refund(order=8)" in asked
     assert "Undecided" in terminal.press("N", "step into the fork")
@@ -541,6 +541,25 @@ def test_nothing_is_done_for_real_without_a_yes(desk: object, debug: Start, edit
     assert before.rfind("\x1b[?1049l") > before.rfind("\x1b[?1049h"), "on the main screen, where it stays"
     assert len(headers()) == 3 + 3, "every attempt is a run, and is told of at the end"
     assert terminal.written.count("replaykit compare") == 3
+
+
+def test_what_the_answer_to_one_question_let_happen_does_not_happen_again_after_the_next(
+    desk: object, debug: Start, editor: Callable[[str], str]
+) -> None:
+    edit = editor("""text = '{"result": {"docs": ["both"]}}'""")
+    terminal = debug("careless", "--agent", "desk:careless", VISUAL=edit)
+
+    terminal.press("e1", "May send be called for real?")
+    terminal.press("y", "May refund be called for real?")
+    ended = terminal.press("y", "step into the fork")
+
+    assert "done     done for real in the attempt before: send(text='both')" in ended
+    assert "live     done for real: refund(order=8)" in ended
+    assert Path("sent").read_text() == "both", "once"
+    assert Path("refunded").read_text() == "8"
+    with rk.Store.open(".replaykit/store.db") as store:
+        calls = store.load(headers()[0].id).tool_calls
+    assert [(call.name, call.result) for call in calls[1:]] == [("send", "sent"), ("refund", None)]
 
 
 def test_the_live_option_answers_the_question_beforehand(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pty
@@ -88,6 +89,29 @@ def test_1_when_the_verdict_is_not_the_expected_one(replaykit: Command, case: Pa
     assert replaykit("replay", case, "--runner-cmd", good, "--expect", "reproduced").code == 1
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "a file could not be read or written: No space left on device",
+        ),
+        (PermissionError(errno.EACCES, "Permission denied", "cases"), "cases: Permission denied"),
+    ],
+)
+def test_3_for_what_the_machine_refuses_and_no_word_of_a_bug(
+    replaykit: Command, monkeypatch: pytest.MonkeyPatch, error: OSError, said: str
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("replaykit.cases.find.find_case_files", refuse)
+
+    ran = replaykit("lint", "cases")
+
+    assert (ran.code, ran.err) == (3, f"error: {said}\n")
+
+
 def test_1_when_lint_finds_an_error(replaykit: Command, make_case: Command) -> None:
     assert replaykit("lint", make_case(observed=[], desired=[])).code == 1
 
@@ -137,14 +161,27 @@ def test_3_when_the_runner_crashes_before_an_answer(replaykit: Command, case: Pa
     assert replaykit("replay", case, "--runner-cmd", "false").code == ExitCode.CANNOT == 3
 
 
-def test_3_when_one_of_many_gives_no_answer_though_another_failed(
+def test_1_when_one_of_many_failed_though_another_gives_no_answer(
     replaykit: Command, make_case: Command, runner: Command
 ) -> None:
     for name in ("a", "b"):
         make_case(name)
     crash = "if '/b/' in os.environ['REPLAYKIT_CASE_PATH']: sys.exit(9)"
 
-    assert replaykit("replay", "cases", "--runner-cmd", runner("half", {"status": "error"}, crash)).code == 3
+    assert replaykit("replay", "cases", "--runner-cmd", runner("half", {"status": "error"}, crash)).code == 1
+
+
+def test_1_when_one_of_many_failed_though_another_is_of_a_newer_version(
+    replaykit: Command, make_case: Command, bad: str
+) -> None:
+    make_case("a")
+    make_case("b", replaykit=99)
+
+    ran = replaykit("replay", "cases", "--runner-cmd", bad)
+
+    assert ran.code == 1
+    assert "case format 99" in ran.out + ran.err
+    assert replaykit("replay", "cases", "--runner-cmd", bad, "--expect", "reproduced").code == 3
 
 
 def test_3_when_a_case_asserts_nothing(replaykit: Command, make_case: Command, good: str) -> None:
@@ -164,6 +201,10 @@ def test_3_when_a_case_is_of_a_newer_version(replaykit: Command, make_case: Comm
 
 def test_3_when_prove_cannot_tell(replaykit: Command, case: Path, good: str) -> None:
     assert replaykit("prove", case, "--bad", "false", "--good", good).code == 3
+
+
+def test_1_when_prove_can_tell_though_one_candidate_gives_no_answer(replaykit: Command, case: Path, good: str) -> None:
+    assert replaykit("prove", case, "--bad", good, "--good", "false").code == 1
 
 
 @pytest.mark.parametrize("verb", ["runs", "show checkout", "verify", "export checkout", "scaffold checkout"])

@@ -115,7 +115,9 @@ def test_an_unjudged_check_gives_what_both_answers_give_or_nothing(
 
 
 def test_an_agent_that_could_not_be_run_is_no_failure_of_the_agent() -> None:
-    assert result_of("c", [check(holds=False)], reason="no such file").exit_code is ExitCode.CANNOT
+    unknown = check(holds=None, unjudged="the agent gave no run")
+    assert result_of("c", [unknown], reason="no such file").exit_code is ExitCode.CANNOT
+    assert result_of("c", [unknown, check(holds=False)], reason="no such file").exit_code is ExitCode.FAILED
     assert result_of("c", [check(holds=False)]).exit_code is ExitCode.FAILED
     assert result_of("c", [check()]).exit_code is ExitCode.PASSED
 

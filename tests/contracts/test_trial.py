@@ -175,8 +175,22 @@ def test_an_agent_that_cannot_be_run_is_told_apart_from_one_that_fails(make_cont
     result = run_contract(Trial(contract=make_contract({}), inputs=("x",)), Missing())
 
     assert (result.reason, result.exit_code) == ("no such program", ExitCode.CANNOT)
-    assert only(result).error == "no such program"
+    assert (only(result).holds, only(result).unjudged) == (None, "no such program")
     assert not result.passed
+
+
+def test_an_agent_that_broke_a_promise_and_could_not_be_run_again_has_broken_it(make_contract: Any) -> None:
+    class Once:
+        label = "once"
+
+        def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
+            given = case.scenario.input == "gone"
+            return Attempt(reason="gone") if given else CallableCandidate(echo).run(case, workspace, timeout_s)
+
+    contract = make_contract({"type": "contains", "value": "yes"})
+
+    assert run_contract(Trial(contract=contract, inputs=("no", "gone")), Once()).exit_code is ExitCode.FAILED
+    assert run_contract(Trial(contract=contract, inputs=("yes", "gone")), Once()).exit_code is ExitCode.CANNOT
 
 
 @pytest.mark.parametrize("jobs", [1, 3])

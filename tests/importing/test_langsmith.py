@@ -183,6 +183,16 @@ def test_a_wrong_call_is_told_and_makes_no_store(
     assert not Path(".replaykit").exists()
 
 
+@pytest.mark.parametrize("more", [("--since", "7d"), ("--status", "all"), ("--limit", "3"), ("--min-latency-ms", "1")])
+def test_what_chooses_among_many_does_not_go_with_one(
+    replaykit: Run, langsmith: FakeLangSmith, more: tuple[str, ...]
+) -> None:
+    ran = replaykit(*ONE, *more)
+
+    assert (ran.code, langsmith.seen) == (2, [])
+    assert f"--run-id names one, and {more[0]} chooses among many" in ran.err
+
+
 def test_a_dry_run_shows_a_table_and_writes_nothing(replaykit: Run, langsmith: FakeLangSmith) -> None:
     ran = replaykit(*ONE, "--dry-run", "-o", "replays")
 

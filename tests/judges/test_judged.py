@@ -11,7 +11,7 @@ import pytest
 
 import replaykit as rk
 from replaykit.checks.assertions import CannotTell, parse_assertion
-from replaykit.checks.judged import judged_in
+from replaykit.checks.inside import judged_in
 from replaykit.judges.judge import About, Answer, Asks, Judgement, Question
 from replaykit.judges.prompt import SYSTEM, message_of, read_answer, system_of
 from replaykit.judges.stored import FILE, NONE, ProjectAnswers, StoredAnswers, read_judgements

@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import shutil
 import string
 import subprocess
@@ -31,6 +32,7 @@ AGENT = Path(__file__).with_name("secretive_agent.py")
 REPLAYKIT = [sys.executable, "-m", "replaykit"]
 LETTERS = string.digits + string.ascii_letters
 HEX = "0123456789abcdef"
+SHORT = 6
 
 
 def drawn(count: int, alphabet: str = LETTERS) -> str:
@@ -139,6 +141,14 @@ def spellings(value: str) -> set[bytes]:
     if "\n" in value:
         plain |= set(value.splitlines()[1:-1])  # no line of a key alone either
     return {text.encode() for text in plain}
+
+
+def holds(data: bytes, value: str) -> bool:
+    """True when the value stands there. Six digits are also in the middle of many a time, and say nothing there."""
+    forms = spellings(value)
+    if len(value) > SHORT:
+        return any(form in data for form in forms)
+    return any(re.search(rb"(?<![\w.])" + re.escape(form) + rb"(?!\w)", data) for form in forms)
 
 
 class _Service(http.server.BaseHTTPRequestHandler):
@@ -292,23 +302,26 @@ def _bytes_below(project: Path) -> dict[str, bytes]:
     return found
 
 
+@pytest.mark.parametrize("text", ['{"pin": "739204"}', "pin: 739204.", "pin=739204&x=1"])
+def test_a_short_value_is_seen_where_it_stands_and_not_inside_of_numbers(text: str) -> None:
+    assert holds(text.encode(), "739204")
+    assert not holds(b'{"at": 1763300000.739204, "took": 0.739204, "id": "a739204b", "n": 17392048}', "739204")
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_no_file_below_the_project_holds_the_value(done: Done, name: str) -> None:
-    forms = spellings(KINDS[name].value)
     files = _bytes_below(done.world.project)
 
-    held = sorted(file for file, data in files.items() if any(form in data for form in forms))
+    held = sorted(file for file, data in files.items() if holds(data, KINDS[name].value))
 
     assert held == []
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_no_report_that_was_printed_as_json_holds_the_value(done: Done, name: str) -> None:
-    forms = [form.decode() for form in spellings(KINDS[name].value)]
+    told = {how: text.encode() for how, text in done.printed.items() if how != "recorded program"}
 
-    held = [
-        how for how, text in done.printed.items() if how != "recorded program" and any(form in text for form in forms)
-    ]
+    held = [how for how, text in told.items() if holds(text, KINDS[name].value)]
 
     assert held == []
 

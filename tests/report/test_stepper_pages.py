@@ -174,11 +174,11 @@ def test_a_fork_is_told_with_its_end_and_where_it_parts() -> None:
 
 
 @pytest.mark.parametrize("done", [(), ("send(text='x')",)])
-def test_a_question_names_what_would_be_done_again(done: tuple[str, ...]) -> None:
+def test_a_question_names_what_was_done_before(done: tuple[str, ...]) -> None:
     before = [Deviation(kind="live", text=f"done for real: {text}") for text in done]
 
     lines = texts(question_page(Deviation(kind="undecided", text="the fork wants to refund()"), before))
 
     assert lines[0] == "the fork wants to refund()"
     assert [line.strip() for line in lines[4:]] == list(done)
-    assert ("done once more" in " ".join(lines)) == bool(done)
+    assert ("not done again" in " ".join(lines)) == bool(done)

@@ -118,7 +118,7 @@ def test_no_case_gives_no_result() -> None:
         (["fixed", "reproduced", "fixed"], ExitCode.FAILED),
         (["error"], ExitCode.CANNOT),
         (["fixed", "error"], ExitCode.CANNOT),
-        (["reproduced", "error", "changed"], ExitCode.CANNOT),
+        (["reproduced", "error", "changed"], ExitCode.FAILED),
         ([], ExitCode.NOTHING),
     ],
 )
@@ -132,6 +132,7 @@ def test_what_is_expected_passes_and_all_else_fails(expected: str) -> None:
         wanted = ExitCode.PASSED if word == expected else ExitCode.FAILED
         assert exit_code(results(word), Verdict(expected)) == wanted
     assert exit_code(results(expected, "error"), Verdict(expected)) == ExitCode.CANNOT
+    assert exit_code(results("error"), Verdict.ERROR) == ExitCode.CANNOT
 
 
 def test_a_directory_of_cases_is_replayed_in_order_side_by_side(
@@ -154,4 +155,4 @@ def test_a_directory_of_cases_is_replayed_in_order_side_by_side(
         ["error", "c-crashes"],
     ]
     assert lines[-1] == "3 replays: 1 reproduced, 1 fixed, 1 error"
-    assert code == 3, "not being able to tell comes before having failed"
+    assert code == 1, "having failed comes before not being able to tell"

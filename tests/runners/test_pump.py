@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from replaykit.redaction.redactor import Redactor
 from replaykit.runners.process import Ended, Processes
-from replaykit.runners.pump import Pump, WorkerLogs, worker_logs
+from replaykit.runners.pump import Pump
+from replaykit.runners.worker_logs import WorkerLogs, worker_logs
 
 TOKEN = "xoxb-" + "2718281828-" + "aQ3bR7cT1dV9eX5fZ0gH2jK4"
 KEY = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *["Qm9" + "x7Kz" * 15] * 200, "-----END RSA PRIVATE KEY-----"])

@@ -400,3 +400,96 @@ def test_a_run_that_is_deleted_as_it_is_forked_gives_an_error_and_no_fork_withou
     with pytest.raises(RunNotFound):
         rk.fork(run.id, "one", agent=lambda state: state, store=store)
     assert store.headers() == []
+
+
+@rk.tool
+def pay(amount: int) -> str:
+    DONE.append(f"pay {amount}")
+    return bank(amount)
+
+
+@rk.tool
+def bank(amount: int) -> str:
+    DONE.append(f"bank {amount}")
+    return f"paid {amount}"
+
+
+@rk.tool
+def post(parcel: str) -> str:
+    DONE.append(f"post {parcel}")
+    return f"posted {parcel}"
+
+
+def checkout(item: str) -> str:
+    if stock(item) == 3:
+        return "nothing to do"
+    return f"{pay(5)}, {pay(5)}, {post(item)}"
+
+
+@pytest.fixture
+def stopped(store: rk.Store) -> tuple[str, str]:
+    """A run, and an attempt at a fork of it that has paid twice and may not post."""
+    with rk.record("checkout", input="lamp", store=store) as run:
+        run.output = checkout("lamp")
+    changes = rk.Edits(result=0)
+    attempt, journey = rk.fork(run.id, "step_1", changes, agent=checkout, store=store, live=["pay", "bank"])
+    assert journey.error is not None
+    assert "post" in journey.error
+    DONE.clear()
+    return str(run.id), attempt
+
+
+def test_what_an_attempt_has_done_for_real_is_not_done_again(store: rk.Store, stopped: tuple[str, str]) -> None:
+    parent, attempt = stopped
+
+    made, journey = rk.fork(
+        parent, "step_1", rk.Edits(result=0), agent=checkout, store=store, live=["post"], attempt=attempt
+    )
+
+    assert DONE == ["post lamp"]
+    assert journey.output == "paid 5, paid 5, posted lamp"
+    assert [(told.kind, told.name) for told in journey.deviations] == [
+        ("done", "pay"),
+        ("done", "pay"),
+        ("live", "post"),
+    ]
+    fork = store.load(made)
+    names = {event.seq: event.name for event in fork.calls}
+    assert [(call.name, names.get(call.parent or 0)) for call in fork.calls if call.parent is not None] == [
+        ("bank", "pay"),
+        ("bank", "pay"),
+    ]
+    assert (fork.origin.run, len(list(fork.calls))) == (parent, 6)
+
+
+def test_an_attempt_answers_only_the_calls_that_it_made(store: rk.Store, stopped: tuple[str, str]) -> None:
+    parent, attempt = stopped
+
+    _, journey = rk.fork(
+        parent, "step_1", rk.Edits(result=0), agent=lambda item: pay(stock(item) + 6), store=store, attempt=attempt
+    )
+
+    assert DONE == []
+    assert [told.kind for told in journey.deviations] == ["undecided"]
+
+
+def test_a_call_with_changed_arguments_that_an_attempt_has_made_is_not_made_again(store: rk.Store) -> None:
+    def both(item: str) -> str:
+        return f"{pay(5)}, {post(item)}"
+
+    with rk.record("both", input="lamp", store=store) as run:
+        run.output = both("lamp")
+    changes = rk.Edits(arguments={"amount": 7}, tool="pay")
+    attempt, _ = rk.fork(run.id, "step_1", changes, agent=both, store=store, live=["pay", "bank"], reuse=False)
+    DONE.clear()
+
+    _, journey = rk.fork(
+        run.id, "step_1", changes, agent=both, store=store, live=["post"], reuse=False, attempt=attempt
+    )
+
+    assert (journey.output, DONE) == ("paid 7, posted lamp", ["post lamp"])
+
+
+def test_an_attempt_that_is_not_there_is_told(store: rk.Store, parent: str) -> None:
+    with pytest.raises(RunNotFound):
+        rk.fork(parent, "step_1", rk.Edits(result=0), agent=shop, store=store, attempt="nobody")

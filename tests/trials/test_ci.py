@@ -249,6 +249,37 @@ def test_a_promise_that_failed_is_told_before_one_that_nobody_has_judged(ci: Ci)
     assert "polite" not in item["reason"]
 
 
+def test_a_replay_that_is_not_fixed_is_told_before_a_promise_that_nobody_has_judged(ci: Ci) -> None:
+    polite = {"id": "polite", "type": "judge.rubric", "value": "The answer is polite"}
+    contracts = [{"name": "default", "invariants": [SHIPPED]}, {"name": "manners", "invariants": [polite]}]
+    sessions = [session("a", 200), session("b", 200, contract="manners")]
+    project("ci_agents:wrong", contract=None, contracts=contracts, replays={"sessions": sessions})
+
+    code, document = ci("--min-score", "0")
+
+    assert [item["outcome"] for item in document["items"]] == ["failed", "error"]
+    assert (code, document["verdict"]) == (1, "failed: score 0 of at least 0; 1 failed, 1 error")
+
+
+def test_a_session_that_broke_one_promise_has_failed_though_nobody_has_judged_another(ci: Ci) -> None:
+    polite = {"id": "polite", "type": "judge.rubric", "value": "The answer is polite"}
+    contract = {"name": "default", "invariants": [polite, SHIPPED]}
+    project("ci_agents:wrong", contract=contract, replays={"sessions": [session("a", 200)]})
+
+    code, document = ci()
+
+    (item,) = document["items"]
+    assert (code, item["verdict"], [one["id"] for one in item["failures"]]) == (1, "changed", ["shipped"])
+
+
+def test_a_score_that_nobody_can_tell_is_reached_is_not_one_that_is_missed(ci: Ci) -> None:
+    polite = {"id": "polite", "type": "judge.rubric", "value": "The answer is polite"}
+    never = {"id": "never", "type": "contains", "value": "never"}
+    project(inputs=["Where is it?"], contract={"name": "default", "invariants": [FINE, polite, never]})
+
+    assert [ci("--min-score", score)[0] for score in ("2", "66", "67")] == [3, 3, 1]
+
+
 def test_nothing_to_run_ends_with_5(ci: Ci) -> None:
     project()
 

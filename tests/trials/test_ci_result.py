@@ -65,25 +65,32 @@ def test_parts_that_all_weigh_nothing_count_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "score", "min_score", "code"),
+    ("items", "scores", "min_score", "code"),
     [
-        ([], None, None, ExitCode.NOTHING),
-        ([item()], 100, None, ExitCode.PASSED),
-        ([item(), item(Outcome.FAILED)], 90, None, ExitCode.FAILED),
-        ([item(), item(Outcome.FAILED)], 90, 90, ExitCode.PASSED),
-        ([item(), item(Outcome.FAILED)], 89.99, 90, ExitCode.FAILED),
-        ([item(), item(Outcome.FAILED, severity="high")], 90, 90, ExitCode.PASSED),
-        ([item(), item(Outcome.FAILED, severity="critical")], 90, 0, ExitCode.FAILED),
-        ([item(), item(Outcome.FAILED, Part.REPLAY)], 90, 0, ExitCode.FAILED),
-        ([item(), item(Outcome.ERROR)], 90, 0, ExitCode.CANNOT),
-        ([item(Outcome.FAILED), item(Outcome.ERROR)], 0, None, ExitCode.CANNOT),
-        ([item(Outcome.ERROR), item(Outcome.ERROR, is_wrong_file=True)], 0, None, ExitCode.USAGE),
-        ([item(), item(Outcome.UNTESTED)], 100, 0, ExitCode.NOTHING),
-        ([item(Outcome.FAILED), item(Outcome.UNTESTED)], 0, None, ExitCode.FAILED),
+        ([], (None, None), None, ExitCode.NOTHING),
+        ([item()], (100, 100), None, ExitCode.PASSED),
+        ([item(), item(Outcome.FAILED)], (90, 90), None, ExitCode.FAILED),
+        ([item(), item(Outcome.FAILED)], (90, 90), 90, ExitCode.PASSED),
+        ([item(), item(Outcome.FAILED)], (89.99, 89.99), 90, ExitCode.FAILED),
+        ([item(), item(Outcome.FAILED, severity="high")], (90, 90), 90, ExitCode.PASSED),
+        ([item(), item(Outcome.FAILED, severity="critical")], (90, 90), 0, ExitCode.FAILED),
+        ([item(), item(Outcome.FAILED, Part.REPLAY)], (90, 90), 0, ExitCode.FAILED),
+        ([item(), item(Outcome.ERROR)], (45, 90), 0, ExitCode.CANNOT),
+        ([item(Outcome.FAILED), item(Outcome.ERROR)], (0, 50), None, ExitCode.FAILED),
+        ([item(Outcome.FAILED, Part.REPLAY), item(Outcome.ERROR)], (0, 50), 0, ExitCode.FAILED),
+        ([item(Outcome.FAILED), item(Outcome.ERROR)], (0, 50), 50, ExitCode.CANNOT),
+        ([item(Outcome.FAILED), item(Outcome.ERROR)], (0, 50), 51, ExitCode.FAILED),
+        ([item(Outcome.FAILED), item(Outcome.ERROR, is_wrong_file=True)], (0, 50), None, ExitCode.USAGE),
+        ([item(Outcome.ERROR), item(Outcome.UNTESTED)], (50, 100), None, ExitCode.CANNOT),
+        ([item(Outcome.ERROR), item(Outcome.ERROR, is_wrong_file=True)], (0, 0), None, ExitCode.USAGE),
+        ([item(), item(Outcome.UNTESTED)], (100, 100), 0, ExitCode.NOTHING),
+        ([item(Outcome.FAILED), item(Outcome.UNTESTED)], (0, 0), None, ExitCode.FAILED),
     ],
 )
-def test_the_exit_code(items: list[CiItem], score: float | None, min_score: float | None, code: ExitCode) -> None:
-    assert exit_code_of(items, score, min_score) is code
+def test_the_exit_code(
+    items: list[CiItem], scores: tuple[float | None, float | None], min_score: float | None, code: ExitCode
+) -> None:
+    assert exit_code_of(items, *scores, min_score) is code
 
 
 def test_a_result_comes_back_from_its_json() -> None:

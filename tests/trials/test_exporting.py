@@ -128,3 +128,14 @@ def test_a_status_that_no_session_can_have_is_that_of_a_failure(
     assert f"status: {told}" in file.read_text() or told is None
     assert (call_read.error is None) == (told is None)
     assert "context" not in file.read_text()
+
+
+@pytest.mark.parametrize(("text", "said"), [(b"", "report: the file is empty"), (b"\xff", "report:1: not UTF-8 text")])
+def test_a_report_that_cannot_be_read_is_named_as_it_is_called(
+    replaykit: Callable[..., Ran], text: bytes, said: str
+) -> None:
+    Path("report").write_bytes(text)
+
+    ran = replaykit("export", "--from-report", "report", "-o", "replays")
+
+    assert (ran.code, said in ran.err, ".json" in ran.err) == (2, True, False)

@@ -61,8 +61,8 @@ class Says:
         return Told(status=self._status, by="ana")
 
 
-def promise(invariant: dict[str, Any]) -> Contract:
-    return contract_of({"name": "manners", "invariants": [{"id": "often", **invariant}]})
+def promise(*invariants: dict[str, Any]) -> Contract:
+    return contract_of({"name": "manners", "invariants": [{"id": "often", **invariant} for invariant in invariants]})
 
 
 @pytest.mark.parametrize(("bad", "verdict"), [((2,), ChaosVerdict.HELD), ((2, 3), ChaosVerdict.BROKE)])
@@ -119,6 +119,21 @@ def test_a_judged_promise_holds_only_with_a_good_answer(status: str, code: ExitC
     assert run_chaos(stormy, candidate).exit_code is code
     assert run_mutations(mutated, candidate).exit_code() is code
     assert run_contract(tried, candidate).exit_code is code
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_promise_that_is_broken_is_broken_whatever_nobody_has_judged(order: int) -> None:
+    never = {"id": "never", "type": "contains", "value": "never said"}
+    promised = promise(*[POLITE, never][::order])
+    candidate, answers = CallableCandidate(Moody()), Says("unjudged")
+    stormy = ChaosTrial(scenarios=(STORM,), inputs=("why?",), contract=promised, answers=answers)
+    mutated = MutationTrial(mutator=Seeded(), count=1, inputs=("why?",), contract=promised, answers=answers)
+    tried = Trial(contract=promised, inputs=("why?",), answers=answers)
+
+    stormed, asked = run_chaos(stormy, candidate), run_mutations(mutated, candidate)
+
+    assert [stormed.exit_code, asked.exit_code(), run_contract(tried, candidate).exit_code] == [ExitCode.FAILED] * 3
+    assert [finding.id for finding in (*stormed.runs[0].failures, *asked.runs[0].failures)] == ["never", "never"]
 
 
 CONFIG = """\

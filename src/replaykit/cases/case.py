@@ -13,7 +13,6 @@ from msgspec import Struct
 from replaykit.cases.case_shape import CASE, CASE_FORMAT, DEFAULT_TIMEOUT_S, ModelMode
 from replaykit.cases.confine import inside
 from replaykit.cases.document import Document, load_document
-from replaykit.cases.emit import emit_yaml
 from replaykit.cases.shape import Flaw, describe, find_flaws
 from replaykit.cases.tagged import as_it_stands
 from replaykit.checks.assertions import Assertion, parse_assertion
@@ -203,6 +202,8 @@ def _build_assertions(value: list[dict[str, Json]]) -> tuple[Assertion, ...]:
 
 def dump_case(case: ReplayCase) -> str:
     """The text of the case's file; reading it gives the same case."""
+    from replaykit.cases.emit import emit_yaml  # noqa: PLC0415 (most cases are only read)
+
     value = {
         "replaykit": CASE_FORMAT,
         "id": case.id,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
-from replaykit.checks.assertions import Assertion, Not, inner_assertions
+from replaykit.checks.assertions import Assertion, inner_assertions
+from replaykit.checks.combining import Not
 from replaykit.checks.compare import same, within
 from replaykit.checks.effects import EffectExactlyOnce, EffectNone
 from replaykit.checks.outcome import StatusIs

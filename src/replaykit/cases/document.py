@@ -59,10 +59,10 @@ def load_document(path: str | os.PathLike[str], *, limit_bytes: int = MAX_BYTES)
     return parse_document(read_bytes(path, limit_bytes=limit_bytes), os.fspath(path))
 
 
-def parse_document(text: bytes | str, file: str) -> Document:
-    """The document in a text: JSON when the file's name says so, else YAML."""
+def parse_document(text: bytes | str, file: str, *, as_json: bool = False) -> Document:
+    """The document in a text: JSON when the file's name or the caller says so, else YAML."""
     data = _utf8(text, file).removeprefix(_BOM)
-    value = _json(data, file) if _is_json(file) else build_value(data, file)
+    value = _json(data, file) if as_json or _is_json(file) else build_value(data, file)
     return Document(value, file=file, text=data)
 
 
@@ -103,6 +103,8 @@ def _utf8(text: bytes | str, file: str) -> bytes:
 
 
 def _json(data: bytes, file: str) -> Json:
+    if not data.strip():
+        raise InvalidFile("the file is empty", file=file)
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:

@@ -11,7 +11,7 @@ call the finish reason and usage; its step and time belong to the run and are le
 included.
 """
 
-from __future__ import annotations
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
 
 import os
 import re
@@ -31,6 +31,7 @@ from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, ToolCall,
 from replaykit.model.lines import line_of
 from replaykit.model.values import ABSENT, NULL, Json, Raw
 from replaykit.redaction.files import clean_bytes
+from replaykit.redaction.lazy import lazy
 from replaykit.replayer.turns import ended_before
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ FIXTURES = "fixtures"
 
 _BOM = b"\xef\xbb\xbf"
 # Short lists on one line each. No value is touched: line breaks inside of texts are escaped.
-_PAUSES = re.compile(rb'"pauses_ms": \[\n[-+.\deE,\s]*\]')
-_PAIR = re.compile(rb'\[\n\s+("(?:[^"\\]|\\.){0,300}"),\n\s+("(?:[^"\\]|\\.){0,300}")\n\s+\]')
+_PAUSES = lazy(rb'"pauses_ms": \[\n[-+.\deE,\s]*\]')
+_PAIR = lazy(rb'\[\n\s+("(?:[^"\\]|\\.){0,300}"),\n\s+("(?:[^"\\]|\\.){0,300}")\n\s+\]')
 _KINDS: dict[str, type[Call]] = {"tool_call": ToolCall, "llm_call": LlmCall, "exchange": Exchange}
 
 
@@ -90,7 +91,7 @@ class _Version(Struct, frozen=True):
 
 
 def write_fixtures(
-    directory: str | os.PathLike[str], calls: Iterable[Call], redactor: Redactor | None = None
+    directory: str | os.PathLike[str], calls: Iterable[Call], redactor: "Redactor | None" = None
 ) -> list[Path]:
     """The files written into `fixtures/` of a case's directory; those of other names there are left alone."""
     case = Path(directory)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
+from replaykit.redaction.lazy import lazy
 
 _PREFIXES = {"tool_call": "", "llm_call": "model.", "exchange": "exchange."}
-_SAFE = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,59}(?<![.])")
-_HASHED = re.compile(r".*-[0-9a-f]{8}")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # devices of Windows, with any suffix
-_UNSAFE = re.compile(r"[^a-z0-9_]+")
+_SAFE = lazy(r"[a-z0-9_][a-z0-9_.-]{0,59}(?<![.])")
+_HASHED = lazy(r".*-[0-9a-f]{8}")
+_RESERVED = lazy(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # devices of Windows, with any suffix
+_UNSAFE = lazy(r"[^a-z0-9_]+")
 
 
 def slug(kind: str, name: str) -> str:
@@ -17,6 +16,8 @@ def slug(kind: str, name: str) -> str:
     prefix = _PREFIXES[kind]
     if _stays(name) and (prefix or not name.startswith(("model.", "exchange."))):
         return prefix + name
+    import hashlib  # noqa: PLC0415 (slow to import, and few names need a hash)
+
     readable = _UNSAFE.sub("-", name[:200].lower()).strip("-")[:40].rstrip("-")
     digest = hashlib.sha256(f"{kind}:{name}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{prefix}{readable or 'name'}-{digest}"

@@ -13,6 +13,7 @@ import yaml
 
 from replaykit.errors import InvalidFile
 from replaykit.model.values import Json
+from replaykit.redaction.lazy import lazy
 
 MAX_DEPTH = 100
 ALIAS_FLOOR = 10_000  # characters that aliases may add to a small file; a large one may grow threefold
@@ -27,9 +28,9 @@ _WORDS: dict[str, Json] = {
 }
 _NUMBER_START = frozenset("+-.0123456789")
 _INT = re.compile(r"[-+]?[0-9]+")
-_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_BASED = lazy(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = lazy(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_SPECIAL = lazy(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 def build_value(data: bytes, file: str) -> Json:

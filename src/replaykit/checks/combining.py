@@ -25,11 +25,6 @@ class Combined(Rule, frozen=True, kw_only=True):
     family: ClassVar[str] = "combining"
     named: ClassVar[bool] = False
 
-    @property
-    def inside(self) -> tuple[Assertion, ...]:
-        """The assertions it is made of."""
-        raise NotImplementedError
-
 
 @ASSERTIONS.register("not")
 class Not(Combined, frozen=True, kw_only=True):
@@ -184,11 +179,6 @@ class _Numbers(Rule, frozen=True, kw_only=True):
 
     min: Share
     weights: list[Annotated[float, Meta(ge=0)]] | None = None
-
-
-def inner_assertions(assertion: Assertion) -> tuple[Assertion, ...]:
-    """The assertions that one is directly made of; none for a plain one."""
-    return assertion.rule.inside if isinstance(assertion.rule, Combined) else ()
 
 
 def _list_of(value: Json, where: str, *path: str) -> tuple[Assertion, ...]:

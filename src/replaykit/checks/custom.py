@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar, TypeAlias
 
-from replaykit.checks.combining import inner_assertions
+from replaykit.checks.inside import inner_assertions
 from replaykit.checks.parsing import Assertion
 from replaykit.checks.reading import last_seq, shown
 from replaykit.checks.rule import ASSERTIONS, BadAssertion, CannotTell, Context, Rule, Seen

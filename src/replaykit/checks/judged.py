@@ -5,13 +5,10 @@ Checking one asks nobody. It looks up what was answered to exactly this question
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 import msgspec
 
-from replaykit.checks.combining import inner_assertions
-from replaykit.checks.parsing import Assertion
 from replaykit.checks.questions import Asks, Question, Told, question_of
 from replaykit.checks.reading import last_seq, short, shown, shown_output
 from replaykit.checks.rule import ASSERTIONS, CannotTell, Context, Rule, Seen, Share
@@ -32,6 +29,8 @@ _CALLS = "true: the judge is shown the tool calls and their answers as well"
 
 class Judged(Rule, frozen=True, kw_only=True):
     """A rule that wants an answer: what is asked of a run, and which answers are good."""
+
+    is_judged: ClassVar[bool] = True
 
     def question(self, run: TraceRun) -> Question:
         """What is asked about the run."""
@@ -217,15 +216,6 @@ class JudgeLabel(Judged, frozen=True, kw_only=True):
 
     def question(self, run: TraceRun) -> Question:
         return msgspec.structs.replace(question_of(self.rubric, run), asks=Asks.LABEL, labels=tuple(self.labels))
-
-
-def judged_in(assertions: Iterable[Assertion]) -> Iterator[tuple[Assertion, bool]]:
-    """Every assertion that somebody has to judge, and whether it is asked about several runs."""
-    for assertion in assertions:
-        if isinstance(assertion.rule, Judged):
-            yield assertion, False
-        for inner, several in judged_in(inner_assertions(assertion)):
-            yield inner, several or assertion.kind == "repeat"
 
 
 def said(told: Told) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from replaykit.checks.reading import budget_reason, ending_seq, last_seq, matches, run_errors, short, step_count
@@ -10,8 +9,9 @@ from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
 from replaykit.errors import nearest
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.redaction.lazy import lazy
 
-_CLASS = re.compile(r"\s*[A-Za-z_][\w.]*(?:Error|Exception): ")
+_CLASS = lazy(r"\s*[A-Za-z_][\w.]*(?:Error|Exception): ")
 _STATUSES = [status.value for status in RunStatus]
 _ENDINGS = {
     RunStatus.RUNNING: "Run has not ended",

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from replaykit.checks.questions import Answers
 from replaykit.checks.redacted import said_alike
 from replaykit.checks.rule import ASSERTIONS, BadAssertion, Context, Rule, Runs
 from replaykit.errors import nearest
 from replaykit.model.result import Deviation, Finding, Side
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
+
+if TYPE_CHECKING:
+    from replaykit.checks.questions import Answers
 
 
 class Assertion(Struct, frozen=True):

@@ -8,13 +8,14 @@ from replaykit.checks.selecting import glob
 from replaykit.model.events import ErrorEvent, ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, canonical
+from replaykit.redaction.lazy import lazy
 
 _SHOWN_CHARS = 160
 _LIMIT = r"(max(imum)?\b|max_|limit|budget|too many|exceed|exhaust|ran out of)"
 _STEPS = r"(steps?\b|turns?\b|iterations?\b|tool[ _-]?calls?\b|recursion\b|rounds?\b)"
-_BUDGET = re.compile(rf"{_LIMIT}[^.\n]{{0,60}}{_STEPS}|{_STEPS}[^.\n]{{0,60}}{_LIMIT}", re.IGNORECASE)
-_RATE = re.compile(r"rate.?limit|too many requests", re.IGNORECASE)
-_STOPPED = re.compile(r"\s*agent stopped due to (iteration|max|time|step)", re.IGNORECASE)
+_BUDGET = lazy(rf"{_LIMIT}[^.\n]{{0,60}}{_STEPS}|{_STEPS}[^.\n]{{0,60}}{_LIMIT}", re.IGNORECASE)
+_RATE = lazy(r"rate.?limit|too many requests", re.IGNORECASE)
+_STOPPED = lazy(r"\s*agent stopped due to (iteration|max|time|step)", re.IGNORECASE)
 
 
 def is_budget_text(text: str) -> bool:

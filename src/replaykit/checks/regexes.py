@@ -12,14 +12,15 @@ import sys
 from functools import lru_cache
 
 from replaykit.checks.rule import CannotTell
+from replaykit.redaction.lazy import lazy
 
 MAX_PATTERN_CHARS = 1_000
 MAX_TEXT_CHARS = 1_000_000
 DEADLINE_S = 2.0
 _CHEAP_STEPS = 1e7
 
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{[0-9]*,?[0-9]*\}|[^\\]", re.DOTALL)
-_REFERS = re.compile(r"\\[1-9]|\(\?P=|\(\?\(|\(\?[a-zA-Z-]*x")  # references; and blanks that hide what is repeated
+_TOKEN = lazy(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{[0-9]*,?[0-9]*\}|[^\\]", re.DOTALL)
+_REFERS = lazy(r"\\[1-9]|\(\?P=|\(\?\(|\(\?[a-zA-Z-]*x")  # references; and blanks that hide what is repeated
 _CHILD = (
     "import json,re,sys;pattern,flags,text=json.load(sys.stdin);"
     "found=re.search(pattern,text,flags);print(json.dumps(found and found.span()))"

@@ -7,10 +7,11 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from replaykit.checks.combining import ONE, Combined, inner_assertions
+from replaykit.checks.combining import ONE, Combined
+from replaykit.checks.inside import inner_assertions
 from replaykit.checks.parsing import Assertion, parse_inner
-from replaykit.checks.replays import LEFT_THE_TAPE
 from replaykit.checks.rule import ASSERTIONS, BadAssertion, CannotTell, Context, Ran, Rule, Seen, refuse_unknown
+from replaykit.checks.verdict import LEFT_THE_TAPE
 from replaykit.model.result import Finding
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json
@@ -31,6 +32,7 @@ class Repeat(Combined, frozen=True, kw_only=True):
     """
 
     named: ClassVar[bool] = True
+    is_repeated: ClassVar[bool] = True
     notes: ClassVar[dict[str, str]] = {
         "times": f"how many runs, the first one included; at least 2 and at most {MAX_TIMES}",
         "at_least": "in how many of them it has to hold; in all of them without it",
@@ -127,11 +129,3 @@ def wanted_runs(assertion: Assertion) -> int:
     if isinstance(assertion.rule, Repeat):
         return assertion.rule.times
     return max(map(wanted_runs, inner_assertions(assertion)), default=1)
-
-
-def is_about_one_run(assertion: Assertion) -> bool:
-    """True when an assertion, or a part of it, speaks of the first run alone."""
-    if isinstance(assertion.rule, Repeat):
-        return False
-    inside = inner_assertions(assertion)
-    return any(map(is_about_one_run, inside)) if inside else True

@@ -26,9 +26,6 @@ Kind: TypeAlias = Literal[
 ]
 """The sorts of deviation."""
 
-LEFT_THE_TAPE = frozenset({"missing", "blocked", "network"})
-"""Deviations after which nobody knows what the candidate would have done with an answer."""
-
 
 @ASSERTIONS.register("replay.no_divergence")
 class ReplayNoDivergence(Rule, frozen=True, kw_only=True):

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Annotated, ClassVar, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
-from replaykit.checks.mistakes import in_plain_words
-from replaykit.checks.questions import Answers
+from replaykit.checks.homes import HOMES
 from replaykit.errors import ReplayKitError, UsageError, nearest
 from replaykit.model.lines import split_where
 from replaykit.model.result import Deviation, Side
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 from replaykit.registry import Registry
+
+if TYPE_CHECKING:
+    from replaykit.checks.parsing import Assertion
+    from replaykit.checks.questions import Answers
 
 Path = tuple[str | int, ...]
 """Where inside an assertion's value: keys and indexes; `()` is the assertion itself."""
@@ -92,6 +95,15 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What each parameter means, in a few words."""
     examples: ClassVar[tuple[str, ...]] = ()
     """Assertions of this kind as one writes them in a case."""
+    is_judged: ClassVar[bool] = False
+    """True when somebody has to judge it."""
+    is_repeated: ClassVar[bool] = False
+    """True when it looks at several runs of the candidate."""
+
+    @property
+    def inside(self) -> tuple[Assertion, ...]:
+        """The assertions it is made of."""
+        return ()
 
     @classmethod
     def parse(cls, value: Json) -> Rule:
@@ -115,7 +127,7 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 _SOME_MEMBER = "…"
 
-ASSERTIONS: Registry[type[Rule]] = Registry("assertion")
+ASSERTIONS: Registry[type[Rule]] = Registry("assertion", HOMES)
 """Every kind of assertion, by the name it has in a case."""
 
 
@@ -135,6 +147,8 @@ def _convert(parameters: dict[str, Json], rule: type[Rule], *, drop: int) -> Rul
 
 def _raise_readable(text: str, rule: type[Rule], drop: int) -> NoReturn:
     """msgspec's sentence, with its `$.path` taken off and handed over as data."""
+    from replaykit.checks.mistakes import in_plain_words  # noqa: PLC0415 (few cases hold a mistake)
+
     # Of a member of a mapping msgspec does not say which one it is: the place is the mapping.
     message, path = split_where(text.replace("[...]", f".{_SOME_MEMBER}"))
     known = path[: path.index(_SOME_MEMBER)] if _SOME_MEMBER in path else path

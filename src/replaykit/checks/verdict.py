@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from replaykit.checks.assertions import Assertion, CannotTell
-from replaykit.checks.questions import Answers
-from replaykit.checks.repeating import is_about_one_run
-from replaykit.checks.replays import LEFT_THE_TAPE
-from replaykit.checks.rule import Runs
+from replaykit.checks.inside import is_about_one_run
+from replaykit.checks.parsing import Assertion
+from replaykit.checks.rule import CannotTell, Runs
 from replaykit.model.result import Deviation, Finding, ReplayResult, SemanticCheck, Side, Verdict
 from replaykit.model.run import RunStatus, TraceRun
 
-__all__ = ["LEFT_THE_TAPE", "failed_to_run", "is_red", "judge_run"]
+if TYPE_CHECKING:
+    from replaykit.checks.questions import Answers
+
+LEFT_THE_TAPE = frozenset({"missing", "blocked", "network"})
+"""Deviations after which nobody knows what the candidate would have done with an answer."""
 
 
 def judge_run(
@@ -39,9 +42,9 @@ def judge_run(
     known = deviations if watched or deviations else None
     try:
         seen = tuple(one.check(run, Side.OBSERVED, known, runs=runs, answers=answers) for one in observed)
-        wanted = tuple(one.check(run, Side.DESIRED, known, runs=runs, answers=answers) for one in desired)
     except CannotTell as error:
         return failed_to_run(case_id, str(error), candidate, run=run, deviations=deviations)
+    wanted, untold = desired_in(run, desired, known, runs=runs, answers=answers)
     sentences = tuple(semantic)
     is_about_first = bool(sentences) or any(map(is_about_one_run, (*observed, *desired)))
     # Where each assertion looks at several runs, leaving the tape is counted with them, whichever run did.
@@ -49,6 +52,8 @@ def judge_run(
     left = next(stopped, None) if is_about_first else None
     # Off the tape the candidate was in another world than the failure: that is never the failure again.
     reproduced = left is None and all(finding.holds for finding in seen) if seen else None
+    if untold and left is None and not reproduced and all(finding.holds for finding in wanted):
+        return failed_to_run(case_id, untold, candidate, run=run, deviations=deviations)
     verdict, reason = _decide(reproduced, seen, wanted, left, run)
     return ReplayResult(
         case_id=case_id,
@@ -62,6 +67,25 @@ def judge_run(
         reason=reason,
         run=run,
     )
+
+
+def desired_in(
+    run: TraceRun,
+    desired: Sequence[Assertion],
+    deviations: Sequence[Deviation] | None,
+    *,
+    runs: Runs | None,
+    answers: Answers | None,
+) -> tuple[tuple[Finding, ...], str]:
+    """What the assertions find that can tell, and why the first of the others cannot: what failed has failed anyway."""
+    found: list[Finding] = []
+    untold: list[str] = []
+    for one in desired:
+        try:
+            found.append(one.check(run, Side.DESIRED, deviations, runs=runs, answers=answers))
+        except CannotTell as error:
+            untold.append(str(error))
+    return tuple(found), next(iter(untold), "")
 
 
 def is_red(result: ReplayResult) -> bool:

@@ -5,6 +5,8 @@ A verb's module is imported when the verb runs, and imports what it needs inside
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import sys
 from importlib import import_module
@@ -15,6 +17,12 @@ import click
 from replaykit import __version__
 from replaykit.errors import ExitCode, ReplayKitError, nearest
 
+GARBAGE_AT = 100_000
+"""Objects, until garbage is looked for: starting makes fewer, and all of them stay."""
+_OF_THE_MACHINE = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.EIO}
+)
+"""What a machine refuses, whoever asks: a full disk, a file that is not ours, too many of them."""
 _READER_HAS_GONE = 141  # what a shell says of a program that a closed pipe ended
 
 VERBS = {
@@ -98,8 +106,12 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 
 def main() -> None:
-    """The `replaykit` command."""
-    sys.exit(run(sys.argv[1:]))
+    """The `replaykit` command, in a process of its own."""
+    gc.set_threshold(GARBAGE_AT)
+    gc.enable()
+    code = run(sys.argv[1:])
+    gc.freeze()  # the process ends: nobody looks once more for garbage in all that it has loaded
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -125,6 +137,10 @@ def run(arguments: list[str]) -> int:
         return _READER_HAS_GONE if gone else int(exit_.code or 0)
     except Exception as error:  # noqa: BLE001 (the outermost edge)
         _trace(debug)
+        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+            where = error.filename or "a file could not be read or written"
+            _say(f"{click.style('error', fg='red', bold=True)}: {where}: {error.strerror}")
+            return ExitCode.CANNOT
         _say(f"internal error: {type(error).__name__}: {error}")
         if not debug:
             _say("This is a bug in ReplayKit. See where: replaykit --debug …")

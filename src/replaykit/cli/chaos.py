@@ -100,7 +100,7 @@ def run(
     The faults are those of the project's `chaos:`, with those of --profile after them; with --contract those of the
     contract's `chaos_matrix` where neither is given. Tools and models are live unless --case names a recorded world;
     without --input and --case the project's inputs are asked, or else its cases run. Exit 1 when a run broke, 3 when
-    the agent cannot be run, 5 when a scenario's faults struck nothing.
+    none did and the agent cannot be run, 5 when a scenario's faults struck nothing.
     """
     from replaykit.report.chaos import chaos_json, chaos_text
     from replaykit.runners.worlds import let_live

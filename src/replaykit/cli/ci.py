@@ -66,7 +66,7 @@ def command(
     The project's cases and sessions are replayed, its contracts tried, its faults let loose, and its inputs asked in
     other words. No model is needed but those that the agent asks itself. Exit 1 when a replay is not fixed, a critical
     invariant fails, or the score is below --min-score (without one: when anything fails); 2 when a file is wrong (the
-    others are run all the same), 3 when the agent cannot be run, 5 when nothing was run or tested.
+    others are run all the same), 3 when nobody can tell, 5 when nothing was run or tested.
 
     \b
     replaykit ci

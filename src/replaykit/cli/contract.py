@@ -78,8 +78,8 @@ def run(as_json: bool, **given: Any) -> None:
     The agent is asked each invariant's probes; one without probes is checked on --input, or the project's inputs, or
     all probes. Tools and models are live, with the faults of the scenario, unless --case names a recorded world.
     What follows two dashes is a program that is run as the agent. Exit 1 when a critical invariant fails or the score
-    is below --min-score, 2 for wrong files, 3 when the agent cannot be run or nobody can tell whether an invariant
-    holds, 5 when nothing was checked or the faults of a scenario struck nothing.
+    is below --min-score, 2 for wrong files, 3 when neither is so and the agent cannot be run or nobody can tell
+    whether an invariant holds, 5 when nothing was checked or the faults of a scenario struck nothing.
     """
     from replaykit.report.contract import contract_json, contract_text
 

@@ -114,10 +114,13 @@ class Forker:
         from replaykit.travel.go import fork
 
         allowed, refused = set(self._live), set[str]()
+        attempt: str | None = None
         while True:
             with self._dialog.terminal.lent():
                 click.echo(visible(f"forking {run.id} at {step} …"), err=True)
-                _, journey = fork(run.id, step, edits, agent=agent, store=self._store_path, live=allowed)
+                attempt, journey = fork(
+                    run.id, step, edits, agent=agent, store=self._store_path, live=allowed, attempt=attempt
+                )
             self.made.append(Made(run.id, journey.run_id, journey.status.value))
             if not self._allow(journey, allowed, refused):
                 return journey
@@ -127,7 +130,7 @@ class Forker:
         from replaykit.report.stepper_forks import question_page
 
         asked = {each.name: each for each in journey.deviations if each.kind == "undecided" and each.name}
-        done = [each for each in journey.deviations if each.kind == "live"]
+        done = [each for each in journey.deviations if each.kind in ("live", "done")]
         more = False
         for name, question in asked.items():
             if name in allowed or name in refused:

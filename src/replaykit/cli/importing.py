@@ -14,6 +14,7 @@ from replaykit.cli import options
 from replaykit.cli.tally import Tally
 
 if TYPE_CHECKING:
+    from replaykit.errors import ExitCode
     from replaykit.importing.job import ImportResult
     from replaykit.importing.record import Record
 
@@ -67,7 +68,7 @@ def into(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def bring_in(records: Iterable[Record], *, run_them: bool, dry_run: bool, as_json: bool, **place: Any) -> None:
     """Bring the records in, tell what became of them, replay them where that is asked for, and leave."""
-    from replaykit.errors import ExitCode, NothingSelected, UsageError
+    from replaykit.errors import ExitCode, NothingSelected, UsageError, gravest
 
     if run_them and dry_run:
         raise UsageError("--run and --dry-run do not go together")
@@ -84,7 +85,7 @@ def bring_in(records: Iterable[Record], *, run_them: bool, dry_run: bool, as_jso
     try:
         context.invoke(replay.command, cases=tuple(result.sessions), config=place["config"], as_json=as_json)
     except click.exceptions.Exit as exit_:
-        context.exit(exit_.exit_code or failed)
+        context.exit(gravest([ExitCode(exit_.exit_code), failed]))
 
 
 def landed(
@@ -206,7 +207,7 @@ def from_langsmith(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def replayed_from_langsmith(given: dict[str, Any]) -> int:
+def replayed_from_langsmith(given: dict[str, Any]) -> ExitCode:
     """Take these spellings out of a call of `replay`; its cases are the sessions then. Gives what to exit with at best.
 
     Sessions that are written with -o are replayed only where `--run` says so.

@@ -208,11 +208,12 @@ config = click.option(
 def project_of(config: Path | None) -> Any:
     """The configuration that was named, or that lies here; None when there is none. Its notices are told."""
     from replaykit.project.find import find_project
-    from replaykit.project.project import load_project
 
     file = config if config is not None else find_project()
     if file is None:
         return None
+    from replaykit.project.project import load_project
+
     project = load_project(file)
     for notice in project.notices:
         click.echo(f"note: {notice}", err=True)

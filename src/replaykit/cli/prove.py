@@ -31,7 +31,7 @@ def command(
     """
     from replaykit.checks.verdict import is_red
     from replaykit.config import default_evidence_path
-    from replaykit.errors import ExitCode, UsageError
+    from replaykit.errors import ExitCode, UsageError, gravest
     from replaykit.model.result import Verdict
     from replaykit.project.subjects import find_subjects
     from replaykit.report.replays import proof_text, results_json
@@ -53,7 +53,9 @@ def command(
         replay(subjects.cases[0], candidate, timeout_s=timeout_s, evidence=default_evidence_path())
         for candidate in (options.candidate_of(bad), fixed)
     ]
-    proven = is_red(results[0]) and results[1].verdict is Verdict.FIXED
+    wanted = is_red(results[0]), results[1].verdict is Verdict.FIXED
+    proven = all(wanted)
     click.echo(results_json(results, passed=proven) if as_json else proof_text(*results, proven=proven))
-    failed = ExitCode.CANNOT if any(r.verdict is Verdict.ERROR for r in results) else ExitCode.FAILED
-    click.get_current_context().exit(ExitCode.PASSED if proven else failed)
+    unknown = {Verdict.ERROR: ExitCode.CANNOT}
+    amiss = (result for result, is_so in zip(results, wanted, strict=True) if not is_so)
+    click.get_current_context().exit(gravest(unknown.get(result.verdict, ExitCode.FAILED) for result in amiss))

@@ -94,8 +94,8 @@ def command(**given: Any) -> None:
 
     CASE is a case.yaml, a session file, or a directory of them; without one, everything that the configuration names
     is run. What follows two dashes is a program that is run unchanged, its calls answered from the case. Exit 0 when
-    every verdict is the expected one, 1 when not, 2 when a file is wrong (the others are run all the same), 3 when a
-    candidate gave no usable answer.
+    every verdict is the expected one, 1 when not, 2 when a file is wrong (the others are run all the same), 3 when
+    nothing failed and a candidate gave no usable answer.
 
     \b
     replaykit replay cases/search-loop --agent my_agent:answer
@@ -104,6 +104,7 @@ def command(**given: Any) -> None:
     replaykit replay cases --runner-cmd "python runner.py" -j 4
     """
     from replaykit.config import default_evidence_path
+    from replaykit.errors import gravest
     from replaykit.importing.subjects import subjects_of
     from replaykit.model.result import Verdict
     from replaykit.runners.many import exit_code, replay_many
@@ -127,16 +128,15 @@ def command(**given: Any) -> None:
             on_done=advance,
             on_wrong=wrong.append if len(found) > 1 else None,
         )
-    code = min((error.exit_code for error in wrong), default=0) or exit_code(results, Verdict(asked.expect))
+    code = gravest([*(error.exit_code for error in wrong), exit_code(results, Verdict(asked.expect))])
     _tell(asked, results, root, passed=code == 0)
-    click.get_current_context().exit(code or at_best)
+    click.get_current_context().exit(gravest([code, at_best]))
 
 
 def _candidate(asked: Asked, project: Any) -> tuple[Any, int]:
     """The candidate and how many of its runs go side by side; a UsageError for options that do not go together."""
     from replaykit.errors import UsageError
     from replaykit.programs.wanted import Staging
-    from replaykit.runners.command import CommandCandidate
 
     servers = options.mcp_props(asked.mcp_configs, in_place=asked.in_place)
     candidate, jobs = options.candidate_and_jobs(
@@ -150,13 +150,19 @@ def _candidate(asked: Asked, project: Any) -> tuple[Any, int]:
     )
     if asked.in_place and jobs > 1:
         raise UsageError("--mcp-config-in-place swaps one file: runs cannot share it", hint="Say --jobs 1.")
-    if servers is not None and not isinstance(candidate, CommandCandidate):
+    if servers is not None and not _is_command(candidate):
         raise UsageError("--mcp-config is for programs", hint="Name one with --runner-cmd, or after two dashes.")
     if asked.seed is not None and asked.chaos is None:
         raise UsageError("--seed says where faults strike, but there are none", hint="Name some: --chaos PROFILE")
     if asked.pin_env and asked.no_pins:
         raise UsageError("--pin-env and --no-pins do not go together")
     return candidate, jobs
+
+
+def _is_command(candidate: Any) -> bool:
+    from replaykit.runners.command import CommandCandidate
+
+    return isinstance(candidate, CommandCandidate)
 
 
 def _worlds(asked: Asked, subjects: Subjects) -> list[Subject]:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from replaykit.contracts.contract import Severity
-from replaykit.errors import ExitCode, NothingSelected
+from replaykit.errors import ExitCode, NothingSelected, gravest
 
 RESULT_FORMAT = 1
 """Version of a contract's result as JSON."""
@@ -79,13 +79,12 @@ class ContractResult(Struct, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> ExitCode:
         """What a command that ran it ends with."""
-        if self.reason:
-            return ExitCode.CANNOT
-        if self.is_broken:
-            return ExitCode.FAILED
-        if self.unjudged:
-            return ExitCode.CANNOT
-        return ExitCode.NOTHING if self.untested else ExitCode.PASSED
+        told = {
+            ExitCode.FAILED: self.is_broken,
+            ExitCode.CANNOT: bool(self.reason or self.unjudged),
+            ExitCode.NOTHING: bool(self.untested),
+        }
+        return gravest(code for code, is_so in told.items() if is_so)
 
     @property
     def is_broken(self) -> bool:

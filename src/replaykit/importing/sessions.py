@@ -11,8 +11,8 @@ from replaykit.cases.slug import slug
 from replaykit.config import HOME
 from replaykit.errors import UsageError
 from replaykit.model.run import TraceRun
+from replaykit.project.contracted import DEFAULT_CONTRACT
 from replaykit.project.project import Project
-from replaykit.project.subjects import DEFAULT_CONTRACT
 
 FETCHED = Path(HOME, "imported")
 """Below the working directory: sessions that nobody has asked to keep, as they came in last."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from replaykit.errors import NothingSelected
-from replaykit.project.project import Project
 from replaykit.project.subjects import Subjects, find_subjects
+
+if TYPE_CHECKING:
+    from replaykit.project.project import Project
 
 OnFetched = Callable[[], None]
 """Called for each run that came, since a project may hold many."""

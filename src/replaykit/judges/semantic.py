@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase
-from replaykit.checks.judged import Judged, judged_in, said
+from replaykit.checks.inside import judged_in
+from replaykit.checks.judged import Judged, said
 from replaykit.checks.questions import Question, Told, question_of
 from replaykit.judges.judge import PERSON, key_of
 from replaykit.judges.stored import Judgements

@@ -41,10 +41,10 @@ def contract_json(result: ContractResult) -> str:
 def _verdict(result: ContractResult) -> tuple[str, str]:
     if result.passed:
         return "kept", "green"
-    if result.reason:
-        return "not run", "magenta"
     if result.is_broken:
         return "broken", "red"
+    if result.reason:
+        return "not run", "magenta"
     return ("cannot tell", "magenta") if result.unjudged else ("untested", "magenta")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+import os
+import sys
 import textwrap
 import unicodedata
 from collections.abc import Sequence
@@ -27,7 +28,18 @@ def width_of(text: str) -> int:
 
 def screen_width() -> int:
     """The width to write for: the terminal's, within reason; 80 where there is none."""
-    return max(40, min(MAX_WIDTH, shutil.get_terminal_size((80, 24)).columns))
+    return max(40, min(MAX_WIDTH, _columns()))
+
+
+def _columns() -> int:
+    """As `shutil` finds them, which takes longer to import than a replay takes to tell."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return int(said)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):  # there is no terminal
+        return 80
 
 
 def panel(title: str, lines: Sequence[str], *, width: int | None = None) -> str:

@@ -35,10 +35,10 @@ def fork_page(journey: Journey, comparison: Comparison) -> Iterator[Line]:
 
 
 def question_page(question: Deviation, done: Sequence[Deviation]) -> Iterator[Line]:
-    """What a fork wants to do for real, and what forking again would do a second time."""
+    """What a fork wants to do for real, and what it has done so far."""
     yield Line(question.text, "yellow")
     yield Line("")
     yield Line("It was stopped there. With your leave it is forked again, and may then call this tool for real.")
     if done:
-        yield Line("A fork begins anew: what this one has done for real is done once more:", "yellow")
-        yield from (Line(f"  {each.text.removeprefix('done for real: ')}", "yellow") for each in done)
+        yield Line("What this one has done for real is kept, and is not done again:")
+        yield from (Line(f"  {each.text.partition(': ')[2]}") for each in done)

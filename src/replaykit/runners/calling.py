@@ -6,12 +6,11 @@ Runs in the candidate's process as well, so it needs no more than the model, the
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 from replaykit.chaos.front import under_chaos
-from replaykit.model.events import Call
+from replaykit.model.events import Call, ErrorInfo
 from replaykit.model.run import Origin, TraceRun
 from replaykit.model.values import ABSENT, Json, decode, raw
 from replaykit.recording.calling import call_with, finished
@@ -48,17 +47,22 @@ class AgentCall:
     def so_far(self, output: Json = None, failure: BaseException | None = None) -> TraceRun:
         """The run up to here."""
         events = tuple(self.replayer.events())
-        text = "".join(traceback.format_exception(failure)) if failure is not None else None
         return TraceRun(
             id=f"replay-{self._world.case_id}",
             name=self._world.case_id,
             input_json=self._world.input_json,
             output_json=ABSENT if output is None else raw(output),
             status=status_of(failure),
-            error=describe(failure, traceback=text) if failure is not None else None,
+            error=_told(failure) if failure is not None else None,
             started_at=self._began,
             ended_at=time.time(),
             origin=Origin(kind="replayed", run=self._world.run_id),
             events=events,
             event_count=len(events),
         )
+
+
+def _told(failure: BaseException) -> ErrorInfo:
+    from traceback import format_exception  # noqa: PLC0415 (slow to import; most agents do not fail)
+
+    return describe(failure, traceback="".join(format_exception(failure)))

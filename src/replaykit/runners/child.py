@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -25,6 +26,8 @@ def main() -> None:
     watchdog = threading.Timer(timeout_s, _out_of_time, (told, call, timeout_s))
     watchdog.daemon = True
     watchdog.start()
+    gc.freeze()  # what is there stays, and the agent's collections need not look at it
+    gc.enable()
     try:
         entry = Entry(load_named(spec), spec)
     except UsageError as error:

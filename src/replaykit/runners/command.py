@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from replaykit.cases.case import CASE_FILE, ReplayCase, Source, dump_case
+from replaykit.cases.case import ReplayCase
 from replaykit.errors import UsageError
-from replaykit.model.events import ErrorEvent, ErrorInfo
-from replaykit.model.run import Origin, RunStatus, TraceRun
+from replaykit.model.events import ErrorEvent
 from replaykit.model.values import sayable
 from replaykit.programs.command import resolved
-from replaykit.redaction.files import file_redactor, write_clean
 from replaykit.runners.attempt import Attempt
-from replaykit.runners.output import read_output, redact_output, write_log_output
-from replaykit.runners.process import Ended, Processes, last_lines
+from replaykit.runners.output import redact_output, write_log_output
+from replaykit.runners.process import Ended, Processes
+from replaykit.runners.runner import OUTPUT_NAME, attempt_of, runner_environment, timed_out_run
 
 if TYPE_CHECKING:
     from replaykit.programs.wanted import Staging
     from replaykit.runners.program import Performance
-
-OUTPUT_NAME = "runner-output.json"
 
 
 class CommandCandidate:
@@ -46,7 +43,7 @@ class CommandCandidate:
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Run the program once."""
-        from replaykit.runners.program import Performance  # noqa: PLC0415 (other candidates use this module as well)
+        from replaykit.runners.program import Performance  # noqa: PLC0415 (slow to import; not every candidate runs)
 
         performance = Performance(case, workspace, self._staging)
         with performance.stage() as stage:
@@ -81,52 +78,6 @@ class CommandCandidate:
     def stop(self) -> None:
         """End the program wherever it runs."""
         self._processes.stop()
-
-
-def runner_environment(case: ReplayCase, workspace: Path) -> dict[str, str]:
-    """The variables of the runner contract."""
-    directory = (case.directory if case.tape is None else workspace).absolute()
-    return {
-        "REPLAYKIT_CASE_PATH": str(_case_file(case, workspace).absolute()),
-        "REPLAYKIT_OUTPUT_PATH": str((workspace / OUTPUT_NAME).absolute()),
-        "REPLAYKIT_FIXTURES_DIR": str(directory / "fixtures"),
-        "REPLAYKIT_SOURCE_TRACE_PATH": str(case.trace_path.absolute() if case.trace_path else ""),
-    }
-
-
-def _case_file(case: ReplayCase, workspace: Path) -> Path:
-    """The case as a file; one that has none, or whose input was attacked, is written for this run alone."""
-    chaos = case.scenario.chaos
-    if case.file.is_file() and (chaos is None or not chaos.of_input):
-        return case.file
-    file = workspace / CASE_FILE
-    write_clean(file, dump_case(msgspec.structs.replace(case, source=Source())), file_redactor())
-    return file
-
-
-def attempt_of(ended: Ended, workspace: Path, timeout_s: float) -> Attempt:
-    """What a program's end and the file it wrote add up to."""
-    if ended.failed_to_start:
-        return Attempt(reason=ended.failed_to_start)
-    output = workspace / OUTPUT_NAME
-    if ended.timed_out:
-        return Attempt(run=timed_out_run(timeout_s))
-    if ended.exit_code != 0:
-        wrote = " (it wrote an output, which cannot be trusted)" if output.exists() else ""
-        said = last_lines(workspace / "stderr.log")
-        reason = f"the runner ended with {_exit_text(ended.exit_code)}{wrote}"
-        return Attempt(reason=f"{reason}:\n{said}" if said else reason)
-    return read_output(output)
-
-
-def timed_out_run(timeout_s: float) -> TraceRun:
-    """The run of a candidate that gave no answer in time."""
-    error = ErrorInfo(type="TimeoutError", module="builtins", message=f"no answer within {timeout_s:g} s")
-    return TraceRun(id="timeout", status=RunStatus.TIMEOUT, error=error, origin=Origin(kind="replayed"), event_count=0)
-
-
-def _exit_text(code: int | None) -> str:
-    return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
 
 
 def _words(command: str) -> list[str]:

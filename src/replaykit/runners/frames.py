@@ -1,6 +1,6 @@
 """Frames: what a process and its workers say to each other over pipes. Lengths and JSON; nothing in it executes."""
 
-from __future__ import annotations
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
 
 from typing import IO, TypeVar
 

@@ -23,8 +23,8 @@ from replaykit.model.values import Json
 from replaykit.redaction.files import file_redactor, write_clean
 from replaykit.runners.asking import Ask, ask
 from replaykit.runners.attempt import Attempt
-from replaykit.runners.command import OUTPUT_NAME, timed_out_run
 from replaykit.runners.output import parse_output
+from replaykit.runners.runner import OUTPUT_NAME, timed_out_run
 from replaykit.runners.tape_client import UNWATCHED, Handed, TapeClient, TapeRefused
 from replaykit.runners.worlds import calls_of, world_of
 

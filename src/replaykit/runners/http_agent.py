@@ -30,9 +30,9 @@ from replaykit.project.environment import Expanded
 from replaykit.project.template import NoSuchField, fill_template, fill_text
 from replaykit.runners.asking import Answer, Ask, ask
 from replaykit.runners.attempt import Attempt
-from replaykit.runners.command import OUTPUT_NAME
 from replaykit.runners.http_answers import Said, said_in
 from replaykit.runners.output import write_log_output
+from replaykit.runners.runner import OUTPUT_NAME
 from replaykit.runners.tape_client import UNWATCHED, Handed, Looked, TapeClient, TapeRefused, refusal_of
 from replaykit.runners.worlds import world_of
 

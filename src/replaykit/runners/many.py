@@ -9,7 +9,7 @@ from typing import TypeVar
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.find import Unusable
 from replaykit.checks.verdict import failed_to_run
-from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, ReplayKitError
+from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, ReplayKitError, gravest
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.runners.attempt import Candidate, Stoppable
 from replaykit.runners.replay import replay
@@ -68,8 +68,5 @@ def side_by_side(work: Sequence[T], one: Callable[[T], R], candidate: Candidate,
 
 def exit_code(results: Sequence[ReplayResult], expected: Verdict = Verdict.FIXED) -> ExitCode:
     """Passed only when there is something, and all of it is as expected."""
-    if not results:
-        return ExitCode.NOTHING
-    if any(result.verdict is Verdict.ERROR for result in results):
-        return ExitCode.CANNOT
-    return ExitCode.PASSED if all(result.verdict is expected for result in results) else ExitCode.FAILED
+    codes = {expected: ExitCode.PASSED, Verdict.ERROR: ExitCode.CANNOT}
+    return gravest(codes.get(result.verdict, ExitCode.FAILED) for result in results) if results else ExitCode.NOTHING

@@ -9,15 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
-
-from replaykit.redaction.files import file_redactor, write_clean
 
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Redactor
@@ -29,7 +24,7 @@ _SEAM_BYTES = 1 << 11  # on both sides of a cut
 _KEY_BYTES = 1 << 15  # no private key is longer
 _QUIET_S = 0.25
 _STEP_S = 0.002
-_LATE_S = 30.0  # for a pipe that is full, on a busy machine; one that is empty is not waited for
+LATE_S = 30.0  # for a pipe that is full, on a busy machine; one that is empty is not waited for
 _BEGINS, _ENDS = b"-----BEGIN ", b"-----END "
 _CAN_WAIT = os.name == "posix"  # pipes can be waited for, and looked at without reading
 
@@ -90,15 +85,15 @@ class Pump(threading.Thread):
         """True when there is something to read; lines are written when nothing comes for a moment."""
         if not _CAN_WAIT:
             return True
-        if self._pending and not _is_readable(self._source, _QUIET_S):
+        if self._pending and not is_readable(self._source, _QUIET_S):
             with self._turn:
                 self._write_lines()
-        return _is_readable(self._source)
+        return is_readable(self._source)
 
     def _is_dry(self) -> bool:
         """True when nothing waits in the pipe, and nothing is being read. Its end is something that waits."""
         with self._turn:
-            return not self._over and not _is_readable(self._source, 0)
+            return not self._over and not is_readable(self._source, 0)
 
     def _read(self) -> bytes:
         with contextlib.suppress(OSError):
@@ -168,7 +163,8 @@ class Pump(threading.Thread):
             return f"[{end} bytes left out: they could not be redacted ({type(error).__name__})]\n".encode(), end
 
 
-def _is_readable(source: int, timeout_s: float | None = None) -> bool:
+def is_readable(source: int, timeout_s: float | None = None) -> bool:
+    """True when there is something to read, or to hear, before the time is up."""
     poll = select.poll()  # select() knows only the first thousand files of a process
     poll.register(source, select.POLLIN)
     return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
@@ -184,7 +180,7 @@ class Logs:
             source, sink = os.pipe()
             self.sinks.append(sink)
             (workspace / name).touch()
-            self._pumps.append(_started(Pump(source, workspace / name, redactor)))
+            self._pumps.append(started(Pump(source, workspace / name, redactor)))
 
     def let_go(self) -> None:
         """From here on the program alone holds the pipes."""
@@ -194,61 +190,10 @@ class Logs:
     def settle(self) -> None:
         """Wait until what was printed is in the logs."""
         for pump in self._pumps:
-            pump.settle(_LATE_S)
+            pump.settle(LATE_S)
 
 
-class WorkerLogs:
-    """Named pipes that a worker prints to, case after case; each case has logs of its own.
-
-    They are made once: a pipe and a thread for each log of each case would take longer than most cases do.
-    """
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._home = tempfile.mkdtemp(prefix="replaykit-")
-        self._names = [str(Path(self._home, name)) for name in LOGS]
-        self._sinks: list[int] = []
-        self._pumps: list[Pump] = []
-        for name in self._names:
-            os.mkfifo(name, 0o600)
-            source = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
-            self._sinks.append(os.open(name, os.O_WRONLY))  # so that it does not end between two cases
-            self._pumps.append(_started(Pump(source, Path(os.devnull), redactor)))
-
-    @contextlib.contextmanager
-    def into(self, workspace: Path) -> Iterator[tuple[str, str]]:
-        """What the worker opens for its output while the block lasts; the logs are whole at its end."""
-        for pump, name in zip(self._pumps, LOGS, strict=True):
-            pump.turn_to(workspace / name)
-        try:
-            yield self._names[0], self._names[1]
-        finally:
-            for pump in self._pumps:
-                pump.settle(_LATE_S)
-
-    def close(self) -> None:
-        """Let the pipes end with the worker."""
-        while self._sinks:
-            os.close(self._sinks.pop())
-        shutil.rmtree(self._home, ignore_errors=True)
-
-
-def worker_logs() -> WorkerLogs | None:
-    """The logs of a worker; None where nothing is redacted, or where there are no named pipes."""
-    redactor = file_redactor()
-    return None if redactor is None or not hasattr(os, "mkfifo") else WorkerLogs(redactor)
-
-
-@contextlib.contextmanager
-def in_files(workspace: Path) -> Iterator[tuple[str, str]]:
-    """Files for a worker that has no pipes; they are redacted, where that is wanted, when they are there."""
-    files = workspace / LOGS[0], workspace / LOGS[1]
-    yield str(files[0]), str(files[1])
-    redactor = file_redactor()
-    for file in files:
-        if redactor is not None and file.exists():
-            write_clean(file, file.read_bytes(), redactor)
-
-
-def _started(pump: Pump) -> Pump:
+def started(pump: Pump) -> Pump:
+    """The pump, at work."""
     pump.start()
     return pump

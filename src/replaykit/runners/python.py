@@ -8,14 +8,16 @@ from pathlib import Path
 
 from replaykit.cases.case import ReplayCase
 from replaykit.runners.attempt import Attempt
-from replaykit.runners.command import OUTPUT_NAME, attempt_of, runner_environment
 from replaykit.runners.frames import Task
 from replaykit.runners.loading import check_spec
 from replaykit.runners.output import write_log_output
 from replaykit.runners.process import Processes
+from replaykit.runners.runner import OUTPUT_NAME, attempt_of, runner_environment
 from replaykit.runners.talking import TALK, Talk
 from replaykit.runners.worlds import world_of
 
+# Garbage is looked for when the agent is there: what is loaded before it stays.
+_MAIN = "import gc; gc.disable(); from replaykit.runners.child import main; main()"
 _GRACE_S = 5.0  # the child stops by itself at the time limit; this is for one that cannot
 
 
@@ -29,7 +31,7 @@ class PythonCandidate:
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Import and call the function in a new interpreter."""
         env = {**os.environ, **runner_environment(case, workspace), "REPLAYKIT_AGENT": self.label}
-        command = [sys.executable, "-c", "from replaykit.runners.child import main; main()"]
+        command = [sys.executable, "-c", _MAIN]
         with Talk(Task(world=world_of(case), timeout_s=timeout_s)) as talk:
             ended = self._processes.run(
                 command,

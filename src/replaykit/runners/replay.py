@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from replaykit.cases.case import CASE_FILE, ReplayCase, load_case
-from replaykit.checks.judged import judged_in
-from replaykit.checks.questions import Answers
+from replaykit.checks.inside import judged_in
 from replaykit.checks.verdict import failed_to_run, judge_run
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError
@@ -22,9 +20,11 @@ from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.run import TraceRun
 from replaykit.runners.again import Again
 from replaykit.runners.attempt import Candidate
-from replaykit.runners.command import CommandCandidate
 from replaykit.runners.evidence import new_workspace, write_evidence
 from replaykit.telemetry.switch import watcher
+
+if TYPE_CHECKING:
+    from replaykit.checks.questions import Answers
 
 CandidateLike: TypeAlias = Candidate | Callable[..., Any] | str
 
@@ -53,7 +53,9 @@ def replay(
         workspace = new_workspace(Path(evidence), subject.id)
         result = msgspec.structs.replace(_once(subject, runner, workspace, timeout_s), evidence=str(workspace))
         return write_evidence(workspace, result, subject.scenario.input_json)
-    with tempfile.TemporaryDirectory(prefix="replaykit-") as directory:
+    from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and most replays leave evidence)
+
+    with TemporaryDirectory(prefix="replaykit-") as directory:
         return _once(subject, runner, Path(directory), timeout_s)
 
 
@@ -73,6 +75,8 @@ def _subject(case: TraceRun | str | os.PathLike[str]) -> ReplayCase:
 def _candidate(candidate: CandidateLike, run: TraceRun | None) -> Candidate:
     """What runs: a callable in this process, a command, or a candidate as it is."""
     if isinstance(candidate, str):
+        from replaykit.runners.command import CommandCandidate  # noqa: PLC0415 (brings in programs)
+
         runner: Candidate = CommandCandidate(candidate)
     elif isinstance(candidate, Candidate):  # before callable(): a candidate may be both
         runner = candidate

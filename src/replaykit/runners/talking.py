@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import threading
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import MsgspecError
 
 from replaykit.runners.frames import Reply, Task, receive, send
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TALK = "REPLAYKIT_TALK"
 """The variable that tells the process where: two file descriptors, or a directory."""
@@ -42,8 +44,10 @@ class Talk:
             self._thread = threading.Thread(target=self._talk, args=(task_sink, reply_source), daemon=True)
             self._thread.start()
         else:
-            self.address = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="replaykit-"))
-            with Path(self.address, _TASK).open("wb") as stream:
+            from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and pipes need none)
+
+            self.address = self._cleanup.enter_context(TemporaryDirectory(prefix="replaykit-"))
+            with _file(self.address, _TASK).open("wb") as stream:
                 send(stream, self._task)
         return self
 
@@ -53,7 +57,7 @@ class Talk:
                 os.close(handle)
             self._thread.join(_LATE_S)  # a process of its own that the agent left behind may hold the pipe
         else:
-            file = Path(self.address, _REPLY)
+            file = _file(self.address, _REPLY)
             with contextlib.suppress(OSError, ValueError, MsgspecError), file.open("rb") as stream:
                 self.reply = receive(stream, Reply)
         self._cleanup.close()
@@ -72,10 +76,10 @@ class Told:
     def __init__(self) -> None:
         address = os.environ.pop(TALK)
         task, comma, reply = address.partition(",")
-        self._reply: int | Path = int(reply) if comma else Path(address, _REPLY)
+        self._reply: int | Path = int(reply) if comma else _file(address, _REPLY)
         self._once = threading.Lock()
         self._process = os.getpid()
-        with os.fdopen(int(task), "rb") if comma else Path(address, _TASK).open("rb") as stream:
+        with os.fdopen(int(task), "rb") if comma else _file(address, _TASK).open("rb") as stream:
             found = receive(stream, Task)
         if found is None:
             raise SystemExit("there is no task")  # whoever gave it has gone
@@ -92,3 +96,9 @@ class Told:
         stream = os.fdopen(self._reply, "wb") if isinstance(self._reply, int) else self._reply.open("wb")
         with stream:
             send(stream, reply)
+
+
+def _file(directory: str, name: str) -> Path:
+    from pathlib import Path  # noqa: PLC0415 (slow to import, and pipes need none)
+
+    return Path(directory, name)

@@ -17,10 +17,10 @@ from msgspec import MsgspecError, Struct
 from replaykit.cases.case import ReplayCase
 from replaykit.model.values import sayable
 from replaykit.runners.attempt import Attempt
-from replaykit.runners.command import timed_out_run
 from replaykit.runners.frames import Job, Reply, Task, receive, send
 from replaykit.runners.process import kill_group, last_lines
-from replaykit.runners.pump import in_files, worker_logs
+from replaykit.runners.runner import timed_out_run
+from replaykit.runners.worker_logs import in_files, worker_logs
 from replaykit.runners.worlds import world_of
 
 LOAD_TIMEOUT_S = 120.0

@@ -58,14 +58,27 @@ def fork(
     store: StoreLike = None,
     live: Iterable[str] = (),
     reuse: bool = True,
+    attempt: str | None = None,
     dry_run: bool = False,
 ) -> tuple[str, Journey]:
     """Go on from a step with something changed; gives the new run's id and how it ended.
 
     `changes` are keys of the state, or `Edits`. After the step recorded answers are served to exactly the recorded
-    calls (unless `reuse` is false); other calls happen only if their tool is harmless or named in `live`.
+    calls (unless `reuse` is false); other calls happen only if their tool is harmless or named in `live`. What an
+    `attempt` at this fork, which was stopped, has done for real is taken from it, and not done again.
     """
-    journey = _go(run_id, step, Edits.of(changes), "forked", agent, store, live=live, reuse=reuse, dry_run=dry_run)
+    journey = _go(
+        run_id,
+        step,
+        Edits.of(changes),
+        "forked",
+        agent,
+        store,
+        live=live,
+        reuse=reuse,
+        attempt=attempt,
+        dry_run=dry_run,
+    )
     return journey.run_id, journey
 
 
@@ -93,6 +106,7 @@ def _go(
     *,
     live: Iterable[str],
     reuse: bool,
+    attempt: str | None = None,
     dry_run: bool,
 ) -> Journey:
     with opened(where, read_only=dry_run) as store:
@@ -101,7 +115,8 @@ def _go(
         plan = plan_for(store, parent, step, edits, agent if agent is not None else agent_of(parent))
         header = _header(parent, plan, kind, edits)
         writer = None if dry_run else _begun(store, header, parent.id)
-        handler = Traveller(plan, edits, writer, live=live, reuse=reuse)
+        done = None if attempt is None else store.load(attempt)
+        handler = Traveller(plan, edits, writer, live=live, reuse=reuse, attempt=done)
         if writer is not None:
             for event in plan.shared:
                 writer.append(_reference(parent.id, event))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
+import msgspec
 import orjson
 
 from replaykit.errors import Divergence, ReplayKitError, Undecided
 from replaykit.model.diff import call_text
 from replaykit.model.events import AnyEvent, Call, Event, Shared, State
 from replaykit.model.result import Deviation
+from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 from replaykit.replayer.miss import explain, unanswerable
 from replaykit.replayer.tape import Matcher, Tape
@@ -20,14 +23,24 @@ from replaykit.seam.logged import event_of
 from replaykit.seam.scope import Answer, Outcome, PendingCall, current
 from replaykit.store.protocol import RunWriter
 from replaykit.travel.edits import Edits
-from replaykit.travel.plan import Plan
+from replaykit.travel.plan import Plan, inside_of
+
+_Inside: TypeAlias = Mapping[int, list[AnyEvent]]
+_Place: TypeAlias = dict[str, Any]
 
 
 class Traveller:
     """Serves what was recorded up to the step, makes the change, and keeps the rules after it."""
 
     def __init__(
-        self, plan: Plan, edits: Edits, writer: RunWriter | None, *, live: Iterable[str] = (), reuse: bool = True
+        self,
+        plan: Plan,
+        edits: Edits,
+        writer: RunWriter | None,
+        *,
+        live: Iterable[str] = (),
+        reuse: bool = True,
+        attempt: TraceRun | None = None,
     ) -> None:
         self._cut = plan.cut
         self._edits = edits
@@ -37,6 +50,8 @@ class Traveller:
         self._before = Matcher(self._tape)
         self._after = Matcher(Tape(plan.cut.after, name=plan.cut.run_id))
         self._left = sum(call.seq not in self._cut.inner for call in self._tape.calls)
+        self._done = Matcher(Tape(() if attempt is None else attempt.calls))
+        self._inside_done = {} if attempt is None else inside_of(attempt)
         self._live = frozenset(live)
         self._reuse = reuse
         self._writer = writer  # None: a rehearsal, in which nothing happens for real and nothing is kept
@@ -63,8 +78,7 @@ class Traveller:
                 return self._serve_before(call, moved[0], index)
             if not self.reached:
                 raise self._stop("missing", self._missing(call, index), call)
-            self._go_live(call, index)
-            return None
+            return self._go_live(call, index)
 
     @property
     def reached(self) -> bool:
@@ -130,17 +144,21 @@ class Traveller:
         self._changes_call = False
         if self._edits.arguments is not None:
             call.override = self._edits.arguments
-            self._go_live(call, index)
-            return None
+            return self._go_live(call, index)
         changed = self._edits.outcome_of(recorded)
         assert changed is not None  # a target is there because its outcome or its arguments change
         self._keep(event_of(call, changed, recorded.duration_s))
         self._share_inside(recorded, call)
         return changed
 
-    def _go_live(self, call: PendingCall, index: int) -> None:
-        """Let the call happen, if its tool or this fork says that it may."""
+    def _go_live(self, call: PendingCall, index: int) -> Answer | None:
+        """Let the call happen, if its tool or this fork says that it may; what an attempt has done is there."""
         shown = call_text(call.name, call.override if call.override is not None else orjson.loads(call.arguments))
+        done = self._done.take_exactly(call)
+        if done is not None and done not in self._done.unanswerable:
+            told = f"done for real in the attempt before: {shown}"
+            self.deviations.append(Deviation(kind="done", text=told, index=index, name=call.name))
+            return self._repeat(call, self._done.calls[done])
         if self._writer is None:
             self.would_be_live.append(shown)
             raise self._stop("live", Undecided(f"this would be done for real: {shown}", index=index), call)
@@ -152,6 +170,14 @@ class Traveller:
             )
             raise self._stop("undecided", Undecided(question, index=index, hint=hint), call)
         self.deviations.append(Deviation(kind="live", text=f"done for real: {shown}", index=index, name=call.name))
+        return None
+
+    def _repeat(self, call: PendingCall, done: Call) -> Answer:
+        """Enter what an attempt has done, and what happened inside it, as what happens here."""
+        self._keep(event_of(call, done, done.duration_s))
+        for event, place in self._places_inside(done, call, self._inside_done):
+            self._keep(msgspec.structs.replace(event, **place))
+        return done
 
     def _missing(self, call: PendingCall, index: int) -> Divergence:
         error = explain(self._tape, self._before, call, index)
@@ -167,20 +193,18 @@ class Traveller:
         self._share_inside(recorded, call)
 
     def _share_inside(self, recorded: Call, call: PendingCall) -> None:
+        for event, place in self._places_inside(recorded, call, self._cut.inside):
+            self._refer(event, call, **place)
+
+    def _places_inside(self, recorded: Call, call: PendingCall, inside: _Inside) -> Iterator[tuple[AnyEvent, _Place]]:
+        """What happened inside a recorded call, and where that stands inside of this one."""
         scope = current()
         assert scope is not None  # a call is made in a scope
         numbers = {recorded.seq: call.seq}
-        for event in sorted(self._inside(recorded), key=lambda event: event.seq):
+        for event in sorted(_within(recorded, inside), key=lambda event: event.seq):
             numbers[event.seq] = seq = next(scope.session.numbers)
             path = call.path + event.path.removeprefix(recorded.path)
-            self._refer(event, call, seq=seq, parent=numbers[event.parent or 0], path=path)
-
-    def _inside(self, outer: Event) -> Iterator[AnyEvent]:
-        """Everything that happened inside a recorded call, but states: those are changes from one of another log."""
-        for event in self._cut.inside.get(outer.seq, ()):
-            if not isinstance(event, State):
-                yield event
-                yield from self._inside(event)
+            yield event, {"seq": seq, "parent": numbers[event.parent or 0], "path": path}
 
     def _refer(self, event: Event, call: PendingCall, *, seq: int, parent: int | None, path: str) -> None:
         if self._writer is not None:
@@ -198,3 +222,11 @@ class Traveller:
         self.deviations.append(Deviation(kind=kind, text=error.message, name=call.name))
         self._keep(event_of(call, Outcome(error=describe(error)), 0.0))
         return error
+
+
+def _within(outer: Event, inside: _Inside) -> Iterator[AnyEvent]:
+    """Everything that happened inside a recorded call, but states: those are changes from one of another log."""
+    for event in inside.get(outer.seq, ()):
+        if not isinstance(event, State):
+            yield event
+            yield from _within(event, inside)

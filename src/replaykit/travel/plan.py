@@ -167,7 +167,7 @@ def _start(store: Store, parent: TraceRun, standing: Standing, edits: Edits) -> 
     step, last = next(
         (one.step_id, one.events) for one in standings(parent) if any(event is kept for event in one.events)
     )
-    inner = _inner(_inside(parent))
+    inner = _inner(inside_of(parent))
     calls = [event.seq for event in parent.events if isinstance(event, Call) and event.seq not in inner]
     # What follows the state in its own step is over as well, unless the agent made calls in between.
     end = last[-1].seq
@@ -201,11 +201,12 @@ def _cut(parent: TraceRun, step: str, since: int, *, anew: bool = False) -> Cut:
         current = order.get(event.seq, current)  # a call outside of any step belongs to the one before it
         if isinstance(event, Call) and event.seq > since:
             (before if current <= reached and not anew else after).append(event)
-    inside = _inside(parent)
+    inside = inside_of(parent)
     return Cut(parent.id, step, before, own, after, inside, _inner(inside))
 
 
-def _inside(parent: TraceRun) -> dict[int, list[AnyEvent]]:
+def inside_of(parent: TraceRun) -> dict[int, list[AnyEvent]]:
+    """What happened directly inside each call of a run, by the number of the call."""
     inside: dict[int, list[AnyEvent]] = {call.seq: [] for call in parent.calls}
     for event in parent.events:
         if event.parent in inside and event.parent < event.seq:  # a log from elsewhere may say anything

@@ -12,12 +12,12 @@ from msgspec import Struct
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.chaos.attacks import attacked
-from replaykit.checks.assertions import Assertion, CannotTell
+from replaykit.checks.assertions import Assertion
 from replaykit.checks.questions import Answers
 from replaykit.contracts.conditions import Conditions, conditions_of
 from replaykit.contracts.contract import Contract
 from replaykit.contracts.matrix import ChaosScenario
-from replaykit.errors import ExitCode, NothingSelected
+from replaykit.errors import ExitCode, NothingSelected, gravest
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import Finding
 from replaykit.model.run import RunStatus, TraceRun
@@ -98,18 +98,28 @@ class ChaosResult(Struct, frozen=True, kw_only=True):
     @property
     def score(self) -> float:
         """The share of runs that held, from 0 to 100; of scenarios in which something was injected."""
+        return self._share(ChaosVerdict.HELD)
+
+    @property
+    def best_score(self) -> float:
+        """The score that there would be if all runs of which nobody can tell had held."""
+        return self._share(ChaosVerdict.HELD, ChaosVerdict.ERROR)
+
+    def _share(self, *verdicts: ChaosVerdict) -> float:
         told = [run for run in self.runs if run.scenario not in self.untested]
-        return round(100 * sum(run.verdict is ChaosVerdict.HELD for run in told) / len(told), 2) if told else 0.0
+        return round(100 * sum(run.verdict in verdicts for run in told) / len(told), 2) if told else 0.0
 
     @property
     def exit_code(self) -> ExitCode:
         """Passed only where every scenario had its faults, and every run held."""
-        verdicts = {run.verdict for run in self.runs}
-        if ChaosVerdict.ERROR in verdicts:
-            return ExitCode.CANNOT
-        if ChaosVerdict.BROKE in verdicts:
-            return ExitCode.FAILED
-        return ExitCode.NOTHING if self.untested else ExitCode.PASSED
+        return gravest([*(_CODES[run.verdict] for run in self.runs), *(ExitCode.NOTHING for _ in self.untested)])
+
+
+_CODES = {
+    ChaosVerdict.HELD: ExitCode.PASSED,
+    ChaosVerdict.BROKE: ExitCode.FAILED,
+    ChaosVerdict.ERROR: ExitCode.CANNOT,
+}
 
 
 class ChaosTrial(Struct, frozen=True, kw_only=True):
@@ -223,16 +233,13 @@ def _judged(trial: ChaosTrial, cell: _Cell, tried: Tried) -> ChaosRun:
         return msgspec.structs.replace(told, verdict=ChaosVerdict.ERROR, reason=attempt.reason)
     told = msgspec.structs.replace(told, conditions=conditions_of(names_of(told.faults), calls_of(cell.case)))
     asked = () if trial.contract is None else trial.contract.assertions(told.conditions)
-    try:
-        found = found_in(tried, asked, trial.answers)
-    except CannotTell as error:
-        return msgspec.structs.replace(told, verdict=ChaosVerdict.ERROR, reason=str(error), asked=len(asked))
+    found, untold = found_in(tried, asked, trial.answers)
     failures = tuple(finding for finding in found if not finding.holds)
     # Where the contract asks nothing of a run, it still has to complete.
     reason = _why(attempt, failures, asked) or ("" if asked else _incomplete(attempt.run))
     told = msgspec.structs.replace(told, asked=len(asked))
     if not reason:
-        return told
+        return msgspec.structs.replace(told, verdict=ChaosVerdict.ERROR, reason=untold) if untold else told
     last = max((struck for struck in told.faults if struck.seq is not None), key=lambda s: s.seq or 0, default=None)
     return msgspec.structs.replace(
         told,

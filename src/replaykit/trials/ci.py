@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replaykit.errors import ExitCode, NothingSelected
 from replaykit.importing.subjects import subjects_of
@@ -63,15 +63,17 @@ class Ci:
             raise _nothing(self._plan)
         began = time.perf_counter()
         parts: list[CiPart] = []
+        best: list[CiPart] = []
         items: list[CiItem] = []
         for part in self._parts:
             start = time.perf_counter()
             ran = part.run(crew)
             items += ran.items
             parts.append(self._weighed(part.part, ran, time.perf_counter() - start))
+            best.append(structs.replace(parts[-1], score=ran.best))
         items = with_own_ids(items)
         score = overall(parts)
-        code = exit_code_of(items, score, self._min_score)
+        code = exit_code_of(items, score, overall(best), self._min_score)
         return CiResult(
             passed=code is ExitCode.PASSED,
             exit_code=code,

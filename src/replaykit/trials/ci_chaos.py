@@ -20,7 +20,7 @@ from replaykit.project.project import Mutations, Project
 from replaykit.runners.worlds import live_case
 from replaykit.trials.chaos import CHAOS, ChaosRun, ChaosTrial, ChaosVerdict, count_of, run_chaos
 from replaykit.trials.ci_contracts import UNSTRUCK
-from replaykit.trials.ci_items import Crew, Ran, Setting, Watched, impossible, members_of, text_of
+from replaykit.trials.ci_items import Crew, Ran, Setting, Watched, best_of_none, impossible, members_of, text_of
 from replaykit.trials.ci_places import Where, command, spoken
 from replaykit.trials.ci_result import CiItem, Outcome, Part
 from replaykit.trials.mutation import MutationRun, MutationTrial, run_mutations
@@ -70,10 +70,13 @@ class Chaos:
                 evidence=self._setting.evidence,
             )
         except ReplayKitError as error:
-            return Ran([impossible(self.part, "chaos", error, where)])
+            items = [impossible(self.part, "chaos", error, where)]
+            return Ran(items, best=best_of_none(items))
         untested = set(result.untested)
         items = [self._item(run, where, run.scenario in untested) for run in result.runs]
-        return Ran(items, None if len(untested) == len(self._trial.scenarios) else result.score)
+        if len(untested) == len(self._trial.scenarios):
+            return Ran(items, best=best_of_none(items))
+        return Ran(items, result.score, result.best_score)
 
     def _item(self, run: ChaosRun, where: Where, untested: bool) -> CiItem:
         outcome = _OUTCOMES[run.verdict]
@@ -140,8 +143,9 @@ class Mutated:
                 evidence=self._setting.evidence,
             )
         except ReplayKitError as error:
-            return Ran([impossible(self.part, "mutations", error, where)])
-        return Ran([self._item(run, watched, where) for run in result.runs], result.score)
+            items = [impossible(self.part, "mutations", error, where)]
+            return Ran(items, best=best_of_none(items))
+        return Ran([self._item(run, watched, where) for run in result.runs], result.score, result.best_score)
 
     def _item(self, run: MutationRun, watched: Watched, where: Where) -> CiItem:
         project = self._setting.project

@@ -12,7 +12,7 @@ from replaykit.model.faults import ChaosPlan
 from replaykit.project.chaos_config import matrix_of
 from replaykit.runners.worlds import live_case, with_chaos
 from replaykit.trials.chaos import struck_in
-from replaykit.trials.ci_items import Crew, Ran, Setting, Watched, impossible, text_of
+from replaykit.trials.ci_items import Crew, Ran, Setting, Watched, best_of_none, impossible, text_of
 from replaykit.trials.ci_places import command, spoken
 from replaykit.trials.ci_result import CiItem, Outcome, Part
 from replaykit.trials.contract import Trial, cells_of, finding_of, inputs_of, run_contract
@@ -45,7 +45,7 @@ class Contracts:
     def run(self, crew: Crew) -> Ran:
         """Try them all; one that cannot be tried is one item."""
         items: list[CiItem] = []
-        told: list[tuple[Severity, bool]] = []
+        told: list[tuple[Severity, bool | None]] = []
         for trial in self._trials:
             watched = Watched(crew.candidate)
             jobs = min(crew.jobs, self.count)
@@ -56,8 +56,11 @@ class Contracts:
                 items.append(impossible(self.part, trial.contract.name, error, where))
                 continue
             items += self._items(trial, result, watched)
-            told += [(check.severity, check.holds is True) for check in result.checks if check.was_asked]
-        return Ran(items, score_of(told) if told else None)
+            told += [(check.severity, check.holds) for check in result.checks if check.was_asked]
+        if not told:
+            return Ran(items, best=best_of_none(items))
+        score = score_of((severity, holds is True) for severity, holds in told)
+        return Ran(items, score, score_of((severity, holds is not False) for severity, holds in told))
 
     def _items(self, trial: Trial, result: ContractResult, watched: Watched) -> Iterator[CiItem]:
         """One item for each run of the agent."""

@@ -34,6 +34,8 @@ class Ran(Struct, frozen=True):
 
     items: list[CiItem]
     score: float | None = None
+    best: float | None = None
+    """The score that there would be if all that nobody can tell had passed."""
 
 
 class Setting(Struct, frozen=True, kw_only=True):
@@ -151,6 +153,11 @@ def impossible(part: Part, name: str, error: ReplayKitError, where: Where) -> Ci
         line=where.line,
         is_wrong_file=error.exit_code is ExitCode.USAGE,
     )
+
+
+def best_of_none(items: Sequence[CiItem]) -> float | None:
+    """The best score of a part that has none: all there is, where it could not be tried."""
+    return 100.0 if any(item.outcome is Outcome.ERROR for item in items) else None
 
 
 def with_own_ids(items: Sequence[CiItem]) -> list[CiItem]:

@@ -45,7 +45,8 @@ class Replays:
         bad = {str(error) for error in wrong if error.exit_code is ExitCode.USAGE}
         items = [self._item(*pair, bad) for pair in zip(setting.subjects, results, strict=True)]
         passed = sum(item.outcome is Outcome.PASSED for item in items)
-        return Ran(items, round(100 * passed / len(items), 2))
+        failed = sum(item.outcome is Outcome.FAILED for item in items)
+        return Ran(items, round(100 * passed / len(items), 2), round(100 * (len(items) - failed) / len(items), 2))
 
     def _item(self, subject: ReplayCase | Unusable, result: ReplayResult, bad: set[str]) -> CiItem:
         item = CiItem(

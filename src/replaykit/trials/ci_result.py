@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from replaykit.cases.seen_calls import SeenCall
 from replaykit.contracts.contract import Severity
-from replaykit.errors import ExitCode
+from replaykit.errors import ExitCode, gravest
 from replaykit.model.result import Deviation, Finding
 from replaykit.model.values import ABSENT, Raw, decode
 
@@ -133,18 +133,29 @@ def overall(parts: Sequence[CiPart]) -> float | None:
     return round(sum(score * share for score, share in shares) / sum(share for _, share in shares), 2)
 
 
-def exit_code_of(items: Sequence[CiItem], score: float | None, min_score: float | None) -> ExitCode:
-    """Wrong files first, then what could not be run, then what failed, then what was not tested."""
-    outcomes = {item.outcome for item in items}
-    if any(item.is_wrong_file for item in items):
+def exit_code_of(items: Sequence[CiItem], score: float | None, best: float | None, min_score: float | None) -> ExitCode:
+    """What the items come to; `best` is the score that there would be if all that nobody can tell had passed."""
+    codes = [_code_of(item, is_scored=min_score is not None) for item in items] or [ExitCode.NOTHING]
+    if min_score is not None and best is not None and best < min_score:
+        codes.append(ExitCode.FAILED)
+    if score != best:
+        codes.append(ExitCode.CANNOT)
+    return gravest(codes)
+
+
+def _code_of(item: CiItem, *, is_scored: bool) -> ExitCode:
+    if item.is_wrong_file:
         return ExitCode.USAGE
-    if Outcome.ERROR in outcomes:
-        return ExitCode.CANNOT
-    if Outcome.FAILED in outcomes and (min_score is None or any(item.is_regression for item in items)):
-        return ExitCode.FAILED
-    if min_score is not None and score is not None and score < min_score:
-        return ExitCode.FAILED
-    return ExitCode.NOTHING if Outcome.UNTESTED in outcomes or not items else ExitCode.PASSED
+    if item.outcome is Outcome.FAILED:
+        return ExitCode.FAILED if item.is_regression or not is_scored else ExitCode.PASSED
+    return _CODES[item.outcome]
+
+
+_CODES = {
+    Outcome.PASSED: ExitCode.PASSED,
+    Outcome.ERROR: ExitCode.CANNOT,
+    Outcome.UNTESTED: ExitCode.NOTHING,
+}
 
 
 def shown(value: Raw) -> str:

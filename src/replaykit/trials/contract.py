@@ -204,15 +204,15 @@ def _check(trial: Trial, invariant: Invariant, cell: _Cell, tried: Tried, baseli
         probe=_text(cell.given),
     )
     if attempt.run is None:
-        return msgspec.structs.replace(check, holds=False, text="The agent gave no run", error=attempt.reason)
+        return msgspec.structs.replace(check, unjudged=attempt.reason or "the agent gave no run")
     why_not = _conditions(trial, cell, attempt).why_not(invariant.when)
     if why_not:
         return msgspec.structs.replace(check, skipped=why_not)
     asked = _compared(invariant.assertion, baseline)
-    try:
-        (found,) = found_in(tried, (asked,), trial.answers)
-    except CannotTell as error:
-        return msgspec.structs.replace(check, unjudged=str(error), output=_output(attempt))
+    told, untold = found_in(tried, (asked,), trial.answers)
+    if not told:
+        return msgspec.structs.replace(check, unjudged=untold, output=_output(attempt))
+    (found,) = told
     left = left_in(attempt, (asked,))
     failed = str(attempt.run.error) if attempt.run.error else ""
     return msgspec.structs.replace(

@@ -87,7 +87,7 @@ def _files(sessions: Iterable[dict[str, Json]], directory: Path, notices: list[s
 def _sessions(report: Path, contract: str | None, notices: list[str]) -> Iterator[dict[str, Json]]:
     """The sessions of a report, ours or Flakestorm's."""
     data = read_bytes(report)
-    value = parse_document(data, f"{report}.json").value  # JSON, whatever the file is called
+    value = parse_document(data, str(report), as_json=True).value
     if not isinstance(value, dict) or not value.keys() & {"items", "mutations"}:
         hint = "Write one: replaykit ci -o report.json"
         raise InvalidFile("neither a report of `ci` nor one of Flakestorm's", file=str(report), hint=hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 from msgspec import Struct
@@ -11,11 +11,11 @@ from msgspec import Struct
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.chaos.mutations import Mutation, Mutator
-from replaykit.checks.assertions import Assertion, CannotTell
+from replaykit.checks.assertions import Assertion
 from replaykit.checks.questions import Answers
 from replaykit.contracts.conditions import Conditions
 from replaykit.contracts.contract import Contract
-from replaykit.errors import ExitCode, NothingSelected
+from replaykit.errors import ExitCode, NothingSelected, gravest
 from replaykit.model.result import Finding
 from replaykit.model.run import RunStatus
 from replaykit.model.values import Json, canonical, raw
@@ -67,14 +67,21 @@ class MutationResult(Struct, frozen=True, kw_only=True):
     @property
     def score(self) -> float:
         """The weighted share of mutations that passed, from 0 to 100."""
+        return self._share(run for run in self.runs if run.passed)
+
+    @property
+    def best_score(self) -> float:
+        """The score that there would be if all mutations of which nobody can tell had passed."""
+        return self._share(run for run in self.runs if run.passed or run.is_error)
+
+    def _share(self, runs: Iterable[MutationRun]) -> float:
         whole = sum(run.mutation.weight for run in self.runs)
-        return round(100 * sum(run.mutation.weight for run in self.runs if run.passed) / whole, 2) if whole else 0.0
+        return round(100 * sum(run.mutation.weight for run in runs) / whole, 2) if whole else 0.0
 
     def exit_code(self, min_score: float = 100.0) -> ExitCode:
-        """Passed where the score is reached."""
-        if any(run.is_error for run in self.runs):
-            return ExitCode.CANNOT
-        return ExitCode.PASSED if self.score >= min_score else ExitCode.FAILED
+        """Passed where the score is reached, and nobody is left to tell."""
+        reached = ExitCode.PASSED if self.best_score >= min_score else ExitCode.FAILED
+        return gravest([reached, *(ExitCode.CANNOT for run in self.runs if run.is_error)])
 
 
 def run_mutations(
@@ -145,10 +152,10 @@ def _judged(trial: MutationTrial, mutation: Mutation, tried: Tried) -> MutationR
         well = attempt.run.status is RunStatus.SUCCESS
         reason = "" if well else f"ended with {attempt.run.status.value}: {attempt.run.error or 'no error'}"
         return MutationRun(mutation=mutation, passed=well, reason=reason)
-    try:
-        failures = tuple(one for one in found_in(tried, asked, trial.answers) if not one.holds)
-    except CannotTell as error:
-        return MutationRun(mutation=mutation, passed=False, reason=str(error), is_error=True)
+    found, untold = found_in(tried, asked, trial.answers)
+    failures = tuple(one for one in found if not one.holds)
+    if untold and not failures:
+        return MutationRun(mutation=mutation, passed=False, reason=untold, is_error=True)
     reason = failures[0].text if failures else ""
     return MutationRun(mutation=mutation, passed=not failures, reason=reason, failures=failures)
 

@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase
 from replaykit.checks.assertions import Assertion
+from replaykit.checks.inside import is_about_one_run
 from replaykit.checks.questions import Answers
-from replaykit.checks.repeating import is_about_one_run
-from replaykit.checks.replays import LEFT_THE_TAPE
+from replaykit.checks.verdict import LEFT_THE_TAPE, desired_in
 from replaykit.errors import StoreError
-from replaykit.model.result import Finding, ReplayResult, Side, Verdict
+from replaykit.model.result import Finding, ReplayResult, Verdict
 from replaykit.runners.again import Again
 from replaykit.runners.attempt import Attempt, Candidate
 from replaykit.runners.evidence import new_workspace, write_evidence
@@ -118,12 +118,12 @@ class Trying:
         )
 
 
-def found_in(tried: Tried, asked: Sequence[Assertion], answers: Answers | None) -> list[Finding]:
-    """What assertions find in a run; `CannotTell` when one of them cannot say."""
+def found_in(tried: Tried, asked: Sequence[Assertion], answers: Answers | None) -> tuple[tuple[Finding, ...], str]:
+    """What assertions find in a run, and why one of them cannot tell; nothing where all can."""
     attempt = tried.attempt
     assert attempt.run is not None
     known = attempt.deviations if attempt.watched or attempt.deviations else None
-    return [one.check(attempt.run, Side.DESIRED, known, runs=tried.runs, answers=answers) for one in asked]
+    return desired_in(attempt.run, asked, known, runs=tried.runs, answers=answers)
 
 
 def left_in(attempt: Attempt, asked: Sequence[Assertion]) -> str:

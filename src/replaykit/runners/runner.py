@@ -1,0 +1,63 @@
+"""The runner contract: what a candidate's process is told, and what its end and the file it wrote add up to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from replaykit.cases.case import CASE_FILE, ReplayCase, Source, dump_case
+from replaykit.model.events import ErrorInfo
+from replaykit.model.run import Origin, RunStatus, TraceRun
+from replaykit.redaction.files import file_redactor, write_clean
+from replaykit.runners.attempt import Attempt
+from replaykit.runners.output import read_output
+from replaykit.runners.process import Ended, last_lines
+
+OUTPUT_NAME = "runner-output.json"
+
+
+def runner_environment(case: ReplayCase, workspace: Path) -> dict[str, str]:
+    """The variables of the runner contract."""
+    directory = (case.directory if case.tape is None else workspace).absolute()
+    return {
+        "REPLAYKIT_CASE_PATH": str(_case_file(case, workspace).absolute()),
+        "REPLAYKIT_OUTPUT_PATH": str((workspace / OUTPUT_NAME).absolute()),
+        "REPLAYKIT_FIXTURES_DIR": str(directory / "fixtures"),
+        "REPLAYKIT_SOURCE_TRACE_PATH": str(case.trace_path.absolute() if case.trace_path else ""),
+    }
+
+
+def _case_file(case: ReplayCase, workspace: Path) -> Path:
+    """The case as a file; one that has none, or whose input was attacked, is written for this run alone."""
+    chaos = case.scenario.chaos
+    if case.file.is_file() and (chaos is None or not chaos.of_input):
+        return case.file
+    file = workspace / CASE_FILE
+    write_clean(file, dump_case(msgspec.structs.replace(case, source=Source())), file_redactor())
+    return file
+
+
+def attempt_of(ended: Ended, workspace: Path, timeout_s: float) -> Attempt:
+    """What a program's end and the file it wrote add up to."""
+    if ended.failed_to_start:
+        return Attempt(reason=ended.failed_to_start)
+    output = workspace / OUTPUT_NAME
+    if ended.timed_out:
+        return Attempt(run=timed_out_run(timeout_s))
+    if ended.exit_code != 0:
+        wrote = " (it wrote an output, which cannot be trusted)" if output.exists() else ""
+        said = last_lines(workspace / "stderr.log")
+        reason = f"the runner ended with {_exit_text(ended.exit_code)}{wrote}"
+        return Attempt(reason=f"{reason}:\n{said}" if said else reason)
+    return read_output(output)
+
+
+def timed_out_run(timeout_s: float) -> TraceRun:
+    """The run of a candidate that gave no answer in time."""
+    error = ErrorInfo(type="TimeoutError", module="builtins", message=f"no answer within {timeout_s:g} s")
+    return TraceRun(id="timeout", status=RunStatus.TIMEOUT, error=error, origin=Origin(kind="replayed"), event_count=0)
+
+
+def _exit_text(code: int | None) -> str:
+    return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
