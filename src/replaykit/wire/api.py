@@ -74,11 +74,12 @@ class Api(Struct, frozen=True, kw_only=True):
         told = self.dialect.tell(folded.body)
         wrong = folded.error if folded.error is not None or not folded.body.get("error") else folded.body
         nothing = folded.ended and not told.answers and wrong is None
-        call = self._call(asked, told, None if wrong is None else error_of(wrong))
-        return msgspec.structs.replace(
-            call,
+        return self._call(
+            asked,
+            told,
+            None if wrong is None else error_of(wrong),
             complete=folded.ended and told.complete,
-            problem=call.problem or folded.problem or ("the response holds no answer" if nothing else None),
+            problem=folded.problem or ("the response holds no answer" if nothing else None),
         )
 
     def write(
@@ -104,6 +105,8 @@ class Api(Struct, frozen=True, kw_only=True):
         """The request, taken apart; what the path says completes it."""
         body = load_object(request)
         asked = self.dialect.ask(body or {})
+        if body is not None and not self.model and self.streamed is None:
+            return asked
         return msgspec.structs.replace(
             asked,
             model=asked.model or self.model,
@@ -111,7 +114,15 @@ class Api(Struct, frozen=True, kw_only=True):
             problem="the request is no JSON object" if body is None else asked.problem,
         )
 
-    def _call(self, asked: Asked, told: Told, error: ErrorInfo | None) -> ModelCall:
+    def _call(
+        self,
+        asked: Asked,
+        told: Told,
+        error: ErrorInfo | None,
+        *,
+        complete: bool = True,
+        problem: str | None = None,
+    ) -> ModelCall:
         return ModelCall(
             api=self.name,
             model=asked.model or told.model,
@@ -126,7 +137,8 @@ class Api(Struct, frozen=True, kw_only=True):
             usage=told.usage,
             response_id=told.id,
             error=error,
-            problem=asked.problem,
+            complete=complete,
+            problem=asked.problem or problem,
         )
 
     def _response(self, chunks: Sequence[bytes]) -> Folded:
