@@ -36,6 +36,16 @@ def answer(question, state=None):
                 state = step.done({**state, "tries": state["tries"] + 1})
         return f"gave up after {state['tries']}"
 
+@rk.tool
+def post(text):
+    with open("posted", "w") as file:
+        file.write(text)
+    return "posted"
+
+def eager(question):
+    docs = search(question)["docs"]
+    return [act(doc) for act, doc in zip((send, post), docs)] or "nothing found"
+
 def careless(question):
     found = search(question)
     if found["docs"]:
@@ -51,7 +61,7 @@ def recorded(own_directory: Path, monkeypatch: pytest.MonkeyPatch) -> rk.Store:
     monkeypatch.syspath_prepend(str(own_directory))
     module = __import__(name)
     sys.modules["travelling_agent"] = module
-    for agent in (module.answer, module.careless):
+    for agent in (module.answer, module.careless, module.eager):
         with rk.record(agent.__name__, input="why?") as started:
             started.output = agent("why?")
     return started
@@ -102,6 +112,35 @@ def test_a_fork_that_wants_to_act_asks_first(recorded: object, capsys: pytest.Ca
     assert not Path("sent").exists()
     assert run([*fork, "--live", "send"]) == 0
     assert Path("sent").read_text() == "x"
+
+
+def test_what_a_stopped_fork_has_done_is_not_done_again(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:
+    fork = ["fork", "eager", "--at", "step_1", "--result", '{"docs": ["x", "y"]}', "--agent", "travelling_agent:eager"]
+
+    assert run([*fork, "--live", "send", "--json"]) == 1
+    attempt = json.loads(capsys.readouterr().out)["run_id"]
+    Path("sent").unlink()
+    assert run([*fork, "--attempt", attempt]) == 1
+    assert f"--live post --attempt {attempt[:4]}" in capsys.readouterr().out
+    assert run([*fork, "--live", "post", "--attempt", attempt]) == 0
+
+    assert "done for real in the attempt before: send(text='x')" in capsys.readouterr().out
+    assert not Path("sent").exists()
+    assert Path("posted").read_text() == "y"
+
+
+def test_an_attempt_at_something_else_is_refused_and_nothing_is_begun(
+    recorded: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with rk.Store.open(".replaykit/store.db", read_only=True) as store:
+        before = len(store.headers())
+
+    for attempt, code in (("answer", 2), ("nobody", 3)):
+        resume = ["resume", "careless", "--at", "step_1", "--agent", "travelling_agent:careless", "--attempt", attempt]
+        assert run(resume) == code
+    assert "goes on from no step of" in capsys.readouterr().err
+    with rk.Store.open(".replaykit/store.db", read_only=True) as store:
+        assert len(store.headers()) == before
 
 
 def test_resume_goes_on_unchanged(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,6 +30,7 @@ def command(
     agent: str,
     live: tuple[str, ...],
     no_reuse: bool,
+    attempt: str | None,
     dry_run: bool,
     store_path: Path | None,
     as_json: bool,
@@ -50,7 +51,15 @@ def command(
 
     edits = _edits(**changes)
     _, journey = fork(
-        run_id, step, edits, agent=load_agent(agent), store=store_path, live=live, reuse=not no_reuse, dry_run=dry_run
+        run_id,
+        step,
+        edits,
+        agent=load_agent(agent),
+        store=store_path,
+        live=live,
+        reuse=not no_reuse,
+        attempt=attempt,
+        dry_run=dry_run,
     )
     options.tell_journey(journey, as_json=as_json, dry_run=dry_run)
 

@@ -378,6 +378,9 @@ def journey(command: Callable[..., Any]) -> Callable[..., Any]:
     """What `resume` and `fork` have in common."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Show what would be done for real, and do nothing."),
+        click.option(
+            "--attempt", metavar="RUN", help="An attempt that was stopped: what it has done for real is not repeated."
+        ),
         click.option("--no-reuse", is_flag=True, help="After the step, serve nothing from the recording."),
         click.option("--live", multiple=True, metavar="TOOL", help="This tool may be called for real. Repeatable."),
         click.option("--agent", required=True, metavar="MODULE:FUNCTION", help="The agent."),

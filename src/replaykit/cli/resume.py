@@ -20,6 +20,7 @@ def command(
     agent: str,
     live: tuple[str, ...],
     no_reuse: bool,
+    attempt: str | None,
     dry_run: bool,
     store_path: Path | None,
     as_json: bool,
@@ -36,6 +37,13 @@ def command(
     from replaykit.travel.go import resume
 
     journey = resume(
-        run_id, step, agent=load_agent(agent), store=store_path, live=live, reuse=not no_reuse, dry_run=dry_run
+        run_id,
+        step,
+        agent=load_agent(agent),
+        store=store_path,
+        live=live,
+        reuse=not no_reuse,
+        attempt=attempt,
+        dry_run=dry_run,
     )
     options.tell_journey(journey, as_json=as_json, dry_run=dry_run)

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
+from replaykit.errors import UsageError
 from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, Shared
 from replaykit.model.result import Deviation
@@ -90,10 +91,13 @@ def resume(
     store: StoreLike = None,
     live: Iterable[str] = (),
     reuse: bool = True,
+    attempt: str | None = None,
     dry_run: bool = False,
 ) -> Journey:
-    """Go on from a step with nothing changed."""
-    return _go(run_id, step, Edits(), "resumed", agent, store, live=live, reuse=reuse, dry_run=dry_run)
+    """Go on from a step with nothing changed; the options are those of `fork`."""
+    return _go(
+        run_id, step, Edits(), "resumed", agent, store, live=live, reuse=reuse, attempt=attempt, dry_run=dry_run
+    )
 
 
 def _go(
@@ -106,16 +110,16 @@ def _go(
     *,
     live: Iterable[str],
     reuse: bool,
-    attempt: str | None = None,
+    attempt: str | None,
     dry_run: bool,
 ) -> Journey:
     with opened(where, read_only=dry_run) as store:
         parent = store.load(run_id)
         standing_at(parent, step)  # an unknown step is said first
         plan = plan_for(store, parent, step, edits, agent if agent is not None else agent_of(parent))
+        done = None if attempt is None else _attempted(store, attempt, parent.id)
         header = _header(parent, plan, kind, edits)
         writer = None if dry_run else _begun(store, header, parent.id)
-        done = None if attempt is None else store.load(attempt)
         handler = Traveller(plan, edits, writer, live=live, reuse=reuse, attempt=done)
         if writer is not None:
             for event in plan.shared:
@@ -137,6 +141,13 @@ def _go(
         deviations=(*handler.deviations, *(() if dry_run else handler.unmade())),
         would_be_live=tuple(handler.would_be_live),
     )
+
+
+def _attempted(store: Store, attempt: str, parent: str) -> TraceRun:
+    run = store.load(attempt)
+    if run.origin.run != parent:
+        raise UsageError(f"run {run.id} goes on from no step of {parent}", hint=f"See what does: replaykit tree {parent}")
+    return run
 
 
 def _begun(store: Store, header: RunHeader, parent: str) -> RunWriter:

@@ -163,14 +163,20 @@ class Traveller:
             self.would_be_live.append(shown)
             raise self._stop("live", Undecided(f"this would be done for real: {shown}", index=index), call)
         if call.effects not in ("none", "idempotent") and call.name not in self._live:
+            again = "" if not self._has_acted else f" --attempt {self._writer.run_id}"
             question = f"after {self._cut.step} the fork wants to do this for real: {shown}"
             hint = (
-                f"May it? Allow it for this fork: --live {call.name} (or live=[{call.name!r}]); "
+                f"May it? Allow it for this fork: --live {call.name}{again} (or live=[{call.name!r}]); "
                 f'declare the tool harmless: @rk.tool(effects="none"); or give its answer as a change.'
             )
             raise self._stop("undecided", Undecided(question, index=index, hint=hint), call)
         self.deviations.append(Deviation(kind="live", text=f"done for real: {shown}", index=index, name=call.name))
         return None
+
+    @property
+    def _has_acted(self) -> bool:
+        """True when something was done for real, which another attempt must not repeat."""
+        return any(deviation.kind in ("live", "done") for deviation in self.deviations)
 
     def _repeat(self, call: PendingCall, done: Call) -> Answer:
         """Enter what an attempt has done, and what happened inside it, as what happens here."""
