@@ -95,9 +95,7 @@ def resume(
     dry_run: bool = False,
 ) -> Journey:
     """Go on from a step with nothing changed; the options are those of `fork`."""
-    return _go(
-        run_id, step, Edits(), "resumed", agent, store, live=live, reuse=reuse, attempt=attempt, dry_run=dry_run
-    )
+    return _go(run_id, step, Edits(), "resumed", agent, store, live=live, reuse=reuse, attempt=attempt, dry_run=dry_run)
 
 
 def _go(
@@ -146,7 +144,8 @@ def _go(
 def _attempted(store: Store, attempt: str, parent: str) -> TraceRun:
     run = store.load(attempt)
     if run.origin.run != parent:
-        raise UsageError(f"run {run.id} goes on from no step of {parent}", hint=f"See what does: replaykit tree {parent}")
+        hint = f"See what does: replaykit tree {parent}"
+        raise UsageError(f"run {run.id} goes on from no step of {parent}", hint=hint)
     return run
 
 
