@@ -8,12 +8,14 @@ import sys
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
+from functools import partial
 from typing import IO, Any, NoReturn
 
 from replaykit.errors import UsageError
 from replaykit.model.values import sayable
 from replaykit.recording.calling import finished
 from replaykit.runners.calling import AgentCall
+from replaykit.runners.clock import Clock
 from replaykit.runners.entries import Entry
 from replaykit.runners.frames import Job, Reply, Task, receive, send
 from replaykit.runners.loading import load_agent, load_named
@@ -46,9 +48,9 @@ class _Turn:
         self.call: AgentCall | None = None
         self._taken = threading.Lock()
 
-    def take(self) -> None:
-        """Go on when nobody has spoken yet; else wait: it is the clock that has, and it ends the process."""
-        self._taken.acquire()
+    def take(self, *, wait: bool) -> bool:
+        """True when nobody has spoken yet. Who waits for the clock waits for the end: it ends the process."""
+        return self._taken.acquire(blocking=wait)
 
 
 class _Worker:
@@ -59,21 +61,21 @@ class _Worker:
         self._reset = reset
         self._replies = replies
         self._process = os.getpid()
+        self._clock = Clock()
 
     def run(self, task: Task) -> None:
         """Run one case, and say how it ended."""
         if task.logs is not None:
             _print_to(*task.logs)
         turn = _Turn(task)
-        timer = threading.Timer(task.timeout_s, self._out_of_time, (turn,))
-        timer.daemon = True
-        timer.start()
+        self._clock.start(task.timeout_s, partial(self._out_of_time, turn))
         # A context of its own: what a case leaves in context variables is gone with it.
         reply = copy_context().run(self._reply, turn)
         if os.getpid() != self._process:
             os._exit(0)  # the agent forked, and this is the copy: the original answers
-        timer.cancel()
-        self._say(turn, reply)
+        self._clock.cancel()
+        turn.take(wait=True)
+        self._say(reply)
 
     def _reply(self, turn: _Turn) -> Reply:
         if self._reset is not None:
@@ -92,11 +94,11 @@ class _Worker:
         else:
             run = call.so_far(failure=TimeoutError(f"no answer within {limit:g} s"))
             reply = Reply(run=run, deviations=self._entry.deviations(call, turn.task.world), last=True)
-        self._say(turn, reply)
-        _leave()
+        if turn.take(wait=False):
+            self._say(reply)
+            _leave()
 
-    def _say(self, turn: _Turn, reply: Reply) -> None:
-        turn.take()
+    def _say(self, reply: Reply) -> None:
         _flush()
         send(self._replies, reply)
 

@@ -17,6 +17,7 @@ from msgspec import MsgspecError, Struct
 from replaykit.cases.case import ReplayCase
 from replaykit.model.values import sayable
 from replaykit.runners.attempt import Attempt
+from replaykit.runners.clock import Clock
 from replaykit.runners.frames import Job, Reply, Task, receive, send
 from replaykit.runners.process import kill_group, last_lines
 from replaykit.runners.runner import timed_out_run
@@ -110,6 +111,7 @@ class _Worker:
         self._spec = job.spec
         self._job: Job | None = job
         self._timed_out = False
+        self._clock = Clock()
         self.usable = True
         self.cannot_load = ""
         """Why there is no agent to run, in words."""
@@ -145,9 +147,7 @@ class _Worker:
 
     def _asked(self, message: Struct, timeout_s: float) -> Reply | None:
         """The worker's answer; None when it died, or had to be ended because none came in time."""
-        timer = threading.Timer(timeout_s, self._out_of_time)
-        timer.daemon = True
-        timer.start()
+        self._clock.start(timeout_s, self._out_of_time)
         reply = None
         try:
             send(self._tasks, message)
@@ -155,8 +155,8 @@ class _Worker:
         except (OSError, ValueError, MsgspecError):
             pass  # it is gone, or says what is no answer: either way it will not be asked again
         finally:
-            timer.cancel()
-        self.usable = reply is not None and not reply.last
+            self._clock.cancel()
+        self.usable = reply is not None and not reply.last and not self._timed_out
         return reply
 
     def _out_of_time(self) -> None:
@@ -174,6 +174,7 @@ class _Worker:
     def end(self) -> None:
         """End the process and whatever it has started."""
         self.usable = False
+        self._clock.stop()
         kill_group(self._process)
         for stream in (self._tasks, self._replies):
             with contextlib.suppress(OSError):
