@@ -17,6 +17,9 @@ from replaykit.redaction.files import file_redactor
 from replaykit.runners.pump import Logs, is_readable
 
 
+_LONGEST_POLL_S = 2_000_000  # of milliseconds, poll() can count no more
+
+
 class Ended(Struct, frozen=True, kw_only=True):
     """How a program ended."""
 
@@ -78,7 +81,7 @@ class Processes:
 
 def wait(process: subprocess.Popen[bytes], timeout_s: float) -> int:
     """The exit code of a program, as soon as there is one; `subprocess.TimeoutExpired` when there is none in time."""
-    if sys.platform == "linux":  # with a time limit `subprocess` looks every 50 ms
+    if sys.platform == "linux" and timeout_s < _LONGEST_POLL_S:  # with a time limit `subprocess` looks every 50 ms
         with contextlib.suppress(OSError):  # a kernel, or a sandbox, without it
             handle = os.pidfd_open(process.pid)
             try:
