@@ -16,7 +16,6 @@ from msgspec import Struct
 from replaykit.redaction.files import file_redactor
 from replaykit.runners.pump import Logs, is_readable
 
-
 _LONGEST_POLL_S = 2_000_000  # of milliseconds, poll() can count no more
 
 
