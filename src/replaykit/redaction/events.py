@@ -123,9 +123,14 @@ class Door:
         if call.items_json is None:
             return self.redactor.passes(b"\n".join(texts))
         values = _decoded(call.items_json)
-        if set(map(type, values)) - {str, bytes} or (call.wire is None and bytes in map(type, values)):
+        kinds = set(map(type, values))
+        if kinds <= {str}:
+            body = _as_bytes("".join(values))
+        elif kinds <= {str, bytes} and call.wire is not None:
+            body = b"".join(map(_as_bytes, values))
+        else:
             return False
-        return is_plainly_clean(self.redactor, b"".join(map(_as_bytes, values)), *texts)
+        return is_plainly_clean(self.redactor, body, *texts)
 
     def _are_plain(self, wire: WireInfo) -> bool:
         """True when its address, and the names of its headers, say nothing that is not for everybody."""

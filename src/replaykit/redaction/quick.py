@@ -113,7 +113,7 @@ def _has_numbers(raw: bytes, low: bytes) -> bool:
     shape = raw.translate(_SHAPE)
     if b"0" not in shape:
         return False
-    if _may_have_iban(raw, shape) or (shape.count(b"0.") > 2 and _IP.search(shape)):
+    if _may_have_iban(raw, shape) or _IP.search(shape):
         return True
     if b"0000000" not in shape.translate(None, _BETWEEN_DIGITS):
         return False

@@ -24,11 +24,12 @@ class Events:
 
     def __iter__(self) -> Iterator[dict[str, Json]]:
         for frame in self._frames:
+            if self._done and frame.data.strip() == self._done:
+                self.done = True
+                continue
             event = load_object(frame.data)
             if event is not None:
                 yield event
-            elif self._done and frame.data.strip() == self._done:
-                self.done = True
             elif frame.whole:
                 self._problem = self._problem or f"an event that is no JSON object: {frame.data[:60]!r}"
             else:

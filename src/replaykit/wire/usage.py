@@ -14,6 +14,8 @@ _USD_PER_TICK = 1e-10
 def usage_of(value: Json, *, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Usage | None:
     """The counts under these names, summed; None when the wire shows neither tokens nor cost."""
     counts = as_object(value)
+    if not counts:
+        return None
     usage = Usage(
         input_tokens=_sum(counts, inputs),
         output_tokens=_sum(counts, outputs),

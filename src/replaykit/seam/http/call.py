@@ -203,7 +203,7 @@ class HttpCall:
             reason=sayable(reason),
             version=version,
             headers=clean_headers(headers),
-            pauses_ms=tuple([round(pause * 1000, 1) for pause in self._pauses]),
+            pauses_ms=tuple([round(pause * 10_000) / 10 for pause in self._pauses]),
         )
         if not status:
             return Outcome(error=error, complete=complete, wire=wire)
