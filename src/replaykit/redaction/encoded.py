@@ -81,7 +81,7 @@ def begins_text(flat: bytes, start: int) -> bool:
         data = a2b_base64(head.translate(_STANDARD))
     except Error:
         return False
-    if data.translate(None, _NO_CONTROLS):
+    if data.lstrip(_NO_CONTROLS):
         return False
     if not data.isascii():
         try:

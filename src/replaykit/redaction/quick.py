@@ -77,8 +77,8 @@ def is_plainly_clean(raw: bytes) -> bool:
 
 def _all_tell_nothing(signs: list[tuple[int, int, int]], raw: bytes, low: bytes, runs: bytes) -> bool:
     """True when these are but stems of names, and all of the names tell nothing."""
-    for index, at, _end in signs:
-        if index == _INSERT and b"values" not in low:
+    for index, at, end in signs:
+        if raw[at - 1 : end + 1] in _harmless_members() or (index == _INSERT and b"values" not in low):
             continue
         if index >= len(_NAMES) or (index == _IBAN and _IBAN_NEAR.match(low, at)):
             return False
@@ -89,6 +89,12 @@ def _all_tell_nothing(signs: list[tuple[int, int, int]], raw: bytes, low: bytes,
         if raw[start] == _BLANK and not _words_tell_nothing(several_words(raw, start + 1, end)):
             return False
     return True
+
+
+@cache
+def _harmless_members() -> frozenset[bytes]:
+    """Stems in quotes that tell nothing: the `"key"` of a row, as most of them are."""
+    return frozenset(b'"%b"' % stem for stem in _NAMES if stem != b"iban" and tells(stem.decode()) is None)
 
 
 @lru_cache(maxsize=4096)
@@ -150,17 +156,16 @@ def _may_have_iban(raw: bytes, shape: bytes) -> bool:
 
 
 def _has_tokens(raw: bytes, runs: bytes) -> bool:
-    at = runs.find(RUN)
-    while at >= 0:
-        start = runs.rfind(b" ", max(0, at - 64), at) + 1 or at
-        end = runs.find(b" ", at)
+    start = runs.find(RUN)
+    while start >= 0:
+        end = runs.find(b" ", start)
         end = len(runs) if end < 0 else end
         piece = raw[start:end]
         if is_token_like(piece) and (
             _goes_on_from(raw, runs, start) or raw[end : end + 1] in _GOES_ON or _may_be_token(piece)
         ):
             return True
-        at = runs.find(RUN, end)
+        start = runs.find(RUN, end)
     return False
 
 
@@ -174,6 +179,8 @@ def _goes_on_from(raw: bytes, runs: bytes, start: int) -> bool:
 
 def _may_be_token(run: bytes) -> bool:
     """False for a run that no provider's keys begin like, and that is no text in base64: the name of a model."""
+    if run.isalnum():  # one word, as most are
+        return run.startswith(HEADS.get(run[:2], ())) or (not run.islower() and begins_text(run, 0))
     if not run.islower() and (b"/" in run or begins_text(run, 0)):
         return True
     if b"-us" in run[-5:]:

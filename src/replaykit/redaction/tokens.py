@@ -40,23 +40,22 @@ def long_runs(view: View) -> list[Run]:
     """The runs that may be a token: not words alone, not digests and UUIDs."""
     runs, flat = view.runs, view.flat
     found: list[Run] = []
-    at = runs.find(RUN)
-    while at >= 0:
-        start = runs.rfind(b" ", max(0, at - 64), at) + 1 or at
-        end = runs.find(b" ", at)
+    start = runs.find(RUN)
+    while start >= 0:
+        end = runs.find(b" ", start)
         if end < 0:
             end = len(runs)
         if is_token_like(flat[start:end]):
             found.append((start, end))
-        at = runs.find(RUN, end)
+        start = runs.find(RUN, end)
     return found
 
 
 def is_token_like(piece: bytes) -> bool:
     """False for a run that is a word, a digest or a UUID."""
-    if piece.isalpha() and piece.islower():
+    if piece.islower() and piece.isalpha():
         return False
-    return len(piece) > 36 or piece[:3] == b"fc-" or bool(piece.translate(None, _HEX))
+    return len(piece) > 36 or bool(piece.lstrip(_HEX)) or piece[:3] == b"fc-"
 
 
 def token_hits(view: View, runs: list[Run]) -> Iterator[Hit]:
