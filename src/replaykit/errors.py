@@ -58,6 +58,13 @@ class ReplayKitError(Exception):
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _again, (type(self), self.args), self.__dict__  # out of a process of a pool, whatever __init__ takes
+
+
+def _again(kind: type[ReplayKitError], arguments: tuple[object, ...]) -> ReplayKitError:
+    return kind.__new__(kind, *arguments)
+
 
 class UsageError(ReplayKitError):
     """The call or a config is wrong."""
@@ -129,13 +136,19 @@ class Divergence(ReplayKitError):
 class LiveConnection(Divergence):
     """In a replay something went to the network that no recorded call accounts for."""
 
-    def __init__(self, host: str, port: int, who: str) -> None:
-        where = f"{host}:{port}" if port else host
+    def __init__(self, host: str, port: int, who: str, *, outside: bool = False) -> None:
+        place = f"[{host}]" if port and ":" in host else host
+        where = f"{place}:{port}" if port else host
         super().__init__(
             f"a live connection to {where} was stopped" + (f": {who}" if who else ""),
             index=0,
-            hint="Record it (a tool, or HTTP through a library that is watched), or let it through: "
-            f"network: [{where!r}] in the case's match rules.",
+            hint=(
+                "It comes from a thread that was there before the run: start that inside of it, or record the whole "
+                "program (replaykit record -- CMD). Or let it through: "
+                if outside
+                else "Record it (a tool, or HTTP through a library that is watched), or let it through: "
+            )
+            + f"network: [{where!r}] in the case's match rules.",
         )
         self.host = host
         self.port = port

@@ -271,6 +271,18 @@ def test_a_match_key_without_effect_is_a_warning(tmp_path):
     assert told(lint_text(tmp_path, text)) == [("unused-key", 3)]
 
 
+def test_an_ignored_path_that_leads_to_nothing_is_a_warning(tmp_path):
+    paths = "['$.q', '$.Q', 'search:$.q', 'search:$.query', '$..q', '$']"
+    text = f"scenario: {{match: {{ignore: {paths}}}}}\n" + assertions(["status_is: error"], ["status_is: success"])
+
+    problems = lint_text(tmp_path, text)
+
+    assert [problem.message.split()[1] for problem in problems] == ["$.Q", "search:$.query"]
+    assert {(problem.code, problem.severity, problem.line) for problem in problems} == {
+        ("unused-key", Severity.WARNING, 3)
+    }
+
+
 def test_a_call_of_the_trace_without_a_fixture_is_a_warning(tmp_path):
     (problem,) = lint_case(case_in(tmp_path, calls=[SEARCH]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -155,20 +156,92 @@ def test_one_recording_is_for_one_run(store: rk.Store) -> None:
 
 
 def test_a_forked_child_cannot_write_into_its_parents_run(store: rk.Store) -> None:
+    @rk.tool
+    def refund() -> None:
+        os.write(write, b"refunded! ")
+
     with rk.record("r", store=store):
         read, write = os.pipe()
         pid = os.fork()
         if pid == 0:
             try:
-                double(1)
+                refund()
             except StoreError as error:
                 os.write(write, str(error).encode())
             os._exit(0)
         os.waitpid(pid, 0)
-        assert b"forked child" in os.read(read, 1000)
+        said = os.read(read, 1000)
+        assert b"`refund` was not called" in said
+        assert b"forked child" in said
+        assert b"refunded!" not in said
         double(2)
 
     assert len(store.load("r").events) == 1
+
+
+def test_a_forked_child_may_record_a_run_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with rk.record("parent", store=path):
+        double(1)
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                with rk.record("child", store=path):
+                    double(2)
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(pid, 0)[1] == 0
+        double(3)
+
+    with rk.Store.open(path) as store:
+        assert len(store.load("parent").events) == 2
+        assert [call.arguments for call in store.load("child").calls] == [{"x": 2}]
+
+
+def test_what_a_run_has_left_behind_goes_on_as_if_nobody_recorded(store: rk.Store) -> None:
+    async def agent() -> tuple[int, int]:
+        async def later() -> int:
+            await over.wait()
+            return double(3)
+
+        over = asyncio.Event()
+        with rk.record("r", store=store) as run:
+            task = asyncio.create_task(later())
+            await asyncio.sleep(0)
+            first = double(1)
+        over.set()
+        with pytest.raises(StoreError, match="has ended"):
+            run.note("too late")
+        return first, await task
+
+    assert asyncio.run(agent()) == (2, 6)
+    assert len(store.load("r").events) == 1
+
+
+def test_a_run_may_be_ended_by_another_task_than_began_it(store: rk.Store) -> None:
+    async def answers(name: str) -> AsyncIterator[int]:
+        with rk.record(name, store=store) as run:
+            yield double(1)
+            yield double(2)
+            run.output = "done"
+
+    async def rest(of: AsyncIterator[int]) -> list[int]:
+        return [item async for item in of]
+
+    async def server() -> None:
+        streamed = answers("streamed")
+        assert await anext(streamed) == 2
+        assert await asyncio.create_task(rest(streamed)) == [4]
+        assert double(3) == 6  # of no run
+        with rk.record("next", store=store):
+            double(4)
+
+    asyncio.run(server())
+
+    assert store.load("streamed").output == "done"
+    assert [len(store.load(name).events) for name in ("streamed", "next")] == [2, 1]
 
 
 def test_a_run_that_cannot_be_written_says_so(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
 
 import replaykit as rk
+from replaykit.errors import InvalidFile, LiveConnection
 from replaykit.model.events import ToolCall
 from replaykit.model.matching import ErrorSpec, MatchMode, OnMiss, ToolMode
 from replaykit.model.values import Raw, canonical, raw
@@ -54,6 +56,37 @@ def test_a_miss_names_the_nearest_recorded_call_and_what_differs() -> None:
     text = str(caught.value)
     assert "run 'checkout' left its recording at call 2 of 3, tool `refund`" in text
     assert "changed   $.currency: None → 'EUR'" in text
+
+
+def test_a_miss_says_how_it_can_be_let_pass() -> None:
+    with rk.replaying(TAPE), pytest.raises(rk.Divergence) as changed:
+        refund(7, 19.9, "EUR")
+    with rk.replaying(TAPE), pytest.raises(rk.Divergence) as again:
+        for _ in range(3):
+            search("a")
+
+    assert "`match.ignore`" in (changed.value.hint or "")
+    assert "`match.ignore`" not in (again.value.hint or "")  # nothing differs
+    assert "`match.on_miss`" in (again.value.hint or "")
+
+
+def test_what_is_not_compared_is_not_told_as_a_difference() -> None:
+    rules = rk.MatchRules(ignore=("refund:$.currency",))
+    with rk.replaying(TAPE, rules), pytest.raises(rk.Divergence) as caught:
+        refund(8, 19.9, "EUR")
+
+    assert "changed   $.order: 7 → 8" in str(caught.value)
+    assert "$.currency" not in str(caught.value)
+
+
+def test_a_miss_reaches_whoever_waits_for_another_process() -> None:
+    with rk.replaying(TAPE), pytest.raises(rk.Divergence) as caught:
+        refund(7, 19.9, "EUR")
+
+    for error in (caught.value, LiveConnection("::1", 80, "agent.py:3 in ask"), InvalidFile("bad", file="f", line=3)):
+        sent: Any = pickle.loads(pickle.dumps(error))
+        assert (type(sent), str(sent), sent.hint) == (type(error), str(error), error.hint)
+        assert vars(sent) == vars(error)
 
 
 def test_a_tool_that_was_never_recorded_is_named_with_those_that_were() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -380,6 +381,47 @@ def run(question):
 
     assert output_of(result) == [0, 10, 20, 30]
     assert time.monotonic() - began < 15
+
+
+WORKER = """
+import queue, socket, threading
+asked, answered = queue.Queue(), queue.Queue()
+
+def work():
+    while True:
+        question = asked.get()
+        try:
+            answered.put(question())
+        except Exception as error:
+            answered.put(str(error))
+
+threading.Thread(target=work, daemon=True).start()
+"""
+
+
+def test_threads_that_were_there_before_the_run_do_not_reach_the_network(billing: Path, agent: Agent) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = server.getsockname()
+        agent(
+            f"{WORKER}\ndef run(question):\n"
+            f"    asked.put(lambda: socket.create_connection({place!r}, timeout=5) and 'connected')\n"
+            "    return answered.get()"
+        )
+
+        result = replayed(billing)
+
+    assert "a thread that was there before the run" in output_of(result)
+    assert "network" in deviations(result)
+    assert result.verdict is rk.Verdict.CHANGED
+
+
+def test_tools_of_threads_that_were_there_before_the_run_are_stopped_and_told_why(billing: Path, agent: Agent) -> None:
+    agent(WORKER + LOOKUP + "def run(question):\n    asked.put(lambda: lookup('u1'))\n    return answered.get()")
+
+    result = replayed(billing)
+
+    assert "by a thread that was started while agent was imported" in output_of(result)
+    assert not Path("touched").exists()
 
 
 def test_what_it_prints_does_not_disturb_its_output(

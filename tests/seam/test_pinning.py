@@ -9,6 +9,7 @@ import random
 import secrets
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from time import time as imported_before
@@ -24,7 +25,10 @@ START = MOMENT.timestamp()
 
 
 def chance() -> list[object]:
-    return [random.random(), uuid.uuid4(), os.urandom(8), secrets.token_hex(4), random.SystemRandom().random()]
+    drawn = [random.random(), uuid.uuid4(), os.urandom(8), secrets.token_hex(4), random.SystemRandom().random()]
+    drawn += [random.Random().random(), next(tempfile._RandomNameSequence())]  # type: ignore[attr-defined]
+    random.seed()
+    return [*drawn, random.random()]
 
 
 def test_the_clock_stands_at_the_recorded_moment() -> None:
@@ -33,6 +37,15 @@ def test_the_clock_stands_at_the_recorded_moment() -> None:
         assert dt.date.today().year == 2024
 
     assert time.time() > START + 3600
+
+
+def test_times_in_words_are_those_of_the_clock_that_stands() -> None:
+    real = time.ctime, time.asctime
+    with pinned(Pins(started_at=START, environment={"TZ": "UTC"})):
+        assert (time.ctime(), time.asctime(), time.ctime(None)) == ("Tue Mar 12 14:32:00 2024",) * 3
+        assert (time.ctime(0), time.asctime(time.gmtime(0))) == ("Thu Jan  1 00:00:00 1970",) * 2
+
+    assert (time.ctime, time.asctime) == real
 
 
 def test_the_clock_runs_from_the_recorded_moment() -> None:
@@ -67,6 +80,30 @@ def test_chance_is_the_same_again_and_another_for_another_process() -> None:
 
     assert first == again
     assert not set(map(repr, first)) & set(map(repr, other))
+
+
+def test_generators_of_a_recording_are_the_same_in_its_replay() -> None:
+    def drawn() -> list[object]:
+        names = tempfile._RandomNameSequence()  # type: ignore[attr-defined]
+        return [random.Random().random(), next(names), random.Random(5).random()]
+
+    with pinned(Pins(seed=7), keys=False):
+        recorded = drawn()
+    with pinned(Pins(seed=7)):
+        assert drawn() == recorded
+    assert drawn()[:2] != recorded[:2]
+    assert drawn()[2] == recorded[2]
+
+
+def test_uuids_of_the_clock_do_not_draw_from_what_the_agent_draws_from() -> None:
+    def drawn() -> list[object]:
+        uuid.uuid1()
+        return [random.random(), random.getrandbits(32), uuid.uuid4()]
+
+    with pinned(Pins(seed=7), keys=False):
+        recorded = drawn()
+    with pinned(Pins(started_at=START, seed=7)):
+        assert drawn() == recorded
 
 
 def test_chance_goes_on_afterwards_where_it_was() -> None:

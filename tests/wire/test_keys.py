@@ -260,3 +260,62 @@ def test_the_key_of_a_recorded_request_is_its_own(exchange: Any) -> None:
 
     assert said == match_key(exchange.api, json.dumps(json.loads(exchange.request), indent=1).encode())
     assert json.loads(said)["model"] == exchange.read().model
+
+
+def answered(spoken: Api, answers: list[tuple[str, str]]) -> bytes:
+    """The key of a conversation in which calls `a` and `b` were made, and answered so."""
+    made = ["a", "b"]
+    if spoken is RESPONSES:
+        asked = [{"type": "function_call", "call_id": one, "name": "f"} for one in made]
+        told = [{"type": "function_call_output", "call_id": one, "output": text} for one, text in answers]
+        return match_key(spoken, json.dumps({"input": [*asked, *told, {"role": "user"}]}).encode())
+    if spoken is MESSAGES:
+        uses = [{"type": "tool_use", "id": one, "name": "f"} for one in made]
+        results = [{"type": "tool_result", "tool_use_id": one, "content": text} for one, text in answers]
+        return match_key(spoken, json.dumps({"messages": [{"content": uses}, {"content": results}]}).encode())
+    calls = {"role": "assistant", "tool_calls": [{"id": one} for one in made]}
+    tools = [{"role": "tool", "tool_call_id": one, "content": text} for one, text in answers]
+    return match_key(spoken, json.dumps({"messages": [calls, *tools, {"role": "user"}]}).encode())
+
+
+@pytest.mark.parametrize("spoken", [CHAT, RESPONSES, MESSAGES, OLLAMA], ids=lambda spoken: spoken.name)
+def test_which_of_several_tools_was_done_first_does_not_matter(spoken: Api) -> None:
+    key = answered(spoken, [("a", "1"), ("b", "2")])
+
+    assert answered(spoken, [("b", "2"), ("a", "1")]) == key
+    assert answered(spoken, [("b", "1"), ("a", "2")]) != key
+    assert answered(spoken, [("a", "1")]) != key
+    assert answered(spoken, [("a", "1"), ("b", "2"), ("b", "3")]) != key
+
+
+def test_answers_that_name_no_known_call_and_those_of_other_turns_stay_where_they_are() -> None:
+    def key(*messages: Any) -> bytes:
+        return match_key(CHAT, json.dumps({"messages": messages}).encode())
+
+    a, b, odd = ({"role": "tool", "tool_call_id": one, "content": str(one)} for one in ("a", "b", ["a"]))
+    calls = {"role": "assistant", "tool_calls": [{"id": "a"}, {"id": "b"}]}
+    said = {"role": "assistant", "content": "well"}
+
+    assert key(a, b) != key(b, a)
+    assert key(calls, a, said, b) != key(calls, b, said, a)
+    assert key(calls, b, odd, a) != key(calls, a, odd, b)
+
+
+def test_a_whole_number_is_the_same_however_it_is_written() -> None:
+    def key(temperature: str) -> bytes:
+        schema = f'{{"type": "number", "enum": [{temperature}, 0.5], "default": {temperature}}}'
+        said = '[{"role": "user", "content": "version 1.0, please"}]'
+        return match_key(CHAT, f'{{"temperature": {temperature}, "messages": {said}, "x": {schema}}}'.encode())
+
+    assert key("1.0") == key("1") == key("1e0")
+    assert len({key(number) for number in ("1", "1.5", "2.0", "-1.0", "true", '"1.0"', "1e300")}) == 7
+    assert b"version 1.0, please" in key("1.0")
+
+
+@given(st.integers(-(2**62), 2**62))
+def test_no_two_whole_numbers_become_one(number: int) -> None:
+    def key(value: object) -> bytes:
+        return match_key(CHAT, json.dumps({"seed": value}).encode())
+
+    assert key(number) != key(number + 1)
+    assert (key(float(number)) == key(number)) == (abs(number) < 2**53)

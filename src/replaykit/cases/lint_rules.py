@@ -18,7 +18,7 @@ from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered
 from replaykit.errors import nearest
 from replaykit.importers.labels import labels_of
 from replaykit.model.events import Call, LlmCall, ToolCall
-from replaykit.model.jsonpath import parse_path
+from replaykit.model.jsonpath import parse_path, values_at
 from replaykit.model.matching import OnMiss, ToolMode
 from replaykit.model.result import Side
 from replaykit.model.run import TraceRun
@@ -123,6 +123,16 @@ def _unused_match_keys(subject: Subject) -> Iterator[Flaw]:
             yield _warning(("scenario", "match", key), "unused-key", message, f"Set on_miss: {used_by}.")
 
 
+def _unused_ignored_paths(subject: Subject) -> Iterator[Flaw]:
+    """A path that leads to nothing in any frozen call; one for a tool that nobody knows is told as that."""
+    for index, text in enumerate(subject.case.scenario.match.ignore):
+        path = parse_path(text)
+        asked = [fixture.call for fixture in subject.fixtures if path.tool in (None, fixture.call.name)]
+        if asked and not any(values_at(call.arguments, path) for call in asked):
+            message = f"ignoring {text} has no effect: no recorded call has it in its arguments"
+            yield _warning(("scenario", "match", "ignore", index), "unused-key", message, "Check how it is spelled.")
+
+
 def _missing_fixtures(subject: Subject) -> Iterator[Flaw]:
     """What the trace called, and would have to be answered from a fixture that is not there."""
     frozen = {(fixture.call.kind, fixture.call.name) for fixture in subject.fixtures}
@@ -143,6 +153,7 @@ CASE_RULES: tuple[Callable[[Subject], Iterator[Flaw]], ...] = (
     _unregistered_checks,
     _id_is_directory,
     _unused_match_keys,
+    _unused_ignored_paths,
     _missing_fixtures,
 )
 """What is looked at in the case file; a flaw's path leads into it."""

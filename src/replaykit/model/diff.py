@@ -9,6 +9,8 @@ from msgspec import Struct
 
 from replaykit.model.values import Json
 
+_LEAD = 20  # how much is shown of what long texts have in common, before they differ
+
 
 class Difference(Struct, frozen=True):
     """One place where two values differ: `added`, `removed` or `changed`."""
@@ -20,7 +22,7 @@ class Difference(Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.kind == "changed":
-            return f"changed   {self.path}: {brief(self.old)} → {brief(self.new)}"
+            return f"changed   {self.path}{_in_words(self.old, self.new)}"
         shown = self.new if self.kind == "added" else self.old
         return f"{self.kind:<9} {self.path}: {brief(shown)}"
 
@@ -41,6 +43,40 @@ def call_text(name: str, arguments: Json, width: int = 60) -> str:
     if isinstance(arguments, dict):
         return f"{name}({', '.join(f'{key}={brief(value, width)}' for key, value in arguments.items())})"
     return f"{name}({brief(arguments, width)})"
+
+
+def _in_words(old: Json, new: Json) -> str:
+    """Two values that differ; of long texts the part where they begin to, so that it is seen."""
+    place = ""
+    if isinstance(old, str) and isinstance(new, str):
+        same = _in_common(old, new)
+        if brief(old[: same + 1]) == brief(new[: same + 1]):
+            place = f" from character {same + 1} on"
+            lead = old[max(same - _LEAD, 0) : same]
+            lead = lead if len(repr(lead)) <= 2 * _LEAD else ""  # escapes would take all the room
+            old, new = (f"…{lead}{text[same:]}" for text in (old, new))
+    shown: tuple[str, ...] = brief(old), brief(new)
+    if _looks_alike(*shown):
+        shown = tuple(text.encode("ascii", "backslashreplace").decode() for text in shown)
+    return f"{place}: {' → '.join(shown)}"
+
+
+def _in_common(old: str, new: str) -> int:
+    """How many characters both begin with."""
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if old[:middle] == new[:middle] else (low, middle - 1)
+    return low
+
+
+def _looks_alike(old: str, new: str) -> bool:
+    """True for texts that differ in how their characters are put together alone."""
+    if old.isascii() and new.isascii():
+        return False
+    from unicodedata import normalize  # noqa: PLC0415 (hardly ever needed)
+
+    return normalize("NFC", old) == normalize("NFC", new)
 
 
 def _walk(old: Json, new: Json, path: str) -> Iterator[Difference]:

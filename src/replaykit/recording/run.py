@@ -155,6 +155,12 @@ def record(
     return recorder if fn is None else recorder(fn)
 
 
+def _is_left_behind(scope: Scope) -> bool:
+    """True where a run has ended, or is that of the process this one was forked from."""
+    handler = scope.session.handler
+    return isinstance(handler, Recorder) and not handler.is_at_work
+
+
 class RunRecorder:
     """What `record(...)` gives: enter it for one run, or decorate an agent function with it."""
 
@@ -174,7 +180,7 @@ class RunRecorder:
             raise UsageError("this recording is in use already; call `record(...)` once for each run")
         scope = current()
         with ExitStack() as stack:
-            if scope is None:
+            if scope is None or _is_left_behind(scope):
                 self._begin(stack)
             else:  # inside a run that is recorded or replayed already: this is a part of that one
                 self._run = Run("", scope.session, self._header.input)
@@ -189,6 +195,7 @@ class RunRecorder:
             if self._writer is not None:
                 self._run.session.end_exchanges()
                 self._run.session.keep_last_state()
+                self._recorder.end()
                 self._end(self._writer, self._ended(error))
 
     def _begin(self, stack: ExitStack) -> None:
@@ -197,8 +204,9 @@ class RunRecorder:
         )
         self._header = msgspec.structs.replace(self._header, id=new_run_id(), started_at=time.time())
         self._writer = store.begin(self._header)
+        self._recorder = Recorder(self._writer)
         session = Session(
-            Recorder(self._writer),
+            self._recorder,
             lineage=self._header.id,
             sampling=self._header.sampling,
             cleaning=self._writer.cleaning,

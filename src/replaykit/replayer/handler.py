@@ -98,13 +98,17 @@ class Replayer:
         return [*self.deviations, *unused]
 
     @contextmanager
-    def at_work(self, front: Handler | None = None) -> Iterator[Session]:
-        """Calls made inside are served here, and nothing else reaches the network. `front` is asked before."""
+    def at_work(self, front: Handler | None = None, *, alone: bool = False) -> Iterator[Session]:
+        """Calls made inside are served here, and nothing else reaches the network. `front` is asked before.
+
+        `alone`: the process is there for this only, so that none of its other threads may reach the network either.
+        """
         from replaykit.seam.guard import Guard  # noqa: PLC0415 (brings in sockets)
 
         session = Session(front or self)
         session.order = turns_of(self.tape.calls)
-        with Guard(session, self.rules.network, self.stopped).standing(), session.active():
+        guard = Guard(session, self.rules.network, self.stopped, everywhere=alone)
+        with guard.standing(), session.active():
             yield session
 
     def stopped(self, text: str) -> None:

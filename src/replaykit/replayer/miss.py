@@ -6,12 +6,15 @@ import orjson
 
 from replaykit.errors import Divergence, Unreplayable
 from replaykit.model.diff import Difference, call_text, differences
-from replaykit.model.events import Call
+from replaykit.model.events import Call, LlmCall
 from replaykit.model.matching import MatchMode
+from replaykit.model.values import Json
+from replaykit.replayer.keys import key_of
 from replaykit.replayer.tape import Matcher, Tape
 from replaykit.seam.scope import PendingCall
 
 _CANDIDATES = 50  # how many recorded calls are compared to find the nearest
+MODEL = str(LlmCall.__struct_config__.tag)
 _WORDS = {"tool_call": "tool", "llm_call": "model", "exchange": "request"}
 
 
@@ -32,10 +35,7 @@ def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Dive
         lines.append(f"  now       {call_text(call.name, now)}")
         names = sorted({recorded.name for recorded in tape.calls if recorded.kind == call.kind})
         lines.append(f"  recorded  {', '.join(names) if names else 'nothing of this kind'}")
-    hint = (
-        "Let it pass: set `match.on_miss` in the case to `repeat`, `fault` or `live`, or `match.mode` to another mode."
-    )
-    return Divergence("\n".join(lines), index=index, nearest=near[0] if near else None, hint=hint)
+    return Divergence("\n".join(lines), index=index, nearest=near[0] if near else None, hint=_hint(call, near))
 
 
 def blocked(tape: Tape, call: PendingCall, index: int) -> Divergence:
@@ -56,19 +56,35 @@ def unanswerable(call: PendingCall, why: str) -> Unreplayable:
     )
 
 
+def _hint(call: PendingCall, near: tuple[Call, list[Difference]] | None) -> str:
+    ways = ["set `match.on_miss` to `repeat`, `fault` or `live`, or `match.mode` to another mode"]
+    if near is not None and near[1] and near[0].name == call.name:  # names are compared whatever is ignored
+        ways.insert(0, "name what may differ in `match.ignore`")
+    return f"Let it pass: in the case {', '.join(ways)}."
+
+
 def _whose(tape: Tape) -> str:
     return f"run {tape.name!r}" if tape.name else "the candidate"
 
 
 def _nearest(matcher: Matcher, call: PendingCall) -> tuple[Call, list[Difference]] | None:
-    """The recorded call that is most like this one: unused before used, fewest differences first."""
+    """The recorded call that is most like this one: unused before used, fewest differences first.
+
+    What plays no part in matching, such as ids that a provider has minted, is no difference.
+    """
     if matcher.mode is MatchMode.STRICT:
         index = matcher.expected()
         candidates = [] if index is None else [index]
     else:
-        known = matcher.of_name(call)
+        known = matcher.of_name(call) or [i for i, made in enumerate(matcher.calls) if made.kind == call.kind == MODEL]
         free = [i for i in known if not matcher.used[i]]
         candidates = (free or known[::-1])[:_CANDIDATES]
-    now = orjson.loads(call.arguments)
-    compared = [(matcher.calls[i], differences(matcher.calls[i].arguments, now)) for i in candidates]
+    now = orjson.loads(matcher.key(call.name, call.key))
+    compared = [(matcher.calls[i], differences(_compared(matcher, i), now)) for i in candidates]
     return min(compared, key=lambda pair: len(pair[1]), default=None)
+
+
+def _compared(matcher: Matcher, index: int) -> Json:
+    """What is compared of a recorded call."""
+    recorded = matcher.calls[index]
+    return orjson.loads(matcher.key(recorded.name, key_of(recorded)))

@@ -22,10 +22,11 @@ from replaykit.seam.pinning import pinned
 
 
 class AgentCall:
-    """One call of an agent function inside a world."""
+    """One call of an agent function inside a world; `alone` in a process that is there for it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, alone: bool = False) -> None:
         self._world = world
+        self._alone = alone
         tape = Tape((call for call in world.calls if isinstance(call, Call)), name=world.case_id)
         self.replayer = Replayer(tape, world.rules, tools=world.tools, models=world.models)
         self._began = time.time()
@@ -35,7 +36,7 @@ class AgentCall:
         output: Json = None
         failure: BaseException | None = None
         front = under_chaos(self.replayer, self._world.chaos, recorded=self.replayer.tape.calls)
-        with pinned(self._world.pins), self.replayer.at_work(front):
+        with pinned(self._world.pins), self.replayer.at_work(front, alone=self._alone):
             try:
                 output = finished(call_with(agent, decode(self._world.input_json)))
             except KeyboardInterrupt:

@@ -22,7 +22,7 @@ def main() -> None:
     told = Told()
     world, timeout_s = told.task.world, told.task.timeout_s
     spec = os.environ["REPLAYKIT_AGENT"]
-    call = AgentCall(world)
+    call = AgentCall(world, alone=True)
     watchdog = threading.Timer(timeout_s, _out_of_time, (told, call, timeout_s))
     watchdog.daemon = True
     watchdog.start()

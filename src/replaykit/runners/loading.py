@@ -39,8 +39,10 @@ def load_named(spec: str, *directories: str, what: str = "agent") -> Any:
         if directory not in sys.path:
             sys.path.insert(0, directory)
     try:
-        with Session(_Importing(module_name)).active():
+        importing = _Importing(module_name)
+        with Session(importing).active():
             found: Any = import_module(module_name)
+        importing.is_done = True
         for name in attribute.split("."):
             found = getattr(found, name)
     except BaseException as error:  # importing runs the user's code, which may end in any way
@@ -53,8 +55,14 @@ class _Importing:
 
     def __init__(self, module: str) -> None:
         self._module = module
+        self.is_done = False
 
     def serve(self, call: PendingCall) -> Answer | None:
+        if self.is_done:
+            raise UsageError(
+                f"the tool `{call.name}` was called by a thread that was started while {self._module} was imported",
+                hint="Start it inside of the run, or record and replay the whole program: replaykit record -- CMD",
+            )
         raise UsageError(
             f"the tool `{call.name}` was called while {self._module} was imported",
             hint='Put what runs the agent under `if __name__ == "__main__":`',

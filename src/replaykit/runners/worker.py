@@ -84,7 +84,7 @@ class _Worker:
             except BaseException as error:  # noqa: BLE001 (a user's function)
                 return Reply(reason=sayable(f"the agent could not be reset: {type(error).__name__}: {error}"))
         world = turn.task.world
-        call = turn.call = AgentCall(world)
+        call = turn.call = AgentCall(world, alone=True)
         return Reply(run=self._entry.run(call, world), deviations=self._entry.deviations(call, world))
 
     def _out_of_time(self, turn: _Turn) -> None:

@@ -21,12 +21,17 @@ from replaykit.seam.scope import Session, current
 
 _lock = threading.RLock()  # a guard may go down when the collector takes whoever put it up
 _guards: list[Guard] = []
+_names: dict[str, set[str]] = {}
+"""The names that were looked up while a guard was up, by the addresses they have."""
 _INTERNET = {socket.AF_INET, socket.AF_INET6}
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Guard:
-    """Decides which connections may be made in a session. `everywhere` holds for threads of no session as well."""
+    """Decides which connections may be made in a session. `everywhere` holds for threads of no session as well, and for
+    those of one that is over."""
+
+    _everywhere = False
 
     def __init__(
         self, session: Session, allow: Iterable[str], tell: Callable[[str], None], *, everywhere: bool = False
@@ -40,15 +45,17 @@ class Guard:
         """True for a connection that this guard stops, made from here."""
         scope = current()
         if scope is None or scope.session is not self._session:
-            if scope is not None or not self._everywhere:
-                return False
+            if not self._everywhere or (scope is not None and not scope.session.over):
+                return False  # of nobody, or of another run
         elif scope.call is not None:
             return False  # inside a call that was let through
         return not permits(self._allowed, host, port)
 
     def stop(self, host: str, port: int) -> LiveConnection:
         """The error for a connection that was stopped."""
-        error = LiveConnection(host, port, _who())
+        scope = current()
+        outside = self._everywhere and (scope is None or scope.session is not self._session)
+        error = LiveConnection(host, port, _who(), outside=outside)
         self._tell(error.message)
         return error
 
@@ -70,7 +77,12 @@ class Guard:
 
 def permits(allowed: AbstractSet[str], host: str, port: int) -> bool:
     """True when one of these entries, in small letters, is for that place."""
-    return bool(allowed & {host.lower(), f"{host.lower()}:{port}", f"*:{port}", "*"})
+    names = {host.lower()} | _names.get(host, set())
+    if not allowed.isdisjoint((f"*:{port}", "*", *names)):
+        return True
+    if not port:  # a name that is looked up for a port yet to be said
+        return any(entry.startswith(tuple(f"{name}:" for name in names)) for entry in allowed)
+    return not allowed.isdisjoint([f"{name}:{port}" for name in names] + [f"[{name}]:{port}" for name in names])
 
 
 def _check(sock: socket.socket, address: Any) -> None:
@@ -84,13 +96,36 @@ def _check(sock: socket.socket, address: Any) -> None:
 
 def _check_name(host: Any, port: Any) -> None:
     """Looking up a name is the first thing a bypass does, and tells the name it is after."""
-    name = host.decode("ascii", "replace") if isinstance(host, bytes) else host
-    if not isinstance(name, str) or not name:
+    name = _text(host)
+    if not name:
         return
     number = int(port) if isinstance(port, int) or (isinstance(port, str) and port.isdecimal()) else 0
     for guard in list(_guards):
         if guard.forbids(name, number):
             raise guard.stop(name, number)
+
+
+def _looked_up(host: Any, addresses: Iterable[str]) -> None:
+    """A name has these addresses: what is allowed for it is allowed for them."""
+    for address in addresses:
+        _names.setdefault(address, set()).add(_text(host).lower())
+
+
+def _text(host: Any) -> str:
+    name = host.decode("ascii", "replace") if isinstance(host, bytes) else host
+    return name if isinstance(name, str) else ""
+
+
+def _is_here(host: Any) -> bool:
+    """True for what needs no looking up elsewhere: an address, and the machine's own name."""
+    name = _text(host)
+    if name in ("", "localhost", socket.gethostname()):
+        return True
+    try:
+        socket.inet_aton(name)
+    except OSError:
+        return False
+    return True
 
 
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,24 +144,61 @@ def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
     return sendto
 
 
+def _sending_parts(original: Callable[..., Any]) -> Callable[..., Any]:
+    def sendmsg(self: socket.socket, buffers: Any, *rest: Any) -> Any:
+        if len(rest) == 3:
+            _check(self, rest[2])
+        return original(self, buffers, *rest)
+
+    return sendmsg
+
+
 def _looking_up(original: Callable[..., Any]) -> Callable[..., Any]:
     def getaddrinfo(host: Any, port: Any, *rest: Any, **options: Any) -> Any:
         _check_name(host, port)
-        return original(host, port, *rest, **options)
+        found = original(host, port, *rest, **options)
+        _looked_up(host, (str(entry[4][0]) for entry in found))
+        return found
 
     return getaddrinfo
+
+
+def _looking_up_later(original: Callable[..., Any]) -> Callable[..., Any]:
+    async def getaddrinfo(loop: Any, host: Any, port: Any, **options: Any) -> Any:
+        _check_name(host, port)  # here, since the thread that looks it up does not know who wants it
+        return await original(loop, host, port, **options)
+
+    return getaddrinfo
+
+
+def _looking_up_plainly(original: Callable[..., Any]) -> Callable[..., Any]:
+    def gethostbyname(host: Any) -> Any:
+        if not _is_here(host):
+            _check_name(host, 0)
+        found = original(host)
+        _looked_up(host, [found] if isinstance(found, str) else found[2])
+        return found
+
+    return gethostbyname
 
 
 _originals: list[tuple[Any, str, Any]] = []
 
 
 def _install() -> None:
+    asyncio = sys.modules.get("asyncio.base_events")
     for owner, name, make in (
         (socket.socket, "connect", _watched),
         (socket.socket, "connect_ex", _watched),
         (socket.socket, "sendto", _sending),
+        (socket.socket, "sendmsg", _sending_parts),
         (socket, "getaddrinfo", _looking_up),
+        (socket, "gethostbyname", _looking_up_plainly),
+        (socket, "gethostbyname_ex", _looking_up_plainly),
+        (getattr(asyncio, "BaseEventLoop", None), "getaddrinfo", _looking_up_later),
     ):
+        if not hasattr(owner, name):
+            continue  # not on this system, or not imported
         original = getattr(owner, name)
         inherited = name not in vars(owner)
         _originals.append((owner, name, None if inherited else original))
@@ -134,6 +206,7 @@ def _install() -> None:
 
 
 def _uninstall() -> None:
+    _names.clear()
     while _originals:
         owner, name, original = _originals.pop()
         if original is None:

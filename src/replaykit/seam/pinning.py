@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from replaykit.model.pins import Clock, Pins
@@ -36,11 +37,30 @@ def pinned(pins: Pins, salt: str = "", *, keys: bool = True) -> Iterator[Resalt]
             resalt = stack.enter_context(_chance(pins.seed, salt, keys=keys))
         if pins.started_at and pins.clock is not Clock.LIVE:
             stack.enter_context(_travel(pins.started_at, tick=pins.clock is Clock.TICK))
+            stack.enter_context(_written_times())
         yield resalt
 
 
 def _travel(moment: float, *, tick: bool) -> Any:
     return _time_machine().travel(moment, tick=tick)
+
+
+@contextmanager
+def _written_times() -> Iterator[None]:
+    """`ctime` and `asctime` of the held clock as well: time-machine leaves them out."""
+    ctime, asctime = time.ctime, time.asctime
+
+    def held_ctime(seconds: Any = None, /) -> str:
+        return ctime(time.time() if seconds is None else seconds)
+
+    def held_asctime(*moment: Any) -> str:
+        return asctime(*(moment or (time.localtime(),)))
+
+    time.ctime, time.asctime = held_ctime, held_asctime
+    try:
+        yield
+    finally:
+        time.ctime, time.asctime = ctime, asctime
 
 
 def _time_machine() -> Any:
@@ -80,13 +100,14 @@ def _look_at_the_zone(values: dict[str, str]) -> None:
 
 @contextmanager
 def _chance(seed: int, salt: str, *, keys: bool) -> Iterator[Resalt]:
-    """`random` seeded; `uuid4`, and with `keys` all that `os.urandom` gives, from generators of our own."""
+    """`random` seeded, and generators that it makes; `uuid4`, and with `keys` all that `os.urandom` gives, from
+    generators of our own."""
     import random  # noqa: PLC0415 (slow to import, as the next one; few cases have a seed)
     from hashlib import blake2b  # noqa: PLC0415
 
-    state = random.getstate()
-    uuids, bits, lock = random.Random(), random.Random(), threading.Lock()
-    real, in_random = os.urandom, random._urandom  # type: ignore[attr-defined]
+    state, in_common = random.getstate(), random.getrandbits
+    uuids, bits, seeds, lock = random.Random(), random.Random(), random.Random(), threading.Lock()
+    real, in_random, real_seed = os.urandom, random._urandom, random.Random.seed  # type: ignore[attr-defined]
 
     def urandom(size: int, /) -> bytes:
         is_uuid = sys._getframe(1).f_globals.get("__name__") == "uuid"
@@ -95,17 +116,34 @@ def _chance(seed: int, salt: str, *, keys: bool) -> Iterator[Resalt]:
         with lock:
             return (uuids if is_uuid else bits).randbytes(size)
 
+    def getrandbits(count: int, /) -> int:
+        if sys._getframe(1).f_globals.get("__name__") != "uuid":
+            return in_common(count)
+        with lock:  # uuid1, which asks the system where the clock is real: `random` must not go on for it
+            return bits.getrandbits(count)
+
+    def seed_itself(generator: random.Random, a: Any = None, version: int = 2) -> None:
+        if a is None:  # it would ask the operating system, where no Python code is asked
+            with lock:
+                a = seeds.getrandbits(128)
+        real_seed(generator, a, version)
+
     def begin(salt: str) -> None:
-        for number, reseed in enumerate((random.seed, uuids.seed, bits.seed)):
+        for number, reseed in enumerate((random.seed, uuids.seed, bits.seed, seeds.seed)):
             reseed(blake2b(f"{seed}/{number}/{salt}".encode(), digest_size=16).digest())
 
     begin(salt)
     os.urandom = urandom
+    random.Random.seed = seed_itself  # type: ignore[method-assign,assignment]
+    random.seed = partial(seed_itself, random._inst)
+    random.getrandbits = getrandbits
     if keys:
         random._urandom = urandom  # type: ignore[attr-defined]
     try:
         yield begin
     finally:
         os.urandom = real
+        random.Random.seed = real_seed  # type: ignore[method-assign]
+        random.seed, random.getrandbits = random._inst.seed, in_common
         random._urandom = in_random  # type: ignore[attr-defined]
         random.setstate(state)

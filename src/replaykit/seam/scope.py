@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -283,7 +283,8 @@ class Session:
             try:
                 yield self
             finally:
-                _active.reset(token)
+                with suppress(ValueError):  # left in another context than it was entered in, as async generators may be
+                    _active.reset(token)
                 self.end_exchanges()
 
 

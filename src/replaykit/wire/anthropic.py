@@ -125,6 +125,7 @@ DIALECT = Dialect(
             "encrypted_stdout",
         ),
         into=("content", "caller", "citations"),
+        answers="tool_use_id",
         sealed=("redacted_thinking", "data"),
         state=(
             ("container",),

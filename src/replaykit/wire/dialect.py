@@ -74,6 +74,8 @@ class Minted(Struct, frozen=True, kw_only=True):
     into: tuple[str, ...] = ()
     """Members that hold further parts of the conversation. No other is looked into: a tool's arguments may well have
     an `id` of the user's own."""
+    answers: str = ""
+    """The member of a tool's answer that holds the id of its call."""
     sealed: tuple[str, str] = ("", "")
     """A type of object in the conversation, and its member that is encrypted: a name too common for `ids`."""
     state: tuple[tuple[str, ...], ...] = ()

@@ -8,14 +8,18 @@ What cannot is not:
   `#2`, … in order of first appearance: the same conversation with other ids has the same key, and one that answers
   another call has another. An id that the caller can name (`known`) becomes that name: this is how a request that
   goes on from `previous_response_id` is told from one that goes on from another response.
+- The order of answers to several tool calls that follow each other, each with the id of its call: which tool was done
+  first is chance.
 - Members that say who asks, not what: `metadata`, `user`, `safety_identifier`, `prompt_cache_key`, `labels` and
   their like never reach the model.
 - What the caller's JSON paths name.
-- The order of keys, insignificant whitespace, and how the absence of a stream is spelled.
+- The order of keys, insignificant whitespace, how the absence of a stream is spelled, and whether a whole number is
+  written as one: JavaScript says `1` where Python says `1.0`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import orjson
@@ -39,6 +43,10 @@ _ASKER = (
     "fallback_credit_token",
 )
 
+_WHOLE = re.compile(rb"\.0[],}]")  # a number that is whole and not written as one, or a text that looks so
+_EXACT = 2.0**53
+"""Up to here every whole number has a float of its own."""
+
 _Plan = tuple[tuple[str, ...], tuple[str, ...], bool]
 
 
@@ -50,7 +58,8 @@ def match_key(
     if body is None:
         return request
     try:
-        return _key(api, remove_paths(body, ignore), known or {})
+        key = _key(api, remove_paths(body, ignore), known or {})
+        return orjson.dumps(_plain_numbers(orjson.loads(key))) if _WHOLE.search(key) else key
     except (RecursionError, orjson.JSONEncodeError):  # nested deeper than the conversation of any API
         return request
 
@@ -73,6 +82,14 @@ def _key(api: Api, body: Json, known: Mapping[str, str]) -> bytes:
     return orjson.dumps(key, option=orjson.OPT_SORT_KEYS)
 
 
+def _plain_numbers(value: Json) -> Json:
+    if type(value) is dict:
+        return {name: _plain_numbers(item) for name, item in value.items()}
+    if type(value) is list:
+        return [_plain_numbers(item) for item in value]
+    return int(value) if type(value) is float and value.is_integer() and abs(value) < _EXACT else value
+
+
 class _Names:
     """Stable names for minted ids, given out in an order that does not depend on the order of keys.
 
@@ -88,9 +105,13 @@ class _Names:
 
     def rename(self, items: list[Json]) -> None:
         """Give names to the ids in a part of the conversation."""
-        for value in items:
+        answers, in_order = self._minted.answers, 0
+        for index, value in enumerate(items):
             if type(value) is not dict or self._has_nothing(value):
                 continue
+            if index >= in_order and answers in value:
+                in_order = self._put_in_order(items, index)
+                value = items[index]
             # A conversation has thousands of objects of a few shapes: what to do is found once for each.
             shape = tuple(value)
             ids, below, sealed = self._plans.get(shape) or self._plan(shape)
@@ -105,6 +126,21 @@ class _Names:
                     self.rename(item)
                 elif type(item) is dict:
                     self.rename([item])
+
+    def _put_in_order(self, items: list[Json], start: int) -> int:
+        """Answers that follow each other, in the order of what they answer; gives where they end."""
+        member, end = self._minted.answers, start
+        places: list[int] = []
+        while end < len(items) and type(item := items[end]) is dict and type(made := item.get(member)) is str:
+            name = self._given.get(made)
+            if name is None:
+                break
+            places.append(int(name[1:]))
+            end += 1
+        if places != sorted(places):
+            rows = sorted(zip(places, items[start:end], strict=True), key=lambda row: row[0])
+            items[start:end] = [item for _, item in rows]
+        return end
 
     def _plan(self, shape: tuple[str, ...]) -> _Plan:
         """Which members of such an object hold ids, which may hold objects that do, and whether one may be sealed."""

@@ -150,6 +150,6 @@ CHAT = _dialect(
     "ollama.chat",
     _CHAT,
     {"content", "thinking", "tool_calls", "parts"},
-    Minted(conversation=("messages",), ids=("id", "tool_call_id"), into=("tool_calls",)),
+    Minted(conversation=("messages",), ids=("id", "tool_call_id"), into=("tool_calls",), answers="tool_call_id"),
 )
 GENERATE = _dialect("ollama.generate", _GENERATE, {"content", "thinking"}, Minted())

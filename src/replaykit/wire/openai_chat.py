@@ -158,6 +158,7 @@ DIALECT = Dialect(
         conversation=("messages",),
         ids=("id", "tool_call_id", "signature", "thought_signature", "thoughtSignature", "encrypted_content"),
         into=("content", "tool_calls", "audio", "reasoning_details", "thinking_blocks", "extra_content", "google"),
+        answers="tool_call_id",
         sealed=("reasoning.encrypted", "data"),
     ),
 )

@@ -147,6 +147,7 @@ DIALECT = Dialect(
         conversation=("input",),
         ids=("id", "call_id", "encrypted_content", "approval_request_id", "container_id", "caller_id", "fingerprint"),
         into=("content", "summary", "annotations", "caller", "pending_safety_checks", "acknowledged_safety_checks"),
+        answers="call_id",
         state=(("previous_response_id",), ("conversation",), ("conversation", "id")),
     ),
 )

@@ -172,6 +172,38 @@ def test_a_question_is_the_same_whatever_ids_were_minted_and_however_it_is_writt
     assert tapes.replay(lambda: asked("call_other", indent=4, sort_keys=True)) == COMPLETION
 
 
+def test_a_question_that_was_not_asked_is_told_by_what_it_asks_and_not_by_minted_ids(server, tapes):
+    url = server.says("/v1/chat/completions", chunks=[json.dumps(COMPLETION).encode()], headers=JSON)
+
+    def asked(ids, last="1", **more):
+        said = []
+        for call_id in (f"{ids}_{number}" for number in range(5)):
+            call = {"id": call_id, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+            said += [{"role": "assistant", "tool_calls": [call]}]
+            said += [{"role": "tool", "tool_call_id": call_id, "content": "1"}]
+        said[-1]["content"] = last
+        return httpx.post(url, json={"messages": said, "model": "gpt-4o", "user": ids, **more}).json()
+
+    tapes.record(lambda: asked("recorded"))
+
+    with pytest.raises(Divergence) as changed:
+        tapes.replay(lambda: asked("other", last="2"))
+    assert str(changed.value).count("changed  ") == 1
+    assert "changed   $.messages[9].content: '1' → '2'" in str(changed.value)
+    with pytest.raises(Divergence, match="every recording of it has been served"):
+        tapes.replay(lambda: [asked("other"), asked("another")])
+
+
+def test_another_model_is_told_by_the_one_that_was_asked(server, tapes):
+    url = server.says("/v1/chat/completions", chunks=[json.dumps(COMPLETION).encode()], headers=JSON)
+    tapes.record(lambda: httpx.post(url, json=QUESTION))
+
+    with pytest.raises(Divergence, match=r"changed   \$\.model: 'gpt-4o' → 'gpt-5'") as caught:
+        tapes.replay(lambda: httpx.post(url, json={**QUESTION, "model": "gpt-5"}))
+
+    assert "match.ignore" not in (caught.value.hint or "")  # it would not help: a model is found by its name
+
+
 def test_of_questions_that_differ_in_minted_ids_alone_the_very_same_one_goes_first(server, tapes):
     answers = [{"chunks": [json.dumps({**COMPLETION, "id": f"answer-{n}"}).encode()], "headers": JSON} for n in "ab"]
     url = server.says("/v1/chat/completions", *answers)

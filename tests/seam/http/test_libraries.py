@@ -403,6 +403,40 @@ def test_a_body_that_is_read_in_small_portions_is_kept_in_large_pieces(server, t
     assert [len(call.wire.pauses_ms) for call in tapes.calls] == [2, 3]
 
 
+@pytest.mark.parametrize("portion", [1, 4, 9, 50, 200, None])
+def test_a_body_that_is_too_short_is_so_again_however_it_is_read(portion, server, tapes):
+    url = server.says("/short", chunks=[b"only this"], framing="length", announced=100, breaks=True)
+
+    def with_requests():
+        return b"".join(requests.get(url, stream=True).iter_content(portion))
+
+    def with_urllib3():
+        response = urllib3.request("GET", url, preload_content=False, retries=False)
+        return b"".join(iter(lambda: response.read(portion), b""))
+
+    def failures():
+        for read in (with_requests, with_urllib3, lambda: requests.get(url).content):
+            with pytest.raises((requests.RequestException, urllib3.exceptions.HTTPError)) as caught:
+                read()
+            yield type(caught.value), str(caught.value)
+
+    live, replayed = tapes.both(lambda: list(failures()))
+
+    assert replayed == live
+    assert [call.complete for call in tapes.calls] == [False] * 3
+
+
+def test_a_length_that_is_not_minded_is_not_minded_again(server, tapes):
+    url = server.says("/short", chunks=[b"only this"], framing="length", announced=100, breaks=True)
+
+    def read():
+        with urllib3.PoolManager(retries=False) as pool:
+            response = pool.request("GET", url, preload_content=False, enforce_content_length=False)
+            return b"".join(response.stream(4))
+
+    assert tapes.both(read) == (b"only this", b"only this")
+
+
 def test_retries_of_the_library_are_exchanges_of_their_own(server, tapes):
     url = server.says("/busy", *[{"status": 503, "framing": "length"}, {"chunks": [b"well"], "framing": "length"}] * 2)
 

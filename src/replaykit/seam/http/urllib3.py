@@ -209,9 +209,13 @@ class _Tapped(HTTPResponse):
     def _fp_read(self, *args: Any, **options: Any) -> bytes:
         data: bytes = super()._fp_read(*args, **options)
         self._note(data, starts=self._replaykit_portion >= _PORTION)
-        if self.isclosed():
+        if self.isclosed() and not self._lacks(len(data)):
             self._replaykit.ended()
         return data
+
+    def _lacks(self, came: int) -> bool:
+        """True when less has come than was announced: urllib3 says so in a moment, unless it was told not to mind."""
+        return self.enforce_content_length and (self.length_remaining or 0) > came
 
     def _handle_chunk(self, amt: int | None) -> bytes:
         data: bytes = super()._handle_chunk(amt)
