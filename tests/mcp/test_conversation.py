@@ -95,6 +95,18 @@ def test_an_answer_that_comes_too_late_is_a_note(wire: Wire) -> None:
     assert wire.events[-1].name == "MCP w answers what nobody asked"  # type: ignore[union-attr]
 
 
+def test_pings_of_either_side_leave_nothing_behind(wire: Wire) -> None:
+    wire.client(ask(1))
+    wire.server(ask(1, "ping"), ask(2, "ping"))
+    wire.client(ask(2, "ping"), answer(2, {}), answer(1, {}))
+    wire.server(answer(2, {}), answer(1, "done"))
+
+    wire.replay().from_client(ask(7), wire)
+
+    assert [event.name for event in wire.events] == ["MCP w x"]
+    assert wire.heard == [answer(7, "done")]
+
+
 def test_requests_that_share_an_id_are_answered_first_come_first_served(wire: Wire) -> None:
     wire.client(ask(1, "a"), ask(1, "b"))
     wire.server(answer(1, "first"), answer(1, "second"))

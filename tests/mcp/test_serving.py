@@ -43,8 +43,12 @@ class Server:
             assert request.transport is not None
             request.transport.abort()
             return web.Response()
-        if message["params"]["name"] == "moved":
-            return web.Response(status=307, headers={"Location": "/elsewhere"})
+        if message["params"]["name"] == "moved" and request.path == "/mcp":
+            return web.Response(status=308, headers={"Location": str(request.url.with_path("/mcp/"))})
+        if message["params"]["name"] == "moved away":
+            return web.Response(status=307, headers={"Location": "https://elsewhere.example/mcp"})
+        if message["params"]["name"] == "moved again and again":
+            return web.Response(status=307, headers={"Location": "."})
         return web.json_response({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}})
 
     async def silent(self, request: web.Request) -> web.StreamResponse:
@@ -152,12 +156,31 @@ def test_a_connection_that_broke_breaks_again(weather: Any) -> None:
     assert replayed(weather, talk) == "broken"
 
 
-def test_redirects_are_left_to_the_client(weather: Any) -> None:
+def test_a_server_that_has_moved_a_little_is_followed_and_is_at_its_place_in_a_replay(weather: Any) -> None:
+    server = Server()
+
     async def talk(url: str, client: aiohttp.ClientSession) -> Any:
-        async with client.post(url, json=tool(1, "moved"), headers=ACCEPT, allow_redirects=False) as response:
+        headers = {**ACCEPT, "Authorization": "Bearer x"}
+        async with client.post(url, json=tool(1, "moved"), headers=headers, allow_redirects=False) as response:
+            return response.status, await response.json()
+
+    first = recorded(weather, talk, server)
+
+    assert first == (200, {"jsonrpc": "2.0", "id": 1, "result": {"content": []}})
+    assert [headers["Authorization"] for headers in server.headers] == ["Bearer x", "Bearer x"]
+    assert [call.name for call in weather.run.calls] == ["weather.moved"]
+    assert replayed(weather, talk) == first
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("moved away", "https://elsewhere.example/mcp"), ("moved again and again", ".")]
+)
+def test_redirects_to_other_servers_and_without_end_are_left_to_the_client(weather: Any, name: str, place: str) -> None:
+    async def talk(url: str, client: aiohttp.ClientSession) -> Any:
+        async with client.post(url, json=tool(1, name), headers=ACCEPT, allow_redirects=False) as response:
             return response.status, response.headers["Location"]
 
-    assert recorded(weather, talk) == (307, "/elsewhere")
+    assert recorded(weather, talk) == (307, place)
 
 
 def test_other_pages_of_the_server_pass_and_are_not_there_in_a_replay(weather: Any) -> None:

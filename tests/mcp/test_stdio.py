@@ -345,7 +345,7 @@ def test_a_batch_does_not_wait_for_what_nobody_answered(weather: Any) -> None:
         assert client.before() == []
 
 
-def test_pings_are_answered_and_are_no_calls(weather: Any) -> None:
+def test_pings_are_answered_and_leave_nothing_behind(weather: Any) -> None:
     with weather.recorded() as client:
         recorded = client.request(1, "ping")
 
@@ -353,7 +353,7 @@ def test_pings_are_answered_and_are_no_calls(weather: Any) -> None:
         assert [client.request(n, "ping")["result"] for n in range(5)] == [{}] * 5
 
     assert recorded["result"] == {}
-    assert list(weather.run.calls) == []
+    assert list(weather.run.events) == []
     assert not weather.deviations
 
 
@@ -556,6 +556,19 @@ def test_a_server_that_cannot_be_started_is_named(weather: Any) -> None:
     assert isinstance(weather.problem, ReplayKitError)
     assert "'no-such-server': No such file or directory" in str(weather.problem)
     assert "secret" not in str(weather.problem)
+
+
+def test_a_server_that_could_not_be_started_is_not_there_in_a_replay_either(weather: Any) -> None:
+    with weather.recorded(command=["no-such-server"]) as client:
+        assert client.receive() is None
+    code = weather.problem.exit_code
+
+    with weather.replayed() as client:
+        assert client.receive() is None
+
+    assert weather.code == code
+    assert not weather.deviations
+    assert weather.calls["MCP weather ends"].error.message == "the server ended with exit code 3"
 
 
 def test_what_cannot_be_written_down_ends_the_shim(weather: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,9 +212,10 @@ def test_a_case_names_no_file_outside_of_the_working_directory(tmp_path: Path) -
     trace.write_text(trace.read_text().replace('".mcp.json"', json.dumps(f"../{outside.name}")))
     config(str(outside), weather={"command": "touch", "args": ["started"]})
 
-    result = replayed(*agent("REPLAYKIT_MCP_CONFIG", "weather:Bern"), code=1)
+    done = replaykit("replay", "case", "--", *agent("REPLAYKIT_MCP_CONFIG", "weather:Bern"))
 
-    assert "REPLAYKIT_MCP_CONFIG" in json.dumps(result["run"])  # there is none
+    assert done.returncode == 2
+    assert "from a file outside of the directory it ran in, which is not found from here" in done.stderr
     assert not Path("started").exists()
 
 
@@ -493,15 +494,49 @@ def test_a_replay_that_forgets_to_swap_the_file_is_stopped_before_a_server_start
     assert not Path("started").exists()
 
 
-def test_a_replay_whose_file_is_gone_says_so() -> None:
+def test_a_replay_that_does_not_find_the_file_is_stopped_before_a_server_starts() -> None:
     config(weather=STDIO)
     recorded(*agent(".mcp.json", "weather:Bern"))
-    Path(".mcp.json").unlink()
+    config(weather={"command": "touch", "args": ["started"]})
+    Path(".mcp.json").rename("moved.json")
 
-    done = replaykit("replay", "case", "--", *agent(".mcp.json", "weather:Bern"))
+    done = replaykit("replay", "case", "--", *agent("moved.json", "weather:Bern"))
+    named = replaykit("replay", "case", "--mcp-config", "moved.json", "--", *agent("moved.json", "weather:Bern"))
 
-    assert done.returncode == 1
-    assert "the file that its MCP servers were found in is not here; name it: --mcp-config FILE" in done.stderr
+    assert done.returncode == 2
+    assert "read its MCP servers from .mcp.json, which is not found from here" in done.stderr
+    assert "--mcp-config FILE" in done.stderr
+    assert named.returncode == 0, named.stderr
+    assert not Path("started").exists()
+
+
+def test_a_program_that_has_given_up_its_servers_is_replayed_with_a_file_that_names_none() -> None:
+    config(weather=STDIO)
+    recorded(*agent(".mcp.json", "weather:Bern"))
+    config()
+
+    done = replaykit("replay", "case", "--", sys.executable, "-c", "print('by heart')")
+
+    assert done.returncode == 0, done.stderr
+    assert "recorded and not called: " in done.stdout
+
+
+def test_a_replay_of_servers_in_a_file_elsewhere_is_stopped_before_a_server_starts() -> None:
+    config(weather=STDIO)
+    other = Path("..", f"{Path.cwd().name}.json")
+    Path(".mcp.json").rename(other)
+    config(maps=STDIO)
+    options = ("--mcp-config", ".mcp.json", "--mcp-config", str(other))
+    recorded(*agent(str(other), "weather:Bern"), options=options)
+    other.write_text(json.dumps({"mcpServers": {"weather": {"command": "touch", "args": ["started"]}}}))
+
+    done = replaykit("replay", "case", "--", *agent(str(other), "weather:Bern"))
+    named = replaykit("replay", "case", *options, "--", *agent(str(other), "weather:Bern"))
+
+    assert done.returncode == 2
+    assert "from a file outside of the directory it ran in, which is not found from here" in done.stderr
+    assert named.returncode == 0, named.stderr
+    assert not Path("started").exists()
 
 
 @pytest.mark.parametrize("command", [["no-such-program"], [sys.executable, "-c", "raise SystemExit(3)"]])

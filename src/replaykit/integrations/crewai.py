@@ -18,7 +18,7 @@ from crewai.tools.base_tool import Tool
 from crewai.tools.tool_failure import ToolFailure
 from crewai.utilities.string_utils import sanitize_tool_name
 
-from replaykit.integrations.wrapping import effect_of, named
+from replaykit.integrations.wrapping import effect_of, named, reads_the_same
 from replaykit.model.values import Json
 from replaykit.seam.hosted import acall_tool, call_tool
 
@@ -44,7 +44,12 @@ def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
 
 
 def _through(tool: Any, name: str, effects: str, fn: Callable[..., Any]) -> Callable[..., Any]:
-    seam: dict[str, Any] = {"keep": _kept, "give": _given, "fn": fn, "effects": effects}
+    def keep(result: Any) -> Json:
+        if isinstance(result, ToolFailure):
+            return {_FAILURE: result.model_dump(mode="json")}
+        return result if reads_the_same(result, fn) else str(result)
+
+    seam: dict[str, Any] = {"keep": keep, "give": _given, "fn": fn, "effects": effects}
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -61,10 +66,6 @@ def _through(tool: Any, name: str, effects: str, fn: Callable[..., Any]) -> Call
         return await acall_tool(name, arguments, lambda given: fn(**given), **seam)
 
     return acall if inspect.iscoroutinefunction(fn) else call
-
-
-def _kept(result: Any) -> Json:
-    return {_FAILURE: result.model_dump(mode="json")} if isinstance(result, ToolFailure) else result
 
 
 def _given(value: Any) -> Any:

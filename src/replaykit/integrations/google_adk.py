@@ -19,10 +19,10 @@ from google.genai import types
 from pydantic import BaseModel
 
 from replaykit.integrations.wrapping import checked
-from replaykit.model.values import Json
+from replaykit.model.values import Json, decode, raw
 from replaykit.seam.hosted import acall_tool
 
-_BOTH, _MEDIA = {"result", "actions"}, "media"
+_BOTH, _MEDIA, _NO_MEDIA = {"result", "actions"}, "media", "plain"
 
 
 class ReplayKitPlugin(BasePlugin):
@@ -92,9 +92,11 @@ def _act(context: Any, done: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Media and models as data. A model that is all of a result is told as ADK tells it."""
+    """Media and models as data. An object that is all of a result is told as ADK tells it."""
     told = _inside(value)
-    return {"result": told} if isinstance(value, BaseModel) and not isinstance(value, types.Part) else told
+    if isinstance(value, dict | types.Part):
+        return told
+    return {"result": told} if isinstance(decode(raw(told)), dict) else told
 
 
 def _inside(value: Any) -> Any:
@@ -103,7 +105,8 @@ def _inside(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if type(value) is dict:
-        return {key: _inside(item) for key, item in value.items()}
+        told = {key: _inside(item) for key, item in value.items()}
+        return {_MEDIA: {_NO_MEDIA: told[_MEDIA]}} if told.keys() == {_MEDIA} else told
     return [_inside(item) for item in value] if type(value) in (list, tuple) else value
 
 
@@ -111,6 +114,8 @@ def _rich(value: Any) -> Any:
     """What `_plain` was given, models as data."""
     if type(value) is dict:
         if value.keys() == {_MEDIA} and isinstance(value[_MEDIA], dict):
-            return types.Part.model_validate(value[_MEDIA])
+            told = value[_MEDIA]
+            own = told.keys() == {_NO_MEDIA}
+            return {_MEDIA: _rich(told[_NO_MEDIA])} if own else types.Part.model_validate(told)
         return {key: _rich(item) for key, item in value.items()}
     return [_rich(item) for item in value] if type(value) is list else value

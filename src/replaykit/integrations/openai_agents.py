@@ -17,7 +17,7 @@ from typing import Any
 from agents import FunctionTool, ToolOutputFileContent, ToolOutputImage, ToolOutputText
 from pydantic import ValidationError
 
-from replaykit.integrations.wrapping import effect_of
+from replaykit.integrations.wrapping import effect_of, reads_the_same
 from replaykit.model.values import Json, is_plain
 from replaykit.seam.hosted import acall_tool
 from replaykit.seam.rebuild import return_hint
@@ -46,7 +46,10 @@ def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
 
 def _through(tool: Any, effects: str, invoke: Invoke) -> Invoke:
     fn = getattr(tool, "__wrapped__", None)
-    typed = fn is not None and return_hint(fn) is not None
+    typed = None if fn is None or return_hint(fn) is None else fn
+
+    def keep(result: Any) -> Json:
+        return result if typed is not None and reads_the_same(result, typed) else _kept(result)
 
     @functools.wraps(invoke)
     async def call(context: Any, text: str) -> Any:
@@ -55,7 +58,6 @@ def _through(tool: Any, effects: str, invoke: Invoke) -> Invoke:
         async def live(given: dict[str, Json]) -> Any:
             return await invoke(context, text if given == arguments else json.dumps(given))
 
-        keep = None if typed else _kept
         return await acall_tool(tool.name, arguments, live, keep=keep, give=_given, fn=fn, effects=effects)
 
     return call

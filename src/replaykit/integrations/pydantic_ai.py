@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_ai import ToolReturn
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
@@ -65,5 +65,9 @@ def _kept(result: Any) -> Json:
 
 
 def _given(value: Any) -> Any:
-    told = isinstance(value, dict) and value.get("kind") == "tool-return"
-    return (_TOOL_RETURN if told else tool_return_content_ta).validate_python(value)
+    if isinstance(value, dict) and value.get("kind") == "tool-return":
+        try:
+            return _TOOL_RETURN.validate_python(value)
+        except ValidationError:
+            pass  # data of the tool's own that has a "kind"
+    return tool_return_content_ta.validate_python(value)

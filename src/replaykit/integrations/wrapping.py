@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from replaykit.errors import UsageError, nearest
+from replaykit.model.values import is_plain, raw
+from replaykit.seam.rebuild import return_hint, value_of
 from replaykit.seam.tool import EFFECTS
 
 
@@ -30,3 +32,11 @@ def effect_of(name: str, effects: Mapping[str, str] | None) -> str:
 def checked(effects: Mapping[str, str] | None) -> dict[str, str]:
     """`effects`, every word in it known: for adapters that meet their tools only when these are called."""
     return {name: effect_of(name, effects) for name in effects or {}}
+
+
+def reads_the_same(result: Any, fn: Callable[..., Any]) -> bool:
+    """True when a replay makes of a recorded result, by the function's return annotation, what has the same text.
+
+    Where a framework tells the model `str(result)`, objects that the annotation does not name would be told otherwise.
+    """
+    return is_plain(result) or str(value_of(raw(result), return_hint(fn))) == str(result)

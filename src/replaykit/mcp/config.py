@@ -71,7 +71,7 @@ def rewrite_config(file: Path, session: Path, *, mode: Mode, proxy: str, known: 
     `proxy` is its address, such as `http://127.0.0.1:40123`; the caller tells the proxy of the servers in `http`.
     `known` are the servers that it was told of already.
     """
-    config = checked_config(file)
+    config = checked_config(file) if mode is Mode.RECORD else read_config(file)  # a program may do without them later
     servers = _Servers(session, mode, proxy, known)
     for group in _groups(config):
         servers.lead(group)

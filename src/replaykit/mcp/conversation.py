@@ -30,6 +30,7 @@ from replaykit.mcp.messages import (
     INITIALIZED,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    PING,
     Message,
     failure,
     id_key,
@@ -151,8 +152,10 @@ class Conversation:
 
     def _request(self, request: Message, outlet: Outlet) -> bool:
         self._release()
-        if request["method"] == "ping":  # whether the other side is there says nothing of what it does
-            if not self._has_server:
+        if request["method"] == PING:  # whether the other side is there says nothing of what it does
+            if self._has_server:
+                self.live.pinged(CLIENT, request)
+            else:
                 outlet.send({"jsonrpc": "2.0", "id": request["id"], "result": {}})
             return self._has_server
         call = call_of(self._session.root, self._server, request)

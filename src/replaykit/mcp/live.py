@@ -19,7 +19,7 @@ from replaykit.mcp.calls import (
     unasked_name,
 )
 from replaykit.mcp.items import CLIENT, SERVER, attached, belongs, detached, item
-from replaykit.mcp.messages import CANCELLED, Message, id_key, is_request, is_response, params_of
+from replaykit.mcp.messages import CANCELLED, PING, Message, id_key, is_request, is_response, params_of
 from replaykit.model.events import ErrorInfo, Note, WireInfo
 from replaykit.model.values import NULL, Json, Raw, canonical, raw, sayable
 from replaykit.seam.scope import Outcome, PendingCall, Scope, Session
@@ -49,6 +49,7 @@ class Live:
         self._by_id: dict[bytes, deque[Open]] = {}
         self._asking: dict[bytes, Open] = {}  # what the server asked inside a call
         self._unasked: dict[bytes, Open] = {}  # what it asked on its own
+        self._pings: dict[str, set[bytes]] = {CLIENT: set(), SERVER: set()}  # by who asked
         self._last: int | None = None  # the call that ended last: what comes unasked is placed after it
 
     def begin(self, call: PendingCall, request: Message) -> Open:
@@ -59,6 +60,10 @@ class Live:
         self._open[call.seq] = begun
         self._by_id.setdefault(id_key(request["id"]), deque()).append(begun)
         return begun
+
+    def pinged(self, who: str, request: Message) -> None:
+        """One side asks whether the other is there; neither that nor the answer is written down."""
+        self._pings[who].add(id_key(request["id"]))
 
     def find(self, request: Message) -> Open | None:
         """The request as it is under way."""
@@ -89,7 +94,11 @@ class Live:
             answered = self._of_id(message.get("id"))
             if answered is not None:
                 return self._answered(answered, message)
-            self.note("answers what nobody asked", message)
+            if not self._is_pong(message, CLIENT):
+                self.note("answers what nobody asked", message)
+            return message
+        if is_request(message) and message["method"] == PING:
+            self.pinged(SERVER, message)
             return message
         owner = inside if inside is not None and inside.call.seq in self._open else self._owner(message)
         if owner is None:
@@ -150,8 +159,15 @@ class Live:
             self._settle_own(unasked, outcome_of(message))
         elif inside is not None and inside.call.seq in self._open:
             inside.items.append(item(CLIENT, message, inside.request))
-        else:
+        elif not self._is_pong(message, SERVER):
             self.note("hears an answer to nothing", message)
+
+    def _is_pong(self, message: Message, asked_by: str) -> bool:
+        """True for the answer to a ping."""
+        key = id_key(message.get("id"))
+        known = key in self._pings[asked_by]
+        self._pings[asked_by].discard(key)
+        return known
 
     def _says_unasked(self, message: Message) -> None:
         asked = self._begun(unasked_name(self._server, message), message.get("params", {}), self._last)

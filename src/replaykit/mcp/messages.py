@@ -14,6 +14,7 @@ from replaykit.model.values import Json
 Message: TypeAlias = dict[str, Any]
 """One JSON-RPC object."""
 
+PING = "ping"
 CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"
 INITIALIZED = "notifications/initialized"

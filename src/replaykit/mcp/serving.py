@@ -22,6 +22,8 @@ from replaykit.seam.http.request import HttpRequest
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LARGEST = 1 << 30
 _MADE_ANEW = ("content-length", "accept-encoding")
+_SAME_AGAIN = (307, 308)  # redirects of the request as it is
+_STEPS = 5
 
 
 def upstream_of(do: Ask) -> Upstream:
@@ -29,21 +31,41 @@ def upstream_of(do: Ask) -> Upstream:
 
     async def ask(request: HttpRequest) -> Reply:
         headers = [pair for pair in end_to_end(request.headers) if pair[0].lower() not in _MADE_ANEW]
-        try:
-            response = await do(
-                request.method,
-                URL(request.url, encoded=True),
-                headers=[*headers, ("accept-encoding", "identity")],
-                data=BytesIO(request.body) if request.body else None,  # of large bytes aiohttp warns
-                allow_redirects=False,
-            )
-        except aiohttp.ClientError as error:
-            raise ConnectionError(str(error)) from error
+        url = URL(request.url, encoded=True)
+        for steps_left in range(_STEPS, -1, -1):
+            try:
+                response = await do(
+                    request.method,
+                    url,
+                    headers=[*headers, ("accept-encoding", "identity")],
+                    data=BytesIO(request.body) if request.body else None,  # of large bytes aiohttp warns
+                    allow_redirects=False,
+                )
+            except aiohttp.ClientError as error:
+                raise ConnectionError(str(error)) from error
+            # A client would refuse to follow from here to the server, which to it is another one.
+            onward = _onward(url, response) if steps_left else None
+            if onward is None:
+                break
+            response.release()
+            url = onward
         return Reply(
             status=response.status, headers=tuple(end_to_end(response.headers.items())), chunks=_chunks(response)
         )
 
     return ask
+
+
+def _onward(url: URL, response: aiohttp.ClientResponse) -> URL | None:
+    """Where the same server wants the same request to go, such as `/mcp` for `/mcp/`; elsewhere nobody is led."""
+    place = response.headers.get("location")
+    if response.status not in _SAME_AGAIN or not place:
+        return None
+    try:
+        onward = url.join(URL(place, encoded=True))
+        return onward if onward.origin() == url.origin() else None
+    except ValueError:
+        return None
 
 
 async def hand_over(request: web.BaseRequest, reply: Reply) -> web.StreamResponse:

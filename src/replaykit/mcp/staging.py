@@ -34,7 +34,10 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
     @property
     def facts(self) -> dict[str, Json]:
         """What a recording says of them, so that a replay finds them again."""
-        return {FACT: {"configs": self._here(), "in_place": self.in_place}}
+        here = self._here()
+        elsewhere = len(self.files) - len(here)
+        told = {"elsewhere": elsewhere} if elsewhere else {}
+        return {FACT: {"configs": here, **told, "in_place": self.in_place}}
 
     @property
     def options(self) -> tuple[str, ...]:

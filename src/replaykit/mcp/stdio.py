@@ -123,7 +123,11 @@ class Relay:
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
         """Until either side has gone; gives the exit code of a server that went first, and 0 otherwise."""
-        process = _started(command, environment)
+        try:
+            process = _started(command, environment)
+        except ReplayKitError as error:
+            self._talk.end(gone(error.exit_code), server_first=True)
+            raise
         try:
             threading.Thread(target=self._to_server, args=(process,), name="mcp-client", daemon=True).start()
             self._to_client(process)

@@ -12,7 +12,6 @@ from replaykit.errors import UsageError
 from replaykit.importers.files import import_trace
 from replaykit.mcp.staging import FACT, McpConfigs
 from replaykit.model.values import Json
-from replaykit.programs.swapping import to_stderr
 from replaykit.programs.wanted import Staging
 
 
@@ -26,10 +25,17 @@ def with_servers(staging: Staging, case: ReplayCase) -> Staging:
             f"{case.id}: the recorded program read its MCP servers from a file that was swapped in its place",
             hint="Say it again: --mcp-config FILE --mcp-config-in-place",
         )
-    files = tuple(file for file in _below(facts.get("configs")) if file.is_file())
-    if not files:
-        to_stderr(f"{case.id}: the file that its MCP servers were found in is not here; name it: --mcp-config FILE")
-        return staging
+    named = facts.get("configs")
+    files = tuple(_below(named))
+    gone = [str(file) for file in files if not file.is_file()]
+    outside = facts.get("elsewhere") or not isinstance(named, list) or len(files) < len(named)
+    if gone or outside or not files:
+        # Wherever the program finds such a file, it would start the real servers.
+        what = ", ".join(gone) or "a file outside of the directory it ran in"
+        raise UsageError(
+            f"{case.id}: the recorded program read its MCP servers from {what}, which is not found from here",
+            hint="Name each of its files: --mcp-config FILE",
+        )
     return msgspec.structs.replace(staging, props=McpConfigs(files=files))
 
 

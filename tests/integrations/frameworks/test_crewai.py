@@ -201,6 +201,21 @@ def test_a_result_is_given_back_in_its_own_class() -> None:
     assert wrapped.format_output_for_agent(served) == '{"city":"Bern","celsius":14.5}'
 
 
+def test_the_model_is_told_the_same_of_objects_that_no_annotation_names() -> None:
+    @tool
+    def get_weather(city: str) -> list:  # type: ignore[type-arg]
+        """The weather of a city."""
+        return [forecast(city)]
+
+    wrapped = crewai.tools([get_weather])
+
+    told = told_twice(lambda url: asked(wrapped, url), TURN)
+
+    assert told.replayed == told.recorded == "It is [Forecast(city='Bern', celsius=14.5)]."
+    assert told.tools[0].result == "[Forecast(city='Bern', celsius=14.5)]"
+    assert told.deviations == []
+
+
 def test_without_a_run_nothing_changes() -> None:
     own = Tools()
     tools = plain(own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -188,6 +189,12 @@ class Seen(BaseModel):
     colour: str
 
 
+@dataclass
+class Spot:
+    x: int
+    of: Any = None
+
+
 @pytest.mark.parametrize(
     "result",
     [
@@ -197,8 +204,16 @@ class Seen(BaseModel):
         ["a", {"b": None}],
         types.Part.from_bytes(data=b"\x89PNG", mime_type="image/png"),
         {"picture": types.Part.from_bytes(data=b"\x89PNG", mime_type="image/png"), "of": "sky"},
+        Spot(1, of=Spot(2)),
+        [Spot(1)],
+        {"media": {"url": "sky.png"}},
+        {"media": {"plain": "sky"}},
+        {"media": "sky"},
     ],
-    ids=["model", "models", "like ours", "list", "media", "media inside"],
+    ids=[
+        *("model", "models", "like ours", "list", "media", "media inside", "dataclass", "dataclasses"),
+        *("like our media", "very like our media", "no media"),
+    ],
 )
 def test_the_model_is_told_the_same_whatever_a_tool_returns(result: Any) -> None:
     def look(at: str) -> Any:

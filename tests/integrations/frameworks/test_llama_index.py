@@ -98,6 +98,28 @@ def test_asynchronous_tools_are_recorded_and_served() -> None:
     assert_replayed_whole(told_of(lambda url: asked(wrapped, url)), own)
 
 
+def test_tools_that_were_done_in_another_order_than_they_were_called_are_served() -> None:
+    own, first_done = Tools(), asyncio.Event()
+
+    async def get_weather(city: str) -> str:
+        """The weather of a city."""
+        await first_done.wait()
+        for _ in range(100):  # until the other's result has been handed on
+            await asyncio.sleep(0)
+        return own.get_weather(city)
+
+    async def get_time(zone: str) -> str:
+        """The time in a zone."""
+        first_done.set()
+        return own.get_time(zone)
+
+    told = told_of(lambda url: asked(llama_index.tools([get_weather, get_time]), url))
+
+    assert told.replayed == told.recorded == "It is noon CET and sunny in Paris é."
+    assert own.ran == ["get_time", "get_weather"]
+    assert told.deviations == []
+
+
 def test_a_tool_that_fails_fails_again_without_being_run() -> None:
     ran = []
 

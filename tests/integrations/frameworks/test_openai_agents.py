@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -207,6 +208,14 @@ def typed(result: Seen) -> FunctionTool:
     return look
 
 
+def loosely_typed(result: Any) -> FunctionTool:
+    @function_tool
+    def look(at: str) -> dict[str, Any]:
+        return result
+
+    return look
+
+
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
@@ -215,8 +224,9 @@ def typed(result: Seen) -> FunctionTool:
         (typed(Seen("blue")), {"colour": "blue"}),
         (bare(ToolOutputImage(image_url="data:image/png;base64,AA")), None),
         (bare([ToolOutputText(text="blue"), ToolOutputText(text="green")]), None),
+        (loosely_typed({"sky": datetime.date(2026, 1, 2)}), {"sky": datetime.date(2026, 1, 2)}),
     ],
-    ids=["plain", "odd", "typed", "image", "texts"],
+    ids=["plain", "odd", "typed", "image", "texts", "loosely typed"],
 )
 def test_results_come_back_as_what_they_were(given: FunctionTool, kept: Any) -> None:
     told = looked(given)
@@ -228,6 +238,15 @@ def test_results_come_back_as_what_they_were(given: FunctionTool, kept: Any) -> 
         assert outputs(told.replayed) == outputs(told.recorded)
     if kept is not None:
         assert told.tools[0].result == kept
+
+
+def test_the_model_is_told_the_same_of_objects_that_the_annotation_does_not_name() -> None:
+    told = looked(loosely_typed({"sky": Seen("blue")}))
+
+    assert told.deviations == []
+    assert told.tools[0].result == "{'sky': Seen(colour='blue')}"
+    assert outputs(told.replayed) == ["{'sky': Seen(colour='blue')}"]
+    assert told.replayed.final_output == told.recorded.final_output
 
 
 def test_other_tools_and_the_given_ones_are_left_as_they_are() -> None:

@@ -163,8 +163,9 @@ class Seen(BaseModel):
         ([1, None, "x"], [1, None, "x"]),
         (ToolReturn("blue", content="look up", metadata={"lux": 3}), None),
         (BinaryImage(b"\x89PNG", media_type="image/png"), None),
+        ({"kind": "tool-return", "sky": "blue"}, {"kind": "tool-return", "sky": "blue"}),
     ],
-    ids=["model", "list", "ToolReturn", "BinaryImage"],
+    ids=["model", "list", "ToolReturn", "BinaryImage", "like a ToolReturn"],
 )
 def test_results_come_back_as_what_the_framework_makes_of_them(result: Any, kept: Any) -> None:
     def look(at: str) -> Any:
