@@ -118,6 +118,14 @@ def test_a_store_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) ->
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_directory_is_no_store(tmp_path: Path, read_only: bool) -> None:
+    with pytest.raises(StoreError, match="is a directory") as told:
+        rk.Store.open(tmp_path, read_only=read_only)
+
+    assert told.value.hint == f"Name the file: {tmp_path / 'store.db'}"
+
+
 def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     damaged(path, "CREATE TABLE theirs (x)")

@@ -42,6 +42,8 @@ CREATE INDEX uses_by_blob ON uses (blob);
 
 def connect(path: Path, durability: Durability, *, read_only: bool) -> sqlite3.Connection:
     """An open connection to a store of this format; makes the file when it may write."""
+    if path.is_dir():
+        raise StoreError(f"{path} is a directory, and a store is a file", hint=f"Name the file: {path / 'store.db'}")
     if not read_only:
         _make_directory(path.parent)
     elif not path.exists():
