@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from replaykit.model.run import TraceRun
+from replaykit.report.recorded import recorded_text
 from replaykit.store.sqlite import SQLiteStore
 
 Command = Callable[..., Any]
@@ -108,11 +111,51 @@ def test_a_run_becomes_a_case_and_the_case_is_replayed_when_the_model_is_gone(
     mended = spawned("replay", "cases/agent", "--", *agent("print(ask('hello'))", "mended.py"))
 
     assert (recorded.code, made.code) == (3, 0)
+    assert f"Next: replaykit replay cases/agent -- {shlex.join(program)}\n" in made.out
     assert again.code == 0, again.out
     assert "FAILURE REPRODUCED" in again.out
     assert mended.code == 0, mended.out
     assert "FIXED" in mended.out
     assert model.asked == 1
+
+
+@pytest.mark.parametrize(("options", "clock"), [([], ""), (["--no-pins"], ""), ([], "tick")])
+def test_a_program_that_waits_for_a_clock_that_stands_is_told_of_it(
+    spawned: Command, own_directory: Path, options: list[str], clock: str
+) -> None:
+    Path("agent.py").write_text(
+        "import time, replaykit as rk\n"
+        "began = time.time()\n"
+        "while time.time() < began + 0.1: time.sleep(0.01)\n"
+        "print(rk.tool(lambda: 'waited')())",
+        encoding="utf-8",
+    )
+    spawned("record", "--", sys.executable, "agent.py")
+    spawned("scaffold", "agent", "--out", "cases/agent")
+    case = Path("cases/agent/case.yaml")
+    if clock:
+        case.write_text(re.sub(r"clock: .*", f"clock: {clock}", case.read_text()))
+
+    ran = spawned("replay", *options, "--timeout", "3", "cases/agent", "--", sys.executable, "agent.py")
+
+    stood = not options and not clock
+    assert ran.code == (1 if stood else 0), ran.out
+    assert ("clock: tick" in ran.err) == stood
+
+
+def test_how_to_let_a_connection_through_is_said_where_one_was_stopped(
+    spawned: Command, model: type[Model], agent: Command
+) -> None:
+    spawned("record", "--", *agent("print(ask('hello'))"))
+    spawned("scaffold", "agent", "--out", "cases/agent")
+    tries = "try: urllib.request.urlopen('https://bank.example')\nexcept OSError: pass"
+
+    quiet = spawned("replay", "cases/agent", "--", *agent("print(ask('hello'))"))
+    stopped = spawned("replay", "cases/agent", "--", *agent(f"print(ask('hello'))\n{tries}"))
+
+    assert (quiet.code, stopped.code) == (0, 1)
+    assert "network: [HOST]" not in quiet.err
+    assert "match: {network: [HOST]}" in stopped.err
 
 
 def test_with_json_the_header_is_alone_on_standard_output(spawned: Command, model: type[Model], agent: Command) -> None:
@@ -147,6 +190,26 @@ def test_a_program_in_which_nothing_is_seen_is_said_to_be_so(spawned: Command) -
     assert ran.code == 0
     assert "Nothing was seen" in ran.err
     assert "--upstream NAME=URL" in ran.err
+
+
+def test_a_command_that_a_trace_from_elsewhere_names_is_not_proposed(
+    spawned: Command, model: type[Model], agent: Command
+) -> None:
+    spawned("record", "--", *agent("print(ask('hello'))"))
+    spawned("scaffold", "agent", "--out", "cases/agent")
+
+    made = spawned("scaffold", "cases/agent/source-trace.json", "--out", "cases/other")
+
+    assert "Next: replaykit replay cases/other --agent MODULE:FUNCTION" in made.out
+
+
+def test_a_recording_that_failed_does_not_say_that_nothing_was_there() -> None:
+    run = TraceRun(id="r1", name="agent")
+
+    told = recorded_text(run, ["agent"], None, whole=False)
+
+    assert told.startswith("replaykit: recorded r1")
+    assert "Nothing was seen" not in told
 
 
 def test_a_program_that_is_not_there_cannot_be_recorded(replaykit: Command) -> None:

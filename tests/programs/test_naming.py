@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.programs.naming import ByUpstream, address_behind, end_to_end, split_target
+from replaykit.programs.naming import ByUpstream, address_behind, end_to_end, led_back, split_target
 from replaykit.programs.part import Nobody
 from replaykit.seam.scope import PendingCall, Session
 
@@ -32,6 +32,32 @@ def test_the_version_of_one_api_is_added_where_it_is_missing() -> None:
     assert split_target("/anthropic/messages", BASES) == ("anthropic", "/v1/messages")
     assert split_target("/anthropic/v1/messages", BASES) == ("anthropic", "/v1/messages")
     assert split_target("/anthropic/messages", {"anthropic": "http://gateway/x"}) == ("anthropic", "/messages")
+
+
+@pytest.mark.parametrize(
+    ("location", "way"),
+    [
+        ("/v1/files/7", "/gateway/files/7"),
+        ("https://gw.example/v1/files?a=1#b", "/gateway/files?a=1#b"),
+        ("files/7", "/gateway/chat/files/7"),
+        ("?again=1", "/gateway/chat/completions?again=1"),
+        ("/v1", "/gateway"),
+        ("https://gw.example/v1/", "/gateway/"),
+        ("/login", "https://gw.example/login"),
+        ("/v10/x", "https://gw.example/v10/x"),
+        ("//cdn.example/v1/x", "https://cdn.example/v1/x"),
+        ("http://gw.example/v1/x", "http://gw.example/v1/x"),
+        ("http://[not", "http://[not"),
+    ],
+)
+@pytest.mark.parametrize("end", ["", "/"])
+@pytest.mark.parametrize("account", ["", "user:word@"])
+def test_a_redirect_below_an_upstream_stays_at_the_proxy_and_any_other_is_whole(
+    location: str, way: str, account: str, end: str
+) -> None:
+    base = f"https://{account}gw.example/v1"
+
+    assert led_back(location, f"{base}/chat/completions", "gateway", base + end) == way
 
 
 @given(st.lists(st.tuples(st.sampled_from(["Connection", "X-A", "x-b", "TE", "Host", "Content-Type"]), st.just("x-a"))))

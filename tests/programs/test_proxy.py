@@ -18,7 +18,22 @@ from replaykit.programs.part import _UntilCutOff
 from replaykit.replayer.world import World
 from replaykit.seam.http.cleaning import SEEN
 
-from .conftest import DONE, END, STREAM, Proxies, Upstream, chunk, completion, event, post, question, read_until, whole
+from .conftest import (
+    DONE,
+    END,
+    STREAM,
+    Asked,
+    Proxies,
+    Stage,
+    Upstream,
+    chunk,
+    completion,
+    event,
+    post,
+    question,
+    read_until,
+    whole,
+)
 
 
 def chunks_of(answer: bytes) -> list[bytes]:
@@ -521,7 +536,33 @@ def test_redirects_are_the_programs_affair(proxies: Proxies, upstream: Upstream)
     with proxies.record() as stage:
         answer = stage.ask("GET", "/openai/models")
 
-    assert (answer.status, answer.headers["location"], len(upstream.asked)) == (307, "/elsewhere", 1)
+    assert (answer.status, answer.headers["location"], len(upstream.asked)) == (307, f"{upstream.url}/elsewhere", 1)
+
+
+def test_a_program_that_follows_a_redirect_stays_at_the_proxy(proxies: Proxies, upstream: Upstream) -> None:
+    ways = {"/v1/old": "/v1/new", "/v1/new": f"{upstream.url}/v1/newer"}
+
+    def moved(asked: Asked) -> list[bytes]:
+        way = ways.get(asked.path)
+        return [whole(b"here") if way is None else whole(b"", "307 Temporary Redirect", Location=way)]
+
+    def follow(stage: Stage) -> tuple[list[str], bytes]:
+        answer, led = stage.ask("GET", "/openai/old"), []
+        while answer.status == 307:
+            led.append(answer.headers["location"])
+            answer = stage.ask("GET", led[-1])
+        return led, answer.body
+
+    upstream.script = moved
+    with proxies.record() as stage:
+        live = follow(stage)
+        run = stage.run
+    upstream.close()
+    with proxies.replay(run) as stage:
+        again = follow(stage)
+
+    assert live == again == (["/openai/new", "/openai/newer"], b"here")
+    assert [call.name for call in run.calls] == ["GET openai/old", "GET openai/new", "GET openai/newer"]
 
 
 def test_an_sdk_that_leaves_out_the_version_reaches_the_same_api(proxies: Proxies) -> None:

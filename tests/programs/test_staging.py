@@ -73,6 +73,14 @@ def test_in_a_replay_every_way_out_leads_to_the_proxy(tmp_path: Path) -> None:
         assert found[name] == found["REPLAYKIT_PROXY"]
     assert "127.0.0.1" in found["no_proxy"]
     assert "REPLAYKIT_RECORDING" not in found
+    assert found["NODE_OPTIONS"] == f'--require "{INJECTED / "guard.cjs"}"'
+
+
+def test_what_the_user_has_node_load_is_loaded_after_the_guard(tmp_path: Path) -> None:
+    found = variables(tmp_path, World(case_id="c1"), NODE_OPTIONS="--max-old-space-size=512")
+
+    assert found["NODE_OPTIONS"].endswith('guard.cjs" --max-old-space-size=512')
+    assert "NODE_OPTIONS" not in variables(tmp_path / "recorded")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +94,10 @@ def test_in_a_replay_every_way_out_leads_to_the_proxy(tmp_path: Path) -> None:
 )
 def test_a_replay_in_which_something_is_live_leaves_the_ways_open(tmp_path: Path, world: World) -> None:
     assert not is_closed(world)
-    assert "HTTPS_PROXY" not in variables(tmp_path, world)
+    found = variables(tmp_path, world)
+    assert "HTTPS_PROXY" not in found
+    assert ("NODE_OPTIONS" in found) == bool(world.rules.network), "Node is told which hosts they are"
+    assert found.get("REPLAYKIT_NETWORK", "db.example") == "db.example"
 
 
 def test_a_replay_leads_to_what_the_recording_used_and_makes_up_its_keys(tmp_path: Path) -> None:

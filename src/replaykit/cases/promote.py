@@ -14,6 +14,7 @@ from replaykit.cases.scaffold import scaffold
 from replaykit.cases.slug import slug
 from replaykit.errors import RunNotFound
 from replaykit.importers.source import STDIN, read_source
+from replaykit.model.run import Origin, TraceRun
 from replaykit.store.opening import StoreLike, opened
 
 CASES = Path("cases")
@@ -26,6 +27,8 @@ class Promoted(Struct, frozen=True, kw_only=True):
 
     case: ReplayCase
     notes: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    """The program whose recording it was made of."""
 
 
 def promote(
@@ -63,7 +66,14 @@ def promote(
     notes = (*picked.notes, *lacks)
     if not case.observed:
         notes = (*notes, "no known failure was detected: say in `observed` how it went wrong")
-    return Promoted(case=case, notes=notes)
+    return Promoted(case=case, notes=notes, command=() if _is_file(source) else _command(picked.run))
+
+
+def _command(run: TraceRun) -> tuple[str, ...]:
+    """The command of a program that was recorded here. What a trace from elsewhere says of one is for nobody to run."""
+    program = run.metadata.get("program") if run.origin == Origin() else None
+    words = program.get("command") if isinstance(program, dict) else None
+    return tuple(map(str, words)) if isinstance(words, list) else ()
 
 
 def _is_file(source: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import candidates, judging, options, stages
 
 if TYPE_CHECKING:
     from replaykit.contracts.contract import Contract
@@ -25,13 +25,13 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.IntRange(1),
             help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
         ),
-        options.trial_evidence,
-        options.asking_judge,
+        candidates.trial_evidence,
+        judging.asking_judge,
         options.timeout,
         click.option(
             "--contract", metavar="NAME", help="What the agent must keep.  [default: that it ends without an error]"
         ),
-        options.candidate,
+        candidates.candidate,
         options.config,
     ):
         command = option(command)
@@ -52,7 +52,7 @@ def command() -> None:
     """
 
 
-@command.command(name="run", cls=options.BeforeProgram)
+@command.command(name="run", cls=stages.BeforeProgram)
 @click.option("--profile", metavar="NAME", help="A profile (`replaykit chaos profiles`), or a file with faults.")
 @click.option("--seed", type=click.IntRange(0), help="Where the faults strike.  [default: the project's, or 0]")
 @click.option(
@@ -73,7 +73,7 @@ def command() -> None:
 )
 @click.option("--live", multiple=True, metavar="NAME", help="With --case: do this for real where it is not recorded.")
 @_asked
-@options.mcp_config
+@stages.mcp_config
 @click.option(
     "--save",
     type=click.Path(path_type=Path, file_okay=False),
@@ -125,7 +125,7 @@ def run(
         answers=_answers(project, promised, "chaos run", named),
     )
     with options.progress(count_of(trial), "running") as advance:
-        kept = options.evidence_of(named["evidence"])
+        kept = candidates.evidence_of(named["evidence"])
         result = run_chaos(trial, candidate, jobs=jobs, on_done=advance, evidence=kept)
     saved = save_broken(result, save, promised) if save is not None else []
     click.echo(options.redacted(chaos_json(result, saved)) if as_json else chaos_text(result, saved))
@@ -141,7 +141,7 @@ def profiles(as_json: bool) -> None:
     click.echo(profiles_json() if as_json else profiles_text())
 
 
-@command.command(name="mutate", cls=options.BeforeProgram)
+@command.command(name="mutate", cls=stages.BeforeProgram)
 @click.argument("text", required=False)
 @click.option("--input", "inputs", multiple=True, metavar="TEXT", help="What to say otherwise: JSON, or else text.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind of mutation. Repeatable.")
@@ -220,7 +220,7 @@ def mutate(
     )
     candidate, jobs = _candidate(project, (), jobs, named)
     with options.progress(len(given) * count, "asking") as advance:
-        kept = options.evidence_of(named["evidence"])
+        kept = candidates.evidence_of(named["evidence"])
         result = run_mutations(trial, candidate, jobs=jobs, on_done=advance, evidence=kept)
     code = result.exit_code(min_score)
     click.echo(options.redacted(mutation_json(result, passed=not code)) if as_json else mutation_text(result))
@@ -253,7 +253,7 @@ def _usual_count(project: Project | None) -> int:
 
 def _answers(project: Project | None, contract: Contract | None, verb: str, named: dict[str, Any]) -> Any:
     command = verb if contract is None else f"{verb} --contract {contract.name}"
-    return options.answers_of(project, command, ask=named["ask_judge"], spec=named["judge_spec"])
+    return judging.answers_of(project, command, ask=named["ask_judge"], spec=named["judge_spec"])
 
 
 def _contract(project: Project | None, name: str | None) -> Contract | None:
@@ -311,10 +311,12 @@ def _candidate(
     program = click.get_current_context().meta.get("program")
     names = (named["runner_cmd"], named["agent"], named["endpoint"])
     if named["endpoint"] is not None and any(scenario.plan.of_calls for scenario in scenarios):
-        raise UsageError(options.OUT_OF_REACH, hint=options.OUT_OF_REACH_HINT)
-    servers = options.mcp_props(named.get("mcp_configs", ()), in_place=named.get("in_place", False))
+        raise UsageError(candidates.OUT_OF_REACH, hint=candidates.OUT_OF_REACH_HINT)
+    servers = stages.mcp_props(named.get("mcp_configs", ()), in_place=named.get("in_place", False))
     staging = None if servers is None else Staging(props=servers)
-    candidate, jobs = options.candidate_and_jobs(*names, jobs=jobs, program=program, project=project, staging=staging)
+    candidate, jobs = candidates.candidate_and_jobs(
+        *names, jobs=jobs, program=program, project=project, staging=staging
+    )
     if servers is not None and jobs > 1 and servers.in_place:
         raise UsageError("--mcp-config-in-place swaps one file: runs cannot share it", hint="Say --jobs 1.")
     if servers is not None and not isinstance(candidate, CommandCandidate):

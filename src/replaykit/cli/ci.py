@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import importing, options
+from replaykit.cli import candidates, importing, options
 
 if TYPE_CHECKING:
     from replaykit.project.project import Project
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a JUnit XML report.")
 @click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write a Markdown report.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report.")
-@options.trial_evidence
+@candidates.trial_evidence
 @click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
 @options.no_redact
 @options.otel
@@ -86,13 +86,13 @@ def command(
             only=_parts(only),
             seed=seed,
             min_score=_percentage(project, min_score),
-            evidence=options.evidence_of(evidence),
+            evidence=candidates.evidence_of(evidence),
             on_fetched=fetched,
         )
         ci = Ci(plan)
     for notice in ci.notices:
         click.echo(f"note: {notice}", err=True)
-    candidate, jobs = options.candidate_and_jobs(None, None, None, jobs=jobs, project=project)
+    candidate, jobs = candidates.candidate_and_jobs(None, None, None, jobs=jobs, project=project)
     with _telling_of_a_stop(files), options.progress(0 if quiet else ci.count, "running") as advance:
         result = clean_struct(ci.run(Crew(candidate=candidate, jobs=jobs, on_done=advance)), file_redactor())
     _tell(result, files, quiet=quiet, as_json=as_json)

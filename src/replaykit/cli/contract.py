@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import candidates, judging, options, stages
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
@@ -25,8 +25,8 @@ def _trial(command: Callable[..., Any]) -> Callable[..., Any]:
             default=None,
             help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
         ),
-        options.trial_evidence,
-        options.asking_judge,
+        candidates.trial_evidence,
+        judging.asking_judge,
         options.timeout,
         click.option(
             "--min-score",
@@ -47,7 +47,7 @@ def _trial(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="TEXT",
             help="What to ask: JSON, or else text. Repeatable.  [default: the project's, or all probes]",
         ),
-        options.candidate,
+        candidates.candidate,
         options.config,
         click.argument("name", required=False, metavar="[CONTRACT]"),
     ):
@@ -69,7 +69,7 @@ def command() -> None:
     """
 
 
-@command.command(name="run", cls=options.BeforeProgram)
+@command.command(name="run", cls=stages.BeforeProgram)
 @_trial
 @options.as_json
 def run(as_json: bool, **given: Any) -> None:
@@ -88,7 +88,7 @@ def run(as_json: bool, **given: Any) -> None:
     _end(result)
 
 
-@command.command(name="score", cls=options.BeforeProgram)
+@command.command(name="score", cls=stages.BeforeProgram)
 @_trial
 def score(**given: Any) -> None:
     """Like `run`, but print only the score, from 0 to 100."""
@@ -155,15 +155,15 @@ def _result(
         case=None if case is None else _case(project, case),
         timeout_s=timeout_s if case is not None else timeout_s or own_limit,
         min_score=min_score,
-        answers=options.answers_of(project, f"contract run {contract.name}", ask=ask_judge, spec=judge_spec),
+        answers=judging.answers_of(project, f"contract run {contract.name}", ask=ask_judge, spec=judge_spec),
     )
     count = len(cells_of(trial))
     program = click.get_current_context().meta.get("program")
-    candidate, jobs = options.candidate_and_jobs(
+    candidate, jobs = candidates.candidate_and_jobs(
         runner_cmd, agent, endpoint, program=program, jobs=jobs, project=project
     )
     with options.progress(count, "asking") as advance:
-        kept = options.evidence_of(evidence)
+        kept = candidates.evidence_of(evidence)
         return run_contract(trial, candidate, jobs=min(jobs, count), on_done=advance, evidence=kept)
 
 

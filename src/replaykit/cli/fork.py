@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import journeys, options
 
 
 @click.command(name="fork")
 @click.argument("run_id", metavar="RUN")
-@options.journey
+@journeys.journey
 @click.option("--set", "keys", multiple=True, metavar="KEY=VALUE", help="Set a key of the state, to JSON or text.")
 @click.option("--modify", metavar="JSON", help="Set keys of the state from an object.")
 @click.option("--patch", metavar="JSON", help="Change the state by a JSON Patch.")
@@ -24,18 +23,7 @@ from replaykit.cli import options
 @click.option("--tool", metavar="NAME", help="Which tool or model is meant, where the step calls several.")
 @options.store
 @options.as_json
-def command(
-    run_id: str,
-    step: str,
-    agent: str,
-    live: tuple[str, ...],
-    no_reuse: bool,
-    attempt: str | None,
-    dry_run: bool,
-    store_path: Path | None,
-    as_json: bool,
-    **changes: Any,
-) -> None:
+def command(run_id: str, step: str, way: dict[str, Any], **changes: Any) -> Any:
     """Go on from a step of a run with something changed there.
 
     Makes a new run, linked to its parent, which stays as it is. Exit 1 when the agent fails. Compare the two with
@@ -46,22 +34,10 @@ def command(
     replaykit fork 20260215-143200 --at step_2 --result '{"docs": []}' --agent my_agent:answer
     replaykit fork 20260215-143200 --at step_2 --answer '"call the user"' --agent my_agent:answer
     """
-    from replaykit.runners.loading import load_agent
     from replaykit.travel.go import fork
 
-    edits = _edits(**changes)
-    _, journey = fork(
-        run_id,
-        step,
-        edits,
-        agent=load_agent(agent),
-        store=store_path,
-        live=live,
-        reuse=not no_reuse,
-        attempt=attempt,
-        dry_run=dry_run,
-    )
-    options.tell_journey(journey, as_json=as_json, dry_run=dry_run)
+    _, journey = fork(run_id, step, _edits(**changes), **way)
+    return journey
 
 
 def _edits(

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import judging, options
 
 
 @click.command(name="judge")
 @click.argument("case", type=click.Path(path_type=Path), metavar="CASE")
-@options.judged_result
+@judging.judged_result
 @click.option("--record", is_flag=True, help="Ask the judge what is not answered yet, and store its answers.")
 @click.option("--again", is_flag=True, help="With --record: ask what the judge has answered as well.")
 @click.option("--judge", "spec", metavar="JUDGE", help="openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.")
@@ -46,12 +46,12 @@ def command(
 
     if not record and (again or spec or config):
         raise UsageError("--judge, --again and --config go with --record", hint="Without it nobody is asked.")
-    found = options.judged_case(case)
+    found = judging.judged_case(case)
     runs = judged_runs(found, result, evidence or default_evidence_path())
     questions = asked_in(found, runs)
     asked = 0
     if record:
-        judge = options.chosen_judge(spec, config)
+        judge = judging.chosen_judge(spec, config)
         with options.progress(len(questions), "judging") as advance:
             asked = record_judgements(found, runs, judge, again=again, on_done=advance)
         click.echo(f"asked {judge.about} {asked} of {len(questions)}", err=True)

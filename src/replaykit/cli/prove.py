@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import candidates, options
 
 
 @click.command(name="prove")
@@ -45,13 +45,13 @@ def command(
     if good is None and (project is None or project.agent is None):
         raise UsageError("no candidate with the fix", hint="Name it: --good CMD; or an `agent:` in replaykit.yaml")
     fixed, _ = (
-        (options.candidate_of(good), 1)
+        (candidates.candidate_of(good), 1)
         if good is not None
-        else options.candidate_and_jobs(None, None, None, jobs=1, project=project)
+        else candidates.candidate_and_jobs(None, None, None, jobs=1, project=project)
     )
     results = [
         replay(subjects.cases[0], candidate, timeout_s=timeout_s, evidence=default_evidence_path())
-        for candidate in (options.candidate_of(bad), fixed)
+        for candidate in (candidates.candidate_of(bad), fixed)
     ]
     wanted = is_red(results[0]), results[1].verdict is Verdict.FIXED
     proven = all(wanted)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import options, stages
 
 if TYPE_CHECKING:
     from replaykit.programs.recording import Recorded
@@ -39,8 +39,8 @@ class Asked(NamedTuple):
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.option("--name", help="The run's name.  [default: the script's]")
 @click.option("--input", "given", metavar="TEXT", help="What the agent is asked: JSON, or else text.")
-@options.upstream
-@options.mcp_config
+@stages.upstream
+@stages.mcp_config
 @click.option("--no-proxy", is_flag=True, help="Start no proxy: record Python processes only.")
 @click.option("--no-inject", is_flag=True, help="Leave Python processes alone: record at the proxy only.")
 @click.option(
@@ -81,9 +81,9 @@ def command(**given: Any) -> None:
     _check(asked)
     if asked.program and os.environ.get(SESSION):
         _pass_through(asked.program)
-    servers = options.mcp_props(asked.mcp_configs, in_place=asked.in_place)
-    if asked.program and servers is None and options.MCP_CONFIG.exists():
-        click.echo(unrecorded_text(options.MCP_CONFIG), err=True)
+    servers = stages.mcp_props(asked.mcp_configs, in_place=asked.in_place)
+    if asked.program and servers is None and stages.MCP_CONFIG.exists():
+        click.echo(unrecorded_text(stages.MCP_CONFIG), err=True)
     staging = _staging(asked, servers)
     with SQLiteStore.open(asked.store_path or default_store_path()) as store:
         _recover(asked, store)
@@ -126,7 +126,7 @@ def _staging(asked: Asked, servers: Any) -> Staging:
     return Staging(
         proxy=not asked.no_proxy,
         inject=not asked.no_inject,
-        upstreams=options.upstreams_of(asked.upstream),
+        upstreams=stages.upstreams_of(asked.upstream),
         props=servers,
         facts={} if servers is None else servers.facts,
     )
@@ -167,10 +167,10 @@ def _tell(asked: Asked, recorded: Recorded, servers: Any) -> None:
     if asked.as_json:
         click.echo(recorded_json([recorded.run] if recorded.kept else []))
     again = () if servers is None else servers.options
-    told = recorded_text(recorded.run, asked.program, asked.store_path, again)
+    told = recorded_text(recorded.run, asked.program, asked.store_path, again, whole=recorded.failure is None)
     click.echo(told if recorded.kept else dropped_text(recorded.run), err=True)
     if servers is not None and not servers.were_asked(recorded.run):
-        click.echo(unasked_text(asked.mcp_configs), err=True)
+        click.echo(unasked_text(asked.mcp_configs, in_place=asked.in_place), err=True)
 
 
 def _pass_through(program: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from replaykit.cli import importing, options
+from replaykit.cli import candidates, importing, options, stages
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
@@ -41,10 +41,10 @@ class Asked(NamedTuple):
     as_json: bool
 
 
-@click.command(name="replay", cls=options.BeforeProgram)
+@click.command(name="replay", cls=stages.BeforeProgram)
 @click.argument("cases", nargs=-1, type=click.Path(path_type=Path), metavar="[CASE]...")
 @options.config
-@options.candidate
+@candidates.candidate
 @click.option(
     "--expect",
     type=click.Choice(["fixed", "reproduced", "changed"]),
@@ -67,11 +67,11 @@ class Asked(NamedTuple):
     show_default=True,
     help="Pace of recorded responses: 1x as recorded, 2x twice as fast, 0 at once.",
 )
-@options.upstream
-@options.mcp_config
+@stages.upstream
+@stages.mcp_config
 @click.option("--pin-env", multiple=True, metavar="NAME", help="Set this variable to the case's value. Repeatable.")
 @click.option("--no-pins", is_flag=True, help="Hold nothing still: today's clock, real chance, your environment.")
-@options.chaos
+@candidates.chaos
 @click.option(
     "-j",
     "--jobs",
@@ -130,6 +130,8 @@ def command(**given: Any) -> None:
         )
     code = gravest([*(error.exit_code for error in wrong), exit_code(results, Verdict(asked.expect))])
     _tell(asked, results, root, passed=code == 0)
+    for line in _advice(found, results):
+        click.echo(line, err=True)
     click.get_current_context().exit(gravest([code, at_best]))
 
 
@@ -138,14 +140,14 @@ def _candidate(asked: Asked, project: Any) -> tuple[Any, int]:
     from replaykit.errors import UsageError
     from replaykit.programs.wanted import Staging
 
-    servers = options.mcp_props(asked.mcp_configs, in_place=asked.in_place)
-    candidate, jobs = options.candidate_and_jobs(
+    servers = stages.mcp_props(asked.mcp_configs, in_place=asked.in_place)
+    candidate, jobs = candidates.candidate_and_jobs(
         asked.runner_cmd,
         asked.agent,
         asked.endpoint,
         jobs=asked.jobs,
         program=click.get_current_context().meta.get("program"),
-        staging=Staging(speed=asked.speed, upstreams=options.upstreams_of(asked.upstream), props=servers),
+        staging=Staging(speed=asked.speed, upstreams=stages.upstreams_of(asked.upstream), props=servers),
         project=project,
     )
     if asked.in_place and jobs > 1:
@@ -170,7 +172,7 @@ def _worlds(asked: Asked, subjects: Subjects) -> list[Subject]:
     from replaykit.cases.case import ReplayCase
     from replaykit.runners.worlds import left_unset, let_live, with_chaos, with_pins
 
-    plan = None if asked.chaos is None else options.chaos_plan(asked.chaos, asked.seed, asked.endpoint)
+    plan = None if asked.chaos is None else candidates.chaos_plan(asked.chaos, asked.seed, asked.endpoint)
 
     def world(case: ReplayCase) -> ReplayCase:
         pinned = with_pins(let_live(case, asked.live), pin=not asked.no_pins, trusted=asked.pin_env)
@@ -180,6 +182,32 @@ def _worlds(asked: Asked, subjects: Subjects) -> list[Subject]:
     for name in left_unset(subject for subject in found if isinstance(subject, ReplayCase)):
         click.echo(f"{name} has a value in the case that is not set here; --pin-env {name} sets it", err=True)
     return found
+
+
+def _advice(found: Sequence[Subject], results: Sequence[ReplayResult]) -> list[str]:
+    """What to do about that which lies with the case, and not with the candidate."""
+    lines = [
+        f"{case_id}: Python's clock stood still all the time. Where the candidate waits for it to move on, say"
+        " `clock: tick` in the case, or --no-pins"
+        for case_id in _out_of_time(found, results)
+    ]
+    if any(told.kind == "network" for result in results for told in result.deviations):
+        lines.append("To let such a connection through, name its host in the case: match: {network: [HOST]}")
+    return lines
+
+
+def _out_of_time(found: Sequence[Subject], results: Sequence[ReplayResult]) -> list[str]:
+    """The cases without an answer in time in which the clock stands still."""
+    late = {result.case_id for result in results if result.run is not None and result.run.status == "timeout"}
+    if not late:
+        return []
+    from replaykit.cases.case import ReplayCase
+    from replaykit.cases.case_shape import parse_clock
+    from replaykit.model.pins import Clock
+
+    cases = [case for case in found if isinstance(case, ReplayCase) and case.id in late]
+    clocks = {case.id: case.scenario.clock for case in cases}
+    return [case_id for case_id, clock in clocks.items() if clock and parse_clock(clock)[1] is Clock.FROZEN]
 
 
 def _tell(asked: Asked, results: Sequence[ReplayResult], root: Path, *, passed: bool) -> None:

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import journeys, options
 
 
 @click.command(name="resume")
 @click.argument("run_id", metavar="RUN")
-@options.journey
+@journeys.journey
 @options.store
 @options.as_json
-def command(
-    run_id: str,
-    step: str,
-    agent: str,
-    live: tuple[str, ...],
-    no_reuse: bool,
-    attempt: str | None,
-    dry_run: bool,
-    store_path: Path | None,
-    as_json: bool,
-) -> None:
+def command(run_id: str, step: str, way: dict[str, Any]) -> Any:
     """Go on from a step of a run, with nothing changed.
 
     What was recorded up to the step is served; after it, recorded answers are given to exactly the recorded calls, and
@@ -33,17 +23,6 @@ def command(
     \b
     replaykit resume 20260215-143200 --at step_3 --agent my_agent:answer
     """
-    from replaykit.runners.loading import load_agent
     from replaykit.travel.go import resume
 
-    journey = resume(
-        run_id,
-        step,
-        agent=load_agent(agent),
-        store=store_path,
-        live=live,
-        reuse=not no_reuse,
-        attempt=attempt,
-        dry_run=dry_run,
-    )
-    options.tell_journey(journey, as_json=as_json, dry_run=dry_run)
+    return resume(run_id, step, **way)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import judging, options
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
@@ -20,7 +20,7 @@ _SKIP, _QUIT = "\0skip", "\0quit"  # no label is spelled so
 
 @click.command(name="review")
 @click.argument("case", type=click.Path(path_type=Path), metavar="CASE")
-@options.judged_result
+@judging.judged_result
 @click.option("--pass", "passed", type=int, multiple=True, metavar="N", help="Sentence N is true. Repeatable.")
 @click.option("--fail", "failed", type=int, multiple=True, metavar="N", help="Sentence N is not true. Repeatable.")
 @click.option(
@@ -58,7 +58,7 @@ def command(
     from replaykit.report.judging import checks_json, checks_text
     from replaykit.trials.judging import checks_of, judged_runs, review
 
-    found = options.judged_case(case)
+    found = judging.judged_case(case)
     runs = judged_runs(found, result, evidence or default_evidence_path())
     checks_of(found, runs)
     if set(passed) & set(failed):

@@ -70,4 +70,4 @@ def command(
     )
     for note in made.notes:
         click.echo(f"note: {note}", err=True)
-    click.echo(case_json(made.case) if as_json else case_text(made.case))
+    click.echo(case_json(made.case) if as_json else case_text(made.case, made.command))

@@ -54,8 +54,10 @@ async def hand_out(request: web.BaseRequest, served: Served) -> web.StreamRespon
 async def hand_back(
     request: web.BaseRequest, answer: aiohttp.ClientResponse, call: HttpCall | None, marks: Mapping[str, str]
 ) -> web.StreamResponse:
-    """A live response as it comes, told to the call; without one it is only passed on."""
-    headers = [*end_to_end(header_pairs(answer.raw_headers)), *marks.items()]
+    """A live response as it comes, told to the call; without one it is only passed on. `marks` are headers that it
+    bears here, in the place of its own."""
+    own = end_to_end(header_pairs(answer.raw_headers))
+    headers = [*(pair for pair in own if pair[0].lower() not in marks), *marks.items()]
     if call is not None:
         call.answered(answer.status, headers, reason=answer.reason or "")
     response = _Response(status=answer.status, reason=answer.reason, headers=CIMultiDict(headers))

@@ -7,7 +7,7 @@ one address is found again through another.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
@@ -52,6 +52,21 @@ def address_behind(url: str, proxy: str, upstreams: Mapping[str, str]) -> str:
     name, rest = split_target(url.removeprefix(proxy), upstreams)
     base = upstreams.get(name, "")
     return f"{base.rstrip('/')}{rest}" if base else url
+
+
+def led_back(location: str, address: str, name: str, base: str) -> str:
+    """Where a response leads to, for who asked through the proxy: a place below the upstream's own address is a path of
+    the proxy, the same at any port; any other is whole, since a path alone would be looked for at the proxy."""
+    try:
+        there, own = urlsplit(urljoin(address, location)), urlsplit(base)
+    except ValueError:
+        return location
+    place = there._replace(netloc=there.netloc.rpartition("@")[2])
+    is_own = (place.scheme, place.netloc) == (own.scheme, own.netloc.rpartition("@")[2])
+    root = own.path.rstrip("/")
+    if is_own and f"{place.path}/".startswith(f"{root}/"):
+        return place._replace(scheme="", netloc="", path=f"/{name}{place.path.removeprefix(root)}").geturl()
+    return place.geturl()
 
 
 class ByUpstream:

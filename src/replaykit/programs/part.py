@@ -19,12 +19,14 @@ from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json, raw
 from replaykit.programs.naming import ByUpstream
 from replaykit.programs.plan import Mode, Plan
+from replaykit.programs.sharing import MODES, SharedMatcher, shared_tape
 from replaykit.recording.recorder import Recorder
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.tape import Tape
 from replaykit.replayer.turns import turns_of
 from replaykit.replayer.world import World
 from replaykit.seam.logged import event_of
+from replaykit.seam.machine import MACHINE
 from replaykit.seam.moment import wall_time
 from replaykit.seam.scope import Answer, Handler, Order, Outcome, PendingCall, Session
 from replaykit.store.sqlite import SQLiteStore
@@ -68,10 +70,10 @@ class Part:
         recorded: Collection[str] = ()
         order: Order | None = None
         if plan.mode is Mode.REPLAY and world is not None:
-            handler = replaying = _Replaying(world, self.name, self._writer)
+            handler = replaying = _Replaying(world, self.name, self._writer, Path(plan.store).with_name("taken"))
             recorded = {call.name for call in replaying.tape.calls}
-            order = turns_of(replaying.tape.calls)
-            handler = under_chaos(replaying, world.chaos, place=self.name, recorded=replaying.tape.calls)
+            order = turns_of(replaying.own.calls)
+            handler = under_chaos(replaying, world.chaos, place=self.name, recorded=replaying.own.calls)
         self.told = ByUpstream(handler, plan.proxy, plan.upstreams, recorded)
         self.session = Session(self.told, lineage=plan.run_id, cleaning=writer.cleaning)
         self.session.speed = plan.speed
@@ -152,14 +154,19 @@ class _UntilCutOff:
 
 
 class _Replaying(Replayer):
-    """Serves a process its own part of the tape, and writes down what it does as it does it."""
+    """Serves a process its own part of the tape, and what the others leave of theirs; writes down what it does as it
+    does it."""
 
-    def __init__(self, world: World, name: str, writer: _UntilCutOff) -> None:
+    def __init__(self, world: World, name: str, writer: _UntilCutOff, taken: Path) -> None:
         rules = world.rules
         if name == PROXY and rules.mode is MatchMode.CAUSAL:
             rules = msgspec.structs.replace(rules, mode=MatchMode.ARGS)  # it sees requests, and no paths
-        tape = Tape(_tape_of(world, name), name=world.case_id)
-        super().__init__(tape, rules, tools=world.tools, models=world.models)
+        self.own = Tape(_tape_of(world, name), name=world.case_id)
+        is_shared = rules.mode in MODES and not _stands_before(segment(name))
+        super().__init__(Tape(()) if is_shared else self.own, rules, tools=world.tools, models=world.models)
+        if is_shared:
+            self.tape = shared_tape(self.own, _calls_of_others(world, name))
+            self.matcher = SharedMatcher(self.tape, rules.mode, rules.ignore, taken)
         self._writer = writer
 
     def keep(self, event: AnyEvent) -> None:
@@ -187,6 +194,27 @@ def own_calls(world: World, name: str) -> list[Call]:
         return [call for call in calls if not call.path.startswith("/!")]
     found = (call for call in calls if _is_below(call.path, own))
     return [msgspec.structs.replace(call, path=call.path.removeprefix(own)) for call in found]
+
+
+def _calls_of_others(world: World, name: str) -> list[Call]:
+    """The recorded calls of all processes but one, their paths as each of them saw them. Nobody shares what belongs to
+    the proxy or to a shim: each speaks for one place. Nor the time and chance: they are not what a process does."""
+    calls = (event for event in world.calls if isinstance(event, Call) and event.name not in MACHINE)
+    placed = ((call, _place(call)) for call in calls)
+    return [
+        msgspec.structs.replace(call, path=call.path.removeprefix(place))
+        for call, place in placed
+        if place != segment(name) and not _stands_before(place)
+    ]
+
+
+def _place(call: Call) -> str:
+    """What the path of a call begins with that says which process made it."""
+    return call.path[: (call.path + "/").index("/", 1)] if call.path.startswith("/!") else ""
+
+
+def _stands_before(place: str) -> bool:
+    return place == segment(PROXY) or place.startswith(segment(SHIM))
 
 
 def is_at_proxy_alone(world: World) -> bool:

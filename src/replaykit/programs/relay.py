@@ -16,7 +16,7 @@ from yarl import URL
 from replaykit.errors import Divergence, Unreplayable
 from replaykit.programs.bodies import WHOLE_QUESTION, Body
 from replaykit.programs.handing import drop, hand_back, hand_out
-from replaykit.programs.naming import UPSTREAM, end_to_end
+from replaykit.programs.naming import UPSTREAM, end_to_end, led_back
 from replaykit.programs.part import Part
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.props import Endpoint
@@ -140,13 +140,23 @@ class _Exchange:
                 self._begin()
                 if self._call is not None and self._call.is_altered:
                     return await self._altered(self._call, answer)
-                return await hand_back(self._request, answer, self._call, {UPSTREAM: upstream} if upstream else {})
+                return await hand_back(self._request, answer, self._call, self._marks(answer))
         except asyncio.CancelledError:
             self._break(BrokenPipeError("the program left before the response had ended"))
             raise
         except (aiohttp.ClientError, OSError) as error:
             self._break(ConnectionError(f"{address.partition('?')[0]}: {str(error) or type(error).__name__}"))
             return drop(self._request)
+
+    def _marks(self, answer: aiohttp.ClientResponse) -> dict[str, str]:
+        """What the proxy says in the head of a response: who answered, and by which way to go on from there."""
+        upstream, location = self._target.upstream, answer.headers.get("location")
+        if not upstream:
+            return {}
+        if location is None:
+            return {UPSTREAM: upstream}
+        way = led_back(location, self._target.address, upstream, self._relay.plan.upstreams[upstream])
+        return {UPSTREAM: upstream, "location": way}
 
     async def _altered(self, call: HttpCall, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         """What a fault makes of the upstream's whole answer."""

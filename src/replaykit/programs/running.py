@@ -19,6 +19,8 @@ from replaykit.programs.ending import MAX_OUTPUT
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 _LATE_OUTPUT_S = 0.5  # for what a program's children may still print when it has ended
+_LOOK_S = 0.01
+_PIECE = 1 << 16  # what a pipe holds, and what is read of it at once
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -48,7 +50,7 @@ def run_through(command: Sequence[str], environment: Mapping[str, str], out: int
         tee.start()
         signals.go_to(process)
         code = process.wait()
-    tee.join(_LATE_OUTPUT_S)
+    tee.settle()
     return Ran(code=code, printed=tee.printed, interrupted=bool(signals.came))
 
 
@@ -59,19 +61,37 @@ class _Tee(threading.Thread):
         super().__init__(name="replaykit-tee", daemon=True)
         self._source = source
         self._out = out
+        self._taken = self._passed = 0
         self.printed = b""
 
     def run(self) -> None:
-        with contextlib.suppress(OSError):  # a terminal says that nobody writes to it any more by an error
-            while data := os.read(self._source, 1 << 16):
+        # A terminal says that nobody writes to it any more by an error. Where nobody reads any more, the program is to
+        # meet that as it would without us: its output is closed.
+        with contextlib.suppress(OSError):
+            while data := os.read(self._source, _PIECE):
+                self._taken += len(data)
                 self.printed = (self.printed + data)[-MAX_OUTPUT:]
                 self._pass_on(data)
+                self._passed = self._taken
         os.close(self._source)
 
+    def settle(self) -> None:
+        """Wait until what the program has printed is passed on, however slowly it is read. For processes that it has
+        left behind, and that hold its output open, nobody waits long."""
+        all_of_it, left_s = self._taken + _PIECE, _LATE_OUTPUT_S
+        while self.is_alive() and left_s > 0 and self._passed < all_of_it:
+            if self._passed == self._taken:
+                left_s -= _LOOK_S
+            self.join(_LOOK_S)
+
     def _pass_on(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # whoever read our output has gone; the program is recorded all the same
+        try:
             while data:
                 data = data[os.write(self._out, data) :]
+        except BrokenPipeError:
+            raise
+        except OSError:
+            pass  # a full disk, say; the program is recorded all the same
 
 
 class _Signals:
@@ -126,4 +146,8 @@ def _pipe(out: int) -> tuple[int, int]:
     source, sink = os.openpty()
     with contextlib.suppress(OSError):
         fcntl.ioctl(sink, termios.TIOCSWINSZ, fcntl.ioctl(out, termios.TIOCGWINSZ, b"\0" * 8))
+    with contextlib.suppress(termios.error):
+        modes = termios.tcgetattr(sink)
+        modes[1] &= ~termios.OPOST  # the ends of lines are made by the user's own terminal
+        termios.tcsetattr(sink, termios.TCSANOW, modes)
     return source, sink

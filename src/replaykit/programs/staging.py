@@ -30,6 +30,8 @@ from replaykit.replayer.world import World
 
 PROXY_ADDRESS = "REPLAYKIT_PROXY"
 """Tells a program where the proxy is, should it want to know."""
+NETWORK = "REPLAYKIT_NETWORK"
+"""Tells the guard in Node which hosts may be reached; see `MatchRules.network`."""
 INJECTED = Path(__file__).parent / "inject"
 
 _FORWARD_PROXY = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
@@ -78,6 +80,8 @@ def staged(
             if plan.proxy and is_closed(world):
                 changed |= dict.fromkeys(_FORWARD_PROXY, plan.proxy) | dict.fromkeys(_PAST_IT, _THIS_MACHINE)
                 changed["NODE_USE_ENV_PROXY"] = "1"
+            if plan.proxy and not _is_live(world):
+                changed |= {"NODE_OPTIONS": _node_options(environment), NETWORK: ",".join(world.rules.network)}
         # A program whose processes did not record themselves is not served in them either.
         if staging.inject and not (world is not None and is_at_proxy_alone(world)):
             changed["PYTHONPATH"] = os.pathsep.join(filter(None, (str(INJECTED), environment.get("PYTHONPATH"))))
@@ -93,8 +97,12 @@ def staged(
 
 def is_closed(world: World) -> bool:
     """True when nothing in this world is done for real: then no connection is let through."""
-    open_ends = world.rules.on_miss is OnMiss.LIVE or bool(world.rules.network)
-    return not open_ends and ToolMode.LIVE not in (world.models, *world.tools.values())
+    return not _is_live(world) and not world.rules.network
+
+
+def _is_live(world: World) -> bool:
+    """True when calls of this world may be done for real, whoever they are made to."""
+    return world.rules.on_miss is OnMiss.LIVE or ToolMode.LIVE in (world.models, *world.tools.values())
 
 
 def _upstreams(environment: Mapping[str, str], staging: Staging, world: World | None) -> list[Upstream]:
@@ -107,6 +115,12 @@ def _past_other_proxies(environment: Mapping[str, str]) -> dict[str, str]:
     if not any(environment.get(name) for name in (*_FORWARD_PROXY, "all_proxy", "ALL_PROXY")):
         return {}
     return {name: ",".join(filter(None, (environment.get(name), _THIS_MACHINE))) for name in _PAST_IT}
+
+
+def _node_options(environment: Mapping[str, str]) -> str:
+    """Node loads the guard, before whatever else the user has it load."""
+    quoted = str(INJECTED / "guard.cjs").replace("\\", "\\\\").replace('"', '\\"')
+    return " ".join(filter(None, (f'--require "{quoted}"', environment.get("NODE_OPTIONS"))))
 
 
 def _calls(world: World) -> list[Call]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import msgspec
@@ -15,15 +16,16 @@ from replaykit.model.values import Json
 from replaykit.report.panel import counted, short
 
 
-def case_text(case: ReplayCase) -> str:
-    """A new case: its files, what it looks for, and what to do next."""
+def case_text(case: ReplayCase, command: Sequence[str] = ()) -> str:
+    """A new case: its files, what it looks for, and what to do next; `command` is the program that was recorded."""
     lines = [f"Created {style(str(case.directory), bold=True)}"]
     lines += [f"  {name}" for name in sorted(_files(case))]
     lines += ["", "Observed failure signatures:", *_assertions(case.observed, "none detected: fill in `observed`")]
     lines += ["Desired assertions:", *_assertions(case.desired, "none")]
     if case.semantic:
         lines += ["Semantic checks:", *(f"  - {text}" for text in case.semantic)]
-    lines += ["", f"Next: replaykit replay {case.directory} --agent MODULE:FUNCTION"]
+    candidate = f"-- {shlex.join(command)}" if command else "--agent MODULE:FUNCTION"
+    lines += ["", f"Next: replaykit replay {case.directory} {candidate}"]
     return "\n".join(lines)
 
 

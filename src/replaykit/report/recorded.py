@@ -15,14 +15,18 @@ from replaykit.report.panel import counted
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.CANCELLED: "yellow"}
 
 
-def recorded_text(run: TraceRun, command: Sequence[str], store: Path | None, options: Sequence[str] = ()) -> str:
-    """The run, and what to type next; `options` have to be given again."""
+def recorded_text(
+    run: TraceRun, command: Sequence[str], store: Path | None, options: Sequence[str] = (), *, whole: bool = True
+) -> str:
+    """The run, and what to type next; `options` have to be given again. Of one that is not whole nobody knows what
+    there was to see."""
     status = style(run.status.value, fg=_COLOURS.get(run.status, "red"))
     calls = sum(1 for _ in run.calls)
     lines = [f"replaykit: recorded {run.id}: {status}, {counted(calls, 'call')}, {run.duration_s or 0:.1f} s"]
     if not run.events:
-        lines.append("  Nothing was seen: no call reached the proxy, and no Python process took part.")
-        lines.append("  Where does it speak to? Name the place: --upstream NAME=URL (docs/programs.md)")
+        if whole:
+            lines.append("  Nothing was seen: no call reached the proxy, and no Python process made one.")
+            lines.append("  Where does it speak to? Name the place: --upstream NAME=URL (docs/programs.md)")
         return "\n".join(lines)
     where = f" --store {shlex.quote(str(store))}" if store is not None else ""
     case = f"cases/{run.name}"
@@ -44,12 +48,14 @@ def unrecorded_text(config: Path) -> str:
     return f"replaykit: the MCP servers in {config} are not recorded; to record them: --mcp-config {config}"
 
 
-def unasked_text(configs: Sequence[Path]) -> str:
+def unasked_text(configs: Sequence[Path], *, in_place: bool) -> str:
     """MCP servers that were ready to be recorded, and that nobody spoke to."""
-    named = ", ".join(map(str, configs))
+    told = f"replaykit: no MCP server of {', '.join(map(str, configs))} was spoken to."
+    if in_place:
+        return told
     return (
-        f"replaykit: no MCP server of {named} was spoken to. A program finds them when its command or a variable names"
-        " the file;\n  for one that reads the file where it is: --mcp-config-in-place"
+        f"{told} A program finds them when its command or a variable names the file;\n"
+        "  for one that reads the file where it is: --mcp-config-in-place"
     )
 
 

@@ -20,7 +20,7 @@ from replaykit.model.events import (
     State,
 )
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
-from replaykit.report.panel import short, table
+from replaykit.report.panel import counted, short, table
 from replaykit.telemetry.span import recorded_trace
 
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.RUNNING: "cyan", RunStatus.CANCELLED: "yellow"}
@@ -113,7 +113,7 @@ def _answer(call: Call) -> str:
     if call.error is not None:
         return style(short(str(call.error), 70), fg="red")
     if call.items_json is not None and not (call.wire is not None and call.result_json):
-        return f"{len(call.items_json)} items" + ("" if call.complete else ", left early")
+        return counted(len(call.items_json), "item") + ("" if call.complete else ", left early")
     return brief(call.result) if call.result_json else "no answer"
 
 

@@ -1,0 +1,46 @@
+'use strict'
+// Loaded into Node programs of a replay by NODE_OPTIONS. Most versions of Node know nothing of HTTPS_PROXY, so their
+// connections to other machines are stopped here. The proxy is told first: whoever sees the error can rely on it.
+
+const net = require('net')
+
+const proxy = new URL(process.env.REPLAYKIT_PROXY || 'http://127.0.0.1:9')
+const allowed = new Set((process.env.REPLAYKIT_NETWORK || '').toLowerCase().split(','))
+const connect = net.Socket.prototype.connect
+
+function placeOf(first, second) {
+  if (Array.isArray(first)) return placeOf(first[0]) // as `net` itself hands it on
+  if (first !== null && typeof first === 'object') return first.path ? null : [first.host || 'localhost', first.port]
+  if (typeof first === 'string' && !/^\d+$/.test(first)) return null // the path of a pipe
+  return [typeof second === 'string' ? second : 'localhost', first]
+}
+
+function isHere(host) {
+  return /^(localhost|.*\.localhost|127\..*|::1|::ffff:127\..*|0\.0\.0\.0|::)$/i.test(host)
+}
+
+function isAllowed(host, place, port) {
+  return [host, place, `*:${port}`, '*'].some(name => allowed.has(name.toLowerCase()))
+}
+
+function stop(socket, place) {
+  const text = `replaykit: a live connection to ${place} was stopped: this is a replay`
+  const error = Object.assign(new Error(text), { code: 'ECONNREFUSED', syscall: 'connect' })
+  const telling = new net.Socket()
+  telling.on('error', () => {})
+  telling.on('data', () => telling.destroy())
+  telling.on('close', () => socket.destroy(error))
+  connect.call(telling, { host: proxy.hostname, port: Number(proxy.port) }, () => {
+    telling.write(`CONNECT ${place} HTTP/1.1\r\nhost: ${place}\r\nuser-agent: node/${process.version}\r\n\r\n`)
+  })
+}
+
+net.Socket.prototype.connect = function (...words) {
+  const [name, port] = placeOf(words[0], words[1]) || ['localhost']
+  const host = String(name)
+  const place = `${host.includes(':') ? `[${host}]` : host}:${port}`
+  if (isHere(host) || isAllowed(host, place, port)) return connect.apply(this, words)
+  this.connecting = true // what is written meanwhile waits
+  stop(this, place)
+  return this
+}

@@ -1,0 +1,51 @@
+"""A tape that the processes of a program share.
+
+Which of several processes does which piece of work may differ from run to run: whoever of a pool is free takes the next
+one, and of two that are started side by side either may be the first. So a process is served its own recorded calls
+first, and then those that the others have not made. What is taken is noted in a directory that all of them see.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+from replaykit.model.events import Call
+from replaykit.model.matching import MatchMode
+from replaykit.replayer.tape import Matcher, Tape
+
+MODES = (MatchMode.CAUSAL, MatchMode.ARGS)
+"""Where calls are found by what they ask. By their order they are found in one process only."""
+
+
+def shared_tape(own: Tape, others: Iterable[Call]) -> Tape:
+    """The calls of one process, and behind them those of the others."""
+    tape = Tape((), name=own.name)
+    tape.calls = [*own.calls, *Tape(others).calls]
+    return tape
+
+
+class SharedMatcher(Matcher):
+    """Finds recorded calls as ever, and each is taken once among all processes."""
+
+    def __init__(self, tape: Tape, mode: MatchMode, ignore: Iterable[str], taken: Path) -> None:
+        super().__init__(tape, mode, ignore)
+        self._taken = taken
+        taken.mkdir(exist_ok=True)
+
+    def _first_free(self, waiting: deque[int] | None, said: bytes | None = None) -> int | None:
+        index = super()._first_free(waiting, said)
+        while index is not None and not self._claim(index):
+            self.used[index] = 1
+            index = super()._first_free(waiting, said)
+        return index
+
+    def _claim(self, index: int) -> bool:
+        """True when no other process has taken it."""
+        try:
+            os.close(os.open(f"{self._taken}/{self.calls[index].seq}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            return False
+        return True

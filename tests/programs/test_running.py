@@ -1,0 +1,67 @@
+"""A program in the foreground: what it prints, and who reads it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from replaykit.programs import running
+from replaykit.programs.running import Ran, run_through
+
+from .agents import write
+
+
+def run(code: str, out: int) -> Ran:
+    return run_through([sys.executable, "-S", "-E", write(code)], os.environ, out)
+
+
+def all_of(source: int) -> bytes:
+    with os.fdopen(source, "rb") as file:
+        return file.read()
+
+
+def test_what_was_printed_reaches_a_reader_who_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_LATE_OUTPUT_S", 0.05)
+    source, sink = os.pipe()
+    ended = threading.Event()
+
+    with ThreadPoolExecutor() as pool:
+        ran = pool.submit(run, "import sys; sys.stdout.write('x' * 120_000)", sink)
+        ran.add_done_callback(lambda _: (os.close(sink), ended.set()))
+        assert not ended.wait(1), "it did not wait for its reader"
+        assert all_of(source) == b"x" * 120_000
+
+    assert ran.result().printed == b"x" * 120_000
+
+
+def test_where_nobody_reads_any_more_the_program_learns_of_it() -> None:
+    source, sink = os.pipe()
+    os.close(source)
+
+    ran = run("for _ in range(1000): print('x' * 100_000)", sink)
+    os.close(sink)
+
+    assert ran.code != 0
+    assert ran.printed.startswith(b"x")
+
+
+@pytest.mark.parametrize("left", ["while True: print(1, flush=True)", "import time; time.sleep(60)"])
+def test_nobody_waits_for_what_a_program_has_left_behind(monkeypatch: pytest.MonkeyPatch, left: str) -> None:
+    monkeypatch.setattr(running, "_LATE_OUTPUT_S", 0.05)
+    write(left, "left.py")
+    starts = f"""
+        import subprocess
+        left = subprocess.Popen([{sys.executable!r}, "left.py"], stderr=subprocess.DEVNULL)
+        open("pid", "w").write(str(left.pid))
+    """
+
+    with open("printed.txt", "wb") as out:
+        ran = run(starts, out.fileno())
+
+    with open("pid", encoding="utf-8") as file:
+        os.kill(int(file.read()), 9)
+    assert ran.code == 0
