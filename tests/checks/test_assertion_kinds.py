@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replaykit.checks.assertions import parse_assertion
-from replaykit.checks.compare import same, within
+from replaykit.checks.compare import key_of, same, within
 from replaykit.checks.reading import matches
 from replaykit.importers.files import import_source
 from replaykit.importers.source import Source
@@ -233,6 +233,31 @@ JSON = st.recursive(
 def test_sameness_is_symmetric_and_reflexive(one, other):
     assert same(one, one)
     assert same(one, other) == same(other, one)
+
+
+@given(JSON, JSON)
+@example(1, 1.0)
+@example([{"a": 10**20}], [{"a": 1e20}])
+@example({"a": 1, "b": 0}, {"b": -0.0, "a": 1})
+@example(1, True)
+def test_values_have_one_key_just_when_they_are_the_same(one, other):
+    assert (key_of(one) == key_of(other)) is same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("max_tool_calls", {"count": 1, "same_arguments": True}),
+        ("trajectory.no_loop", 2),
+        ("effect.exactly_once", {"tool": "charge", "per": "$.eur"}),
+    ],
+)
+def test_calls_whose_arguments_are_the_same_number_are_alike(kind, value):
+    twice = run_of(("charge", {"eur": 5}, "ok"), ("charge", {"eur": 5.0}, "ok"))
+    apart = run_of(("charge", {"eur": 5}, "ok"), ("charge", {"eur": "5"}, "ok"))
+
+    assert not parse_assertion(kind, value).check(twice, Side.DESIRED).holds
+    assert parse_assertion(kind, value).check(apart, Side.DESIRED).holds
 
 
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), st.data())

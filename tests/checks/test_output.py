@@ -269,6 +269,12 @@ def test_similarity_sees_words_and_their_order():
     assert similarity("the dog bit the man", "the man bit the dog") < 1
 
 
+def test_texts_without_a_word_are_similar_only_when_they_are_the_same():
+    assert similarity("\U0001f44d", " \U0001f44d\n") == 1
+    assert similarity("\U0001f44d", "\U0001f44e") == 0
+    assert similarity("...", "") == 0
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -252,6 +252,13 @@ def test_prove_says_which_of_the_two_disappoints(replaykit: Command, case: Path,
     assert "billing: not proven" in ran.out
 
 
+def test_prove_says_what_it_wanted_of_a_candidate_that_cannot_be_run(replaykit: Command, case: Path, good: str) -> None:
+    ran = replaykit("prove", case, "--bad", "no_such_module:run", "--good", good)
+
+    assert ran.code == 3
+    assert "expected reproduced: the agent 'no_such_module:run' cannot be loaded" in ran.out
+
+
 def test_prove_json_has_the_documented_keys(replaykit: Command, case: Path, bad: str, good: str) -> None:
     ran = replaykit("prove", case, "--bad", bad, "--good", good, "--json")
 

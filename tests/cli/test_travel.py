@@ -311,3 +311,79 @@ def test_wrong_input_is_said_and_nothing_is_made(
     assert words in capsys.readouterr().err
     with rk.Store.open(".replaykit/store.db", read_only=True) as store:
         assert {header.origin.kind for header in store.headers()} == {"recorded"}
+
+
+TALKATIVE = """
+import replaykit as rk
+
+@rk.tool(effects="none")
+def search(query):
+    return {"docs": []}
+
+def chatty(question):
+    print("let me think")
+    with rk.record("chatty") as run:
+        for number in range(3):
+            with run.step(f"step_{number + 1}") as step:
+                search(number)
+                state = step.done({"seen": {number}, "number": number})
+    return sorted(state["seen"])
+
+def idle(question):
+    return "nothing to do"
+"""
+
+
+@pytest.fixture
+def chatty(own_directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    name = f"chatty_{own_directory.name}".replace("-", "_")
+    (own_directory / f"{name}.py").write_text(TALKATIVE)
+    monkeypatch.syspath_prepend(str(own_directory))
+    with rk.record("chatty", input="why?", checkpoint_every=3) as started:
+        started.output = __import__(name).chatty("why?")
+    capsys.readouterr()
+    return name
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["fork", "chatty", "--at", "step_3", "--result", "1"],
+        ["resume", "chatty", "--at", "step_2"],
+        ["show", "chatty", "--step", "step_2", "--state"],
+    ],
+    ids=lambda verb: verb[0],
+)
+def test_what_the_agent_prints_is_no_part_of_the_answer(
+    verb: list[str], chatty: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*verb, "--agent", f"{chatty}:chatty", "--json"]) == 0
+
+    out, err = capsys.readouterr()
+    assert json.loads(out)["replaykit"] == 1
+    assert "let me think" in err
+
+
+def test_a_change_is_written_as_states_are_shown(chatty: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fork = ["fork", "chatty", "--at", "step_3", "--agent", f"{chatty}:chatty", "--json"]
+    for change in (["--set", 'seen={"$set": [8, 7]}'], ["--modify", '{"seen": {"$set": [8, 7]}}']):
+        assert run([*fork, *change]) == 0
+        assert json.loads(capsys.readouterr().out)["output"] == [7, 8]
+
+
+@pytest.mark.parametrize("option", ["--set", "--modify", "--patch", "--args", "--error"])
+def test_an_empty_change_is_not_taken_for_none(option: str, chatty: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fork", "chatty", "--at", "step_3", "--agent", f"{chatty}:chatty", option, ""]) == 2
+    assert f"{option} '':" in capsys.readouterr().err
+
+
+def test_not_coming_to_the_step_is_a_failure_also_in_a_dry_run(chatty: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for options in ([], ["--dry-run"]):
+        assert run(["resume", "chatty", "--at", "step_2", "--agent", f"{chatty}:idle", *options]) == 1
+        assert "ended before it came to step_2" in capsys.readouterr().out
+
+
+def test_a_question_is_shown_with_all_that_answers_it(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:
+    fork = ["fork", "careless", "--at", "step_1", "--agent", "travelling_agent:careless"]
+    assert run([*fork, "--result", json.dumps({"docs": ["a text of some length, " * 4]})]) == 1
+    assert "or give its answer as a change." in capsys.readouterr().out

@@ -77,6 +77,8 @@ def test_a_contract_may_be_wrapped_as_in_a_configuration() -> None:
         ("type: contains", 3, "the key 'value' is missing"),
         ("type: contains\n    value: 3", 5, "expected some text"),
         ("type: regex\n    pattern: '('", 5, "bad pattern"),
+        ("type: excludes_pattern\n    patterns: []", 5, "expected at least one pattern"),
+        ("type: excludes_pattern\n    patterns: []\n    negate: true", 5, "expected at least one pattern"),
         ("type: latency\n    max_ms: fast", 5, "expected a number"),
         ("type: output.contains", 3, "the key 'value' is missing"),
         ("type: max_tool_calls\n    value: {tools: x}", 5, "did you mean 'tool'?"),

@@ -163,6 +163,41 @@ def test_a_plain_text_is_an_output_whatever_it_is_called(answer: Answer, output:
     assert (said.output, said.reason, said.error) == (output, "", None)
 
 
+@pytest.mark.parametrize("path", [None, "$.output"])
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"output": "ok", "error": "no tokens left"}', "no tokens left"),
+        (b'{"output": "ok", "success": false}', "success: false"),
+        (b'{"output": "ok", "status": "error", "message": "try later"}', "try later"),
+        (b'{"status": "error"}', "status: error"),
+    ],
+)
+def test_an_agent_that_says_it_failed_has_failed_wherever_its_output_is(
+    path: str | None, body: bytes, message: str
+) -> None:
+    said = said_in(Answer(status=200, body=body, content_type="application/json"), path)
+
+    assert said.error is not None
+    assert (said.error.message, said.output, said.reason) == (message, None, "")
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        (b'{"error": "ok"}', "$.error"),
+        (b'{"status": "error"}', "$.status"),
+        (b'{"output": "ok", "error": null, "success": true, "status": "done"}', None),
+        (b'{"output": "ok", "error": ""}', "$.output"),
+    ],
+)
+def test_what_is_the_output_or_says_nothing_is_no_failure(body: bytes, path: str | None) -> None:
+    said = said_in(Answer(status=200, body=body, content_type="application/json"), path)
+
+    assert (said.error, said.reason) == (None, "")
+    assert said.output in ("ok", "error")
+
+
 def test_a_redirect_to_another_host_is_told_and_nobody_goes_there(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_KEY", "s3cr3t-key")
     elsewhere = say(http(b'{"output": "lured"}'))

@@ -77,6 +77,7 @@ def test_an_agent_in_python_is_anything_that_can_be_asked(agent: Write, code: st
         ("import nowhere_at_all", "No module named 'nowhere_at_all'"),
         ("raise SystemExit(4)", "cannot be loaded: SystemExit: 4"),
         ("os._exit(9)", "cannot be loaded: exit code 9"),
+        ("def answer(question, db): ...", "cannot be called with the input: missing a required argument: 'db'"),
         (
             "@rk.tool\ndef t():\n    return 1\nt()\ndef answer(q): ...",
             "the tool `t` was called while agent was imported",

@@ -52,6 +52,31 @@ def read_everything(attempt: Attempt) -> None:
     msgspec.json.format(msgspec.json.encode(attempt.run))
 
 
+def test_a_byte_order_mark_is_skipped() -> None:
+    assert run_of(parse_output(b'\xef\xbb\xbf{"status": "success", "final_output": 1}')).output == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "meant"),
+    [
+        ({"toolCalls": [{"tool_name": "a"}]}, "tool_calls"),
+        ({"tool_call": [{"tool_name": "a"}]}, "tool_calls"),
+        ({"finalOutput": "x"}, "final_output"),
+        ({"error": "boom"}, "errors"),
+        ({"tool_calls": [{"tool_name": "a", "toolArgs": {"b": 1}}]}, "tool_args"),
+    ],
+)
+def test_a_misspelt_field_is_told_and_not_passed_over(fields: dict[str, Any], meant: str) -> None:
+    assert f"did you mean {meant!r}?" in reason_of(said(**fields))
+
+
+@pytest.mark.parametrize(
+    "fields", [{"error": None}, {"errors": [], "error": "x"}, {"toolCalls": []}, {"model": "m"}, {"steps": 3}]
+)
+def test_other_fields_are_ignored(fields: dict[str, Any]) -> None:
+    assert run_of(said(**fields)).status is RunStatus.SUCCESS
+
+
 def test_the_contract_of_the_readme_becomes_a_run() -> None:
     attempt = said(
         run_id="run-001",
@@ -193,7 +218,7 @@ def test_an_output_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [b"", b" \n", b"not json", b"{", b'{"status": "success"', b'{"status": "success"} {}', b"\xff\xfe", b"\0" * 10,
-     b"{'status': 'success'}", b"\xef\xbb\xbf{}", b'{"status": "succ\xffess"}', b"NaN"],
+     b"{'status': 'success'}", b"\xef\xbb\xbfx", b'{"status": "succ\xffess"}', b"NaN"],
 )  # fmt: skip
 def test_what_is_not_json_says_so(text: bytes) -> None:
     assert "is not JSON" in reason_of(parse_output(text))

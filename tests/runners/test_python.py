@@ -152,7 +152,7 @@ def test_sys_exit_is_the_agents_own_failure(billing: Path, agent: Agent, code: s
     assert len(result.run.tool_calls) == 1, "what it did before is there"
 
 
-@pytest.mark.parametrize(("code", "words"), [(0, "wrote no output"), (3, "exit code 3")])
+@pytest.mark.parametrize(("code", "words"), [(0, "before it answered"), (3, "exit code 3")])
 def test_an_agent_that_leaves_without_a_word_gives_no_answer(
     billing: Path, agent: Agent, code: int, words: str
 ) -> None:
@@ -315,6 +315,41 @@ def test_an_agent_that_streams_is_run_to_its_end(billing: Path, agent: Agent, ki
     result = replayed(billing)
 
     assert result.verdict is rk.Verdict.REPRODUCED
+
+
+@pytest.mark.parametrize("code", ["def run(a, b): ...", "async def run(a, *, b): ...", "def run(*, b): ..."])
+def test_an_agent_that_cannot_be_called_with_the_input_reproduces_nothing(
+    make_case: MakeCase, agent: Agent, code: str
+) -> None:
+    agent(code)
+    case = make_case(observed=[{"status_is": "error"}])
+
+    for result in (replayed(case), rk.replay(case, _defined(code))):
+        assert result.verdict is rk.Verdict.ERROR
+        assert "cannot be called with the input: " in result.reason
+        assert "as its one argument" in result.reason
+
+
+def _defined(code: str) -> Callable[..., Any]:
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return names["run"]  # type: ignore[no-any-return]
+
+
+def test_what_a_wrapper_adds_is_not_asked_of_the_input(make_case: MakeCase, agent: Agent) -> None:
+    agent("""
+        from functools import wraps
+        def with_db(function):
+            @wraps(function)
+            def wrapped(question):
+                return function(question, "db")
+            return wrapped
+        @with_db
+        def run(question, db):
+            return f"{question} {db}"
+    """)
+
+    assert "db" in output_of(replayed(make_case()))
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,21 @@ def test_a_tool_may_be_named(store: rk.Store) -> None:
         _impl("a", 1, 2, x=3)
 
     (call,) = store.load(run.id).calls
-    assert (call.name, call.arguments) == ("billing.lookup", {"user": "a", "rest": (1, 2), "more": {"x": 3}})
+    assert (call.name, call.arguments) == ("billing.lookup", {"user": "a", "rest": (1, 2), "x": 3})
+
+
+def test_arguments_of_any_name_are_arguments_like_the_others(store: rk.Store) -> None:
+    @rk.tool
+    def search(query: str, /, **filters: Any) -> None:
+        """One that a model gives whatever it likes."""
+
+    with rk.record("agent", store=store) as run:
+        search("a", year=2026)
+        search("a")
+        search("a", query="b")
+
+    told = [call.arguments for call in store.load(run.id).calls]
+    assert told == [{"query": "a", "year": 2026}, {"query": "a"}, {"query": "a", "filters": {"query": "b"}}]
 
 
 def test_wrong_arguments_are_refused_by_python_and_not_recorded(store: rk.Store) -> None:

@@ -365,6 +365,16 @@ def test_a_change_that_does_not_fit_a_state_that_was_not_kept_is_said_when_the_s
     assert "does not fit the state" in str(journey.error)
 
 
+@pytest.mark.parametrize("every", [2, 3, 4, 7])
+def test_the_last_state_that_was_kept_after_all_can_be_changed_by_re_execution(store: rk.Store, every: int) -> None:
+    run_id = recorded(store, checkpoint_every=every)
+
+    _, journey = rk.fork(run_id, "step_10", {"end": 11}, agent=walker, store=store, live=["look"])
+
+    assert journey.output["n"] == 11
+    assert [deviation.kind for deviation in journey.deviations] == ["live"]
+
+
 def test_a_change_that_the_agent_gives_no_occasion_for_is_told(store: rk.Store) -> None:
     def forgetful(_: str) -> int:
         with rk.record("walk") as run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replaykit.model.values import Json
+from replaykit.model.values import Json, canonical
 
 
 def same(one: Json, other: Json) -> bool:
@@ -14,6 +14,19 @@ def same(one: Json, other: Json) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
     return bool(one == other)
+
+
+def key_of(value: Json) -> bytes:
+    """Equal bytes for values that are the `same`, and only for those."""
+    return canonical(_plain(value))
+
+
+def _plain(value: Json) -> Json:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def within(part: Json, whole: Json) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import ClassVar
 
-from replaykit.checks.compare import within
+from replaykit.checks.compare import key_of, within
 from replaykit.checks.failures import call_failed
 from replaykit.checks.reading import last_seq, short, shown
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
@@ -14,7 +14,7 @@ from replaykit.model.diff import call_text
 from replaykit.model.events import Call, Exchange, ToolCall
 from replaykit.model.jsonpath import members
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json, canonical
+from replaykit.model.values import Json
 
 _SAFE_METHODS = ("GET ", "HEAD ", "OPTIONS ", "TRACE ")
 
@@ -87,7 +87,7 @@ class EffectExactlyOnce(Rule, frozen=True, kw_only=True):
 
     def _key(self, call: Call) -> bytes:
         found = members(call.arguments, own_path(self.per)) if self.per is not None else []
-        return canonical([value for _place, value in found])
+        return key_of([value for _place, value in found])
 
 
 @ASSERTIONS.register("effect.none")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isnan
 from typing import ClassVar
 
 from msgspec import UNSET
@@ -39,6 +40,8 @@ class Expecting(Rule, frozen=True, kw_only=True):
             check_pattern(self.regex)
         if self.contains == "":
             raise ValueError("expected some text in `contains`: nothing is in every value")
+        if any(bound is not None and isnan(bound) for bound in (self.min, self.max)):
+            raise ValueError("expected a number: nothing is above or below nan")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"no number is at least {self.min:g} and at most {self.max:g}")
 

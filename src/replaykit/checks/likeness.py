@@ -60,11 +60,12 @@ def edit_distance(one: str, other: str, most: int) -> int | None:
 def similarity(one: str, other: str) -> float:
     """How much of their words and pairs of neighbouring words two texts share: from 0, nothing, to 1, all.
 
-    Twice what they share over what both have (the Dice coefficient); upper and lower case alike. Linear.
+    Twice what they share over what both have (the Dice coefficient); upper and lower case alike. Linear. Of texts
+    without a word only the same are alike: a thumb up is no thumb down.
     """
     a, b = _pieces(one), _pieces(other)
     both = a.total() + b.total()
-    return 2 * (a & b).total() / both if both else 1.0
+    return 2 * (a & b).total() / both if both else float(one.split() == other.split())
 
 
 def refusal(text: str) -> str | None:

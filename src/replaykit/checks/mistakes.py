@@ -20,6 +20,7 @@ _WORDS = {
     "str": "a text",
 }
 _TYPE = re.compile(rf"`((?:{'|'.join(_WORDS)})(?: \| (?:{'|'.join(_WORDS)}))*)`")
+_UNQUOTED = re.compile(r"\ba text\b.*, got (a number|a whole number|true or false)$")
 _CHOICE = re.compile(r"Invalid enum value '(.*)'", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 
@@ -34,7 +35,7 @@ def in_plain_words(message: str, rule: type, path: Iterable[str | int]) -> str:
         return f"unknown parameter {found[1]!r}; {nearest(found[1], names)}"
     message = message.replace("Object missing required field", "missing parameter")
     message = _TYPE.sub(lambda found: _in_words(found[1]), message)
-    return message[:1].lower() + message[1:]
+    return message[:1].lower() + message[1:] + (": put it in quotes" if _UNQUOTED.search(message) else "")
 
 
 def _in_words(types: str) -> str:

@@ -42,8 +42,8 @@ class OutputSimilar(Rule, frozen=True, kw_only=True):
 
     Both texts are taken apart into words (letters, digits and `_`, upper and lower case alike) and pairs of
     neighbouring words. The similarity is twice what they share over what both have: 1 for the same words in the same
-    order, 0 for no word in common. It knows nothing of meaning: "paid" and "not paid" are near, "car" and "automobile"
-    are not.
+    order, 0 for no word in common. Texts without any word, such as emoji, are similar only when they are the same. It
+    knows nothing of meaning: "paid" and "not paid" are near, "car" and "automobile" are not.
     """
 
     notes: ClassVar[dict[str, str]] = {"to": "the text", "min": "the least similarity, from 0 to 1"}

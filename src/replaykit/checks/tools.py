@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from replaykit.checks.compare import within
+from replaykit.checks.compare import key_of, within
 from replaykit.checks.ranges import check_range, in_range, range_text
 from replaykit.checks.reading import last_seq, short, shown
 from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seen
@@ -194,7 +194,7 @@ def largest_group(calls: list[ToolCall], *, by_arguments: bool = False) -> list[
     """The calls of the most called tool, or the largest set of calls alike in tool and arguments."""
 
     def key(call: ToolCall) -> tuple[str, bytes]:
-        return call.name, bytes(call.arguments_json) if by_arguments else b""
+        return call.name, key_of(call.arguments) if by_arguments else b""
 
     counts = Counter(map(key, calls))
     if not counts:

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from replaykit.checks.compare import key_of
 from replaykit.checks.reading import last_seq
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
 from replaykit.checks.selecting import any_glob, glob
@@ -102,7 +103,7 @@ class TrajectoryNoLoop(Rule, frozen=True, kw_only=True):
 
     def _loop(self, calls: list[ToolCall]) -> tuple[int, int] | None:
         """Where the first loop begins, and how long its stretch is."""
-        keys = [(call.name, b"" if self.ignore_arguments else bytes(call.arguments_json)) for call in calls]
+        keys = [(call.name, b"" if self.ignore_arguments else key_of(call.arguments)) for call in calls]
         for period in range(1, self.period + 1):
             alike = 0  # how many calls in a row are those of one period before
             for index in range(period, len(keys)):

@@ -158,7 +158,7 @@ def profiles(as_json: bool) -> None:
 @click.option("--run", "runs", is_flag=True, help="Ask the agent all of them, and score what it does.")
 @click.option(
     "--min-score",
-    type=click.FloatRange(0, 100),
+    type=options.Number(0, 100),
     default=100.0,
     show_default=True,
     help="With --run: the weighted share that passes.",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @options.config
 @click.option(
     "--min-score",
-    type=click.FloatRange(0, 100),
+    type=options.Number(0, 100),
     help="The overall score that passes, as a percentage.  [default: `ci.min_score`; without it nothing may fail]",
 )
 @click.option("--only", metavar="PART,...", help="Only these of: mutation, contract, chaos, replay.")

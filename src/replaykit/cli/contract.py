@@ -30,7 +30,7 @@ def _trial(command: Callable[..., Any]) -> Callable[..., Any]:
         options.timeout,
         click.option(
             "--min-score",
-            type=click.FloatRange(0, 100),
+            type=options.Number(0, 100),
             default=100.0,
             show_default=True,
             help="The score that passes, where nothing critical failed.",

@@ -55,22 +55,25 @@ def _edits(
     from msgspec import UNSET
 
     from replaykit.model.matching import ErrorSpec
+    from replaykit.model.values import thaw
     from replaykit.travel.edits import Edits
 
-    state = options.json_object("--modify", modify) if modify else {}
+    state = thaw(options.json_object("--modify", modify)) if modify is not None else {}
     for pair in keys:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise click.UsageError(f"--set {pair!r}: write KEY=VALUE")
-        state[name] = options.json_or_text(text)
+        state[name] = thaw(options.json_or_text(text))
     kind, _, message = (error or "").partition(":")
+    if error is not None and not kind.strip():
+        raise click.UsageError(f"--error {error!r}: write TYPE or TYPE: MESSAGE")
     return Edits(
         state=state,
-        patch=tuple(options.json_list("--patch", patch)) if patch else (),
-        result=UNSET if result is None else options.json_or_text(result),
-        answer=UNSET if answer is None else options.json_or_text(answer),
-        error=ErrorSpec(type=kind.strip(), message=message.strip()) if error else None,
-        arguments=options.json_object("--args", arguments) if arguments else None,
-        input=UNSET if input_ is None else options.json_or_text(input_),
+        patch=tuple(thaw(options.json_list("--patch", patch))) if patch is not None else (),
+        result=UNSET if result is None else thaw(options.json_or_text(result)),
+        answer=UNSET if answer is None else thaw(options.json_or_text(answer)),
+        error=None if error is None else ErrorSpec(type=kind.strip(), message=message.strip()),
+        arguments=None if arguments is None else thaw(options.json_object("--args", arguments)),
+        input=UNSET if input_ is None else thaw(options.json_or_text(input_)),
         tool=tool,
     )

@@ -28,7 +28,7 @@ def _which(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many."
         ),
-        click.option("--min-latency-ms", type=click.FloatRange(0), default=0, help="Only runs that took that long."),
+        click.option("--min-latency-ms", type=options.Number(0), default=0, help="Only runs that took that long."),
         click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15."),
         click.option(
             "--status",

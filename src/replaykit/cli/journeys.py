@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -18,7 +20,9 @@ def journey(command: Callable[..., Any]) -> Callable[..., Any]:
 
         live, attempt = given.pop("live"), given.pop("attempt")
         way = {"store": store_path, "live": live, "reuse": not no_reuse, "attempt": attempt, "dry_run": dry_run}
-        _tell(command(**given, way={"agent": load_agent(agent), **way}), as_json=as_json, dry_run=dry_run)
+        with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the answer
+            made = command(**given, way={"agent": load_agent(agent), **way})
+        _tell(made, as_json=as_json, dry_run=dry_run)
 
     wrapped: Callable[..., Any] = told
     for option in (
@@ -42,7 +46,7 @@ def _tell(journey: Any, *, as_json: bool, dry_run: bool) -> None:
     from replaykit.report.travel import journey_json, journey_text
 
     click.echo(journey_json(journey) if as_json else journey_text(journey, dry_run=dry_run))
-    stops = ("undecided", "missing", "unanswerable", "unmade")
+    stops = ("undecided", "missing", "unanswerable", "unmade", "unreached")
     stopped = any(deviation.kind in stops for deviation in journey.deviations)
-    failed = (journey.status is not RunStatus.SUCCESS or stopped) and not dry_run
+    failed = stopped or (journey.status is not RunStatus.SUCCESS and not dry_run)
     click.get_current_context().exit(ExitCode.FAILED if failed else ExitCode.PASSED)

@@ -78,20 +78,24 @@ class Parts(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class Seconds(click.FloatRange):
+class Number(click.FloatRange):
+    """A number of a range. NaN belongs to none, though it is neither below nor above."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if number != number:
+            self.fail(f"{value} is not a number.", param, ctx)
+        return number
+
+
+class Seconds(Number):
     """A time limit: more than nothing, at most a day."""
 
     def __init__(self) -> None:
         super().__init__(min=0, max=MAX_TIMEOUT_S, min_open=True)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        seconds = float(super().convert(value, param, ctx))
-        if seconds != seconds:  # NaN is neither too small nor too large
-            self.fail(f"{value} is not a number of seconds.", param, ctx)
-        return seconds
 
-
-class Speed(click.FloatRange):
+class Speed(Number):
     """A pace: `1x` as recorded, `0.5x` half as fast, 0 at once; the `x` may be left out."""
 
     name = "pace"
@@ -100,11 +104,7 @@ class Speed(click.FloatRange):
         super().__init__(min=0, max=1000)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number: Any = str(value).removesuffix("x")
-        speed = float(super().convert(number, param, ctx))
-        if speed != speed:  # NaN is neither too small nor too large
-            self.fail(f"{value} is not a pace.", param, ctx)
-        return speed
+        return super().convert(str(value).removesuffix("x"), param, ctx)
 
 
 config = click.option(

@@ -55,7 +55,9 @@ def command(
     ]
     wanted = is_red(results[0]), results[1].verdict is Verdict.FIXED
     proven = all(wanted)
-    click.echo(results_json(results, passed=proven) if as_json else proof_text(*results, proven=proven))
+    signed = bool(subjects.cases[0].observed)
+    told = results_json(results, passed=proven) if as_json else proof_text(*results, proven=proven, signed=signed)
+    click.echo(told)
     unknown = {Verdict.ERROR: ExitCode.CANNOT}
     amiss = (result for result, is_so in zip(results, wanted, strict=True) if not is_so)
     click.get_current_context().exit(gravest(unknown.get(result.verdict, ExitCode.FAILED) for result in amiss))

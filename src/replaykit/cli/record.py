@@ -49,7 +49,7 @@ class Asked(NamedTuple):
 @click.option("--no-pins", is_flag=True, help="Leave chance alone, and write down nothing for replays to hold still.")
 @click.option(
     "--sample",
-    type=click.FloatRange(0, 1),
+    type=options.Number(0, 1),
     metavar="SHARE",
     help="Keep this share of successful runs, such as 0.1; failed ones always.  [default: the configuration's, or 1]",
 )

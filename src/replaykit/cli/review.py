@@ -111,7 +111,7 @@ def _prompted(asked: Asked) -> str:
 
     question = asked.question
     if question.asks is Asks.SCORE:
-        said = click.prompt("a score from 0 to 1, or -1 to skip", type=click.FloatRange(-1, 1), err=True)
+        said = click.prompt("a score from 0 to 1, or -1 to skip", type=options.Number(-1, 1), err=True)
         return _SKIP if said < 0 else str(said)
     if question.asks is Asks.LABEL:
         labels = dict(enumerate(question.labels, 1))

@@ -38,7 +38,7 @@ _MAX_REASONS = 20
 @click.option(
     "--quiet",
     "quiet_s",
-    type=click.FloatRange(0.1, 3600),
+    type=options.Number(0.1, 3600),
     default=10,
     show_default=True,
     metavar="SECONDS",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from pathlib import Path
 
 import click
@@ -52,7 +54,8 @@ def command(
             state = state_after(store, run, step)
     if step is not None and with_state:
         if agent is not None:
-            state = state_at(run.id, step, agent=load_agent(agent), store=store_path)
+            with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the answer
+                state = state_at(run.id, step, agent=load_agent(agent), store=store_path)
         document = {"replaykit": 1, "run": run.id, "step": step, "state": freeze(state)}
         shown = document if as_json else document["state"]
         click.echo(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode())

@@ -13,7 +13,7 @@ from replaykit.cli import options
 @click.command(name="stats")
 @click.option(
     "--days",
-    type=click.FloatRange(min=0, min_open=True, max=36_500),
+    type=options.Number(min=0, min_open=True, max=36_500),
     default=30,
     show_default=True,
     help="Count the replays of so many days.",

@@ -123,6 +123,8 @@ def _spelling(means: Callable[[Keys], Written], **fields: Shape) -> Spelling:
 
 
 def _patterns(keys: Keys) -> list[Written]:
+    if not keys["patterns"]:
+        raise BadAssertion("expected at least one pattern: every output is without none")
     return [{"output.regex": _flagged(pattern, "i")} for pattern in keys["patterns"]]
 
 

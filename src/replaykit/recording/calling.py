@@ -12,15 +12,35 @@ from replaykit.model.values import Json
 
 def call_with(agent: Callable[..., Any], given: Json) -> Any:
     """Call the agent with a case's input: as its one argument, or by name where it takes several."""
+    arguments, named = _arguments(agent, given)
+    return agent(*arguments, **named)
+
+
+def refusal(agent: Callable[..., Any], given: Json) -> str:
+    """Why the agent cannot be called with a case's input at all; empty when it can, or nobody knows before."""
+    arguments, named = _arguments(agent, given)
+    try:
+        # A wrapper may add arguments of its own: what it wraps says nothing about what it takes.
+        signature = inspect.signature(agent, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return ""
+    try:
+        signature.bind(*arguments, **named)
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
+def _arguments(agent: Callable[..., Any], given: Json) -> tuple[tuple[Json, ...], dict[str, Json]]:
     try:
         parameters = inspect.signature(agent).parameters
     except (TypeError, ValueError):
-        return agent(given)
+        return (given,), {}
     if not parameters:
-        return agent()
+        return (), {}
     if isinstance(given, dict) and given and _takes_names(list(parameters.values()), given):
-        return agent(**given)
-    return agent(given)
+        return (), given
+    return (given,), {}
 
 
 def _takes_names(parameters: list[inspect.Parameter], given: dict[str, Json]) -> bool:

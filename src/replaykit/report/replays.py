@@ -134,10 +134,10 @@ def _first_line(text: str) -> str:
     return text.splitlines()[0] if text else ""
 
 
-def proof_text(bad: ReplayResult, good: ReplayResult, *, proven: bool) -> str:
-    """Red and green, and whether they are."""
+def proof_text(bad: ReplayResult, good: ReplayResult, *, proven: bool, signed: bool) -> str:
+    """Red and green, and whether they are; `signed` where signatures say how red looks."""
     lines = []
-    red = Verdict.REPRODUCED if bad.observed else Verdict.CHANGED
+    red = Verdict.REPRODUCED if signed else Verdict.CHANGED
     for name, result, wanted, is_so in (
         ("bad", bad, red, is_red(bad)),
         ("good", good, Verdict.FIXED, good.verdict is Verdict.FIXED),

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 import msgspec
 from click import style
 
+from replaykit.model.result import Deviation
 from replaykit.model.run import RunHeader, RunStatus
 from replaykit.model.values import freeze
 from replaykit.report.panel import short, table
 from replaykit.travel.family import Family
 from replaykit.travel.go import Journey
 from replaykit.travel.steps import CheckpointInfo
+
+_ERROR = 600  # room for a question and what can be typed to answer it
 
 
 def checkpoints_text(checkpoints: Sequence[CheckpointInfo]) -> str:
@@ -34,16 +37,20 @@ def journey_text(journey: Journey, *, dry_run: bool = False) -> str:
     """How going on from a step ended, and what was done for real on the way."""
     if dry_run:
         wanted = [f"  {call}" for call in journey.would_be_live]
-        return "\n".join(["This would be done for real:", *wanted] if wanted else ["Nothing would be done for real."])
+        lines = ["This would be done for real:", *wanted] if wanted else ["Nothing would be done for real."]
+        return "\n".join([*lines, *(_deviation(each) for each in journey.deviations if each.kind != "live")])
     colour = "green" if journey.status is RunStatus.SUCCESS else "red"
     since = f" since {journey.since}" if journey.since else ""
     lines = [f"{journey.run_id}  {style(journey.status.value, fg=colour, bold=True)}  by {journey.way}{since}"]
     if journey.output is not None:
         lines.append(f"  output   {short(repr(journey.output), 200)}")
     if journey.error:
-        lines.append(f"  error    {short(journey.error, 200)}")
-    lines += [f"  {d.kind:<8} {short(d.text, 160)}" for d in journey.deviations]
-    return "\n".join(lines)
+        lines.append(f"  error    {short(journey.error, _ERROR)}")
+    return "\n".join([*lines, *map(_deviation, journey.deviations)])
+
+
+def _deviation(deviation: Deviation) -> str:
+    return f"  {deviation.kind:<8} {short(deviation.text, 160)}"
 
 
 def journey_json(journey: Journey) -> str:

@@ -32,6 +32,8 @@ def main() -> None:
         entry = Entry(load_named(spec), spec)
     except UsageError as error:
         _leave(told, Reply(reason=str(error)))
+    if refused := entry.refusal(world):
+        _leave(told, Reply(reason=refused))
     run = entry.run(call, world)
     watchdog.cancel()
     _leave(told, Reply(run=run, deviations=tuple(entry.deviations(call, world))))

@@ -11,7 +11,7 @@ from replaykit.errors import UsageError
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, decode
-from replaykit.recording.calling import call_with
+from replaykit.recording.calling import call_with, refusal
 from replaykit.replayer.world import World
 from replaykit.runners.calling import AgentCall
 
@@ -21,6 +21,7 @@ CONTEXT = "context"
 """The parameter that is given what an agent knows besides its input, and the deviation of one that has none."""
 
 
+_TAKES = "It gets the input as its one argument, or the members of an input that is a mapping, by name."
 NO_CONTEXT = "the context was not given to the agent: it has no parameter `context`"
 
 
@@ -29,13 +30,20 @@ class Entry:
 
     def __init__(self, found: Any, spec: str, sort: str = PYTHON) -> None:
         self._ask = _way_in(found, spec)
+        self._spec = spec
         self._is_chain = sort == LANGCHAIN
         self._takes_context = self._is_chain or _has_parameter(self._ask, CONTEXT)
 
+    def refusal(self, world: World) -> str:
+        """Why the agent cannot be asked at all: that it takes other arguments says nothing of how it fails."""
+        if self._is_chain:
+            return ""
+        why = refusal(self._given(_context_of(world)), decode(world.input_json))
+        return f"the agent {self._spec!r} cannot be called with the input: {why}\n{_TAKES}" if why else ""
+
     def run(self, call: AgentCall, world: World) -> TraceRun:
         """Ask the agent inside of the world."""
-        context = decode(world.context_json) if world.context_json else None
-        return call.run(self._asked(context))
+        return call.run(self._asked(_context_of(world)))
 
     def deviations(self, call: AgentCall, world: World) -> tuple[Deviation, ...]:
         """What happened off the tape; and that it was not given the context, if it was not."""
@@ -48,8 +56,15 @@ class Entry:
         """The agent as a function of its input alone."""
         if self._is_chain:
             return lambda given: _said(self._ask(_chain_input(given, context)))
-        ask = self._ask if context is None or not self._takes_context else partial(self._ask, context=context)
+        ask = self._given(context)
         return lambda given: call_with(ask, given)
+
+    def _given(self, context: Json) -> Callable[..., Any]:
+        return self._ask if context is None or not self._takes_context else partial(self._ask, context=context)
+
+
+def _context_of(world: World) -> Json:
+    return decode(world.context_json) if world.context_json else None
 
 
 def _way_in(found: Any, spec: str) -> Callable[..., Any]:

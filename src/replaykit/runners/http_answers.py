@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import orjson
 from msgspec import Struct
 
@@ -45,9 +47,10 @@ def said_in(answer: Answer, path: str | None) -> Said:
         value = orjson.loads(answer.body)
     except orjson.JSONDecodeError as error:
         return _no_json(text, error.msg, answer.content_type.lower(), path)
-    if path is not None:
-        return _at(value, path)
-    return _guessed(value)
+    failure = _failure(value, path or "")
+    if failure is not None:
+        return Said(error=failure)
+    return _guessed(value) if path is None else _at(value, path)
 
 
 def _went_wrong(status: int, text: str, location: str) -> Said:
@@ -98,13 +101,25 @@ def _at(value: Json, path: str) -> Said:
     return Said(output=found[0][1])
 
 
+def _failure(value: Json, path: str) -> ErrorInfo | None:
+    """How the agent says that it failed, in a member that is not itself the output."""
+    if not isinstance(value, dict):
+        return None
+    said = {
+        "error": value.get("error"),
+        "success": "success: false" if value.get("success") is False else None,
+        "status": (value.get("message") or "status: error") if value.get("status") == "error" else None,
+    }
+    for key, failed in said.items():
+        if failed and not re.match(rf"[$.\['\"]*{key}\b", path):
+            message = failed if isinstance(failed, str) else _shown(failed)
+            return ErrorInfo(type="AgentError", message=sayable(message[:_SHOWN_CHARS]))
+    return None
+
+
 def _guessed(value: Json) -> Said:
     if not isinstance(value, dict):
         return Said(output=value)
-    failed = value.get("error") or (value.get("success") is False and "success: false")
-    if failed:
-        message = failed if isinstance(failed, str) else _shown(failed)
-        return Said(error=ErrorInfo(type="AgentError", message=sayable(message[:_SHOWN_CHARS])))
     for key in OUTPUT_KEYS:
         if key in value:
             return Said(output=value[key])

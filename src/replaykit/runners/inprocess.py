@@ -25,5 +25,7 @@ class CallableCandidate:
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Call the function once."""
         world = world_of(case, self._calls)
+        if refused := self._entry.refusal(world):
+            return Attempt(reason=refused)
         call = AgentCall(world)
         return Attempt(run=self._entry.run(call, world), deviations=self._entry.deviations(call, world))

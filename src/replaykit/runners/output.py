@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import stat
+from codecs import BOM_UTF8
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -39,6 +41,10 @@ class _Output(Struct):
     final_output: Json | UnsetType = UNSET
     tool_calls: list[_ToolCall] = []
     errors: list[str | dict[str, Json]] = []
+
+
+_Fields: TypeAlias = dict[str, Raw]
+_SAYS_NOTHING = (b"null", b"false", b'""', b"[]", b"{}")
 
 
 class _Known(Struct):
@@ -97,10 +103,12 @@ def read_output(path: Path) -> Attempt:
 
 def parse_output(text: bytes) -> Attempt:
     """The run that the text of a runner output describes."""
+    text = text.removeprefix(BOM_UTF8)
     try:
         if msgspec.json.decode(text, type=_Known).replaykit is not None:
             return _log_of(msgspec.json.decode(text, type=_LogOutput))
         run = _run_of(msgspec.json.decode(text, type=_Output))
+        _refuse_misspelt(msgspec.json.decode(text, type=_Fields))
         _look_at(run)
         return Attempt(run=run, watched=False)
     except msgspec.ValidationError as error:
@@ -109,6 +117,25 @@ def parse_output(text: bytes) -> Attempt:
         return Attempt(reason=f"the runner output is not JSON: {error}")
     except ValueError as error:
         return Attempt(reason=f"the runner output has the wrong shape: {error} ({CONTRACT})")
+
+
+def _refuse_misspelt(output: _Fields) -> None:
+    """A field that is another's misspelling would be passed over, and calls that nobody counts break no rule."""
+    for known, fields in ((_Output, output), *((_ToolCall, call) for call in _calls_of(output))):
+        names = {_spelt(name): name for name in known.__struct_fields__}
+        for name in fields:
+            meant = names.get(_spelt(name), name)
+            if meant not in fields and bytes(fields[name]) not in _SAYS_NOTHING:
+                raise ValueError(f"unknown field {name!r}; did you mean {meant!r}?")
+
+
+def _calls_of(output: _Fields) -> list[_Fields]:
+    return msgspec.json.decode(output.get("tool_calls", b"[]"), type=list[_Fields])
+
+
+def _spelt(name: str) -> str:
+    """A field's name without what spellings differ in: `toolCalls`, `tool-calls` and `tool_call` are one."""
+    return "".join(filter(str.isalnum, name.lower())).removesuffix("s")
 
 
 def _log_of(log: _LogOutput) -> Attempt:

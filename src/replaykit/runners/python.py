@@ -41,6 +41,8 @@ class PythonCandidate:
                 pass_fds=talk.handed,
             )
         reply = talk.reply
+        if reply is None and ended.exit_code == 0 and not (workspace / OUTPUT_NAME).exists():
+            return Attempt(reason=f"the agent {self.label!r} ended its process, with exit code 0, before it answered")
         if reply is None or (ended.exit_code != 0 and not reply.reason):
             return attempt_of(ended, workspace, timeout_s)
         if reply.run is not None:

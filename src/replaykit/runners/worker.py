@@ -84,6 +84,8 @@ class _Worker:
             except BaseException as error:  # noqa: BLE001 (a user's function)
                 return Reply(reason=sayable(f"the agent could not be reset: {type(error).__name__}: {error}"))
         world = turn.task.world
+        if refused := self._entry.refusal(world):
+            return Reply(reason=sayable(refused))
         call = turn.call = AgentCall(world, alone=True)
         return Reply(run=self._entry.run(call, world), deviations=self._entry.deviations(call, world))
 

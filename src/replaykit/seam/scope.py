@@ -218,6 +218,7 @@ class Session:
             if amended is not state:
                 self._states.lost()
                 written = self._states.next(amended)
+                amended = _taken_over(state, amended)
             self._keep_state(written, scope)
         return amended
 
@@ -286,6 +287,19 @@ class Session:
                 with suppress(ValueError):  # left in another context than it was entered in, as async generators may be
                     _active.reset(token)
                 self.end_exchanges()
+
+
+def _taken_over(old: Json, new: Json) -> Json:
+    """The new value in the old object, where that can be: the agent may go on with the very object it handed over."""
+    if type(old) is dict and type(new) is dict:
+        taken = {key: _taken_over(old[key], value) if key in old else value for key, value in new.items()}
+        old.clear()
+        old.update(taken)
+        return old
+    if type(old) is list and type(new) is list:
+        old[:] = new
+        return old
+    return new
 
 
 class Scope:

@@ -197,6 +197,7 @@ def _binder(signature: inspect.Signature) -> Binder:
     receiver = parameters[0].name if parameters and parameters[0].name in RECEIVERS else None
     if all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters):
         return _simple_binder(parameters, receiver)
+    rest = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
 
     def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
         try:
@@ -204,7 +205,9 @@ def _binder(signature: inspect.Signature) -> Binder:
         except TypeError:
             return None
         bound.apply_defaults()
-        return {key: value for key, value in bound.arguments.items() if key != receiver}
+        named = {key: value for key, value in bound.arguments.items() if key != receiver}
+        more = {} if rest is None else named.pop(rest)  # `**rest` are arguments like the others, as a model gives them
+        return {**named, **more} if named.keys().isdisjoint(more) else {**named, str(rest): more}
 
     return bind
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 import orjson
 
-from replaykit.errors import Divergence, ReplayKitError, Undecided
+from replaykit.errors import Divergence, ReplayKitError, Undecided, UsageError
 from replaykit.model.diff import call_text
 from replaykit.model.events import AnyEvent, Call, Event, Shared, State
 from replaykit.model.result import Deviation
@@ -59,6 +59,8 @@ class Traveller:
         self._states: Counter[tuple[str | None, str]] = Counter()
         self._changes_state = edits.of_state and not plan.at_once
         self._changes_call = edits.of_call
+        self._inherited = plan.inherited
+        self._came_again = [False] * len(plan.inherited)
         self.calls_made = 0
         self.deviations: list[Deviation] = []
         self.would_be_live: list[str] = []
@@ -96,12 +98,27 @@ class Traveller:
         self._keep(event)
 
     def amend(self, step: str | None, state: Json) -> Json:
-        """The changed state, once, at the step."""
+        """The changed state, once, at the step; up to there also as forks before this one have changed it."""
         with self._lock:
+            state = self._as_inherited(step, state)
             if not self._changes_state or not self._is_due(step):
                 return state
             self._changes_state = False
-            return self._edits.amended(state)
+            try:
+                return self._edits.amended(state)
+            except UsageError as error:  # told here as well: the agent may handle it as an error of its own
+                self.deviations.append(Deviation(kind="unmade", text=error.message))
+                raise
+
+    def _as_inherited(self, step: str | None, state: Json) -> Json:
+        cleaning = None if self._writer is None else self._writer.cleaning
+        for number, change in enumerate(self._inherited):
+            if not change.is_at(step) or self._came_again[number]:
+                continue
+            if change.is_due(state, cleaning):
+                state = change.amended(state)
+            self._came_again[number] = change.holds(state, cleaning)
+        return state
 
     def unmade(self) -> list[Deviation]:
         """The changes that were to be made, and that the agent gave no occasion for."""
@@ -110,7 +127,23 @@ class Traveller:
             found.append(f"the state was not changed: the agent handed none over at {self._cut.step}")
         if self._changes_call and self._target is not None:
             found.append(f"`{self._target.name}` was not changed: the agent did not call it at {self._cut.step}")
+        if not any(deviation.kind not in ("live", "done") for deviation in self.deviations):  # it was not stopped
+            found += [
+                f"the state that {self._cut.run_id} has after {change.step} did not come about again"
+                for change, came in zip(self._inherited, self._came_again, strict=True)
+                if not came
+            ]
+            if not found and not self._edits.of_state and not self._edits.of_call:
+                return self._unreached()
         return [Deviation(kind="unmade", text=text) for text in found]
+
+    def _unreached(self) -> list[Deviation]:
+        """That the agent ended before the step; after a change it may well go another way."""
+        if self.reached:
+            return []
+        calls = "a recorded call" if self._left == 1 else f"{self._left} recorded calls"
+        text = f"the agent ended before it came to {self._cut.step}: {calls} up to there did not happen again"
+        return [Deviation(kind="unreached", text=text)]
 
     def is_moment(self, state: State) -> bool:
         """True when the state, which was kept just now, is the one that the plan names."""

@@ -23,6 +23,7 @@ from replaykit.seam.scope import AT_FIRST, Beginning, Handler, Session
 from replaykit.store.protocol import Store
 from replaykit.travel.counting import beginning_after
 from replaykit.travel.edits import Edits
+from replaykit.travel.inherited import Inherited, inherited
 from replaykit.travel.standing import Standing, kept_before, standing_at, standings, steps_with_states
 
 
@@ -79,6 +80,8 @@ class Plan(Struct, frozen=True):
     """Every state is kept, but where the parent says nothing of equal ones, neither does the journey."""
     target: Call | None = None
     """The call whose answer or arguments are changed."""
+    inherited: tuple[Inherited, ...] = ()
+    """What forks before this one have changed in the state, and the agent has to come by again."""
 
     @property
     def at_once(self) -> bool:
@@ -115,6 +118,7 @@ def plan_for(store: Store, parent: TraceRun, step: str, edits: Edits, agent: Cal
         moment=(moment := _moment(parent, _changed_state(standing), standing, since)),
         sampling=_sampling(parent, moment),
         target=edits.target(step, cut.own, parent.calls) if edits.of_call else None,
+        inherited=() if anew else inherited(store, parent, step, since),
     )
 
 
@@ -235,9 +239,15 @@ def _moment(parent: TraceRun, state: State | None, standing: Standing, since: in
         and (other.step, other.path) == (state.step, state.path)
     ]
     if state is not None and alike:
-        return Moment(state.step, state.path, len(alike))
+        return Moment(state.step, state.path, len(alike) - _is_kept_after_all(parent, alike))
     marked = any(event.step for event in parent.events)
     return Moment(standing.step_id if marked else None, "", 0)
+
+
+def _is_kept_after_all(parent: TraceRun, alike: list[State]) -> bool:
+    """True when the last of these is the one before it once more: at the end of a run the last state is kept."""
+    last = [event for event in parent.events if isinstance(event, State)][-2:]
+    return parent.sampling.every > 1 and alike[-2:] == last and len(last) == 2 and last[1].kept and not last[0].kept
 
 
 def _sampling(parent: TraceRun, moment: Moment) -> Sampling:
