@@ -22,8 +22,8 @@ import replaykit as rk
 from replaykit.cli import run as cli
 from replaykit.export.forms import export_run
 from replaykit.importers.files import import_trace
-from replaykit.model.events import Exchange, LlmCall, ToolCall
-from replaykit.model.run import TraceRun
+from replaykit.model.events import ErrorInfo, Exchange, LlmCall, ToolCall
+from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw
 from replaykit.telemetry.span import call_id, nanoseconds, root_id, trace_id_of
 
@@ -161,3 +161,57 @@ def test_the_command_writes_it_redacted(store: rk.Store, tmp_path: Path) -> None
     text = (tmp_path / "trace.json").read_bytes()
     assert secret.encode() not in text
     assert spans_in(text)[0]["attributes"][2] == {"key": "replaykit.run.id", "value": {"stringValue": run.id}}
+
+
+def untimed(**more: Any) -> TraceRun:
+    """A run as logged conversations have it: calls in their order, a step among them, and no time anywhere."""
+    names = [*(f"tool_{number}" for number in range(12)), "tool_3", "tool_0"]
+    calls = tuple(
+        ToolCall(
+            seq=seq,
+            name=name,
+            step="inner" if seq in (2, 5) else None,
+            arguments_json=raw({"n": seq}),
+            result_json=raw({"m": seq}),
+        )
+        for seq, name in enumerate(names)
+    )
+    last = LlmCall(seq=len(calls), name="", arguments_json=raw({"messages": []}), result_json=raw({"content": "Done."}))
+    given = {"status": RunStatus.SUCCESS, "output_json": raw("Done."), **more}
+    return TraceRun(id="untimed", event_count=len(calls) + 1, events=(*calls, last), **given)
+
+
+def test_a_run_without_times_comes_back_in_its_order_and_has_ended(tmp_path: Path) -> None:
+    run = untimed()
+
+    back = imported(export_run(run, "otlp"), tmp_path)
+
+    tools = [event for event in back.events if isinstance(event, ToolCall)]
+    assert [(call.name, call.arguments) for call in tools] == [
+        (event.name, event.arguments) for event in run.events if isinstance(event, ToolCall)
+    ]
+    assert isinstance(back.events[-1], LlmCall)
+    assert (back.status, back.started_at, back.ended_at) == (RunStatus.SUCCESS, 0, None)
+
+
+def test_a_model_without_a_name_leaves_no_space_behind_the_operation() -> None:
+    names = [span["name"] for span in spans_in(export_run(untimed(), "otlp"))]
+
+    assert "chat" in names
+
+
+def test_what_a_failed_run_gave_all_the_same_comes_back(tmp_path: Path) -> None:
+    error = ErrorInfo(type="Judged", message="rude")
+
+    back = imported(export_run(untimed(status=RunStatus.ERROR, error=error), "otlp"), tmp_path)
+    without = imported(export_run(untimed(status=RunStatus.ERROR, error=error, output_json=raw("")), "otlp"), tmp_path)
+
+    assert (back.status, back.output) == (RunStatus.ERROR, "Done.")
+    assert (without.status, bytes(without.output_json)) == (RunStatus.ERROR, b"")
+
+
+@pytest.mark.parametrize("given", ["", None, "text", {"a": 1}, ["x"]], ids=repr)
+def test_an_empty_answer_comes_back_empty(given: Any, tmp_path: Path) -> None:
+    back = imported(export_run(untimed(output_json=raw(given)), "otlp"), tmp_path)
+
+    assert back.output == given

@@ -171,6 +171,15 @@ def test_what_cannot_be_read_is_told_only_where_somebody_looks() -> None:
     assert isinstance(other, TraceRun)
 
 
+def test_half_of_a_character_on_a_line_costs_nothing_else() -> None:
+    half = run("root", "tool", inputs={"q": "half \ud83d", "n": 1}, outputs={"output": 7})
+
+    read, _other = runs(half, run("other", "tool", inputs={}, outputs={"output": 1}))
+
+    (call,) = read.tool_calls
+    assert (call.arguments, call.result) == ({"q": "half \ufffd", "n": 1}, 7)
+
+
 def test_a_line_with_a_wrong_byte_is_left_out_wherever_it_stands() -> None:
     wrong = json.dumps(run("inner", "chain", above="root", inputs={"q": "?"})).encode().replace(b'"?"', b'"\xff"')
 

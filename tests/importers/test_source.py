@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.errors import InvalidFile
+from replaykit.importers.files import importer_of
 from replaykit.importers.source import STDIN, FileSource, PipeSource, Source, read_source
 
 DOCUMENTS = [{"n": 1, "text": "ä"}, {"n": 2}, [3], {"n": 4}]
@@ -337,3 +339,26 @@ def test_what_was_written_as_lines_is_read_as_it_was(
     source = PipeSource(Dribble(data)) if piped else file_of(data)
 
     assert values(source) == documents
+
+
+@ways
+def test_half_of_a_character_and_what_is_no_number_do_not_cost_the_file(way: Callable[[bytes], Source]) -> None:
+    source = way(b'{"cut": "half \\ud83d", "whole": "\\ud83d\\ude00",\n"score": [NaN, -Infinity]}\n')
+
+    assert source.value == {"cut": "half \ufffd", "whole": "\U0001f600", "score": ["nan", "-inf"]}
+
+
+@pytest.mark.parametrize(
+    "text", [b'["\\ud83d"', b"[NaN," + b"[" * 50_000, b'{"a": "\\ud83d"}'.decode().encode("utf-16-le")]
+)
+def test_what_is_broken_otherwise_is_still_no_json(text: bytes) -> None:
+    with pytest.raises(InvalidFile, match="not JSON"):
+        _ = Source(text, "x").value
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_a_trace_in_utf_16_says_so(encoding: str) -> None:
+    mark = codecs.BOM_UTF16_BE if encoding == "utf-16-be" else b""
+
+    with pytest.raises(InvalidFile, match=r"(?s)UTF-16.*iconv"):
+        importer_of(file_of(mark + '{"messages": []}'.encode(encoding)))

@@ -20,7 +20,8 @@ from replaykit.cases.find import Unusable
 from replaykit.cases.session import Session
 from replaykit.errors import FetchFailed, ReplayKitError, UsageError
 from replaykit.importers.langsmith_wanted import Status
-from replaykit.importers.service import Client, Fetched, Reply, Request, decoded
+from replaykit.importers.mending import decoded
+from replaykit.importers.service import Client, Fetched, Reply, Request
 from replaykit.importing import langfuse, mlflow, phoenix
 from replaykit.importing.landing import land
 from replaykit.importing.record import Record

@@ -19,6 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 import replaykit as rk
 from replaykit.errors import StoreError
 from replaykit.importers.otel.trace import run_of
+from replaykit.model.events import ToolCall
 from replaykit.model.run import RunHeader, RunStatus
 from replaykit.receiver import desk as desks
 from replaykit.receiver import http
@@ -75,6 +76,17 @@ def test_a_whole_trace_becomes_a_run_at_once(room: Room) -> None:
     assert room.run() == run_of(read(*story())).run
     assert (room.desk.totals.spans, room.desk.totals.runs) == (7, 1)
     assert room.settled[0].landing == "imported"
+
+
+def test_half_of_a_character_does_not_cost_the_batch(room: Room) -> None:
+    held = document(agent(1), tool(2, 1, "half \ud83d", {}, result="x"))
+
+    assert room.post(held).status == HTTPStatus.OK
+    room.desk.settle()
+
+    (call,) = room.run().events
+    assert isinstance(call, ToolCall)
+    assert (call.name, call.result) == ("half \ufffd", "x")
 
 
 def test_a_trace_that_lacks_something_is_waited_for_until_it_is_quiet(room: Room) -> None:

@@ -200,9 +200,11 @@ def test_a_kill_at_any_moment_leaves_the_old_store(tmp_path: Path, moment: str) 
 def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no backup at"):
         restore(tmp_path / "copy.db", tmp_path / "store.db")
-    (tmp_path / "copy.db").write_text("hello " * 1000)
-    with pytest.raises(StoreError):
-        restore(tmp_path / "copy.db", tmp_path / "store.db")
+    for text in ("hello " * 1000, ""):
+        (tmp_path / "copy.db").write_text(text)
+        with pytest.raises(StoreError) as refused:
+            restore(tmp_path / "copy.db", tmp_path / "store.db")
+        assert str(refused.value).startswith(str(tmp_path / "copy.db")), "not the copy of it, which is gone"
     assert files(tmp_path) == {"copy.db"}
 
 

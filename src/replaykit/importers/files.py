@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Iterator
 
 from replaykit.errors import InvalidFile, ReplayKitError, UsageError, nearest
 from replaykit.importers.registry import IMPORTERS, Found, Imported, Importer, read_all
 from replaykit.importers.source import Source, read_source
+
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def import_trace(path: str | os.PathLike[str], format: str | None = None) -> Imported:
@@ -44,6 +47,9 @@ def importer_of(source: Source, format: str | None = None) -> Importer:
         return found
     if not source.is_lines and (source.is_text or source.head.lstrip()[:1] in (b"", b"{", b"[")):
         _ = source.value  # not even JSON? then say that, and where
+    if source.head.startswith(_UTF16) and not source.head.startswith(codecs.BOM_UTF32_LE):
+        hint = "Write it as UTF-8, such as: iconv -f UTF-16 -t UTF-8 FILE | replaykit import -"
+        raise InvalidFile("the text is UTF-16; traces are read as UTF-8", file=source.file, hint=hint)
     raise InvalidFile(
         "not a trace of a known format",
         file=source.file,

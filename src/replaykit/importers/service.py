@@ -5,8 +5,6 @@ Sends nothing itself: `send` does, and keeps to its limits of time and retries.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Iterator
 from typing import Protocol
 from urllib.parse import urlencode
@@ -15,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from replaykit.errors import FetchFailed, InvalidFile
+from replaykit.importers.mending import decoded
 from replaykit.importers.source import JsonPath, Source, spelled
 from replaykit.model.values import Json, encode, printable
 
@@ -150,27 +149,3 @@ class Fetched(Source):
 
     def _load(self) -> bytes:
         return encode(self.value)
-
-
-def decoded(body: bytes) -> Json:
-    """The JSON value. Half of a character, or a NaN, in one run is no reason to lose a whole page of them."""
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        try:
-            return _mended(json.loads(body))
-        except ValueError:
-            pass
-        raise
-
-
-def _mended(value: Json) -> Json:
-    """The value with a sign in the place of every half of a character, and its name in that of what is no number: no
-    file, no store and no agent could take it."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, list):
-        return [_mended(item) for item in value]
-    return {_mended(key): _mended(item) for key, item in value.items()} if isinstance(value, dict) else value

@@ -22,6 +22,7 @@ import orjson
 import zstandard
 
 from replaykit.errors import InvalidFile
+from replaykit.importers.mending import decoded
 from replaykit.importers.unzstd import ZstdReader
 from replaykit.model.lines import line_of
 from replaykit.model.values import Json, Raw, canonical_read, encode_read
@@ -185,7 +186,7 @@ class Source:
             raise InvalidFile(empty, file=self.file)
         try:
             # Not orjson: it turns integers beyond 64 bits into floats.
-            return msgspec.json.decode(self.text)
+            return decoded(self.text)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise self._not_json(str(error)) from None
 

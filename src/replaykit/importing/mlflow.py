@@ -16,7 +16,8 @@ from urllib.parse import quote
 
 from replaykit.errors import FetchFailed, UsageError
 from replaykit.importers.langsmith_wanted import Status
-from replaykit.importers.service import UNKNOWN, Client, Page, Reply, Send, decoded
+from replaykit.importers.mending import decoded
+from replaykit.importers.service import UNKNOWN, Client, Page, Reply, Send
 from replaykit.importers.service_account import ServiceAccount, basic, header_safe, root_of
 from replaykit.importing.mlflow_trace import file_of, info_of
 from replaykit.importing.service import Given, Listed, Query, Service

@@ -9,6 +9,7 @@ from http import HTTPStatus
 import msgspec
 from msgspec import Struct
 
+from replaykit.importers.mending import decoded
 from replaykit.importers.otel import protobuf
 from replaykit.importers.otel.otlp_json import read_document
 from replaykit.importers.otel.span import BadPayload, Reading
@@ -73,7 +74,7 @@ def read(request: Request) -> Reading:
 
 def _parsed(body: bytes) -> object:
     try:
-        return msgspec.json.decode(body)
+        return decoded(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadPayload(f"not JSON: {error}") from None
 

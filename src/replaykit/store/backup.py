@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from replaykit.config import make_home
-from replaykit.errors import CorruptStore, StoreError, UsageError
+from replaykit.errors import CorruptStore, FormatTooNew, StoreError, UsageError
 from replaykit.store.schema import translate
 from replaykit.store.sqlite import SQLiteStore
 
@@ -44,7 +44,9 @@ def backup(store: SQLiteStore, file: Path, *, force: bool = False) -> Copied:
                 copy.execute("PRAGMA journal_mode = DELETE")  # one file, which needs no other
         except sqlite3.Error as error:
             raise translate(error, str(store.path)) from None
-        copied = _checked(partial, "the store is damaged, and so is its copy", "See what is left: replaykit verify")
+        copied = _checked(
+            partial, store.path, "the store is damaged, and so is its copy", "See what is left: replaykit verify"
+        )
         os.replace(partial, file)
         sync(file.parent)
     return Copied(file=file, runs=copied, size_bytes=file.stat().st_size)
@@ -66,7 +68,7 @@ def restore(file: Path, target: Path, *, force: bool = False) -> Copied:
         shutil.copyfile(file, partial)
         if (wal := _named(file, "-wal")).exists():  # a store that was copied by hand
             shutil.copyfile(wal, _named(partial, "-wal"))
-        runs = _checked(partial, "the backup is damaged, and the store is as it was", "Use another backup")
+        runs = _checked(partial, file, "the backup is damaged, and the store is as it was", "Use another backup")
         _in_wal_mode(partial)
         with _nobody_else(target):
             os.replace(partial, target)
@@ -88,17 +90,20 @@ def new_file_beside(file: Path) -> Iterator[Path]:
                 path.unlink()
 
 
-def _checked(file: Path, what: str, hint: str) -> int:
-    """Read everything in a copy; gives how many runs it has."""
+def _checked(file: Path, original: Path, what: str, hint: str) -> int:
+    """Read everything in a copy; gives how many runs it has. Errors name what it is a copy of."""
     sync(file)
     try:
         with SQLiteStore.open(file, read_only=True) as copy:
             damage = next(copy.verify(), None)
             runs = copy.query("SELECT count(*) FROM runs")[0][0]
     except CorruptStore as error:
-        raise CorruptStore(f"{what} ({error.reason})", where=str(file), hint=hint) from None
+        raise CorruptStore(f"{what} ({error.reason})", where=str(original), hint=hint) from None
+    except (StoreError, FormatTooNew) as error:
+        error.message = error.message.replace(str(file.resolve()), str(original)).replace(str(file), str(original))
+        raise
     if damage is not None:
-        raise CorruptStore(f"{what} ({damage})", where=str(file), hint=hint)
+        raise CorruptStore(f"{what} ({damage})", where=str(original), hint=hint)
     return int(runs)
 
 

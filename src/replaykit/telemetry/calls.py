@@ -133,7 +133,7 @@ def _model(call: LlmCall, content: bool) -> Said:
         attributes.update({name: value for name, value in counted.items() if value is not None})
     if content:
         attributes.update(_conversation(call))
-    return Said(f"{asked.operation} {call.name}", Kind.CLIENT, attributes)
+    return Said(f"{asked.operation} {call.name}".rstrip(), Kind.CLIENT, attributes)
 
 
 def _parameters(arguments: Raw) -> Iterator[tuple[str, Attribute]]:

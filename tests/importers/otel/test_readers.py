@@ -414,3 +414,16 @@ def _read_or_refused(reader: Any, given_: Any) -> None:
 
 def test_a_trace_id_is_the_runs_id() -> None:
     assert import_source(Source(TEXT, "t.json")).runs[0].id == TRACE
+
+
+def test_a_line_that_was_cut_within_a_character_comes_in_beside_the_others() -> None:
+    lines = [
+        json.dumps(document(agent(1, attributes={"said": text}) | {"traceId": f"{number:032x}"})).encode()
+        for number, text in enumerate(("whole", "half \ud83d", "whole"), 1)
+    ]
+    Path("traces.jsonl").write_bytes(b"\n".join(lines))
+
+    found = import_trace("traces.jsonl")
+
+    assert (len(found.runs), found.left_out) == (3, ())
+    assert found.runs[1].metadata["attributes"]["said"] == "half \ufffd"

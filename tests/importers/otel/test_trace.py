@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from replaykit.importers.otel.otlp_json import read_document
 from replaykit.importers.otel.span import Span
 from replaykit.importers.otel.trace import Made, run_of
-from replaykit.model.events import ErrorEvent, Note
+from replaykit.model.events import ErrorEvent, Note, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 
 from .spans import (
@@ -462,3 +462,18 @@ def test_each_model_is_asked_what_its_own_span_says_though_conversations_begin_a
 
     assert run is not None
     assert [call.arguments["messages"] for call in run.llm_calls] == said
+
+
+@pytest.mark.parametrize("parts", [(), ("",)])
+def test_an_empty_answer_is_an_empty_output(parts: tuple[str, ...]) -> None:
+    given_ = {"gen_ai.output.messages": json.dumps([said("assistant", *parts) | {"finish_reason": "stop"}])}
+
+    assert run(agent(1, attributes=given_)).output == ""
+
+
+def test_arguments_that_were_cut_within_a_character_are_still_arguments() -> None:
+    found = run(agent(1), tool(2, 1, "t", {"q": "cut \ud83d"}, result={"r": "half \ud83d"}))
+
+    (made,) = found.events
+    assert isinstance(made, ToolCall)
+    assert (made.arguments, made.result) == ({"q": "cut \ufffd"}, {"r": "half \ufffd"})

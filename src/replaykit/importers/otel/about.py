@@ -15,6 +15,8 @@ from replaykit.model.run import RunStatus
 from replaykit.model.values import ABSENT, NULL, Json, Raw, encode_read
 
 _CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id")
+_STATUS = "replaykit.run.status"
+_NOTHING: tuple[Json, ...] = (None, "", [], {})
 _SHORT = 500
 _HELD_ELSEWHERE = ("gen_ai.input", "gen_ai.output", "input.", "output.", "llm.", "pydantic_ai.all_messages", "logfire.")
 
@@ -49,7 +51,7 @@ def subject_of(tree: Tree) -> Subject:
         version=(alone.meaning.version if alone.meaning is not None else "")
         or text(root.span.resource, "service.version"),
         input_json=_input(tree.nodes),
-        output_json=ABSENT if error is not None else _output(alone, tops, tree.nodes),
+        output_json=_output(alone, tops, tree.nodes) if error is None else _given_up(alone),
         status=_status(alone, error),
         error=error,
         started_ns=alone.span.started_ns,
@@ -117,7 +119,8 @@ def _has_outcome(node: Node) -> bool:
 def _status(subject: Node, error: ErrorInfo | None) -> RunStatus:
     if error is not None:
         return ending_of(error)
-    return RunStatus.SUCCESS if subject.span.ended_ns else RunStatus.RUNNING
+    has_ended = subject.span.ended_ns or subject.span.attributes.get(_STATUS) == RunStatus.SUCCESS.value
+    return RunStatus.SUCCESS if has_ended else RunStatus.RUNNING
 
 
 def _input(nodes: list[Node]) -> Raw:
@@ -133,6 +136,12 @@ def _asked(nodes: list[Node]) -> Raw:
             said = [m for m in node.meaning.messages if isinstance(m, dict) and m.get("role") == "user"]
             return Raw(encode_read(said[-1]["content"] if said else node.meaning.messages))
     return NULL
+
+
+def _given_up(subject: Node) -> Raw:
+    """What a run that failed gave all the same: what it says itself, and not what a model said last."""
+    said = subject.meaning.output if subject.kind is Kind.AGENT and subject.meaning is not None else UNSET
+    return Raw(encode_read(said)) if said is not UNSET and said not in _NOTHING else ABSENT
 
 
 def _output(subject: Node, tops: list[Node], nodes: list[Node]) -> Raw:

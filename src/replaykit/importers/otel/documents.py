@@ -14,7 +14,7 @@ from replaykit.importers.otel.otlp_json import EXPECTED, is_otlp, read_document
 from replaykit.importers.otel.quick_json import Heads, read_pieces
 from replaykit.importers.otel.span import BadPayload, Reading, Span
 from replaykit.importers.source import Source
-from replaykit.model.values import Json
+from replaykit.model.values import Json, encode_read
 
 
 def holds_otlp(source: Source) -> bool:
@@ -72,15 +72,14 @@ def _strangers(source: Source) -> Iterator[InvalidFile]:
                 yield source.error(f"not OTLP: {EXPECTED}", (index,) if isinstance(value, list) else ())
 
 
-def _gather(gathered: Gathering, heads: Heads, line: Source) -> InvalidFile | None:
-    """Take a line apart; why that cannot be done, where it cannot."""
-    text, end = line.text, 0
+def _gather(gathered: Gathering, heads: Heads, line: Source, mended: bytes = b"") -> InvalidFile | None:
+    """Take a line apart, or what it was mended to; why that cannot be done, where it cannot."""
+    text, end, found = mended or line.text, 0, False
     try:
-        found = False
         for trace, head, item in splitting.by_trace(text):
             found = True
             number = heads.number(head)
-            place = splitting.place_of(item, text, end) if number and gathered.reads_again else None
+            place = splitting.place_of(item, text, end) if number and gathered.reads_again and not mended else None
             if place is not None:
                 gathered.add_place(trace, line.at + place, len(item), line.line, number)
                 end = place + len(item)
@@ -93,7 +92,9 @@ def _gather(gathered: Gathering, heads: Heads, line: Source) -> InvalidFile | No
             _merged(line, map(read_document, _listed(line.value)))
         except InvalidFile as problem:
             return problem
-        return line.error(f"not OTLP: {error}")
+        if found or mended:
+            return line.error(f"not OTLP: {error}")
+        return _gather(gathered, heads, line, encode_read(line.value))
     return None
 
 

@@ -10,6 +10,7 @@ import msgspec
 import orjson
 from msgspec import Struct, field
 
+from replaykit.importers import mending
 from replaykit.importers.otel.span import Span
 from replaykit.model.events import Usage
 from replaykit.model.values import Json, canonical_read
@@ -114,11 +115,7 @@ def loaded(value: Json) -> Json:
     """
     if not isinstance(value, str) or value[:20].lstrip()[:1] not in _OPENING:
         return value
-    try:
-        found = orjson.loads(value)
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return value
-    return found
+    return decoded(value)
 
 
 _OPENING = ("{", "[", '"')
@@ -131,6 +128,14 @@ def decoded(value: Json) -> Json:
     try:
         return orjson.loads(value)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return _half_decoded(value)
+
+
+def _half_decoded(value: str) -> Json:
+    """What was cut within a character before it was written as JSON."""
+    try:
+        return mending.decoded(value.encode()) if "\\u" in value else value
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return value
 
 

@@ -79,12 +79,12 @@ _Place = tuple[Node, Asked | None]
 """Where an event stands: a span, or a call that only the conversation tells of."""
 
 
-def _place_key(place: _Place) -> tuple[int, int, int, str, int]:
+def _place_key(place: _Place) -> tuple[int, int, int, int, str, int]:
     node, asked = place
-    order, depth, started, span_id = node.sort_key
+    order, number, depth, started, span_id = node.sort_key
     if asked is None:
-        return order, depth, started, span_id, 0
-    return asked.order_ns, depth, asked.order_ns, span_id, 1
+        return order, number, depth, started, span_id, 0
+    return asked.order_ns, number, depth, asked.order_ns, span_id, 1
 
 
 class _Events:

@@ -11,6 +11,8 @@ from replaykit.importers.otel.span import Happening, Span, encode_spans
 from replaykit.model.values import Json, canonical
 
 _MAX_STEPS = 8
+_NUMBER = "replaykit.event.seq"
+_LAST = 1 << 63
 _NOT_A_NAME = re.compile(r"[^\w.-]+")
 
 
@@ -19,7 +21,7 @@ class Node:
 
     __slots__ = (
         *("agent", "call", "children", "depth", "dialect", "in_failure", "inner", "inside", "is_agent"),
-        *("kind", "meaning", "order_ns", "outer", "parent", "span", "steps"),
+        *("kind", "meaning", "number", "order_ns", "outer", "parent", "span", "steps"),
     )
 
     def __init__(self, span: Span, meaning: Meaning | None, dialect: str) -> None:
@@ -33,6 +35,8 @@ class Node:
         self.depth = 0
         self.order_ns = span.started_ns
         """When it began, and not before the span around it, whatever the clocks say."""
+        self.number = _LAST
+        """Its place in the log it was written from, or that of the first span inside of it: for what has no time."""
         self.call: int | None = None
         """The sequence number of its own event, where that is a call."""
         self.inside: int | None = None
@@ -54,8 +58,8 @@ class Node:
         self.is_agent = False
 
     @property
-    def sort_key(self) -> tuple[int, int, int, str]:
-        return self.order_ns, self.depth, self.span.started_ns, self.span.id
+    def sort_key(self) -> tuple[int, int, int, int, str]:
+        return self.order_ns, self.number, self.depth, self.span.started_ns, self.span.id
 
 
 class Tree:
@@ -69,6 +73,7 @@ class Tree:
         for node in nodes.values():
             node.parent = nodes.get(node.span.parent)
         self.roots = _linked(list(nodes.values()))
+        _number(nodes.values())
         self.nodes = sorted(nodes.values(), key=lambda node: node.sort_key)
         for node in self.nodes:  # parents come before their children
             _place(node)
@@ -147,6 +152,17 @@ def _descend(root: Node, reached: set[int]) -> None:
             node.depth = node.parent.depth + 1
             node.order_ns = max(node.order_ns, node.parent.order_ns)
         waiting.extend(node.children)
+
+
+def _number(nodes: Iterable[Node]) -> None:
+    """Give each the number that it says, or a lower one of a span inside of it: parents stay before their children."""
+    said = [(n.span.attributes.get(_NUMBER), n) for n in nodes if _NUMBER in n.span.attributes]
+    numbered = [(number, node) for number, node in said if type(number) is int and 0 <= number < _LAST]
+    for number, found in sorted(numbered, key=lambda pair: pair[0]):
+        node: Node | None = found
+        while node is not None and node.number == _LAST:
+            node.number = number
+            node = node.parent
 
 
 def _place(node: Node) -> None:

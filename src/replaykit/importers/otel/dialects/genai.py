@@ -187,7 +187,7 @@ def _tool(span: Span, said: dict[str, Json]) -> Meaning:
 def _agent(span: Span, said: dict[str, Json], heard: Heard) -> Meaning:
     asked = messages_of(said.get("gen_ai.input.messages") or said.get("pydantic_ai.all_messages"), heard)
     name = text(said, "gen_ai.agent.name", "agent_name", "gen_ai.workflow.name")
-    as_value = loaded if "replaykit.run.id" in said else _as_it_is  # our own export writes values into messages
+    as_value = _written if "replaykit.run.id" in said else _as_it_is  # our own export writes values into messages
     return Meaning(
         kind=Kind.AGENT,
         name=name or span.name.removeprefix("invoke_agent "),
@@ -195,6 +195,10 @@ def _agent(span: Span, said: dict[str, Json], heard: Heard) -> Meaning:
         input=as_value(_given(asked)),
         output=as_value(_gave(said)),
     )
+
+
+def _written(value: Json) -> Json:
+    return None if value == "null" else loaded(value)
 
 
 def _as_it_is(value: Json) -> Json:
@@ -217,4 +221,6 @@ def _gave(said: dict[str, Json]) -> Json:
     if "final_result" in said:  # Pydantic AI's
         return loaded(said["final_result"])
     answered = messages_of(said.get("gen_ai.output.messages"))
+    if answered and not any(value for message in answered for name, value in message.items() if name != "role"):
+        return ""  # an answer, and nothing in it
     return text_of(answered, "assistant") or answered or UNSET
