@@ -97,7 +97,7 @@ def test_a_contract_is_looked_for_beside_the_configuration(cli: Cli) -> None:
         (["run", "contracts/price.yaml"], "no candidate to run"),
         (["run", "contracts/price.yaml", "--case", "nope", "--agent", "pricer:answer"], "nope does not exist"),
         (["run", "contracts/price.yaml", "--min-score", "101"], "101"),
-        (["run", "contracts/price.yaml", "--min-score", "nan"], "nan is not a score"),
+        (["run", "contracts/price.yaml", "--min-score", "nan"], "nan is not a number"),
         (["lint"], "which file?"),
         (["score", "-c", "nope.yaml"], "nope.yaml: no such file"),
     ],
