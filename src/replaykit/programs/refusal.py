@@ -62,13 +62,19 @@ def _process(peer: object) -> str:
     try:
         inode = _inode(int(peer[1]))
         if inode:
-            for link in Path("/proc").glob("[0-9]*/fd/*"):
-                if _leads_to(link, inode):
-                    home = link.parents[1]
+            for home in Path("/proc").glob("[0-9]*"):
+                if any(_leads_to(link, inode) for link in _open_files(home)):
                     return f"`{(home / 'comm').read_text().strip()}` (process {home.name})"
     except OSError:
         pass
     return ""
+
+
+def _open_files(process: Path) -> list[Path]:
+    try:
+        return list((process / "fd").iterdir())
+    except OSError:  # gone meanwhile, or not ours to look at
+        return []
 
 
 def _leads_to(link: Path, inode: str) -> bool:
@@ -81,6 +87,6 @@ def _leads_to(link: Path, inode: str) -> bool:
 def _inode(port: int) -> str:
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
-        if fields[1].rpartition(":")[2] == f"{port:04X}":
+        if fields[1].rpartition(":")[2] == f"{port:04X}" and fields[9] != "0":  # 0: one that has ended lately
             return fields[9]
     return ""
