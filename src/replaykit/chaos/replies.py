@@ -68,7 +68,7 @@ def rate_limited(call: PendingCall, fault: ModelFault, api: Api | None) -> Outco
         headers.append(("x-amzn-errortype", "ThrottlingException"))
     wire = wire_of(call.request, _TOO_MANY, tuple(headers))
     body = orjson.dumps(_limit_in_words(api, text))
-    error = api.read(call.request.body, _TOO_MANY, (body,)).error
+    error = api.hear(_TOO_MANY, (body,)).error
     return msgspec.structs.replace(with_body(wire, body, "application/json"), error=error)
 
 

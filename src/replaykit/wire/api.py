@@ -9,10 +9,9 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from replaykit.model.events import ErrorInfo
 from replaykit.model.values import Json
-from replaykit.wire.call import Answer, ModelCall
-from replaykit.wire.dialect import Asked, Dialect, Draft, Folded, Told
+from replaykit.wire.call import Answer, Heard, ModelCall
+from replaykit.wire.dialect import Asked, Dialect, Draft, Folded
 from replaykit.wire.errors import error_of
 from replaykit.wire.eventstream import EventStreamSplitter, encode_frames
 from replaykit.wire.fields import dump, load_object
@@ -66,18 +65,35 @@ class Api(Struct, frozen=True, kw_only=True):
         Never raises: what could not be understood is told in `problem`. Whether the response is a body or a stream,
         and which, is told from its bytes, since content types are often wrong.
         """
-        asked = self.ask(request)
-        if status >= _FIRST_ERROR:
-            wrong = self._response(chunks).error or _any_json(b"".join(chunks))
-            return self._call(asked, Told(), error_of(wrong, status))
+        asked, heard = self.ask(request), self.hear(status, chunks)
+        about = msgspec.structs.asdict(heard)
+        about |= {"model": asked.model or heard.model, "problem": asked.problem or heard.problem}
+        return ModelCall(
+            api=self.name,
+            system=asked.system,
+            messages=asked.messages,
+            tools=asked.tools,
+            parameters=asked.parameters,
+            streamed=asked.streamed,
+            **about,
+        )
+
+    def hear(self, status: int, chunks: Sequence[bytes]) -> Heard:
+        """The same for the response alone."""
         folded = self._response(chunks)
+        if status >= _FIRST_ERROR:
+            return Heard(error=error_of(folded.error or _any_json(b"".join(chunks)), status))
         told = self.dialect.tell(folded.body)
         wrong = folded.error if folded.error is not None or not folded.body.get("error") else folded.body
         nothing = folded.ended and not told.answers and wrong is None
-        return self._call(
-            asked,
-            told,
-            None if wrong is None else error_of(wrong),
+        return Heard(
+            model=told.model,
+            answer=told.answers[0] if told.answers else None,
+            alternatives=told.answers[1:],
+            finish_reason=told.finish_reason,
+            usage=told.usage,
+            response_id=told.id,
+            error=None if wrong is None else error_of(wrong),
             complete=folded.ended and told.complete,
             problem=folded.problem or ("the response holds no answer" if nothing else None),
         )
@@ -112,33 +128,6 @@ class Api(Struct, frozen=True, kw_only=True):
             model=asked.model or self.model,
             streamed=asked.streamed if self.streamed is None else self.streamed,
             problem="the request is no JSON object" if body is None else asked.problem,
-        )
-
-    def _call(
-        self,
-        asked: Asked,
-        told: Told,
-        error: ErrorInfo | None,
-        *,
-        complete: bool = True,
-        problem: str | None = None,
-    ) -> ModelCall:
-        return ModelCall(
-            api=self.name,
-            model=asked.model or told.model,
-            system=asked.system,
-            messages=asked.messages,
-            tools=asked.tools,
-            parameters=asked.parameters,
-            streamed=asked.streamed,
-            answer=told.answers[0] if told.answers else None,
-            alternatives=told.answers[1:],
-            finish_reason=told.finish_reason,
-            usage=told.usage,
-            response_id=told.id,
-            error=error,
-            complete=complete,
-            problem=asked.problem or problem,
         )
 
     def _response(self, chunks: Sequence[bytes]) -> Folded:

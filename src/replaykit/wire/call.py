@@ -52,23 +52,11 @@ class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return said | {name: value for name, value in more.items() if value}
 
 
-class ModelCall(Struct, frozen=True, kw_only=True):
-    """One call of a model: what was asked, and how it ended."""
+class Heard(Struct, frozen=True, kw_only=True):
+    """How a call of a model ended."""
 
-    api: str
-    """Which API it speaks, such as `openai.chat`."""
     model: str = ""
-    """The model that was asked for; where the request names none, the one that answered."""
-    system: Json = None
-    """What stands above the conversation, as sent, where the API keeps it apart."""
-    messages: Json = None
-    """The conversation, as sent."""
-    tools: Json = None
-    """The tools on offer, as sent."""
-    parameters: dict[str, Json] = field(default_factory=dict)
-    """Everything else in the request, as sent."""
-    streamed: bool = False
-
+    """The model that answered."""
     answer: Answer | None = None
     alternatives: tuple[Answer, ...] = ()
     """The other answers, where several were asked for."""
@@ -84,6 +72,24 @@ class ModelCall(Struct, frozen=True, kw_only=True):
     """False when the answer stopped before its end: a stream that was cut, a response still in progress."""
     problem: str | None = None
     """What could not be understood. The rest of the call is what could be."""
+
+
+class ModelCall(Heard, frozen=True, kw_only=True):
+    """One call of a model: what was asked, and how it ended."""
+
+    api: str
+    """Which API it speaks, such as `openai.chat`."""
+    model: str = ""
+    """The model that was asked for; where the request names none, the one that answered."""
+    system: Json = None
+    """What stands above the conversation, as sent, where the API keeps it apart."""
+    messages: Json = None
+    """The conversation, as sent."""
+    tools: Json = None
+    """The tools on offer, as sent."""
+    parameters: dict[str, Json] = field(default_factory=dict)
+    """Everything else in the request, as sent."""
+    streamed: bool = False
 
     @property
     def arguments(self) -> dict[str, Json]:

@@ -211,17 +211,17 @@ class HttpCall:
         complete = complete or (error is None and self._has_all())
         if self._api is None or self._call.kind != MODEL:
             return Outcome(error=error, items_json=_items(clean_chunks(chunks)), complete=complete, wire=wire)
-        read = self._api.read(self.request.body, status, _decoded(chunks, self._header("content-encoding").lower()))
+        heard = self._api.hear(status, _decoded(chunks, self._header("content-encoding").lower()))
         left = not complete and error is None
         return Outcome(
-            result_json=Raw(encode_read(read.answer.message)) if read.answer is not None else ABSENT,
-            error=error or read.error,
+            result_json=Raw(encode_read(heard.answer.message)) if heard.answer is not None else ABSENT,
+            error=error or heard.error,
             items_json=_items(chunks),
             # Who stops at the last event of a stream leaves nothing out.
-            complete=read.complete and read.answer is not None if left else complete,
+            complete=heard.complete and heard.answer is not None if left else complete,
             wire=wire,
-            usage=read.usage,
-            finish_reason=read.finish_reason,
+            usage=heard.usage,
+            finish_reason=heard.finish_reason,
         )
 
     def _header(self, name: str) -> str:

@@ -27,13 +27,13 @@ def written(
 ) -> Outcome:
     """The outcome in which a model says this instead: as its API sends it, as a stream where one was asked for."""
     sent = api.write(said, request=request, like=like, finish_reason=finish_reason)
-    read = api.read(request, 200, sent.chunks)
+    heard = api.hear(200, sent.chunks)
     return Outcome(
         result_json=raw(said.message),
         items_json=tuple(raw(text_or_bytes(chunk)) for chunk in sent.chunks),
         wire=answered(wire, sent.content_type),
-        usage=read.usage,
-        finish_reason=read.finish_reason,
+        usage=heard.usage,
+        finish_reason=heard.finish_reason,
     )
 
 
