@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 import orjson
 
-from replaykit.model.values import READERS, Json, Raw, record_fields, thaw
+from replaykit.model.values import READERS, Json, Raw, is_tagged, record_fields, thaw
 
 _STREAMS = ("Iterator", "Iterable", "Generator", "AsyncIterator", "AsyncIterable", "AsyncGenerator")
 
@@ -42,7 +42,7 @@ def value_of(text: Raw, hint: Any) -> Json:
     """The recorded value, as the hint's classes where it names them."""
     data = bytes(text)
     value = orjson.loads(data)
-    return rebuild(value, hint) if b'{"$' in data else value
+    return rebuild(value, hint) if is_tagged(data) else value
 
 
 def item_hint(hint: Any) -> Any:

@@ -221,7 +221,7 @@ def _simple_binder(parameters: list[inspect.Parameter], receiver: str | None) ->
     def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
         if len(args) > total:
             return None
-        named = dict(zip(names, args, strict=False))
+        named = dict(zip(names, args, strict=False)) if args else {}
         if kwargs:
             if not known.issuperset(kwargs) or not named.keys().isdisjoint(kwargs):
                 return None
