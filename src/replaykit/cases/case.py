@@ -47,6 +47,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """The world a candidate is put into."""
 
     input_json: Raw = NULL
+    stdin: bool = False
+    """True when a program is given the input on its standard input."""
     context_json: Raw = ABSENT
     """What the agent is given beside its input, where a session says so."""
     tools: tuple[tuple[str, ToolMode], ...] = ((EVERY_TOOL, ToolMode.RECORDED),)
@@ -174,6 +176,7 @@ def _build_scenario(value: dict[str, Json]) -> Scenario:
     by_name = tools if isinstance(tools, dict) else {EVERY_TOOL: tools}
     return Scenario(
         input_json=as_it_stands(value.get("input")),
+        stdin=value.get("stdin", False),
         tools=tuple((name, ToolMode(mode)) for name, mode in by_name.items()),
         models=ModelMode(value.get("models", ModelMode.RECORDED)),
         match=_build_match(value.get("match", {})),
@@ -223,6 +226,7 @@ def _dump_scenario(scenario: Scenario) -> dict[str, Json]:
     tools = dict(scenario.tools)
     value = {
         "input": orjson.loads(bytes(scenario.input_json)),
+        "stdin": scenario.stdin or None,
         "tools": str(tools[EVERY_TOOL]) if tools.keys() == {EVERY_TOOL} else {n: str(m) for n, m in tools.items()},
         "models": str(scenario.models),
         "match": _dump_match(scenario.match),

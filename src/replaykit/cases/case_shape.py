@@ -11,6 +11,7 @@ from replaykit.cases.shape import (
     Anything,
     Choice,
     Either,
+    Flag,
     Flaw,
     ListOf,
     MapOf,
@@ -133,6 +134,7 @@ _MATCH = Record(
 _SCENARIO = Record(
     {
         "input": Anything(),
+        "stdin": Flag(),
         "tools": Either((Choice(ToolMode), MapOf(Choice(ToolMode)))),
         "models": Choice(ModelMode),
         "match": _MATCH,
@@ -143,6 +145,7 @@ _SCENARIO = Record(
     },
     notes={
         "input": "What the agent is given: any JSON value.",
+        "stdin": "Whether a program is given the input on its standard input.",
         "tools": "Where the tools' answers come from: for all, or by name with * for the rest.",
         "models": "Where the models' answers come from.",
         "match": "How a call finds its recorded answer.",

@@ -96,6 +96,7 @@ def _case(
             input_json=run.input_json,
             match=match,
             clock=_clock(run),
+            stdin=_stdin(run),
             seed=_seed(run),
             environment=_environment(run),
         ),
@@ -131,6 +132,10 @@ def _clock(run: TraceRun) -> str | None:
         moment = dt.datetime.fromtimestamp(run.started_at, dt.UTC)
         return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
     return None
+
+
+def _stdin(run: TraceRun) -> bool:
+    return _program(run).get("stdin") is True
 
 
 def _seed(run: TraceRun) -> int | None:

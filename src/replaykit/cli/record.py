@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from replaykit.programs.wanted import Staging
     from replaykit.store.sqlite import SQLiteStore
 
+_STDIN = "-"
+
 
 class Asked(NamedTuple):
     """The options of one call."""
@@ -38,7 +40,12 @@ class Asked(NamedTuple):
 @click.command(name="record", context_settings={"allow_interspersed_args": False})
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.option("--name", help="The run's name.  [default: the script's]")
-@click.option("--input", "given", metavar="TEXT", help="What the agent is asked: JSON, or else text.")
+@click.option(
+    "--input",
+    "given",
+    metavar="TEXT",
+    help="What the agent is asked: JSON, or else text; - keeps what comes on standard input, for replays.",
+)
 @stages.upstream
 @stages.mcp_config
 @click.option("--no-proxy", is_flag=True, help="Start no proxy: record Python processes only.")
@@ -68,6 +75,7 @@ def command(**given: Any) -> None:
 
     \b
     replaykit record -- python agent.py "Why was I charged?"
+    echo "Why was I charged?" | replaykit record --input - -- python agent.py
     replaykit record --name billing -- node agent.mjs
     replaykit record --upstream stripe=https://api.stripe.com -- node agent.mjs
     replaykit record --mcp-config .mcp.json -- claude --mcp-config .mcp.json -p "..."
@@ -139,7 +147,8 @@ def _record(asked: Asked, store: SQLiteStore, staging: Staging) -> Recorded:
         asked.program,
         store,
         name=asked.name or "",
-        given=None if asked.given is None else options.json_or_text(asked.given),
+        given=None if asked.given in (None, _STDIN) else options.json_or_text(asked.given),
+        keep_input=asked.given == _STDIN,
         staging=staging,
         pin=not asked.no_pins,
         pin_env=asked.pin_env,
@@ -162,13 +171,15 @@ def _configured_sample() -> float | None:
 
 
 def _tell(asked: Asked, recorded: Recorded, servers: Any) -> None:
-    from replaykit.report.recorded import dropped_text, recorded_json, recorded_text, unasked_text
+    from replaykit.report.recorded import dropped_text, recorded_json, recorded_text, unasked_text, unkept_text
 
     if asked.as_json:
         click.echo(recorded_json([recorded.run] if recorded.kept else []))
     again = () if servers is None else servers.options
     told = recorded_text(recorded.run, asked.program, asked.store_path, again, whole=recorded.failure is None)
     click.echo(told if recorded.kept else dropped_text(recorded.run), err=True)
+    if recorded.lost_input:
+        click.echo(unkept_text(asked=asked.given == _STDIN), err=True)
     if servers is not None and not servers.were_asked(recorded.run):
         click.echo(unasked_text(asked.mcp_configs, in_place=asked.in_place), err=True)
 

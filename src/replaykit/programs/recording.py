@@ -6,9 +6,11 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from replaykit.errors import ReplayKitError
@@ -28,6 +30,7 @@ from replaykit.programs.wanted import Staging
 from replaykit.recording.auto import prune_sometimes
 from replaykit.recording.keeping import is_kept, share_of
 from replaykit.recording.run import new_run_id
+from replaykit.seam.http.request import text_or_bytes
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.telemetry.switch import Watched, watched
 
@@ -42,6 +45,8 @@ class Recorded(Struct, frozen=True, kw_only=True):
     exit_code: int
     kept: bool = True
     """False when the program succeeded, and its run was not among those that are kept."""
+    lost_input: bool = False
+    """True when the program was given something on its standard input that is not in the run."""
     failure: ReplayKitError | None = None
     """What went wrong with the recording itself; the run lacks something then."""
 
@@ -52,6 +57,7 @@ def record_program(
     *,
     name: str = "",
     given: Json = None,
+    keep_input: bool = False,
     staging: Staging | None = None,
     pin: bool = True,
     pin_env: Sequence[str] = (),
@@ -60,8 +66,9 @@ def record_program(
 ) -> Recorded:
     """Run the command, and keep what it did as one run; what it prints goes to the file descriptor `out`.
 
-    `pin` holds chance, and writes down what a replay has to hold; `pin_env` names further variables whose values are
-    written down for that. `sample` is the share of successful runs that stay in the store.
+    With `keep_input`, what comes on standard input is the run's input. `pin` holds chance, and writes down what a
+    replay has to hold; `pin_env` names further variables whose values are written down for that. `sample` is the share
+    of successful runs that stay in the store.
     """
     share = share_of(sample)
     pins = pins_of_today(os.environ, pin_env) if pin else Pins(started_at=time.time())
@@ -90,25 +97,31 @@ def record_program(
     ):
         writer = store.begin(with_facts(header, **{RECORDER: recorder}))
         told = watched(writer.run_id)
-        ran, failure = _performed(command, store, plan, Path(directory), staging or Staging(), out)
+        perform = partial(run_through, out=out, keep_input=keep_input)
+        ran, failure = _performed(command, store, plan, Path(directory), staging or Staging(), perform)
         _wait_for_the_late(store, header.id)
-        run = put_together(store, with_facts(header, exit_code=ran.code), lambda run: _told(run, ran, told))
+        run = put_together(store, _asked(header, ran), lambda run: _told(run, ran, told))
     if told is not None:
         told.whole(store.cleaned(run))
     kept = failure is not None or is_kept(run, share)
     if not kept:
         store.delete([run.id])
     prune_sometimes(store.path)
-    return Recorded(run=run, exit_code=shell_code(ran.code), kept=kept, failure=failure)
+    return Recorded(run=run, exit_code=shell_code(ran.code), kept=kept, lost_input=ran.lost_input, failure=failure)
 
 
 def _performed(
-    command: Sequence[str], store: SQLiteStore, plan: Plan, directory: Path, staging: Staging, out: int
+    command: Sequence[str],
+    store: SQLiteStore,
+    plan: Plan,
+    directory: Path,
+    staging: Staging,
+    perform: Callable[[Sequence[str], Mapping[str, str]], Ran],
 ) -> tuple[Ran, ReplayKitError | None]:
     ran: Ran | None = None
     try:
         with staged(plan, None, directory, staging) as stage:
-            ran = run_through(stage.command(command), stage.environment, out)
+            ran = perform(stage.command(command), stage.environment)
     except ReplayKitError as failure:
         if ran is None:  # it has not begun: nothing is left of it
             parts = [header.id for header in store.headers(below=parts_below(plan.run_id))]
@@ -116,6 +129,14 @@ def _performed(
             raise
         return ran, failure
     return ran, None
+
+
+def _asked(header: RunHeader, ran: Ran) -> RunHeader:
+    """The header with how the program ended, and with what it was given where that was kept."""
+    if ran.given is None:
+        return with_facts(header, exit_code=ran.code)
+    header = msgspec.structs.replace(header, input_json=raw(text_or_bytes(ran.given)))
+    return with_facts(header, exit_code=ran.code, stdin=True)
 
 
 def _told(run: TraceRun, ran: Ran, told: Watched | None) -> TraceRun:

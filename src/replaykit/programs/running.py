@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
+import stat
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from types import FrameType
@@ -21,6 +24,8 @@ _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 _LATE_OUTPUT_S = 0.5  # for what a program's children may still print when it has ended
 _LOOK_S = 0.01
 _PIECE = 1 << 16  # what a pipe holds, and what is read of it at once
+MAX_INPUT = 1 << 20
+"""More than this on its standard input is passed on to a program and not kept: a case is read by people."""
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -30,28 +35,87 @@ class Ran(Struct, frozen=True, kw_only=True):
     """Its exit code; negative for a signal."""
     printed: bytes = b""
     """The end of what it wrote to its standard output."""
+    given: bytes | None = None
+    """What came on standard input, where that was kept."""
+    lost_input: bool = False
+    """Something came there that was not kept: nobody had asked for it, or it was more than `MAX_INPUT`."""
     interrupted: bool = False
     """The user asked it to end."""
 
 
-def run_through(command: Sequence[str], environment: Mapping[str, str], out: int) -> Ran:
-    """Run the command until it ends; what it prints goes to the file descriptor `out`."""
+def run_through(command: Sequence[str], environment: Mapping[str, str], out: int, *, keep_input: bool = False) -> Ran:
+    """Run the command until it ends; what it prints goes to the file descriptor `out`.
+
+    Its input is this process's own; with `keep_input` it comes through a pipe, and is kept.
+    """
     source, sink = _pipe(out)
+    feed, left = _Feed() if keep_input else None, _left_on_input()
     with _Signals() as signals:  # before the program starts: one that comes in between would end only this process
         try:
-            process = subprocess.Popen(resolved(command), env=dict(environment), stdout=sink)
+            process = subprocess.Popen(
+                resolved(command), env=dict(environment), stdin=None if feed is None else feed.taken, stdout=sink
+            )
         except (OSError, ValueError) as error:  # ValueError: a NUL byte in the command
             os.close(source)
             why = getattr(error, "strerror", None) or error
             raise ReplayKitError(f"{command[0]!r} cannot be started: {why}") from None
         finally:
             os.close(sink)
+            if feed is not None:
+                os.close(feed.taken)
         tee = _Tee(source, out)
         tee.start()
+        if feed is not None:
+            feed.start()
         signals.go_to(process)
         code = process.wait()
     tee.settle()
-    return Ran(code=code, printed=tee.printed, interrupted=bool(signals.came))
+    given = None if feed is None else feed.kept
+    return Ran(
+        code=code,
+        printed=tee.printed,
+        given=given,
+        lost_input=given is None and _left_on_input() not in (left, None),
+        interrupted=bool(signals.came),
+    )
+
+
+class _Feed(threading.Thread):
+    """Passes on what comes on standard input, and keeps it."""
+
+    def __init__(self) -> None:
+        super().__init__(name="replaykit-feed", daemon=True)
+        self.taken, self._given = os.pipe()
+        self.kept: bytes | None = b""
+
+    def run(self) -> None:
+        with contextlib.suppress(OSError):  # nobody reads it any more
+            while sys.stdin is not None and (data := os.read(0, _PIECE)):
+                self.kept = self._with(data)
+                while data:
+                    data = data[os.write(self._given, data) :]
+        os.close(self._given)
+
+    def _with(self, data: bytes) -> bytes | None:
+        kept = None if self.kept is None else self.kept + data
+        return None if kept is None or len(kept) > MAX_INPUT else kept
+
+
+def _left_on_input() -> int | None:
+    """How far standard input has been read, as far as can be told; other than before when somebody has read from it.
+
+    A terminal, and a pipe that somebody may yet write to, say nothing.
+    """
+    with contextlib.suppress(OSError):
+        mode = 0 if sys.stdin is None else os.fstat(0).st_mode  # where there is none, 0 is some other file
+        if stat.S_ISREG(mode):
+            return os.lseek(0, 0, os.SEEK_CUR)
+        if stat.S_ISFIFO(mode) and hasattr(select, "poll"):
+            pipe = select.poll()
+            pipe.register(0, select.POLLIN)
+            told = dict(pipe.poll(0)).get(0, 0)
+            return told & select.POLLIN if told & select.POLLHUP else None
+    return None
 
 
 class _Tee(threading.Thread):

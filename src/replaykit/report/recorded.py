@@ -59,6 +59,12 @@ def unasked_text(configs: Sequence[Path], *, in_place: bool) -> str:
     )
 
 
+def unkept_text(*, asked: bool) -> str:
+    """Something came on standard input that a replay cannot give: it is too long, or nobody asked for it."""
+    told = "replaykit: what came on standard input was not kept, and replays will not give it:"
+    return f"{told} it is longer than 1 MiB" if asked else f"{told} record it with --input -"
+
+
 def recovered_text(run: TraceRun) -> str:
     """A recording that was killed, put together."""
     return (

@@ -12,7 +12,7 @@ import msgspec
 from replaykit.cases.case import ReplayCase
 from replaykit.errors import UsageError
 from replaykit.model.events import ErrorEvent
-from replaykit.model.values import sayable
+from replaykit.model.values import encode, sayable
 from replaykit.programs.command import resolved
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.output import redact_output, write_log_output
@@ -49,7 +49,7 @@ class CommandCandidate:
         with performance.stage() as stage:
             env = {**stage.environment, **runner_environment(case, workspace)}
             command = stage.command(resolved(self._command))
-            ended = self._processes.run(command, env=env, workspace=workspace, timeout_s=timeout_s)
+            ended = self._processes.run(command, env=env, workspace=workspace, timeout_s=timeout_s, given=_given(case))
         return self._attempt(performance, ended, workspace, timeout_s)
 
     def _attempt(self, performance: Performance, ended: Ended, workspace: Path, timeout_s: float) -> Attempt:
@@ -78,6 +78,14 @@ class CommandCandidate:
     def stop(self) -> None:
         """End the program wherever it runs."""
         self._processes.stop()
+
+
+def _given(case: ReplayCase) -> bytes:
+    """What the case puts on the standard input of a program."""
+    given = case.scenario.input if case.scenario.stdin else b""
+    if isinstance(given, str):
+        return given.encode("utf-8", "replace")
+    return given if isinstance(given, bytes) else encode(given)
 
 
 def _words(command: str) -> list[str]:

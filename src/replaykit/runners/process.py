@@ -41,16 +41,19 @@ class Processes:
         env: Mapping[str, str],
         workspace: Path,
         timeout_s: float,
+        given: bytes = b"",
         pass_fds: Sequence[int] = (),
     ) -> Ended:
-        """Run the command; at the time limit its whole process group is killed. `pass_fds` are open in it as well."""
+        """Run the command; at the time limit its whole process group is killed. `given` stands on its standard input;
+        `pass_fds` are open in it as well."""
         began = time.monotonic()
         logs = Logs(workspace, file_redactor())
+        stdin = _holding(given)
         try:
             process = subprocess.Popen(
                 command,
                 env=dict(env),
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=logs.sinks[0],
                 stderr=logs.sinks[1],
                 pass_fds=pass_fds,
@@ -61,6 +64,7 @@ class Processes:
             return Ended(failed_to_start=f"{command[0]!r} cannot be started: {why}")
         finally:
             logs.let_go()
+            os.close(stdin)
         self._running.add(process)
         try:
             code = wait(process, timeout_s)
@@ -89,6 +93,18 @@ def wait(process: subprocess.Popen[bytes], timeout_s: float) -> int:
             finally:
                 os.close(handle)
     return process.wait(timeout_s)
+
+
+def _holding(given: bytes) -> int:
+    """A file to read this from, and nothing more."""
+    if not given:
+        return os.open(os.devnull, os.O_RDONLY)
+    import tempfile  # noqa: PLC0415 (few programs read from there)
+
+    with tempfile.TemporaryFile() as file:
+        file.write(given)
+        file.seek(0)
+        return os.dup(file.fileno())
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
