@@ -67,6 +67,18 @@ def test_a_model_call_is_recorded_and_served_again_when_nobody_answers_any_more(
     assert stage.deviations(run) == []
 
 
+def test_headers_beyond_ascii_come_as_they_were_sent(proxies: Proxies, upstream: Upstream) -> None:
+    told = "x-name: é".encode()
+    upstream.script = lambda asked: [whole(b"{}").replace(b"\r\n", b"\r\n" + told + b"\r\n", 1)]
+    with proxies.record() as stage, stage.raw(post("/openai/files", b"a")) as connection:
+        live = read_until(connection)
+    with proxies.replay(stage.run) as stage, stage.raw(post("/openai/files", b"a")) as connection:
+        again = read_until(connection)
+
+    assert told in live.split(b"\r\n")
+    assert told in again.split(b"\r\n")
+
+
 def test_a_stream_is_served_with_the_chunks_it_was_recorded_with(proxies: Proxies, upstream: Upstream) -> None:
     pieces = [event("He"), event("llo é")[:25], event("llo é")[25:], DONE]  # the second cut is inside of a character
     upstream.script = lambda asked: [STREAM, *map(chunk, pieces), END]

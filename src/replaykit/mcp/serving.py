@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncGenerator, Callable
-from io import BytesIO
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -15,9 +14,12 @@ from yarl import URL
 from replaykit.mcp.http import McpEndpoint, speaks_mcp
 from replaykit.mcp.outlets import Reply, empty_reply
 from replaykit.mcp.relay import Upstream
+from replaykit.programs.handing import as_aiohttp_writes
 from replaykit.programs.naming import end_to_end
 from replaykit.programs.props import Ask
+from replaykit.programs.upstreams import Answer, Upstreams
 from replaykit.seam.http.request import HttpRequest
+from replaykit.seam.http.response import header_pairs
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LARGEST = 1 << 30
@@ -27,39 +29,32 @@ _STEPS = 5
 
 
 def upstream_of(do: Ask) -> Upstream:
-    """Requests done for real, by `aiohttp.ClientSession.request` or its like; the client must not decompress."""
+    """Requests done for real, by `Upstreams.ask`."""
 
     async def ask(request: HttpRequest) -> Reply:
         headers = [pair for pair in end_to_end(request.headers) if pair[0].lower() not in _MADE_ANEW]
         url = URL(request.url, encoded=True)
         for steps_left in range(_STEPS, -1, -1):
             try:
-                response = await do(
-                    request.method,
-                    url,
-                    headers=[*headers, ("accept-encoding", "identity")],
-                    data=BytesIO(request.body) if request.body else None,  # of large bytes aiohttp warns
-                    allow_redirects=False,
-                )
+                answer = await do(request.method, url, [*headers, ("accept-encoding", "identity")], request.body)
             except aiohttp.ClientError as error:
                 raise ConnectionError(str(error)) from error
             # A client would refuse to follow from here to the server, which to it is another one.
-            onward = _onward(url, response) if steps_left else None
+            onward = _onward(url, answer) if steps_left else None
             if onward is None:
                 break
-            response.release()
+            answer.close()
             url = onward
-        return Reply(
-            status=response.status, headers=tuple(end_to_end(response.headers.items())), chunks=_chunks(response)
-        )
+        own = end_to_end(header_pairs(answer.raw_headers))
+        return Reply(status=answer.status, headers=tuple(own), chunks=_chunks(answer))
 
     return ask
 
 
-def _onward(url: URL, response: aiohttp.ClientResponse) -> URL | None:
+def _onward(url: URL, answer: Answer) -> URL | None:
     """Where the same server wants the same request to go, such as `/mcp` for `/mcp/`; elsewhere nobody is led."""
-    place = response.headers.get("location")
-    if response.status not in _SAME_AGAIN or not place:
+    place = answer.header(b"location")
+    if answer.status not in _SAME_AGAIN or not place:
         return None
     try:
         onward = url.join(URL(place, encoded=True))
@@ -70,9 +65,7 @@ def _onward(url: URL, response: aiohttp.ClientResponse) -> URL | None:
 
 async def hand_over(request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
     """Give a reply to whoever asked; one that breaks off breaks the connection off."""
-    response = web.StreamResponse(status=reply.status or 502)
-    for name, value in reply.headers:
-        response.headers.add(name, value)
+    response = web.StreamResponse(status=reply.status or 502, headers=as_aiohttp_writes(reply.headers))
     try:
         if not reply.status:
             raise ConnectionResetError("the recorded server gave no response")
@@ -108,21 +101,19 @@ class Shim:
         app.router.add_route("*", "/{path:.*}", self._handle)
         # Without cancellation nobody would notice that a client has left a silent stream.
         runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=30)
-        async with aiohttp.ClientSession(
-            timeout=timeout, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
-        ) as client:
-            self._upstream = upstream_of(client.request)
-            self._endpoint = self._make(self._upstream)
-            await runner.setup()
-            try:
-                await web.TCPSite(runner, "127.0.0.1", port).start()
-                query = f"?{self._url.query}" if self._url.query else ""
-                ready(f"http://127.0.0.1:{runner.addresses[0][1]}{self._url.path}{query}")
-                await stopped.wait()
-            finally:
-                await runner.cleanup()
-                self._endpoint.end()
+        upstreams = Upstreams()
+        self._upstream = upstream_of(upstreams.ask)
+        self._endpoint = self._make(self._upstream)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", port).start()
+            query = f"?{self._url.query}" if self._url.query else ""
+            ready(f"http://127.0.0.1:{runner.addresses[0][1]}{self._url.path}{query}")
+            await stopped.wait()
+        finally:
+            await runner.cleanup()
+            self._endpoint.end()
+            await upstreams.close()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if not is_from_here(request):
@@ -149,14 +140,14 @@ async def reply_of(endpoint: McpEndpoint, request: HttpRequest, path: str, upstr
     return await upstream(request) if endpoint.has_server else empty_reply(404)
 
 
-async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+async def _chunks(answer: Answer) -> AsyncGenerator[bytes, None]:
     try:
-        async for chunk in response.content.iter_any():
+        async for chunk in answer.content.iter_any():
             yield chunk
     except aiohttp.ClientError as error:
         raise ConnectionError(str(error)) from error
     finally:
-        response.close()
+        answer.close()
 
 
 def is_from_here(request: web.BaseRequest) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import aiohttp
 from aiohttp import web
@@ -17,8 +17,9 @@ from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 
 from replaykit.programs.naming import end_to_end
+from replaykit.programs.upstreams import Answer
 from replaykit.seam.http.call import HttpCall, Served
-from replaykit.seam.http.response import header_pairs
+from replaykit.seam.http.response import header_bytes, header_pairs
 
 _AT_ONCE = 64 * 1024  # what is sent before it is asked whether the program still reads
 _LARGE = 4 * 1024 * 1024  # to write down more than this takes so long that others would wait
@@ -31,7 +32,7 @@ async def hand_out(request: web.BaseRequest, served: Served) -> web.StreamRespon
         await asyncio.sleep(served.waits_s[0])
     if not served.status:
         return drop(request)
-    headers, size = CIMultiDict(end_to_end(served.headers)), sum(map(len, served.chunks))
+    headers, size = as_aiohttp_writes(end_to_end(served.headers)), sum(map(len, served.chunks))
     if served.complete and len(served.chunks) == 1:
         headers.setdefault("content-length", str(size))
     if served.complete and size <= _AT_ONCE and not served.waits_s:
@@ -52,15 +53,15 @@ async def hand_out(request: web.BaseRequest, served: Served) -> web.StreamRespon
 
 
 async def hand_back(
-    request: web.BaseRequest, answer: aiohttp.ClientResponse, call: HttpCall | None, marks: Mapping[str, str]
+    request: web.BaseRequest, answer: Answer, call: HttpCall | None, marks: Mapping[str, str]
 ) -> web.StreamResponse:
     """A live response as it comes, told to the call; without one it is only passed on. `marks` are headers that it
     bears here, in the place of its own."""
     own = end_to_end(header_pairs(answer.raw_headers))
     headers = [*(pair for pair in own if pair[0].lower() not in marks), *marks.items()]
     if call is not None:
-        call.answered(answer.status, headers, reason=answer.reason or "")
-    response = _Response(status=answer.status, reason=answer.reason, headers=CIMultiDict(headers))
+        call.answered(answer.status, headers, reason=answer.reason)
+    response = _Response(status=answer.status, reason=answer.reason, headers=as_aiohttp_writes(headers))
     outbox = _Outbox(request, await response.prepare(request))
     try:
         last = await _all_but_last(answer.content, call, outbox)
@@ -89,6 +90,18 @@ async def _all_but_last(content: aiohttp.StreamReader, call: HttpCall | None, ou
         if call is not None:
             call.chunk(last)
     return last
+
+
+def as_aiohttp_writes(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
+    """Headers for a response. aiohttp writes UTF-8, and here each character is a byte."""
+    return CIMultiDict([(name, value if value.isascii() else _in_utf8(value)) for name, value in headers])
+
+
+def _in_utf8(value: str) -> str:
+    try:
+        return header_bytes(value).decode()
+    except UnicodeDecodeError:
+        return value
 
 
 def drop(request: web.BaseRequest) -> web.StreamResponse:

@@ -17,10 +17,13 @@ from replaykit.programs.plan import Plan
 from replaykit.replayer.world import World
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, web
+    from aiohttp import web
+    from yarl import URL
 
-Ask: TypeAlias = Callable[..., "Awaitable[ClientResponse]"]
-"""Does a request for real, by the way that the proxy's own requests go; as `aiohttp.ClientSession.request`."""
+    from replaykit.programs.upstreams import Answer
+
+Ask: TypeAlias = "Callable[[str, URL, Sequence[tuple[str, str]], bytes], Awaitable[Answer]]"
+"""Does a request for real, as `Upstreams.ask`: its method, address, headers and body."""
 
 
 class Endpoint(Protocol):

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _BACKLOG = 512
 _GRACE_S = 0.2  # for responses that are under way when the program has ended
-_LONGEST_LINE = 64 * 1024
 
 
 def open_port() -> socket.socket:
@@ -104,39 +103,31 @@ class _Serving(threading.Thread):
     async def _serve(self) -> None:
         import asyncio  # noqa: PLC0415 (slow to import, as are the next)
 
-        import aiohttp  # noqa: PLC0415
         from aiohttp import web  # noqa: PLC0415
 
-        from replaykit.programs.relay import NOT_MADE_UP, Relay  # noqa: PLC0415 (needs aiohttp)
+        from replaykit.programs.relay import Relay  # noqa: PLC0415 (needs aiohttp, as does the next)
+        from replaykit.programs.upstreams import LONGEST_LINE, Upstreams  # noqa: PLC0415
 
-        loop = asyncio.get_running_loop()
-        async with aiohttp.ClientSession(
+        loop, upstreams = asyncio.get_running_loop(), Upstreams()
+        relay = Relay(self._plan, self._part, upstreams)
+        relay.endpoints = self._endpoints(self._part, upstreams.ask)
+        server = web.Server(
+            relay.handle,
+            handler_cancellation=True,
+            access_log=None,
+            logger=_silent(),
             auto_decompress=False,
-            connector=aiohttp.TCPConnector(limit=0),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=NOT_MADE_UP,
-            timeout=aiohttp.ClientTimeout(total=None),
-            max_line_size=_LONGEST_LINE,
-            max_field_size=_LONGEST_LINE,
-        ) as client:
-            relay = Relay(self._plan, self._part, client)
-            relay.endpoints = self._endpoints(self._part, relay.ask)
-            server = web.Server(
-                relay.handle,
-                handler_cancellation=True,
-                access_log=None,
-                logger=_silent(),
-                auto_decompress=False,
-                max_line_size=_LONGEST_LINE,
-                max_field_size=_LONGEST_LINE,
-            )
-            listening = await loop.create_server(server, sock=self._port)
-            await loop.run_in_executor(None, self._bell.recv, 1)
-            listening.close()
-            await server.shutdown(_GRACE_S)
-            for endpoint in relay.endpoints.values():
-                endpoint.end()
-            self.failure = relay.failure
+            max_line_size=LONGEST_LINE,
+            max_field_size=LONGEST_LINE,
+        )
+        listening = await loop.create_server(server, sock=self._port)
+        await loop.run_in_executor(None, self._bell.recv, 1)
+        listening.close()
+        await server.shutdown(_GRACE_S)
+        for endpoint in relay.endpoints.values():
+            endpoint.end()
+        await upstreams.close()
+        self.failure = relay.failure
 
 
 def _silent() -> logging.Logger:

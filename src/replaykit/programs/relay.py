@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from functools import cache
-from typing import Any
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from aiohttp import web
-from multidict import CIMultiDict
 from yarl import URL
 
 from replaykit.errors import Divergence, Unreplayable
@@ -22,7 +18,7 @@ from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.props import Endpoint
 from replaykit.programs.refusal import BAD_REQUEST, MISS, NOT_HERE, Refused, refusal
 from replaykit.programs.routing import Target, target_of
-from replaykit.programs.trust import trusting
+from replaykit.programs.upstreams import Answer, Upstreams
 from replaykit.seam.http.call import HttpCall, HttpRequest
 from replaykit.seam.http.cleaning import SEEN
 from replaykit.seam.http.request import WHOLE_BODY
@@ -30,20 +26,14 @@ from replaykit.seam.http.response import header_pairs
 from replaykit.seam.scope import Scope
 from replaykit.wire.routes import api_of
 
-NOT_MADE_UP = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-"""Headers that the program sends itself, or means to leave out."""
-
 
 class Relay:
     """Handles what comes to the proxy."""
 
-    def __init__(self, plan: Plan, part: Part, client: aiohttp.ClientSession) -> None:
+    def __init__(self, plan: Plan, part: Part, upstreams: Upstreams) -> None:
         self.plan = plan
         self.part = part
-        self.client = client
-        self.proxies = getproxies()
-        """Those on the way to the upstreams, which the user has."""
-        self.trust = cache(trusting)
+        self.upstreams = upstreams
         self.endpoints: Mapping[str, Endpoint] = {}
         """Those who answer for an upstream in a way of their own."""
         self.failure: Exception | None = None
@@ -70,17 +60,6 @@ class Relay:
         except Exception as error:  # noqa: BLE001 (the edge: what could not be written must not look like an answer)
             self.failure = self.failure or error
             return drop(request)
-
-    def ask(self, method: str, address: URL, **options: Any) -> aiohttp.client._RequestContextManager:
-        """Do a request for real, past the proxies that the user has, and trusting whom the user trusts."""
-        on_the_way = self.proxies.get(address.scheme)
-        return self.client.request(
-            method,
-            address,
-            proxy=None if on_the_way is None or proxy_bypass(address.host or "") else on_the_way,
-            ssl=self.trust() if address.scheme == "https" else True,
-            **options,
-        )
 
 
 class _Exchange:
@@ -136,7 +115,7 @@ class _Exchange:
             self._break(ConnectionError(f"nobody has said where {upstream} is"))
             raise Refused(NOT_HERE, f"where is {upstream!r}?\nSay it: --upstream {upstream}=URL")
         try:
-            async with self._ask(URL(address, encoded=True)) as answer:
+            async with await self._ask(URL(address, encoded=True)) as answer:
                 self._begin()
                 if self._call is not None and self._call.is_altered:
                     return await self._altered(self._call, answer)
@@ -148,9 +127,9 @@ class _Exchange:
             self._break(ConnectionError(f"{address.partition('?')[0]}: {str(error) or type(error).__name__}"))
             return drop(self._request)
 
-    def _marks(self, answer: aiohttp.ClientResponse) -> dict[str, str]:
+    def _marks(self, answer: Answer) -> dict[str, str]:
         """What the proxy says in the head of a response: who answered, and by which way to go on from there."""
-        upstream, location = self._target.upstream, answer.headers.get("location")
+        upstream, location = self._target.upstream, answer.header(b"location")
         if not upstream:
             return {}
         if location is None:
@@ -158,10 +137,10 @@ class _Exchange:
         way = led_back(location, self._target.address, upstream, self._relay.plan.upstreams[upstream])
         return {UPSTREAM: upstream, "location": way}
 
-    async def _altered(self, call: HttpCall, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    async def _altered(self, call: HttpCall, answer: Answer) -> web.StreamResponse:
         """What a fault makes of the upstream's whole answer."""
-        body = await answer.read()
-        call.answered(answer.status, header_pairs(answer.raw_headers), reason=answer.reason or "")
+        body = await answer.content.read()
+        call.answered(answer.status, header_pairs(answer.raw_headers), reason=answer.reason)
         return await hand_out(self._request, call.altered(body))
 
     def _break(self, error: Exception) -> None:
@@ -169,16 +148,12 @@ class _Exchange:
         if self._call is not None:
             self._call.broke(error)
 
-    def _ask(self, address: URL) -> aiohttp.client._RequestContextManager:
-        body, headers = self._body, CIMultiDict(end_to_end(self._headers))
-        if not body.is_large:
-            headers.pop("content-length", None)
+    async def _ask(self, address: URL) -> Answer:
+        headers = end_to_end(self._headers)
         if not self._is_seen:
-            headers["accept-encoding"] = "identity"
-        return self._relay.ask(
-            self._request.method,
-            address,
-            headers=headers,
-            data=body.passed_on() if body.is_large else body.whole or None,
-            allow_redirects=False,
-        )
+            headers = [
+                *(pair for pair in headers if pair[0].lower() != "accept-encoding"),
+                ("accept-encoding", "identity"),
+            ]
+        body = self._body.passed_on() if self._body.is_large else self._body.whole
+        return await self._relay.upstreams.ask(self._request.method, address, headers, body)

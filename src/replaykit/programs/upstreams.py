@@ -1,0 +1,196 @@
+"""Upstreams, asked for real.
+
+A session of aiohttp's does more for a request than a proxy needs (cookies, redirects, timers, a task for each body),
+and takes twice as long. This uses what lies below it: the connections and their pool, the writer and the parser.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from functools import cache, lru_cache
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from aiohttp.http import HttpProcessingError, StreamWriter
+from yarl import URL
+
+from replaykit.programs.trust import trusting
+from replaykit.seam.http.response import header_bytes
+
+if TYPE_CHECKING:
+    from aiohttp.client_proto import ResponseHandler
+    from aiohttp.connector import Connection
+    from aiohttp.http import RawResponseMessage
+
+LONGEST_LINE = 64 * 1024
+"""Of a head, in either direction."""
+_PATIENCE = aiohttp.ClientTimeout(total=None, sock_connect=30)
+_NOT_MADE_UP = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+_REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+"""May be asked again when a connection that was kept turns out to be closed."""
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_AT_ONCE = 64 * 1024  # a longer body may block while the upstream answers already: it is sent meanwhile
+_INFORMATIONAL = frozenset(range(100, 200)) - {101}
+
+Headers = Sequence[tuple[str, str]]
+Body = bytes | AsyncIterator[bytes]
+
+
+class Answer:
+    """What an upstream says: the head is there, the body comes. To be closed, or used as a context."""
+
+    __slots__ = ("_connection", "_upload", "content", "raw_headers", "reason", "status")
+
+    def __init__(
+        self,
+        connection: Connection,
+        message: RawResponseMessage,
+        content: aiohttp.StreamReader,
+        upload: asyncio.Task[None] | None,
+    ) -> None:
+        self._connection = connection
+        self._upload = upload
+        self.status = message.code
+        self.reason = message.reason
+        self.raw_headers = message.raw_headers
+        self.content = content
+
+    def header(self, name: bytes) -> str | None:
+        """The first value of a header, by its name in small letters."""
+        return next((value.decode("latin-1") for key, value in self.raw_headers if key.lower() == name), None)
+
+    def close(self) -> None:
+        """Take no more of it. The connection is used again where everything has been said."""
+        if self._upload is not None and self._upload.cancel():
+            self._connection.close()
+        else:
+            self._connection.release()
+
+    async def __aenter__(self) -> Answer:
+        return self
+
+    async def __aexit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Upstreams:
+    """Asks upstreams, past the proxies that the user has, and trusting whom the user trusts.
+
+    Whatever goes wrong on the way is an `OSError` or an `aiohttp.ClientError`.
+    """
+
+    def __init__(self) -> None:
+        self._connector = aiohttp.TCPConnector(limit=0)
+        self._loop = asyncio.get_running_loop()
+        self._proxies = getproxies()
+        self._trust = cache(trusting)
+        self._way = lru_cache(maxsize=256)(self._way_to)
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._connector.close()
+
+    async def ask(self, method: str, address: URL, headers: Headers, body: Body = b"") -> Answer:
+        """The answer to a request; the headers of the connection, and of a body in one piece, are made here."""
+        question = _Question(method, address, headers, body)
+        may_repeat = method in _REPEATABLE and isinstance(body, bytes)
+        way = self._way(address.scheme, address.raw_authority)
+        while True:
+            connection = await self._connector.connect(way, traces=[], timeout=_PATIENCE)
+            try:
+                return await self._asked(question, way, connection)
+            except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+                connection.close()
+                if not may_repeat:
+                    raise
+                may_repeat = False
+            except BaseException:
+                connection.close()
+                raise
+
+    def _way_to(self, scheme: str, place: str) -> aiohttp.ClientRequest:
+        """A request that stands for all to that place: the pool knows connections by it."""
+        address = URL(f"{scheme}://{place}/", encoded=True)
+        proxy = None if proxy_bypass(address.host or "") else self._proxies.get(scheme)
+        return aiohttp.ClientRequest(
+            "GET",
+            address,
+            skip_auto_headers=_NOT_MADE_UP,
+            loop=self._loop,
+            proxy=None if proxy is None else URL(proxy),
+            ssl=self._trust() if scheme == "https" else True,
+        )
+
+    async def _asked(self, question: _Question, way: aiohttp.ClientRequest, connection: Connection) -> Answer:
+        protocol = connection.protocol
+        if protocol is None or protocol.transport is None:
+            raise aiohttp.ServerDisconnectedError
+        protocol.set_response_params(
+            skip_payload=question.method == "HEAD",
+            read_until_eof=True,
+            auto_decompress=False,
+            max_line_size=LONGEST_LINE,
+            max_field_size=LONGEST_LINE,
+        )
+        head, body, upload = question.head(way), question.body, None
+        if isinstance(body, bytes) and len(body) <= _AT_ONCE:
+            protocol.transport.write(head + body)
+        else:
+            upload = self._loop.create_task(_sent(protocol, head, body, is_chunked=question.is_chunked))
+        try:
+            message, content = await protocol.read()
+            while message.code in _INFORMATIONAL:
+                message, content = await protocol.read()
+        except BaseException as error:
+            if upload is not None:
+                upload.cancel()
+            if isinstance(error, HttpProcessingError):
+                raise aiohttp.ClientPayloadError(f"what came is no HTTP: {error.message}") from error
+            raise
+        return Answer(connection, message, content, upload)
+
+
+class _Question(NamedTuple):
+    method: str
+    address: URL
+    headers: Headers
+    body: Body
+
+    @property
+    def is_chunked(self) -> bool:
+        """True where nobody knows the length of the body."""
+        return not isinstance(self.body, bytes) and all(name.lower() != "content-length" for name, _ in self.headers)
+
+    def head(self, way: aiohttp.ClientRequest) -> bytes:
+        """Its first lines. The way says the host, and the credentials that it takes to get there."""
+        own = {name.lower() for name, _ in self.headers}
+        lines = [*(pair for pair in way.headers.items() if pair[0].lower() not in own), *self.headers]
+        if self.is_chunked:
+            lines.append(("Transfer-Encoding", "chunked"))
+        elif isinstance(self.body, bytes) and (self.body or self.method not in _WITHOUT_BODY):
+            lines = [pair for pair in lines if pair[0].lower() != "content-length"]
+            lines.append(("Content-Length", str(len(self.body))))
+        target = str(self.address) if way.proxy and not way.is_ssl() else self.address.raw_path_qs
+        first = f"{self.method} {target} HTTP/1.1\r\n".encode("utf-8", "surrogateescape")
+        return first + header_bytes("".join([f"{name}: {value}\r\n" for name, value in lines])) + b"\r\n"
+
+
+async def _sent(protocol: ResponseHandler, head: bytes, body: Body, *, is_chunked: bool) -> None:
+    """Send a request whose body is long, or comes in pieces. Where that fails, nobody waits for an answer."""
+    writer = StreamWriter(protocol, asyncio.get_running_loop())
+    try:
+        await writer.write(head)
+        if isinstance(body, bytes):
+            await writer.write(body)
+            return
+        writer.chunked = is_chunked
+        async for chunk in body:
+            await writer.write(chunk)
+        await writer.write_eof()
+    except Exception as error:  # noqa: BLE001 (told to who waits for the answer)
+        protocol.set_exception(aiohttp.ClientConnectionError(f"the request cannot be sent: {error!r}"), error)
