@@ -1,6 +1,7 @@
-"""Alike: events one after another that differ in nothing but texts, as most events of a stream do.
+"""Alike: events one after another that differ in nothing but texts and numbers, as most events of a stream do.
 
 They are one event with longer texts, which is read as soon as one of them. What is told of it is what all of them tell.
+Numbers tell nothing, unless they tell parts apart.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ ALSO_APART = TELLS_APART | {"id", "tool_call_id", "name"}
 _APART = frozenset(name.encode() for name in ALSO_APART)
 _PAIRS = frozenset(name.encode() for name in PAIR_NAMES - ALSO_APART)
 _SLASH, _QUOTE = b"\xfe", b"\xff"  # for these when they are escaped; no text has such bytes
+_BACKSLASH = ord("\\")  # as a number: of bytes, `in` first fails to make a number, and then looks for them
+_DIGITS = b"0123456789"
 
 
 def tokens_of(payload: bytes) -> list[bytes] | None:
@@ -26,11 +29,9 @@ def tokens_of(payload: bytes) -> list[bytes] | None:
 
     Where it has no escapes, and nothing beyond ASCII, longer texts are valid when each of them is: that is seen later.
     """
-    if payload.isascii() and b"\\" not in payload:
+    if payload.isascii() and _BACKSLASH not in payload:
         return payload.split(b'"')
-    try:
-        orjson.loads(payload)
-    except ValueError:
+    if not _is_json(payload):
         return None
     return payload.replace(b"\\\\", _SLASH).replace(b'\\"', _QUOTE).split(b'"')
 
@@ -50,13 +51,17 @@ class Alike:
     def count(self) -> int:
         return len(self._rows)
 
-    def takes(self, tokens: list[bytes]) -> bool:
+    def takes(self, payload: bytes, tokens: list[bytes]) -> bool:
         """True, and it belongs to them, when that event is like the first."""
-        if len(tokens) != len(self._rows[0]):
+        first = self._rows[0]
+        if len(tokens) != len(first):
             return False
         if self._shape is None:
-            self._shape = _Shape(self._rows[0])
+            self._shape = _Shape(first)
         if self._shape.same_in(tokens) != self._shape.same or not self._shape.is_usual:
+            return False
+        numbers = [place for place in self._shape.numbers if tokens[place] != first[place]]
+        if numbers and not (_same_but_digits(tokens, first, numbers) and _is_json(payload)):
             return False
         self._rows.append(tokens)
         return True
@@ -71,22 +76,34 @@ class Alike:
         return orjson.loads(b'"'.join(tokens).replace(_QUOTE, b'\\"').replace(_SLASH, b"\\\\"))
 
 
+def _same_but_digits(tokens: list[bytes], others: list[bytes], places: list[int]) -> bool:
+    return all(tokens[at].translate(None, _DIGITS) == others[at].translate(None, _DIGITS) for at in places)
+
+
+def _is_json(payload: bytes) -> bool:
+    try:
+        orjson.loads(payload)
+    except ValueError:
+        return False
+    return True
+
+
 class _Shape:
     """Where events that are alike may differ, and what is the same in all of them."""
 
     def __init__(self, first: list[bytes]) -> None:
         self.texts: list[int] = []
-        names: list[int] = []
+        self.numbers: list[int] = []
+        same = [0]
         name = b""
         for place in range(1, len(first) - 1, 2):
             after = first[place + 1].strip()
-            if after[:1] == b":":
-                names.append(place)
-                name = first[place] if after == b":" else b""
-            else:
-                (names if name in _APART else self.texts).append(place)
-                name = b""
-        self.same_in = itemgetter(0, *range(0, len(first), 2), *names)  # one twice: of several it gives a tuple
+            is_name = after[:1] == b":"
+            (same if is_name or name in _APART else self.texts).append(place)
+            has_number = is_name and after != b":" and first[place] not in _APART
+            (self.numbers if has_number else same).append(place + 1)
+            name = first[place] if after == b":" else b""
+        self.same_in = itemgetter(0, *same)  # one twice: of several it gives a tuple
         self.same = self.same_in(first)
         whole = b"".join(self.same)
         self.is_usual = whole.isascii() and b"\\" not in whole and _PAIRS.isdisjoint(self.same)

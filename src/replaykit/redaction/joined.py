@@ -54,7 +54,7 @@ def _said(body: bytes) -> list[bytes | Alike]:
         tokens = tokens_of(payload) if payload[:1] in (b"{", b"[") else None
         if tokens is None:
             said.append(payload)
-        elif last is None or not last.takes(tokens):
+        elif last is None or not last.takes(payload, tokens):
             last = Alike(payload, tokens)
             said.append(last)
     return said

@@ -19,6 +19,7 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 _LF = re.compile(rb"\n")
 _JSON_TOKEN = re.compile(rb'\\.|["{}\[\],]', re.DOTALL)
 _BOM = b"\xef\xbb\xbf"
+_CR, _NEWLINE = b"\r\n"  # numbers: of bytes, `in` first fails to make a number, and then looks for them
 
 
 class Frame(Struct, frozen=True):
@@ -116,7 +117,7 @@ class SseSplitter(_LineSplitter):
 
     def feed(self, chunk: bytes) -> list[Frame]:
         self._begun = self._begun or (chunk != b"" and chunk[:1] != _BOM[:1] and not self._waiting)
-        frames, start = self._whole_events(chunk) if self._is_between() and b"\r" not in chunk else ([], 0)
+        frames, start = self._whole_events(chunk) if self._is_between() and _CR not in chunk else ([], 0)
         if start == len(chunk):
             return frames
         return frames + [frame for line in self._lines(chunk[start:]) for frame in self._line(line)]
@@ -131,7 +132,7 @@ class SseSplitter(_LineSplitter):
         end = chunk.rfind(b"\n\n", 0, MAX_FRAME)
         frames: list[Frame] = []
         for event in chunk[:end].split(b"\n\n") if end >= 0 else ():
-            if event.startswith(b"data: ") and b"\n" not in event:
+            if event.startswith(b"data: ") and _NEWLINE not in event:
                 frames.append(Frame(event[6:]))
             else:
                 frames += [frame for line in (*event.split(b"\n"), b"") for frame in self._line(line)]

@@ -120,7 +120,7 @@ def pending(scope: Scope, request: HttpRequest, api: Api | None) -> PendingCall:
 
 def text_or_bytes(data: bytes) -> str | bytes:
     """Text where it is some, so that people can read it."""
-    if b"\0" in data:
+    if 0 in data:
         return data  # no text that anybody reads, even where it could pass for one
     try:
         return data.decode()
