@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import enum
 import math
 import sys
 import uuid
 from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pytest
@@ -74,6 +76,48 @@ def same(a: Any, b: Any) -> bool:
 @given(VALUES)
 def test_every_value_comes_back_equal_and_of_its_type(value: Any) -> None:
     assert same(decode(encode(value)), value)
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Word(str):
+    __slots__ = ()
+
+
+@dataclass
+class Point:
+    x: float
+
+
+class Pair(NamedTuple):
+    first: int
+
+
+LOOKS_PLAIN = st.sampled_from(
+    [Colour.RED, Level.HIGH, Word("red"), Point(0.5), Pair(1), (), math.inf, uuid.UUID(int=7), dt.date(2026, 1, 1)]
+)
+"""What orjson writes as if it were plain JSON, or would without being told not to."""
+
+
+@given(
+    st.recursive(
+        JSON | LOOKS_PLAIN,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["a", "$tuple", "$", Word("b"), Colour.RED, 1]), inner, max_size=3)
+        ),
+        max_leaves=8,
+    )
+)
+def test_the_quick_way_to_write_a_value_gives_what_the_long_way_gives(value: Any) -> None:
+    assert encode(value) == orjson.dumps(freeze(value))
+    assert canonical(value) == orjson.dumps(freeze(value), option=orjson.OPT_SORT_KEYS)
 
 
 @given(JSON)

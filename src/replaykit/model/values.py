@@ -39,6 +39,8 @@ MAX_DEPTH = 240  # orjson stops at 254
 
 _ATOMS = frozenset({str, int, bool, type(None)})
 _NAMES = frozenset({str})
+_AS_IT_IS = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+"""With these orjson refuses what `freeze` has a form for, as far as it can be told to."""
 NULL = Raw(b"null")
 ABSENT = Raw(b"")
 """No value at all, as opposed to `null`."""
@@ -134,11 +136,30 @@ def _dump_read(value: Json, option: int) -> bytes:
 
 def _dump(value: Json, option: int) -> bytes:
     try:
-        if is_plain(value):
-            return orjson.dumps(value, option=option)
+        text = orjson.dumps(value, option=option | _AS_IT_IS)
+        if _holds_plain(value) and (not is_tagged(text) or is_plain(value)):
+            return text
     except (TypeError, RecursionError):
         pass  # a huge integer, a lone surrogate, a cycle or a very deep value: the long way says it
     return orjson.dumps(freeze(value), option=option)
+
+
+def _holds_plain(value: Json) -> bool:
+    """`is_plain` of a value that orjson has written: its keys are names, and the text shows what looks tagged.
+
+    Plain loops, no map() and no generator: this runs for every call, on many small objects.
+    """
+    kind = type(value)
+    if kind is dict:
+        items = value.values()
+    elif kind is list:
+        items = value
+    else:
+        return kind in _ATOMS or (kind is float and math.isfinite(value))
+    for item in items:
+        if type(item) not in _ATOMS and not _holds_plain(item):
+            return False
+    return True
 
 
 def is_plain(value: Json) -> bool:
@@ -154,7 +175,7 @@ def is_plain(value: Json) -> bool:
         return kind in _ATOMS or (kind is float and math.isfinite(value))
     if _ATOMS.issuperset(map(type, items)):
         return True
-    for item in items:  # a loop, not all(): this runs for every call, and a generator doubles its cost
+    for item in items:
         if type(item) not in _ATOMS and not is_plain(item):
             return False
     return True
