@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import random
+import re
 import time
+from string import ascii_letters, digits
 from urllib.parse import quote
 
 import pytest
@@ -12,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replaykit.redaction import DEFAULT, Redactor, find
+from replaykit.redaction.encoded import MAY_BEGIN_TEXT, begins_text
 from replaykit.redaction.quick import is_plainly_clean
 from replaykit.redaction.search import hits_in
 
@@ -164,7 +168,8 @@ PIECES = [
     " spinning", "api ", "mot de ", "driver's ", "license", "pin ", "x, key", "4111111111111111",
     "contraseña", "12:03:07.601508+00:00", "https://x.example/?", "&X-Amz-Signature=", "sig=",
     "INSERT INTO t (cpf) VALUES (", ")",
-    "aHVudGVyMkBleGFtcGxlLmNvbQ", "bearer", "cookie", "<email:12345678>",
+    "aHVudGVyMkBleGFtcGxlLmNvbQ", "w6R1ZGlrQGJlaXNwaWVsLmRl", "kJ7vQ2mZx9LpR4tYw8Bn", "x.1.2.3.4",
+    "10.1.2.3", "bearer", "cookie", "<email:12345678>",
 ]  # fmt: skip
 
 
@@ -181,6 +186,23 @@ def test_names_beside_values_pass_a_quick_look_only_where_they_tell_nothing(piec
 def test_one_quick_look_at_several_texts_lets_pass_no_more_than_one_at_each(texts: list[str]) -> None:
     if is_plainly_clean("\n".join(texts).encode()):
         assert [hits_in(text, DEFAULT) for text in texts if hits_in(text, DEFAULT)] == []
+
+
+@given(st.text(min_size=4, max_size=30), st.booleans(), st.integers(0, 3))
+@settings(max_examples=1000)
+def test_every_text_in_base64_begins_as_the_pattern_for_it_says(text: str, url_safe: bool, cut: int) -> None:
+    data = text.encode("utf-8", "replace")
+    encoded = (base64.urlsafe_b64encode if url_safe else base64.b64encode)(data)[: -cut or None]
+
+    if begins_text(encoded, 0):
+        assert re.match(MAY_BEGIN_TEXT.encode(), encoded)
+
+
+def test_ids_hardly_ever_look_like_text_in_base64() -> None:
+    draw = random.Random(7)
+    ids = ["".join(draw.choices(ascii_letters + digits, k=20)) for _ in range(1000)]
+
+    assert sum(bool(re.match(MAY_BEGIN_TEXT, text)) for text in ids) < 50
 
 
 @pytest.mark.parametrize(

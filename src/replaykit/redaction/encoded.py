@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from binascii import Error, a2b_base64
 from collections.abc import Callable, Iterator
+from string import ascii_lowercase, ascii_uppercase, digits
 
 from replaykit.redaction.checksums import unbase64
 from replaykit.redaction.finding import Hit, Spelling
@@ -92,6 +93,33 @@ def begins_text(flat: bytes, start: int) -> bool:
 
 
 _STANDARD = bytes.maketrans(b"-_", b"+/")
+
+
+def _may_begin_text() -> str:
+    """A pattern that is there wherever `begins_text` says yes, and hardly anywhere else: no decoding is needed to ask.
+
+    Four letters stand for three bytes. In UTF-8 a byte above 127 begins a character (`lead`) or goes on with it
+    (`more`): what is ASCII is not followed by more, a lead is, and the first byte of all is no more.
+    """
+
+    def letters(bits: int, mask: int, *wanted: int) -> str:
+        """Those with one of these numbers in the bits that a byte begins with."""
+        alphabet = f"{ascii_uppercase}{ascii_lowercase}{digits}+/"
+        chosen = (char for value, char in enumerate(alphabet) if value >> bits & mask in wanted)
+        return f"[{''.join(chosen)}]".replace("+", "+\\-").replace("/", "/_")
+
+    ascii_, more, lead = (0, 1), (2,), (3,)
+    first = {kind: letters(4, 3, *kind) for kind in (ascii_, more, lead)}
+    second = {kind: letters(2, 3, *kind) for kind in (ascii_, more, lead)}
+    third = {kind: letters(0, 3, *kind) for kind in (ascii_ + lead, more)}
+    begun = (
+        f"{first[ascii_]}(?:{second[ascii_]}{third[ascii_ + lead]}|{second[lead]}{third[more]})."
+        f"|{first[lead]}{second[more]}.."
+    )
+    return f"(?:{begun})(?:{begun}|{first[more]}...){{3}}"
+
+
+MAY_BEGIN_TEXT = _may_begin_text()
 
 
 def _unquoted(text: str) -> tuple[str, list[int]]:

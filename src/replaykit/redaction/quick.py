@@ -10,7 +10,7 @@ from string import ascii_uppercase, digits, hexdigits
 from typing import TYPE_CHECKING
 
 from replaykit.redaction.checksums import IBAN_LENGTHS
-from replaykit.redaction.encoded import begins_text
+from replaykit.redaction.encoded import MAY_BEGIN_TEXT, begins_text
 from replaykit.redaction.lazy import lazy
 from replaykit.redaction.phones import BEFORE, named_by
 from replaykit.redaction.providers import HEADS
@@ -52,7 +52,7 @@ def _class(byte: int) -> int:
 _SHAPE = bytes(map(_class, range(256)))
 """With it patterns begin with a literal, which is what they are found fast by."""
 _MANY = lazy(rb"0(?:[ .\-()/+~]{0,6}0){6}")
-_IP = lazy(rb"0\.0{1,3}\.0{1,3}\.0")
+_IP = lazy(rb"\.(?<=\d\.)\d{1,3}\.\d{1,3}\.\d")
 _HARMLESS = lazy(
     rb"(?:(?:19|20)\d\d([-/.])[01]\d\1[0-3]\d|\d++\.\d++)(?![\d ./()+\\\x80-\xff-])"
     rb"|(?<=/)(?:19|20)\d{6}-\d{6}(?=-[a-z])"
@@ -62,6 +62,8 @@ _DIGITS = lazy(rb"\d+")
 _BARE = lazy(rb"\d{7,11}(?![\w .\-()/+\\\x80-\xff])")
 _TEN = digits.encode()
 _IBAN_NEAR = lazy(rb"iban[^0-9]{0,20}[0-9]")
+_ID = lazy(f'"(?!{MAY_BEGIN_TEXT})[A-Za-z0-9]{{20,}}+"'.encode())
+"""One long word in quotes that is no text in base64: unless a provider's keys begin like it, it is an id."""
 _COLONS = lazy(rb":[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:")
 
 
@@ -77,8 +79,9 @@ def is_plainly_clean(raw: bytes) -> bool:
 
 def _all_tell_nothing(signs: list[tuple[int, int, int]], raw: bytes, low: bytes, runs: bytes) -> bool:
     """True when these are but stems of names, and all of the names tell nothing."""
+    harmless = _harmless_members()
     for index, at, end in signs:
-        if raw[at - 1 : end + 1] in _harmless_members() or (index == _INSERT and b"values" not in low):
+        if raw[at - 1 : end + 1] in harmless or (index == _INSERT and b"values" not in low):
             continue
         if index >= len(_NAMES) or (index == _IBAN and _IBAN_NEAR.match(low, at)):
             return False
@@ -119,7 +122,7 @@ def _has_numbers(raw: bytes, low: bytes) -> bool:
     shape = raw.translate(_SHAPE)
     if b"0" not in shape:
         return False
-    if _may_have_iban(raw, shape) or _IP.search(shape):
+    if _may_have_iban(raw, shape) or _IP.search(raw):
         return True
     if b"0000000" not in shape.translate(None, _BETWEEN_DIGITS):
         return False
@@ -158,15 +161,24 @@ def _may_have_iban(raw: bytes, shape: bytes) -> bool:
 def _has_tokens(raw: bytes, runs: bytes) -> bool:
     start = runs.find(RUN)
     while start >= 0:
-        end = runs.find(b" ", start)
-        end = len(runs) if end < 0 else end
-        piece = raw[start:end]
-        if is_token_like(piece) and (
-            _goes_on_from(raw, runs, start) or raw[end : end + 1] in _GOES_ON or _may_be_token(piece)
-        ):
-            return True
+        word = _ID.match(raw, start - 1)
+        if word and raw[start : start + 2] not in HEADS:
+            end = word.end() - 1
+        else:
+            end = runs.find(b" ", start)
+            end = len(runs) if end < 0 else end
+            if _is_suspicious(raw, runs, start, end):
+                return True
         start = runs.find(RUN, end)
     return False
+
+
+def _is_suspicious(raw: bytes, runs: bytes, start: int, end: int) -> bool:
+    """True for a run that may be a token, or a part of one."""
+    piece = raw[start:end]
+    return is_token_like(piece) and (
+        _goes_on_from(raw, runs, start) or raw[end : end + 1] in _GOES_ON or _may_be_token(piece)
+    )
 
 
 def _goes_on_from(raw: bytes, runs: bytes, start: int) -> bool:
