@@ -205,6 +205,32 @@ def test_ids_hardly_ever_look_like_text_in_base64() -> None:
     assert sum(bool(re.match(MAY_BEGIN_TEXT, text)) for text in ids) < 50
 
 
+IDS = [
+    "kJ7vQ2mZx9LpR4tYw8Bn", "0123456789abcdef01234567", "8f14e45f-ceea-467f-a830-2c5e9d1b7a11",
+    "fc-abcdefabcdefabcdefabcdefabcdefab", "SKabcdefabcdefabcdefabcdefabcdefab", "AKIAIOSFODNN7EXAMPLE",
+    "aHVudGVyMkBleGFtcGxlLmNvbQ", "w6R1ZGlrQGJlaXNwaWVsLmRl", "sk-proj-Zr4TnW1xVb7YpLs0KdQ8", "x" * 45,
+    "q8Zr4TnW1xVb7YpLs0Kdq8Zr4TnW1xVb7YpLs0Kd", "gpt-4o-mini-2024-07-18",
+]  # fmt: skip
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(IDS), st.sampled_from(['"{}"', '"{}', '{}"', "{}", '"{}.', '.{}"'])), max_size=5)
+)
+@settings(max_examples=1000)
+def test_ids_pass_a_quick_look_only_where_no_token_is_among_them(pieces: list[tuple[str, str]]) -> None:
+    text = ",".join(form.format(word) for word, form in pieces)
+
+    assert not is_plainly_clean(text.encode()) or hits_in(text, DEFAULT) == []
+
+
+def test_one_key_among_ids_is_seen_wherever_it_stands() -> None:
+    ids = ["kJ7vQ2mZx9LpR4tYw8Bn", "8f14e45f-ceea-467f-a830-2c5e9d1b7a11", "zX9LpR4tYw8BnkJ7vQ2m"]
+    for place in range(len(ids) + 1):
+        for key in ("AKIAIOSFODNN7EXAMPLE", "fc-abcdefabcdefabcdefabcdefabcdefab"):
+            assert not is_plainly_clean(json.dumps([*ids[:place], key, *ids[place:]]).encode())
+    assert is_plainly_clean(json.dumps(ids).encode())
+
+
 @pytest.mark.parametrize(
     "secret", [*SECRETS, *NAMED, *ENCODED, "пароль: мойпароль", "jane [at] example.com", "2001:db8:1:2:3:4:5:6"]
 )

@@ -98,25 +98,24 @@ _STANDARD = bytes.maketrans(b"-_", b"+/")
 def _may_begin_text() -> str:
     """A pattern that is there wherever `begins_text` says yes, and hardly anywhere else: no decoding is needed to ask.
 
-    Four letters stand for three bytes. In UTF-8 a byte above 127 begins a character (`lead`) or goes on with it
-    (`more`): what is ASCII is not followed by more, a lead is, and the first byte of all is no more.
+    Four letters stand for three bytes: three of them hold the first six, four and two bits of one. In UTF-8 a byte
+    above 127 begins a character (`lead`) or goes on with it (`more`): plain bytes are not followed by more, a lead is,
+    and the first byte of all is no more. The last three of fifteen bytes may be a character that is cut off.
     """
+    alphabet = f"{ascii_uppercase}{ascii_lowercase}{digits}+/"
+    more, lead = bytes(range(0x80, 0xC0)), bytes(range(0xC2, 0xF5))
 
-    def letters(bits: int, mask: int, *wanted: int) -> str:
-        """Those with one of these numbers in the bits that a byte begins with."""
-        alphabet = f"{ascii_uppercase}{ascii_lowercase}{digits}+/"
-        chosen = (char for value, char in enumerate(alphabet) if value >> bits & mask in wanted)
-        return f"[{''.join(chosen)}]".replace("+", "+\\-").replace("/", "/_")
+    def letters(bits: int, kind: bytes) -> str:
+        """Those that hold the first bits of a byte of this kind."""
+        begun = {byte >> (8 - bits) for byte in kind}
+        chosen = "".join(letter for value, letter in enumerate(alphabet) if value % 2**bits in begun)
+        return f"[{chosen}]".replace("+", r"+\-").replace("/", "/_")
 
-    ascii_, more, lead = (0, 1), (2,), (3,)
-    first = {kind: letters(4, 3, *kind) for kind in (ascii_, more, lead)}
-    second = {kind: letters(2, 3, *kind) for kind in (ascii_, more, lead)}
-    third = {kind: letters(0, 3, *kind) for kind in (ascii_ + lead, more)}
-    begun = (
-        f"{first[ascii_]}(?:{second[ascii_]}{third[ascii_ + lead]}|{second[lead]}{third[more]})."
-        f"|{first[lead]}{second[more]}.."
+    first = (
+        f"{letters(6, _TEXT)}(?:{letters(4, _TEXT)}{letters(2, _TEXT + lead)}|{letters(4, lead)}{letters(2, more)})."
+        f"|{letters(6, lead)}{letters(4, more)}.."
     )
-    return f"(?:{begun})(?:{begun}|{first[more]}...){{3}}"
+    return f"(?:{first})(?:{first}|{letters(6, more)}...){{3}}"
 
 
 MAY_BEGIN_TEXT = _may_begin_text()

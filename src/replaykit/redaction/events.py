@@ -110,12 +110,12 @@ class Door:
         if call.asked_json:
             return False
         said = f"{call.name}\n{call.path}\n{call.step or ''}".encode("utf-8", "surrogatepass")
-        texts = [said, bytes(call.arguments_json)]
+        texts = [said, call.arguments_json]
         if served is not None:
             return self.redactor.passes(b"\n".join(texts))
         if call.error is not None:
             return False
-        texts.append(bytes(call.result_json))
+        texts.append(call.result_json)
         if call.wire is not None:
             if _packing(call.wire) or not self._are_plain(call.wire):
                 return False

@@ -19,7 +19,7 @@ class _Lazy:
 
     def __getattr__(self, name: str) -> Any:
         compiled = re.compile(self._pattern, self._flags)
-        for method in ("search", "match", "fullmatch", "finditer", "sub"):
+        for method in ("search", "match", "fullmatch", "findall", "finditer", "sub"):
             setattr(self, method, getattr(compiled, method))
         return getattr(compiled, name)
 

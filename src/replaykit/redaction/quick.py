@@ -13,7 +13,7 @@ from replaykit.redaction.checksums import IBAN_LENGTHS
 from replaykit.redaction.encoded import MAY_BEGIN_TEXT, begins_text
 from replaykit.redaction.lazy import lazy
 from replaykit.redaction.phones import BEFORE, named_by
-from replaykit.redaction.providers import HEADS
+from replaykit.redaction.providers import BOUND, HEADS
 from replaykit.redaction.telling import NUMBER_STEMS, STEMS, WIDE_STEMS, several_words, tells
 from replaykit.redaction.tokens import JOINTS, RUN, is_token_like
 from replaykit.redaction.view import RUNS
@@ -62,8 +62,12 @@ _DIGITS = lazy(rb"\d+")
 _BARE = lazy(rb"\d{7,11}(?![\w .\-()/+\\\x80-\xff])")
 _TEN = digits.encode()
 _IBAN_NEAR = lazy(rb"iban[^0-9]{0,20}[0-9]")
-_ID = lazy(f'"(?!{MAY_BEGIN_TEXT})[A-Za-z0-9]{{20,}}+"'.encode())
-"""One long word in quotes that is no text in base64: unless a provider's keys begin like it, it is an id."""
+_WORDS_OF_KEYS = b"|".join(literal for literal in BOUND if literal.isalnum())
+_ID = lazy(
+    rb'"(?=[A-Za-z0-9-]{20})(?=[A-Za-z0-9]{20,}+"|[0-9a-f-]{20,36}+")'  # the first is for most quotes, to end there
+    rb"(?!fc-|%b|%b)" % (_WORDS_OF_KEYS, MAY_BEGIN_TEXT.encode())
+)
+"""A quote before an id: one word that no provider's keys begin like and that is no text in base64, or a UUID."""
 _COLONS = lazy(rb":[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:")
 
 
@@ -159,16 +163,15 @@ def _may_have_iban(raw: bytes, shape: bytes) -> bool:
 
 
 def _has_tokens(raw: bytes, runs: bytes) -> bool:
+    count = runs.count(RUN)  # long ones count for several: there are no more runs than that
+    if not count or len(_ID.findall(raw)) == count:
+        return False
     start = runs.find(RUN)
     while start >= 0:
-        word = _ID.match(raw, start - 1)
-        if word and raw[start : start + 2] not in HEADS:
-            end = word.end() - 1
-        else:
-            end = runs.find(b" ", start)
-            end = len(runs) if end < 0 else end
-            if _is_suspicious(raw, runs, start, end):
-                return True
+        end = runs.find(b" ", start)
+        end = len(runs) if end < 0 else end
+        if not _ID.match(raw, start - 1) and _is_suspicious(raw, runs, start, end):
+            return True
         start = runs.find(RUN, end)
     return False
 
