@@ -20,6 +20,8 @@ from replaykit.seam.machine import MACHINE
 from replaykit.seam.scope import Answer, Handler, Outcome, PendingCall, Session
 
 MODEL = str(LlmCall.__struct_config__.tag)
+_LIVE, _BLOCKED = ToolMode.LIVE, ToolMode.BLOCKED
+"""Asked for every call: Python 3.11 is slow to find a member of an enum."""
 
 
 class Replayer:
@@ -50,10 +52,10 @@ class Replayer:
         with self._lock:
             index, self._count = self._count, self._count + 1
             mode = self._mode(call.kind, call.name)
-            if mode is ToolMode.LIVE:
+            if mode is _LIVE:
                 self._note("live", call, index, f"`{call.name}` was done live, as the case says")
                 return None
-            if mode is ToolMode.BLOCKED:
+            if mode is _BLOCKED:
                 raise self._stop("blocked", blocked(self.tape, call, index), call, index)
             found = self.matcher.take(call)
             if found is None:

@@ -21,6 +21,7 @@ from replaykit.seam.scope import PendingCall
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Redactor
 
+_CAUSAL = MatchMode.CAUSAL  # asked for every call: Python 3.11 is slow to find a member of an enum
 UNKNOWN = b"null"
 """The arguments of a tool's call that nobody has written down; those that were are an object."""
 
@@ -91,34 +92,36 @@ class Matcher:
 
     def take(self, call: PendingCall) -> tuple[int, str] | None:
         """The recorded call that answers this one, and how it was found: exact, moved or arguments."""
-        if self._redactor is not None:
-            _redact(self._redactor, call)
-        arguments = self.key(call.name, call.key)
+        path, name, arguments = self._compared(call)
         said = None if arguments is call.arguments else call.arguments
-        name = self._told(call.name)
-        if self.mode is MatchMode.CAUSAL:
-            waiting = self._by_path.get((self._told(call.path), call.kind, name, arguments))
+        mode = self.mode
+        if mode is _CAUSAL:
+            waiting = self._by_path.get((path, call.kind, name, arguments))
             index = self._first_free(waiting, said) if waiting else None
             if index is not None:
                 return self._use(index, "exact")
-        if self.mode in (MatchMode.CAUSAL, MatchMode.ARGS):
+        if mode in (_CAUSAL, MatchMode.ARGS):
             index = self._first_free(self._by_arguments.get((call.kind, name, arguments)), said)
             if index is None:
                 return None
-            return self._use(index, "moved" if self.mode is MatchMode.CAUSAL else "exact")
-        if self.mode is MatchMode.STRICT:
+            return self._use(index, "moved" if mode is _CAUSAL else "exact")
+        if mode is MatchMode.STRICT:
             return self._take_strictly(call, arguments)
         return self._take_in_sequence(call, arguments)
 
     def take_exactly(self, call: PendingCall) -> int | None:
         """The recorded call with this very path and these arguments, or nothing."""
-        if self._redactor is not None:
-            _redact(self._redactor, call)
-        arguments = self.key(call.name, call.key)
+        path, name, arguments = self._compared(call)
         said = None if arguments is call.arguments else call.arguments
-        place = (self._told(call.path), call.kind, self._told(call.name), arguments)
-        index = self._first_free(self._by_path.get(place), said)
+        index = self._first_free(self._by_path.get((path, call.kind, name, arguments)), said)
         return None if index is None else self._use(index, "exact")[0]
+
+    def _compared(self, call: PendingCall) -> tuple[str, str, bytes]:
+        """Path, name and arguments of a call as those on the tape are compared with them."""
+        if self._redactor is None:
+            return call.path, call.name, call.key if not self._ignore else self.key(call.name, call.key)
+        _redact(self._redactor, call)
+        return self._told(call.path), self._told(call.name), self.key(call.name, call.key)
 
     def last_outcome(self, call: PendingCall) -> int | None:
         """The last recorded call with these arguments: what a loop would have seen."""
