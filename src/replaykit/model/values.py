@@ -41,6 +41,7 @@ _ATOMS = frozenset({str, int, bool, type(None)})
 _NAMES = frozenset({str})
 _AS_IT_IS = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 """With these orjson refuses what `freeze` has a form for, as far as it can be told to."""
+_SORTED = orjson.OPT_SORT_KEYS | _AS_IT_IS
 NULL = Raw(b"null")
 ABSENT = Raw(b"")
 """No value at all, as opposed to `null`."""
@@ -86,27 +87,27 @@ def printable(text: str) -> str:
 
 def encode(value: Json) -> bytes:
     """JSON text of any value, keys in their own order."""
-    return _dump(value, 0)
+    return _dump(value, _AS_IT_IS)
 
 
 def canonical(value: Json) -> bytes:
     """JSON text of any value, keys sorted: equal values give equal bytes."""
-    return _dump(value, orjson.OPT_SORT_KEYS)
+    return _dump(value, _SORTED)
 
 
 def encode_read(value: Json) -> bytes:
     """`encode` of a value that was read from JSON: quicker, and the same."""
-    return _dump_read(value, 0)
+    return _dump_read(value, _AS_IT_IS)
 
 
 def canonical_read(value: Json) -> bytes:
     """`canonical` of a value that was read from JSON: quicker, and the same."""
-    return _dump_read(value, orjson.OPT_SORT_KEYS)
+    return _dump_read(value, _SORTED)
 
 
 def raw(value: Json) -> Raw:
     """`encode`, as the field type that events carry."""
-    return Raw(_dump(value, 0))
+    return Raw(_dump(value, _AS_IT_IS))
 
 
 def decode(text: bytes | Raw) -> Json:
@@ -136,7 +137,7 @@ def _dump_read(value: Json, option: int) -> bytes:
 
 def _dump(value: Json, option: int) -> bytes:
     try:
-        text = orjson.dumps(value, option=option | _AS_IT_IS)
+        text = orjson.dumps(value, option=option)
         if _holds_plain(value) and (not is_tagged(text) or is_plain(value)):
             return text
     except (TypeError, RecursionError):

@@ -186,7 +186,8 @@ class Session:
         """The id of the run, or of the run it was first forked from."""
         self.numbers = itertools.count(begins.number)
         self.steps = itertools.count(begins.step)
-        self.root = Scope(self, path="", children=begins.children)
+        self.root = Scope(self, path="")
+        self.root.go_on_numbering(begins.children)
         self.unfinished: dict[int, Unfinished] = {}
         """Exchanges that are under way, by their numbers."""
         self.order: Order | None = None
@@ -310,18 +311,17 @@ class Scope:
     def __init__(
         self,
         session: Session,
-        *,
         path: str,
         step: str | None = None,
         parent: int | None = None,
-        children: Mapping[str, int] | None = None,
+        call: PendingCall | None = None,
     ) -> None:
         self.session = session
         self.path = path
         self.step = step
         self.parent = parent
-        self.call: PendingCall | None = None  # the call this is the inside of
-        self._children = {name: itertools.count(n) for name, n in children.items()} if children else {}
+        self.call = call  # the call this is the inside of
+        self._children: dict[str, itertools.count[int]] = {}
 
     def number(self, name: str) -> int:
         """The next number for things of that name started here."""
@@ -332,9 +332,7 @@ class Scope:
 
     def inside(self, call: PendingCall, number: int) -> Scope:
         """The scope inside a call made here."""
-        scope = Scope(self.session, path=f"{self.path}/{call.name}#{number}", step=self.step, parent=call.seq)
-        scope.call = call
-        return scope
+        return Scope(self.session, f"{self.path}/{call.name}#{number}", self.step, call.seq, call)
 
     def job(self, name: str) -> Scope:
         """The scope of a task, pool job or thread started here."""
@@ -343,6 +341,10 @@ class Scope:
         if not self.path:
             self.session.job_started(name, number)
         return Scope(self.session, path=f"{self.path}/{name}#{number}", step=self.step, parent=self.parent)
+
+    def go_on_numbering(self, children: Mapping[str, int]) -> None:
+        """Number children from these numbers on, by name."""
+        self._children = {name: itertools.count(number) for name, number in children.items()}
 
     def share_numbering(self, other: Scope) -> None:
         """Number children together with another scope of the same path."""

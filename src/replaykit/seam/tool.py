@@ -219,6 +219,8 @@ def _simple_binder(parameters: list[inspect.Parameter], receiver: str | None) ->
     defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
 
     def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+        if not args and kwargs.keys() == known:  # as models and frameworks call
+            return kwargs
         if len(args) > total:
             return None
         named = dict(zip(names, args, strict=False)) if args else {}
