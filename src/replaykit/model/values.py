@@ -39,6 +39,7 @@ MAX_DEPTH = 240  # orjson stops at 254
 
 _ATOMS = frozenset({str, int, bool, type(None)})
 _NAMES = frozenset({str})
+_DOLLAR = ord("$")  # as a number: of bytes, `in` first fails to make a number, with an error, and then looks for them
 _AS_IT_IS = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 """With these orjson refuses what `freeze` has a form for, as far as it can be told to."""
 _SORTED = orjson.OPT_SORT_KEYS | _AS_IT_IS
@@ -124,7 +125,7 @@ def decode(text: bytes | Raw) -> Json:
 
 def is_tagged(text: bytes) -> bool:
     """True when something in a JSON text may be of a tagged form."""
-    return b"$" in text and b'{"$' in text  # a single byte is found faster, and most texts have none
+    return _DOLLAR in text and text.find(b'{"$') >= 0
 
 
 def _dump_read(value: Json, option: int) -> bytes:

@@ -32,7 +32,7 @@ _IBAN, _INSERT = len(_NAMES) - 1, len(_NAMES) + len(_SIGNS) - 1
 _BETWEEN = " .-()/+"
 _BETWEEN_DIGITS = f"{_BETWEEN}~".encode()
 _LONGEST_NAME = 40
-_BLANK, _BACKSLASH = b" \\"
+_BLANK, _BACKSLASH, _ZERO = b" \\0"
 _JOINED = frozenset(JOINTS) | {_BACKSLASH, *range(128, 256)}
 """What a token may go on after, or that is more than it seems."""
 _GOES_ON = (b".", b"~")
@@ -124,11 +124,11 @@ def _words_tell_nothing(words: bytes) -> bool:
 
 def _has_numbers(raw: bytes, low: bytes) -> bool:
     shape = raw.translate(_SHAPE)
-    if b"0" not in shape:
+    if _ZERO not in shape:
         return False
     if _may_have_iban(raw, shape) or _IP.search(raw):
         return True
-    if b"0000000" not in shape.translate(None, _BETWEEN_DIGITS):
+    if shape.translate(None, _BETWEEN_DIGITS).find(b"0000000") < 0:
         return False
     at = 0
     while found := _MANY.search(shape, at):
