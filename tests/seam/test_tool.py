@@ -254,6 +254,32 @@ def test_methods_and_static_and_class_methods_leave_out_the_receiver(store: rk.S
     assert names == [("get", {"key": "a"}), ("fixed", {"key": "b"}), ("make", {"key": "c"})]
 
 
+def test_a_receiver_that_is_given_by_name_is_left_out_too(store: rk.Store) -> None:
+    class Client:
+        @rk.tool
+        def get(self, key: str) -> str:
+            return key
+
+    with rk.record("agent", store=store) as run:
+        assert Client.get(self=Client(), key="a") == "a"
+
+    assert [call.arguments for call in store.load(run.id).calls] == [{"key": "a"}]
+
+
+@pytest.mark.parametrize("given", [{"query": "a", "limit": 5}, {"limit": 5, "query": "a"}, {"query": "a"}])
+def test_arguments_by_name_are_the_same_call_as_those_by_place(store: rk.Store, given: dict[str, Any]) -> None:
+    @rk.tool
+    def search(query: str, limit: int = 5) -> None:
+        """One that is called by models, and by hand."""
+
+    with rk.record("agent", store=store) as run:
+        search("a", 5)
+        search(**given)
+
+    by_place, by_name = store.load(run.id).calls
+    assert by_name.arguments_json == by_place.arguments_json
+
+
 def test_a_tool_may_be_named(store: rk.Store) -> None:
     @rk.record_tool(name="billing.lookup")
     def _impl(user: str, *rest: int, **more: int) -> str:

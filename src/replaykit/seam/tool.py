@@ -215,11 +215,11 @@ def _binder(signature: inspect.Signature) -> Binder:
 def _simple_binder(parameters: list[inspect.Parameter], receiver: str | None) -> Binder:
     """`Signature.bind` takes longer than the rest of a call; nearly all tools do not need it."""
     names = tuple(p.name for p in parameters)
-    known, total = frozenset(names), len(names)
+    known, total, is_function = frozenset(names), len(names), receiver is None
     defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
 
     def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
-        if not args and kwargs.keys() == known:  # as models and frameworks call
+        if is_function and not args and len(kwargs) == total and known.issuperset(kwargs):  # as models call
             return kwargs
         if len(args) > total:
             return None
