@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from replaykit.model.events import Call, ToolCall
 from replaykit.seam.scope import Answer
+from replaykit.seam.through import later
 
 _PATIENCE_S = 0.05
 _ROUNDS = 100  # of the event loop
@@ -45,11 +46,9 @@ class Turns:
             return
         other = self._before.get(answer.seq)
         if other is not None and other not in self._ended:
-            import asyncio  # noqa: PLC0415 (here already)
-
             rounds = 0
             while other not in self._ended and (rounds := rounds + 1) <= _ROUNDS:
-                await asyncio.sleep(0)
+                await later(0)
         with self._changed:
             self._ended.add(answer.seq)
             self._changed.notify_all()

@@ -77,7 +77,7 @@ def status_of(error: BaseException | None) -> RunStatus:
         return RunStatus.SUCCESS
     if isinstance(error, TimeoutError):
         return RunStatus.TIMEOUT
-    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "CancelledError":
+    if isinstance(error, KeyboardInterrupt) or is_cancellation(type(error)):
         return RunStatus.CANCELLED
     return RunStatus.ERROR
 
@@ -145,7 +145,12 @@ def _find(module: str, name: str, namespace: Mapping[str, Any]) -> type[BaseExce
 
 def is_interruption(kind: type[BaseException]) -> bool:
     """True for what ends a call from outside; a recording must never raise it."""
-    return issubclass(kind, KeyboardInterrupt | GeneratorExit) or kind.__name__ == "CancelledError"
+    return issubclass(kind, KeyboardInterrupt | GeneratorExit) or is_cancellation(kind)
+
+
+def is_cancellation(kind: type[BaseException]) -> bool:
+    """True for what ends a task that somebody cancelled: asyncio's and the futures' own, and trio's."""
+    return kind.__name__ == "CancelledError" or (kind.__name__ == "Cancelled" and kind.__module__.startswith("trio"))
 
 
 def _known_base(info: ErrorInfo, namespace: Mapping[str, Any]) -> type[BaseException] | None:

@@ -6,6 +6,7 @@ how it ended. `give` turns a served outcome into what the caller expects.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from functools import partial
@@ -275,6 +276,8 @@ def _answered(outcome: Answer) -> bool:
 
 async def never() -> None:
     """Wait as the recorded call did: until the caller's own timeout or cancellation ends it."""
+    if (trio := _trio()) is not None:
+        await trio.sleep_forever()
     import asyncio  # noqa: PLC0415 (slow to import, and here already when this runs)
 
     await asyncio.get_running_loop().create_future()
@@ -282,9 +285,24 @@ async def never() -> None:
 
 async def later(seconds: float) -> None:
     """Wait for what took that long."""
+    if (trio := _trio()) is not None:
+        await trio.sleep(seconds)
+        return
     import asyncio  # noqa: PLC0415 (as above)
 
     await asyncio.sleep(seconds)
+
+
+def _trio() -> Any:
+    """trio, where it runs this code; None where asyncio does."""
+    trio = sys.modules.get("trio")
+    if trio is None:
+        return None
+    try:
+        trio.lowlevel.current_task()
+    except RuntimeError:
+        return None
+    return trio
 
 
 def _streamed(served: Answer) -> Answer:

@@ -18,7 +18,7 @@ import zstandard
 
 from replaykit.model.events import Call, ErrorInfo, WireInfo
 from replaykit.model.values import ABSENT, Raw, encode_read, raw, sayable
-from replaykit.seam.failures import describe, is_interruption
+from replaykit.seam.failures import describe, is_cancellation, is_interruption
 from replaykit.seam.http.cleaning import Headers, clean_chunks, clean_headers, clean_url, taken_apart
 from replaykit.seam.http.request import EXCHANGE, MODEL, HttpRequest, pending, text_or_bytes
 from replaykit.seam.http.response import CANCELLED, TOO_LARGE, Served, at_pace, later_by, served
@@ -243,7 +243,7 @@ def _described(error: BaseException) -> ErrorInfo | None:
     kind = type(error)
     if not is_interruption(kind):
         return describe(error)
-    return ErrorInfo(type=CANCELLED, module=kind.__module__) if kind.__name__ == CANCELLED else None
+    return ErrorInfo(type=CANCELLED, module=kind.__module__) if is_cancellation(kind) else None
 
 
 def _decoded(chunks: list[bytes], encoding: str) -> Sequence[bytes]:
