@@ -13,6 +13,7 @@ from replaykit.model.matching import MatchMode, ToolMode
 from replaykit.model.result import Deviation
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Raw
+from replaykit.programs.own import OWN, found_nobody
 from replaykit.programs.part import DEVIATION, deviations_of, parts_below, segment
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.keys import key_of
@@ -30,7 +31,13 @@ def parts_of(store: Store, run_id: str) -> list[TraceRun]:
 
 def merged(header: RunHeader, parts: Sequence[TraceRun]) -> TraceRun:
     """One run of all parts: events in the order they began, numbered anew, each process under its own path."""
-    placed = [(order, event) for order, part in enumerate(parts) for event in part.events if not _is_deviation(event)]
+    own = {event.content for part in parts for event in part.events if isinstance(event, Note) and event.name == OWN}
+    placed = [
+        (order, event)
+        for order, part in enumerate(parts)
+        for event in part.events
+        if not _is_of_the_part(event) and not found_nobody(event, own)
+    ]
     placed.sort(key=lambda item: (item[1].at, item[0], item[1].seq))
     numbers = {(order, event.seq): number for number, (order, event) in enumerate(placed)}
     events: list[AnyEvent] = [
@@ -88,8 +95,9 @@ def _mode(world: World, call: Call) -> ToolMode:
     return world.tools.get(call.name, world.tools.get("*", ToolMode.RECORDED))
 
 
-def _is_deviation(event: AnyEvent) -> bool:
-    return isinstance(event, Note) and event.name == DEVIATION
+def _is_of_the_part(event: AnyEvent) -> bool:
+    """True for what is said of a process, and is no part of the run."""
+    return isinstance(event, Note) and event.name in (DEVIATION, OWN)
 
 
 def _refolded(events: list[AnyEvent], orders: list[int]) -> list[AnyEvent]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,7 +18,8 @@ from replaykit.model.matching import MatchMode
 from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json, raw
-from replaykit.programs.naming import ByUpstream
+from replaykit.programs.naming import ByUpstream, address_behind
+from replaykit.programs.own import OWN, OwnPorts, OwnServers
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.sharing import MODES, SharedMatcher, shared_tape
 from replaykit.recording.recorder import Recorder
@@ -79,7 +81,21 @@ class Part:
         self.session.speed = plan.speed
         self.session.order = order
         self.session.elsewhere = tuple(f"{urlsplit(plan.proxy).netloc}/{name}/" for name in plan.endpoints)
+        self._plan = plan
+        self._recorded = None if world is None else world.calls
+        self.own: OwnServers | None = None
         self._ended = False
+
+    def leave_out_own_servers(self, directory: Path) -> None:
+        """From here on, what the program says to itself is no part of the run. The directory is that of the session."""
+        proxy = urlsplit(self._plan.proxy).port
+        ports = OwnPorts(directory, world=() if proxy is None else (proxy,))
+        behind = partial(address_behind, proxy=self._plan.proxy, upstreams=self._plan.upstreams)
+        self.own = self.session.own = OwnServers(ports, behind, self._found_itself, self._recorded)
+
+    def _found_itself(self, port: int) -> None:
+        if self._plan.mode is Mode.RECORD:
+            self._writer.append(Note(seq=next(self.session.numbers), at=wall_time(), name=OWN, content_json=raw(port)))
 
     def tell(self, text: str, kind: str = "network") -> None:
         """Write down that the process did what no call of the tape accounts for."""
@@ -91,6 +107,8 @@ class Part:
         if self._ended:
             return
         self._ended = True
+        for port in sorted(self.own.waited_for) if self.own is not None else ():
+            self.tell(f"a live connection to 127.0.0.1:{port} found nobody there: {self.name} tried")
         self._writer.finish(msgspec.structs.replace(self._header, status=status, ended_at=wall_time()))
         self._store.close()
 

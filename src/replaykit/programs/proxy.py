@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replaykit.errors import ReplayKitError
@@ -44,13 +45,16 @@ def proxying(
     world: World | None = None,
     *,
     endpoints: MakeEndpoints | None = None,
+    directory: Path | None = None,
 ) -> Iterator[None]:
     """The proxy serves that port during the block. What went wrong inside of it is raised at the end.
 
-    `endpoints` answer for some upstreams in a way of their own.
+    `endpoints` answer for some upstreams in a way of their own. `directory` is that of the session.
     """
     with port:
         part = Part(plan, world, iter([PROXY]))
+        if directory is not None:
+            part.leave_out_own_servers(directory)
         thread = _Serving(port, plan, part, endpoints or (lambda part, ask: {}))
         thread.has_work = world is None or any(event.path.startswith(segment(PROXY)) for event in world.calls)
         thread.start()

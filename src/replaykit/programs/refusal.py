@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
+
+from replaykit.programs.sockets import connected, holders
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -59,34 +59,9 @@ def _process(peer: object) -> str:
     """Name and number of the process that has a loopback connection from this address; nothing where none is found."""
     if not isinstance(peer, tuple) or len(peer) < 2:
         return ""
+    number = connected(int(peer[1]))
+    home = next(holders(number), None) if number else None
     try:
-        inode = _inode(int(peer[1]))
-        if inode:
-            for home in Path("/proc").glob("[0-9]*"):
-                if any(_leads_to(link, inode) for link in _open_files(home)):
-                    return f"`{(home / 'comm').read_text().strip()}` (process {home.name})"
-    except OSError:
-        pass
-    return ""
-
-
-def _open_files(process: Path) -> list[Path]:
-    try:
-        return list((process / "fd").iterdir())
-    except OSError:  # gone meanwhile, or not ours to look at
-        return []
-
-
-def _leads_to(link: Path, inode: str) -> bool:
-    try:
-        return os.readlink(link) == f"socket:[{inode}]"
-    except OSError:  # gone meanwhile, or not ours to look at
-        return False
-
-
-def _inode(port: int) -> str:
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[1].rpartition(":")[2] == f"{port:04X}" and fields[9] != "0":  # 0: one that has ended lately
-            return fields[9]
-    return ""
+        return "" if home is None else f"`{(home / 'comm').read_text().strip()}` (process {home.name})"
+    except OSError:  # gone meanwhile
+        return ""

@@ -42,7 +42,7 @@ class Relay:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """The response to one request."""
         try:
-            target = target_of(request, self.plan, self.part.tell)
+            target = target_of(request, self.plan, self.part)
             if request.headers.get("expect", "").lower() == "100-continue":
                 await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             if target.upstream in self.endpoints:
@@ -70,7 +70,8 @@ class _Exchange:
         self._request = request
         self._target = target
         self._headers = header_pairs(request.raw_headers)
-        self._is_seen = SEEN in request.headers  # its own process writes it down, and was told to do it for real
+        # Its own process writes it down, and was told to do it for real; or it stays within the program.
+        self._is_seen = SEEN in request.headers or (relay.part.own is not None and relay.part.own.takes(target.url))
         self._body = Body(self._limit(), request.headers.get("content-type", ""))
         self._call: HttpCall | None = None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -11,6 +10,7 @@ from msgspec import Struct
 
 from replaykit.errors import nearest
 from replaykit.programs.naming import address_behind, split_target
+from replaykit.programs.part import Part
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.refusal import FORBIDDEN, NOT_HERE, Refused, who
 
@@ -27,11 +27,11 @@ class Target(Struct, frozen=True):
     upstream: str = ""
 
 
-def target_of(request: web.BaseRequest, plan: Plan, tell: Callable[[str], None]) -> Target:
-    """The target of a request; `Refused` where there is none. `tell` hears of connections that a replay stops."""
+def target_of(request: web.BaseRequest, plan: Plan, part: Part) -> Target:
+    """The target of a request; `Refused` where there is none. The part hears of connections that a replay stops."""
     path = request.raw_path
     if request.method == "CONNECT" or path.startswith("https://"):
-        raise _stopped(request, path.removeprefix("https://").partition("/")[0], plan, tell)
+        raise _stopped(request, path.removeprefix("https://").partition("/")[0], plan, part)
     if path.startswith("http://"):
         if not path.startswith(f"{plan.proxy}/"):
             return Target(path, path)
@@ -54,11 +54,14 @@ def _is_own(host: str) -> bool:
     return urlsplit(f"//{host}").hostname in _OWN_NAMES
 
 
-def _stopped(request: web.BaseRequest, place: str, plan: Plan, tell: Callable[[str], None]) -> Refused:
-    """TLS cannot be looked into: it would pass unrecorded, and be missing in the replay."""
+def _stopped(request: web.BaseRequest, place: str, plan: Plan, part: Part) -> Refused:
+    """TLS cannot be looked into: it would pass unrecorded, and be missing in the replay. What stays within the program
+    needs no proxy; the guard in Node asks here whether it does."""
+    if plan.mode is Mode.REPLAY and part.own is not None and part.own.may_be_at(place):
+        return Refused(NOT_HERE, f"{place} is the program's own: connect to it directly")
     peer = request.transport.get_extra_info("peername") if request.transport else None
     text = f"a live connection to {place} was stopped: {who(peer, request.headers.get('user-agent', ''))} tried"
     if plan.mode is Mode.REPLAY:
-        tell(text)
+        part.tell(text)
         return Refused(FORBIDDEN, text)
     return Refused(FORBIDDEN, f"{text}\nRecord it: --upstream NAME=https://{place.removesuffix(':443')}")

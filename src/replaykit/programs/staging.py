@@ -73,7 +73,7 @@ def staged(
         )
         changed |= in_environment(environment, props.files) | props.variables
         if staging.proxy:
-            serving = proxying(port, plan, props.world or world, endpoints=props.endpoints)
+            serving = proxying(port, plan, props.world or world, endpoints=props.endpoints, directory=directory)
             stack.enter_context(serving)
         if world is not None:
             changed |= keys_for(_calls(world), environment)

@@ -62,6 +62,7 @@ class _TakingPart:
         # In a recording only chance is held, so that a replay can draw the same: its clock and variables are real.
         pins = self._plan.pins if replays else Pins(seed=self._plan.pins.seed)
         self._resalt = entered.enter_context(pinned(pins, self._part.name, keys=replays))
+        self._part.leave_out_own_servers(session_directory())
         if replays and self._world is not None:
             allowed = [*self._world.rules.network, urlsplit(self._plan.proxy).netloc]
             entered.enter_context(Guard(session, allowed, self._stopped, everywhere=True).standing())
@@ -80,6 +81,7 @@ class _TakingPart:
         session.handler = part.session.handler
         session.numbers = part.session.numbers
         part.session = session
+        part.leave_out_own_servers(session_directory())
         self._part = part
         self._resalt(part.name)
 

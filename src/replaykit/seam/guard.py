@@ -23,6 +23,7 @@ _lock = threading.RLock()  # a guard may go down when the collector takes whoeve
 _guards: list[Guard] = []
 _names: dict[str, set[str]] = {}
 """The names that were looked up while a guard was up, by the addresses they have."""
+_OWN_NAMES = frozenset({"localhost", "::1", "0.0.0.0", "::"})
 _INTERNET = {socket.AF_INET, socket.AF_INET6}
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -50,6 +51,14 @@ class Guard:
         elif scope.call is not None:
             return False  # inside a call that was let through
         return not permits(self._allowed, host, port)
+
+    def is_own(self, host: str, port: int) -> bool:
+        """True where the program itself listens, or nobody does: no way to the world."""
+        return self._session.own is not None and self._session.own.has(host, port)
+
+    def minds_connections_alone(self, name: str) -> bool:
+        """True for the machine's own names where the program may listen itself: who looks them up may be its server."""
+        return self._session.own is not None and is_loopback(name)
 
     def stop(self, host: str, port: int) -> LiveConnection:
         """The error for a connection that was stopped."""
@@ -85,12 +94,19 @@ def permits(allowed: AbstractSet[str], host: str, port: int) -> bool:
     return not allowed.isdisjoint([f"{name}:{port}" for name in names] + [f"[{name}]:{port}" for name in names])
 
 
+def is_loopback(host: str) -> bool:
+    """True for the names and addresses by which a machine speaks to itself."""
+    name = host.lower().rstrip(".")
+    return name in _OWN_NAMES or name.startswith(("127.", "::ffff:127.")) or name.endswith(".localhost")
+
+
 def _check(sock: socket.socket, address: Any) -> None:
     if sock.family not in _INTERNET or not isinstance(address, tuple):
         return
     host, port = str(address[0]), int(address[1])
+    is_stream = sock.type == socket.SOCK_STREAM
     for guard in list(_guards):
-        if guard.forbids(host, port):
+        if guard.forbids(host, port) and not (is_stream and guard.is_own(host, port)):
             raise guard.stop(host, port)
 
 
@@ -101,7 +117,7 @@ def _check_name(host: Any, port: Any) -> None:
         return
     number = int(port) if isinstance(port, int) or (isinstance(port, str) and port.isdecimal()) else 0
     for guard in list(_guards):
-        if guard.forbids(name, number):
+        if guard.forbids(name, number) and not guard.minds_connections_alone(name):
             raise guard.stop(name, number)
 
 

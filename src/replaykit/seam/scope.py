@@ -169,6 +169,16 @@ class Beginning(Struct, frozen=True, kw_only=True):
 AT_FIRST = Beginning()
 
 
+class OwnPlaces(Protocol):
+    """Where a program listens itself: what is said there is neither recorded nor served, and no way to the world."""
+
+    def takes(self, url: str) -> bool:
+        """True when a request for this URL stays within the program."""
+
+    def has(self, host: str, port: int) -> bool:
+        """True when a connection to this place stays within the program, or reaches nobody."""
+
+
 class Session:
     """One run in progress: its handler, the numbering of its events, and the states as they were last kept."""
 
@@ -194,6 +204,8 @@ class Session:
         """In a replay of tools that ran side by side: the order they ended in."""
         self.elsewhere: tuple[str, ...] = ()
         """Places (host, port and the beginning of a path) whose requests somebody else writes down or serves."""
+        self.own: OwnPlaces | None = None
+        """Of a whole program: where it listens itself."""
         self.speed = 0.0
         """The pace at which recorded responses are given: 1 as they came, 2 twice as fast, 0 at once."""
         self.over = False

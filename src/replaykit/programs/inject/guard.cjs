@@ -1,6 +1,7 @@
 'use strict'
 // Loaded into Node programs of a replay by NODE_OPTIONS. Most versions of Node know nothing of HTTPS_PROXY, so their
-// connections to other machines are stopped here. The proxy is told first: whoever sees the error can rely on it.
+// connections are stopped here. The proxy is told first: whoever sees the error can rely on it. Connections on this
+// machine go on where the proxy says that they stay within the program.
 
 const net = require('net')
 
@@ -23,13 +24,17 @@ function isAllowed(host, place, port) {
   return [host, place, `*:${port}`, '*'].some(name => allowed.has(name.toLowerCase()))
 }
 
-function stop(socket, place) {
+function stop(socket, place, goOn) {
   const text = `replaykit: a live connection to ${place} was stopped: this is a replay`
   const error = Object.assign(new Error(text), { code: 'ECONNREFUSED', syscall: 'connect' })
   const telling = new net.Socket()
+  let isOwn = false
   telling.on('error', () => {})
-  telling.on('data', () => telling.destroy())
-  telling.on('close', () => socket.destroy(error))
+  telling.on('data', answer => {
+    isOwn = answer.toString('latin1').startsWith('HTTP/1.1 404')
+    telling.destroy()
+  })
+  telling.on('close', () => (isOwn ? socket.destroyed || goOn() : socket.destroy(error)))
   connect.call(telling, { host: proxy.hostname, port: Number(proxy.port) }, () => {
     telling.write(`CONNECT ${place} HTTP/1.1\r\nhost: ${place}\r\nuser-agent: node/${process.version}\r\n\r\n`)
   })
@@ -39,8 +44,9 @@ net.Socket.prototype.connect = function (...words) {
   const [name, port] = placeOf(words[0], words[1]) || ['localhost']
   const host = String(name)
   const place = `${host.includes(':') ? `[${host}]` : host}:${port}`
-  if (isHere(host) || isAllowed(host, place, port)) return connect.apply(this, words)
+  const isProxy = isHere(host) && String(port) === proxy.port
+  if (port === undefined || isProxy || isAllowed(host, place, port)) return connect.apply(this, words)
   this.connecting = true // what is written meanwhile waits
-  stop(this, place)
+  stop(this, place, () => connect.apply(this, words))
   return this
 }

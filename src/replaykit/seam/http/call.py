@@ -36,7 +36,8 @@ UNPACKED_BYTES = 64 * 1024 * 1024
 def listening(url: object = None) -> Scope | None:
     """Where a request that is made here belongs; None where it is nobody's business.
 
-    `url` is text or what turns into it. It is looked at only where some requests are left to others.
+    `url` is text or what turns into it. It is looked at only where some requests are left to others, or stay within a
+    program of several processes.
     """
     here = current()
     if here is None or here.session.over or (here.call is not None and here.call.kind in (MODEL, EXCHANGE)):
@@ -45,6 +46,8 @@ def listening(url: object = None) -> Scope | None:
         asked = taken_apart(str(url))
         if f"{asked.place}{asked.path}/".startswith(here.session.elsewhere):
             return None
+    if url is not None and here.session.own is not None and here.session.own.takes(str(url)):
+        return None
     return here
 
 

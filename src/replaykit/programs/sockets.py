@@ -1,0 +1,61 @@
+"""Sockets of this machine and the processes that hold them, as `/proc` tells it; without that nobody knows."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_PROC = Path("/proc")
+_TABLES = ("tcp", "tcp6")
+_LISTENING = "0000 0A"  # no other end, and the number of that state
+_REST = r"\S+ \S+ \S+ +\d+ +\d+ (\d+)"
+
+
+def can_tell() -> bool:
+    """True where the system says which sockets there are."""
+    return (_PROC / "net" / "tcp").exists()
+
+
+def listeners(port: int) -> list[str]:
+    """The sockets that listen on a port of this machine, by their numbers."""
+    return _found(rf"[0-9A-F]+:{port:04X} [0-9A-F]+:{_LISTENING} {_REST}")
+
+
+def connected(port: int) -> str:
+    """The socket whose own end of a connection has that port; nothing where there is none."""
+    numbers = _found(rf"[0-9A-F]+:{port:04X} [0-9A-F]+:[0-9A-F]{{4}} [0-9A-F]{{2}} {_REST}")
+    return next((number for number in numbers if number != "0"), "")  # 0: one that has ended lately
+
+
+def holders(socket: str) -> Iterator[Path]:
+    """The processes that hold a socket, as their directories in `/proc`."""
+    for home in _PROC.glob("[0-9]*"):
+        if any(_leads_to(link, socket) for link in _open_files(home)):
+            yield home
+
+
+def _found(line: str) -> list[str]:
+    pattern = re.compile(rf"^ *\d+: {line}".encode(), re.MULTILINE)
+    numbers: list[str] = []
+    for table in _TABLES:
+        try:
+            numbers += [number.decode() for number in pattern.findall((_PROC / "net" / table).read_bytes())]
+        except OSError:  # another system, or one without IPv6
+            continue
+    return numbers
+
+
+def _open_files(process: Path) -> list[Path]:
+    try:
+        return list((process / "fd").iterdir())
+    except OSError:  # gone meanwhile, or not ours to look at
+        return []
+
+
+def _leads_to(link: Path, socket: str) -> bool:
+    try:
+        return os.readlink(link) == f"socket:[{socket}]"
+    except OSError:  # gone meanwhile, or not ours to look at
+        return False
