@@ -109,13 +109,14 @@ def test_a_replay_leads_to_what_the_recording_used_and_makes_up_its_keys(tmp_pat
     assert found["AZURE_OPENAI_API_KEY"]
 
 
-def test_python_processes_that_did_not_record_themselves_are_left_alone_in_the_replay(tmp_path: Path) -> None:
+def test_python_processes_that_did_not_record_themselves_are_not_served_in_themselves(tmp_path: Path) -> None:
     at_proxy, inside = wired("/!proxy"), Exchange(seq=1, name="x", path="/~job#0")
 
     told = []
     for number, calls in enumerate([(at_proxy,), (at_proxy, inside), ()]):
         (tmp_path / str(number)).mkdir()
-        told.append("PYTHONPATH" in variables(tmp_path / str(number), World(case_id="c1", calls=calls)))
+        assert "PYTHONPATH" in variables(tmp_path / str(number), World(case_id="c1", calls=calls))
+        told.append(read_plan(tmp_path / str(number))[0].in_process)
 
     assert told == [False, True, True]
 

@@ -48,6 +48,9 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the proxy stands in front of: the name in its paths, and the address behind it."""
     endpoints: tuple[str, ...] = ()
     """Those of them that the proxy answers for in another way than by HTTP: the processes leave them to it."""
+    in_process: bool = True
+    """False in a replay whose recording was made at the proxy alone: then only that serves, and in Python processes
+    nothing but the pins and the guard holds."""
     pins: Pins = Pins()
     speed: float = 0.0
     """The pace at which recorded responses are given; see `Session.speed`."""

@@ -15,7 +15,6 @@ import msgspec
 from msgspec import Struct
 
 from replaykit.model.events import Call
-from replaykit.model.matching import OnMiss, ToolMode
 from replaykit.programs.checking import check_tape
 from replaykit.programs.environment import Upstream, pointers, upstreams
 from replaykit.programs.keys import keys_for, used_by
@@ -80,10 +79,11 @@ def staged(
             if plan.proxy and is_closed(world):
                 changed |= dict.fromkeys(_FORWARD_PROXY, plan.proxy) | dict.fromkeys(_PAST_IT, _THIS_MACHINE)
                 changed["NODE_USE_ENV_PROXY"] = "1"
-            if plan.proxy and not _is_live(world):
+            if plan.proxy and not world.is_live:
                 changed |= {"NODE_OPTIONS": _node_options(environment), NETWORK: ",".join(world.rules.network)}
         # A program whose processes did not record themselves is not served in them either.
-        if staging.inject and not (world is not None and is_at_proxy_alone(world)):
+        plan = msgspec.structs.replace(plan, in_process=world is None or not is_at_proxy_alone(world))
+        if staging.inject:
             changed["PYTHONPATH"] = os.pathsep.join(filter(None, (str(INJECTED), environment.get("PYTHONPATH"))))
         if plan.mode is Mode.RECORD:
             changed[RECORDING] = plan.run_id
@@ -97,12 +97,7 @@ def staged(
 
 def is_closed(world: World) -> bool:
     """True when nothing in this world is done for real: then no connection is let through."""
-    return not _is_live(world) and not world.rules.network
-
-
-def _is_live(world: World) -> bool:
-    """True when calls of this world may be done for real, whoever they are made to."""
-    return world.rules.on_miss is OnMiss.LIVE or ToolMode.LIVE in (world.models, *world.tools.values())
+    return not world.is_live and not world.rules.network
 
 
 def _upstreams(environment: Mapping[str, str], staging: Staging, world: World | None) -> list[Upstream]:

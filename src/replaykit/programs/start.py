@@ -63,10 +63,12 @@ class _TakingPart:
         pins = self._plan.pins if replays else Pins(seed=self._plan.pins.seed)
         self._resalt = entered.enter_context(pinned(pins, self._part.name, keys=replays))
         self._part.leave_out_own_servers(session_directory())
-        if replays and self._world is not None:
+        serves = self._plan.in_process
+        if self._world is not None and (serves or not self._world.is_live):
             allowed = [*self._world.rules.network, urlsplit(self._plan.proxy).netloc]
             entered.enter_context(Guard(session, allowed, self._stopped, everywhere=True).standing())
-        entered.enter_context(session.active())
+        if serves:
+            entered.enter_context(session.active())
 
     def _stopped(self, text: str) -> None:
         self._part.tell(text)

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from replaykit.model.events import AnyEvent
 from replaykit.model.faults import ChaosPlan
-from replaykit.model.matching import MatchRules, ToolMode
+from replaykit.model.matching import MatchRules, OnMiss, ToolMode
 from replaykit.model.pins import Pins
 from replaykit.model.values import ABSENT, NULL, Raw
 
@@ -27,3 +27,8 @@ class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Faults that come between the agent and what it calls."""
     run_id: str | None = None
     """The recorded run it is made of."""
+
+    @property
+    def is_live(self) -> bool:
+        """True when calls may be done for real, whoever they are made to."""
+        return self.rules.on_miss is OnMiss.LIVE or ToolMode.LIVE in (self.models, *self.tools.values())
