@@ -13,7 +13,7 @@ from replaykit.model.matching import MatchMode, ToolMode
 from replaykit.model.result import Deviation
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Raw
-from replaykit.programs.own import OWN, found_nobody
+from replaykit.programs.own import OWN, stays_within
 from replaykit.programs.part import DEVIATION, deviations_of, parts_below, segment
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.keys import key_of
@@ -36,7 +36,7 @@ def merged(header: RunHeader, parts: Sequence[TraceRun]) -> TraceRun:
         (order, event)
         for order, part in enumerate(parts)
         for event in part.events
-        if not _is_of_the_part(event) and not found_nobody(event, own)
+        if not _is_of_the_part(event) and not stays_within(event, own)
     ]
     placed.sort(key=lambda item: (item[1].at, item[0], item[1].seq))
     numbers = {(order, event.seq): number for number, (order, event) in enumerate(placed)}

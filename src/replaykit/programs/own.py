@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable
+from enum import Enum
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from replaykit.model.events import AnyEvent, Call, ErrorInfo
+from replaykit.model.events import AnyEvent, Call
 from replaykit.programs.plan import SESSION
 from replaykit.programs.sockets import can_tell, holders, listeners
 from replaykit.seam.guard import is_loopback
@@ -23,6 +24,14 @@ _FRESH_S = 1.0  # how long it is believed whose a port is: the tables are long o
 _PORTS = {"http": 80, "https": 443}
 
 
+class Listener(Enum):
+    """Who listens on a port."""
+
+    PROGRAM = "program"  # a process of the program, and nobody else
+    OTHERS = "others"  # somebody else, or it cannot be told
+    NOBODY = "nobody"
+
+
 class OwnPorts:
     """The ports of this machine on which processes of one program listen, as far as the system tells."""
 
@@ -30,18 +39,21 @@ class OwnPorts:
         self._mark = f"{SESSION}={session}".encode()
         self._world = world
         """Ports that are known to be somebody else's."""
-        self._believed: dict[int, tuple[float, bool]] = {}
+        self._believed: dict[int, tuple[float, Listener]] = {}
 
-    def is_ours(self, port: int) -> bool:
-        """True when nobody but the program listens there."""
-        since, ours = self._believed.get(port, (float("-inf"), False))
-        if port in self._world or time.monotonic() - since < _FRESH_S:
-            return ours
+    def listener(self, port: int) -> Listener:
+        """Who listens there."""
+        if port in self._world or not can_tell():
+            return Listener.OTHERS
+        since, believed = self._believed.get(port, (float("-inf"), Listener.NOBODY))
+        if time.monotonic() - since < _FRESH_S:
+            return believed
         found = listeners(port)
-        ours = bool(found) and all(map(self._holds, found))
-        if found:  # a server may be on its way
-            self._believed[port] = time.monotonic(), ours
-        return ours
+        if not found:  # and that is not believed for long: a server may be on its way
+            return Listener.NOBODY
+        believed = Listener.PROGRAM if all(map(self._holds, found)) else Listener.OTHERS
+        self._believed[port] = time.monotonic(), believed
+        return believed
 
     def _holds(self, socket: str) -> bool:
         return any(self._mark in _environment(home) for home in holders(socket))
@@ -93,24 +105,23 @@ class OwnServers:
     def _takes(self, host: str, port: int, *, may_wait: bool) -> bool:
         if not is_loopback(host):
             return False
-        if self._ports.is_ours(port):
+        listener = self._ports.listener(port)
+        if listener is Listener.PROGRAM:
             self.waited_for.discard(port)
             if port not in self._told:
                 self._told.add(port)
                 self._tell(port)
             return True
-        if not may_wait or self._known is None or port in self._known or not can_tell() or listeners(port):
-            return False
-        self.waited_for.add(port)
-        return True
+        waits = listener is Listener.NOBODY and may_wait and self._known is not None and port not in self._known
+        if waits:
+            self.waited_for.add(port)
+        return waits
 
 
-def found_nobody(event: AnyEvent, ports: Collection[int]) -> bool:
-    """True for a request that came to one of these ports before anybody listened there."""
-    if not isinstance(event, Call) or event.wire is None or event.wire.status:
-        return False
-    place = _place(event.wire.url)
-    return place is not None and place[1] in ports and isinstance(event.error, ErrorInfo)
+def stays_within(event: AnyEvent, ports: Collection[int]) -> bool:
+    """True for a request to one of these ports that was written down before a server of the program was found there."""
+    place = _place(event.wire.url) if isinstance(event, Call) and event.wire is not None else None
+    return place is not None and place[1] in ports
 
 
 def _urls(events: Iterable[AnyEvent]) -> Iterable[str]:

@@ -63,7 +63,9 @@ class Guard:
     def stop(self, host: str, port: int) -> LiveConnection:
         """The error for a connection that was stopped."""
         scope = current()
-        outside = self._everywhere and (scope is None or scope.session is not self._session)
+        # A whole program takes part from its first line on: there was nothing before.
+        is_part = self._session.own is None and self._everywhere
+        outside = is_part and (scope is None or scope.session is not self._session)
         error = LiveConnection(host, port, _who(), outside=outside)
         self._tell(error.message)
         return error
@@ -100,14 +102,17 @@ def is_loopback(host: str) -> bool:
     return name in _OWN_NAMES or name.startswith(("127.", "::ffff:127.")) or name.endswith(".localhost")
 
 
-def _check(sock: socket.socket, address: Any) -> None:
+def _check(sock: socket.socket, address: Any) -> list[Guard]:
+    """The guards that let it through because it stays within the program."""
     if sock.family not in _INTERNET or not isinstance(address, tuple):
-        return
+        return []
     host, port = str(address[0]), int(address[1])
     is_stream = sock.type == socket.SOCK_STREAM
-    for guard in list(_guards):
-        if guard.forbids(host, port) and not (is_stream and guard.is_own(host, port)):
+    forbidding = [guard for guard in list(_guards) if guard.forbids(host, port)]
+    for guard in forbidding:
+        if not (is_stream and guard.is_own(host, port)):
             raise guard.stop(host, port)
+    return forbidding
 
 
 def _check_name(host: Any, port: Any) -> None:
@@ -146,8 +151,12 @@ def _is_here(host: Any) -> bool:
 
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     def connect(self: socket.socket, address: Any, *rest: Any) -> Any:
-        _check(self, address)
-        return original(self, address, *rest)
+        within = _check(self, address)
+        try:
+            return original(self, address, *rest)
+        finally:
+            for guard in within:
+                guard.is_own(str(address[0]), int(address[1]))  # a server that came meanwhile is noticed
 
     return connect
 

@@ -144,6 +144,8 @@ class HttpCall:
     ) -> None:
         """The response has begun."""
         self._head = (status, reason, version, tuple(headers))
+        if self._scope.session.own is not None:
+            self._scope.session.own.takes(self.request.url)  # a server of the program that came meanwhile is noticed
         self._last = time.perf_counter()
 
     def chunk(self, data: bytes) -> None:
