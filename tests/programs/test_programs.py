@@ -500,3 +500,21 @@ def test_a_terminal_stays_a_terminal_for_the_program(upstream: Upstream) -> None
 
     assert shown == b"True \x1b[1mbold\x1b[0m\r\n"
     assert live.run.output == "True bold"
+
+
+def test_plain_http_that_was_led_through_the_proxy_is_served_though_it_is_for_this_machine(upstream: Upstream) -> None:
+    upstream.script = lambda _: [whole(b"recorded")]
+    code = f"""
+    import os, urllib.request
+    os.environ["http_proxy"] = os.environ["REPLAYKIT_PROXY"]
+    print(urllib.request.urlopen("{upstream.url}/local", timeout=20).read().decode())
+    """
+    agent = [*STRANGER, write(code)]
+    live = recorded(*agent)
+    before = upstream.connections
+
+    result = replayed(live.run, *agent)
+
+    assert result.run is not None
+    assert (live.run.output, result.run.output, result.deviations) == ("recorded", "recorded", ())
+    assert upstream.connections == before

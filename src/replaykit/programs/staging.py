@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +19,8 @@ from replaykit.model.events import Call
 from replaykit.programs.checking import check_tape
 from replaykit.programs.environment import Upstream, pointers, upstreams
 from replaykit.programs.keys import keys_for, used_by
-from replaykit.programs.part import is_at_proxy_alone
+from replaykit.programs.naming import UPSTREAM
+from replaykit.programs.part import PROXY, is_at_proxy_alone, segment
 from replaykit.programs.pinning import held
 from replaykit.programs.plan import RECORDING, SESSION, Mode, Plan, write_plan
 from replaykit.programs.props import Props, in_command, in_environment
@@ -26,6 +28,7 @@ from replaykit.programs.proxy import address_of, open_port, proxying
 from replaykit.programs.swapping import swapped
 from replaykit.programs.wanted import Staging
 from replaykit.replayer.world import World
+from replaykit.seam.guard import is_loopback
 
 PROXY_ADDRESS = "REPLAYKIT_PROXY"
 """Tells a program where the proxy is, should it want to know."""
@@ -77,7 +80,9 @@ def staged(
         if world is not None:
             changed |= keys_for(_calls(world), environment)
             if plan.proxy and is_closed(world):
-                changed |= dict.fromkeys(_FORWARD_PROXY, plan.proxy) | dict.fromkeys(_PAST_IT, _THIS_MACHINE)
+                changed |= dict.fromkeys(_FORWARD_PROXY, plan.proxy)
+                if not _was_asked_for_this_machine(world):
+                    changed |= dict.fromkeys(_PAST_IT, _THIS_MACHINE)
                 changed["NODE_USE_ENV_PROXY"] = "1"
             if plan.proxy and not world.is_live:
                 changed |= {"NODE_OPTIONS": _node_options(environment), NETWORK: ",".join(world.rules.network)}
@@ -110,6 +115,19 @@ def _past_other_proxies(environment: Mapping[str, str]) -> dict[str, str]:
     if not any(environment.get(name) for name in (*_FORWARD_PROXY, "all_proxy", "ALL_PROXY")):
         return {}
     return {name: ",".join(filter(None, (environment.get(name), _THIS_MACHINE))) for name in _PAST_IT}
+
+
+def _was_asked_for_this_machine(world: World) -> bool:
+    """True when the recorded program took the proxy for its forward proxy to servers of this machine. Led past it, the
+    program would reach them; its own are reached through the proxy as well."""
+    return any(
+        call.wire is not None
+        and call.wire.status
+        and call.path.startswith(segment(PROXY))
+        and UPSTREAM not in dict(call.wire.headers)
+        and is_loopback(urlsplit(call.wire.url).hostname or "")
+        for call in _calls(world)
+    )
 
 
 def _node_options(environment: Mapping[str, str]) -> str:
