@@ -173,6 +173,17 @@ def test_a_list_that_only_looks_like_one_of_ours_keeps_its_texts(tmp_path):
     assert read_fixtures(tmp_path)[0].arguments == arguments
 
 
+def test_a_response_of_sixty_megabytes_is_read_back(tmp_path):
+    body = b"\0" * 60_000_000
+    wire = WireInfo(method="GET", url="https://files.example/big", status=200)
+    call = Exchange(seq=0, name="GET files.example/big", items_json=(raw(body),), wire=wire)
+
+    write_fixtures(tmp_path, [call])
+
+    (read,) = read_fixtures(tmp_path)
+    assert read.items == [body]
+
+
 def test_a_case_without_fixtures_has_no_calls(tmp_path):
     assert read_fixtures(tmp_path) == []
 

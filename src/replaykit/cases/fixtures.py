@@ -43,6 +43,8 @@ FIXTURE_FORMAT = 1
 """Version of the fixture file; readers accept every older one."""
 FIXTURES = "fixtures"
 """The directory inside a case."""
+MAX_FIXTURE_BYTES = 512 * 1024 * 1024
+"""A file holds the largest response that is kept (256 MiB), written as base64."""
 
 _BOM = b"\xef\xbb\xbf"
 # Short lists on one line each. No value is touched: line breaks inside of texts are escaped.
@@ -129,7 +131,7 @@ def fixture_files(directory: str | os.PathLike[str]) -> list[Path]:
 
 def read_fixture(file: Path) -> list[Call]:
     """The calls in one fixture file, in the order they stand there; `InvalidFile` says what is wrong, and where."""
-    text = read_bytes(file).removeprefix(_BOM)
+    text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES).removeprefix(_BOM)
     name = str(file)
     try:
         orjson.loads(text)  # for its strictness and its line numbers; the values themselves stay text
