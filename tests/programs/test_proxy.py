@@ -577,6 +577,23 @@ def test_a_program_that_follows_a_redirect_stays_at_the_proxy(proxies: Proxies, 
     assert [call.name for call in run.calls] == ["GET openai/old", "GET openai/new", "GET openai/newer"]
 
 
+def test_an_sdk_that_takes_a_gateway_to_hold_the_version_is_served_where_nobody_says_which_gateway(
+    proxies: Proxies, upstream: Upstream
+) -> None:
+    upstream.script = lambda _: [whole(b'{"type": "message", "role": "assistant", "content": []}')]
+    proxies.upstreams = {"anthropic": f"{upstream.url}/gateway/v1"}
+    with proxies.record() as stage:
+        live = stage.ask("POST", "/anthropic/messages", question())
+    run = stage.run
+
+    with proxies.replay(run, upstreams={"anthropic": "https://api.anthropic.com"}) as stage:
+        again = stage.ask("POST", "/anthropic/messages", question())
+
+    assert [asked.path for asked in upstream.asked] == ["/gateway/v1/messages"]
+    assert [call.name for call in run.llm_calls] == ["small"]
+    assert (again.status, again.body) == (200, live.body)
+
+
 def test_an_sdk_that_leaves_out_the_version_reaches_the_same_api(proxies: Proxies) -> None:
     bases = {"anthropic": "https://api.anthropic.com"}
 

@@ -80,7 +80,7 @@ class _Exchange:
         if self._is_seen:
             return 0
         kind = self._request.headers.get("content-type", "")
-        return WHOLE_BODY if api_of(self._request.method, self._target.url, kind) is None else WHOLE_QUESTION
+        return WHOLE_BODY if api_of(self._request.method, self._target.api_url, kind) is None else WHOLE_QUESTION
 
     async def answered(self) -> web.StreamResponse:
         """The response to it."""
@@ -105,7 +105,11 @@ class _Exchange:
         if self._body.is_large:
             headers = (("content-type", "application/json"), *headers)
         asked = HttpRequest(
-            method=self._request.method, url=self._target.url, headers=headers, body=self._body.known_by
+            method=self._request.method,
+            url=self._target.url,
+            headers=headers,
+            body=self._body.known_by,
+            api_url=self._target.api_url,
         )
         self._call = HttpCall(Scope(self._relay.part.session, path=""), asked)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -14,6 +15,8 @@ from replaykit.programs.part import Part
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.refusal import FORBIDDEN, NOT_HERE, Refused, who
 
+_ANTHROPIC = ("anthropic", "anthropic_api")
+_SHORT = re.compile(r"(?<!/v1)/messages(?=$|\?)")
 _OWN_NAMES = frozenset({"127.0.0.1", "localhost", "::1", None})
 
 
@@ -25,6 +28,12 @@ class Target(Struct, frozen=True):
     address: str
     """Where it is passed on to; nothing where a replay knows only that the recording went there."""
     upstream: str = ""
+
+    @property
+    def api_url(self) -> str:
+        """The URL that tells which API it speaks: where SDKs take an address of Anthropic's to hold the version, the
+        path that they add to it does not."""
+        return _SHORT.sub("/v1/messages", self.url) if self.upstream in _ANTHROPIC else self.url
 
 
 def target_of(request: web.BaseRequest, plan: Plan, part: Part) -> Target:

@@ -80,7 +80,7 @@ class HttpCall:
 
     def __init__(self, scope: Scope, request: HttpRequest) -> None:
         self.request = request
-        self._api = api_of(request.method, request.url, request.header("content-type"))
+        self._api = api_of(request.method, request.api_url or request.url, request.header("content-type"))
         self._call = pending(scope, request, self._api)
         self._call.request = request
         self._scope = scope

@@ -36,6 +36,8 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
     url: str
     headers: Headers = ()
     body: bytes = b""
+    api_url: str = ""
+    """Tells which API it speaks, where its own URL does not."""
 
     def header(self, name: str) -> str:
         """The first value of a header, by its name in small letters."""
