@@ -64,10 +64,12 @@ class Answer:
 
     def close(self) -> None:
         """Take no more of it. The connection is used again where everything has been said."""
-        if self._upload is not None and self._upload.cancel():
-            self._connection.close()
-        else:
+        if self._upload is None or not self._upload.cancel():
             self._connection.release()
+            return
+        if self._connection.transport is not None:
+            self._connection.transport.abort()  # a mere end would wait until the upstream has read what nobody needs
+        self._connection.close()
 
     async def __aenter__(self) -> Answer:
         return self
