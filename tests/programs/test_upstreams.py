@@ -151,14 +151,23 @@ def test_a_body_that_breaks_off_ends_the_request() -> None:
         asked(Scripted(OK), lambda up, url: told(up, "POST", url, [], broken()))
 
 
-async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers a request before it has read it."""
-    await reader.readuntil(b"\r\n\r\n")
-    writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 5\r\n\r\nlarge")
-
-
 def test_an_answer_that_comes_before_all_is_sent_is_given() -> None:
-    assert asked(refuse, lambda up, url: told(up, "POST", url, [], bytes(20_000_000))) == (413, b"large")
+    given = asyncio.Event()
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers a request before it has read it."""
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 5\r\n\r\nlarge")
+        await given.wait()
+        writer.transport.abort()
+
+    async def ask(upstreams: Upstreams, url: str) -> tuple[int, bytes]:
+        try:
+            return await told(upstreams, "POST", url, [], bytes(20_000_000))
+        finally:
+            given.set()
+
+    assert asked(refuse, ask) == (413, b"large")
 
 
 def test_a_proxy_on_the_way_is_asked_with_its_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
