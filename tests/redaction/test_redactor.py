@@ -270,3 +270,10 @@ def test_a_list_of_pairs_is_read_as_names_and_values(redactor: Redactor) -> None
     assert shown["query"] == [["pin", stand_in("secret", "739204")], ["q", "hello"]]
     assert shown["rows"] == asked["rows"]
     assert redactor.value(["pin", "739204"]) == ["pin", "739204"]
+
+
+@pytest.mark.parametrize("text", ['{"password":["%s"]}', '{"a": 1, "api_key" : [ "%s", "b" ]}', '[{"token": ["%s"]}]'])
+def test_texts_in_a_list_are_told_by_the_name_of_the_list(text: str) -> None:
+    secret = "Zk93nf83jfA8s7dfh2kq"
+
+    assert secret not in Redactor(KEY).text(text % secret)

@@ -12,6 +12,7 @@ from replaykit.redaction.edits import Edit, applied, in_order
 from replaykit.redaction.encoded import text_in
 from replaykit.redaction.finding import Hit, Spelling, settled
 from replaykit.redaction.json_text import Leaf, escaped, is_scalar, is_whole, leaves, looks_like_json, unescaped
+from replaykit.redaction.lazy import lazy
 from replaykit.redaction.names import NameFinder, installed_finder
 from replaykit.redaction.percent import quoted, unquoted
 from replaykit.redaction.placeholders import PATTERN, is_placeholder, placeholder
@@ -36,6 +37,7 @@ _OF_COOKIES = frozenset(["path", "expires", "max-age", "domain", "samesite", "ve
 _PARAMETERS = frozenset(words_of("key sig code auth signature k apikey access"))
 _ANY = Telling("secret", Trust.ANY)
 _BYTE_LIMIT = 8
+_TEXTS_OF_A_NAME = lazy(r'"\s*:\s*\[\s*"')
 
 
 class Located(Struct, frozen=True):
@@ -188,7 +190,7 @@ class Redactor:
             return True
         if self.rules.paths or self.names is not None:
             return True
-        return "\\u" in text or "\\/" in text or '[["' in text
+        return "\\u" in text or "\\/" in text or '[["' in text or _TEXTS_OF_A_NAME.search(text) is not None
 
     def _hits(self, text: str, known: dict[str, str]) -> list[Hit]:
         hits = hits_in(text, self.rules)
