@@ -123,6 +123,8 @@ def test_a_change_without_a_state_before_it_is_an_error() -> None:
 class Starred:
     """Writes stars for a word; of a key that tells, for the whole value."""
 
+    is_local = True
+
     def text(self, text: bytes, key: str) -> bytes:
         return b'"*"' if key == "pin" else text.replace(b"hidden", b"***")
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from replaykit.model.changes import StateFold
 from replaykit.model.events import ErrorEvent, ErrorInfo, Exchange, Message, State, ToolCall, WireInfo
 from replaykit.model.run import TraceRun, encode_run
-from replaykit.model.values import Raw, canonical, decode, raw
+from replaykit.model.values import Raw, canonical, decode, encode, raw
 from replaykit.redaction import Redactor
 from replaykit.redaction.events import Door
+from replaykit.redaction.rules import with_additions
 
 MAIL = "jane.doe@example.com"
 DOOR = Door(Redactor(b"a key for tests, thirty-two long"))
@@ -52,6 +53,86 @@ def test_every_state_of_a_run_comes_through_without_what_may_not_be_written(stat
         msgspec.json.decode(msgspec.json.encode(s).replace(MAIL.encode(), SHOWN.encode())) for s in states
     ]
     assert DOOR.run(shown) == shown
+
+
+LONG = "so it goes on and on, " * 60
+SECRET = "Zk93nf83jfA8s7dfh2kq"
+TOLD = [
+    {"api_key": SECRET},
+    {"name": "password", "value": SECRET},
+    [["password", SECRET]],
+    ["--password", SECRET],
+    f"export API_TOKEN={SECRET}",
+    f"https://jane:{SECRET}@example.com/",
+    {"headers": {"Authorization": f"Bearer {SECRET}"}},
+]
+
+
+def appended(state: Any, told: Any) -> None:
+    state["agent"]["log"].append(told)
+
+
+def as_a_member(state: Any, told: Any) -> None:
+    state["agent"]["extra"] = told
+
+
+def in_an_old_item(state: Any, told: Any) -> None:
+    state["agent"]["log"][1]["extra"] = told
+
+
+def in_its_place(state: Any, told: Any) -> None:
+    state["agent"] = {"log": [told, *state["agent"]["log"]]}
+
+
+def in_a_long_one(state: Any, told: Any) -> None:
+    state["notes"] = [{"said": LONG, "told": [told] * 8} for _ in range(8)]
+
+
+def said_again(state: Any, told: Any) -> None:
+    state["agent"]["log"].append(told)
+    state["agent"]["log"].append(f"It said {SECRET}.")
+
+
+@pytest.mark.parametrize("change", [appended, as_a_member, in_an_old_item, in_its_place, in_a_long_one, said_again])
+@pytest.mark.parametrize("told", TOLD, ids=lambda told: str(told)[:24])
+def test_what_a_long_state_comes_to_hold_is_not_written(change: Any, told: Any) -> None:
+    state: Any = {"step": 0, "agent": {"log": [{"said": LONG, "n": n} for n in range(9)]}}
+    writer, reader = StateFold(cleaning=DOOR), StateFold()
+    alone = DOOR.text(canonical({"it": told}), "")
+    assert SECRET.encode() not in alone, "it is found when there is nothing else"
+
+    for step in range(6):
+        state["step"] = step
+        state["agent"]["log"][step]["n"] = step + 50
+        if step == 2:
+            change(state, told)
+        whole, written = writer.advance(state)
+        event = State(seq=step, state_json=whole, change=written)
+        reader.apply(event)
+
+        assert SECRET.encode() not in msgspec.json.encode(event)
+        as_a_whole = DOOR.text(encode(state["agent"]), "agent")
+        assert decode(reader.text)["agent"] == decode(as_a_whole)
+
+
+def test_a_long_list_under_a_name_that_tells_stays_hidden_when_an_item_changes() -> None:
+    words = [f"{LONG}{n}" for n in range(9)]
+    fold = StateFold(cleaning=DOOR)
+    for step in range(4):
+        words[step] = f"{SECRET}{step}"
+        whole, change = fold.advance({"password": words})
+
+        assert SECRET.encode() not in msgspec.json.encode(State(seq=step, state_json=whole, change=change))
+
+
+def test_a_path_counts_from_the_root_of_a_long_state() -> None:
+    door = Door(Redactor(DOOR.redactor.key, with_additions(paths=["$.inner.code"])))
+    fold = StateFold(cleaning=door)
+    for step in range(4):
+        inner = {"log": [LONG] * 9, "code": f"open {SECRET}{step}"}
+        whole, change = fold.advance({"agent": {"inner": inner}})
+
+        assert SECRET.encode() not in msgspec.json.encode(State(seq=step, state_json=whole, change=change))
 
 
 def test_a_run_with_nothing_to_hide_is_the_same_to_the_last_byte() -> None:

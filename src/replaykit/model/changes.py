@@ -18,6 +18,7 @@ import orjson
 from replaykit.model.cuts import cut, paste
 from replaykit.model.events import Change, State
 from replaykit.model.parts import PLAIN, Clean, Part, Spelling
+from replaykit.model.rows import Rows
 from replaykit.model.values import ABSENT, Json, Raw, decode
 
 _UNCHANGED = Change()
@@ -33,6 +34,10 @@ class Cleaning(Protocol):
     def name(self, key: str) -> str:
         """The key as it may be written."""
 
+    @property
+    def is_local(self) -> bool:
+        """True when it makes no difference where in a state something stands."""
+
 
 class StateFold:
     """A state that is taken forward, change by change."""
@@ -43,6 +48,7 @@ class StateFold:
         self._buffer = bytearray()  # for prints: a large one is dear to make anew at each step
         self._parts: dict[str, Part] = {}
         self._whole: bytes | None = b"null"  # a state that is not an object, or not plain
+        self._whole_rows: Rows | None = None
         self._since_keyframe = 0
         self.same = False
         """True when it was taken to the very state it had."""
@@ -50,7 +56,10 @@ class StateFold:
     def advance(self, state: Json) -> tuple[Raw, Change | None]:
         """Take the fold to `state`; gives the change that leads there, or else the whole text."""
         parts = self._split(state)
-        return self._take(parts) if parts is not None else self._take_whole(self._clean("")(self._spelling.text(state)))
+        if parts is not None:
+            return self._take(parts)
+        self._whole_rows = self._whole_rows or self._rows(None)
+        return self._take_whole(self._clean("", self._whole_rows)(self._spelling.text(state)))
 
     def advance_to(self, values: Mapping[str, Json], same: Collection[str] = ()) -> tuple[Raw, Change | None]:
         """Take the fold to a state of named values; those in `same` are known to be as they were."""
@@ -145,17 +154,30 @@ class StateFold:
             if grown is not None:
                 return grown
             if self._spelling.followed(value):
-                return Part.of_list(value, self._spelling, clean)
+                rows = self._rows(old)
+                return Part.of_list(value, self._spelling, self._clean(key, rows), rows)
         live = self._spelling.text(value)
         if self._cleaning is None:
             return Part(live)
-        return old if old is not None and old.live == live else Part(self._cleaning.text(live, key), live)
+        if old is not None and old.live == live:
+            return old
+        rows = self._rows(old)
+        return Part(self._clean(key, rows)(live), live, rows)
 
     def _name(self, key: str) -> str:
         return key if self._cleaning is None else self._cleaning.name(key)
 
-    def _clean(self, key: str) -> Clean:
-        return _as_it_is if self._cleaning is None else partial(self._cleaning.text, key=key)
+    def _rows(self, old: Part | None) -> Rows | None:
+        """What is remembered of a text that was cleaned; None where texts are looked at as a whole."""
+        if self._cleaning is None or not self._cleaning.is_local:
+            return None
+        return Rows() if old is None or old.rows is None else old.rows
+
+    def _clean(self, key: str, rows: Rows | None = None) -> Clean:
+        if self._cleaning is None:
+            return _as_it_is
+        clean = self._cleaning.text
+        return partial(clean, key=key) if rows is None else partial(rows.cleaned, name=key, clean=clean)
 
     def _change_to(self, parts: dict[str, Part]) -> Change | None:
         """The change from here to `parts`; None when only the whole state says it."""

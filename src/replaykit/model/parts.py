@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 import orjson
 
+from replaykit.model.rows import Rows
 from replaykit.model.values import Json, decode, encode, is_plain, is_tagged
 
 _msgpack_into = msgspec.msgpack.Encoder().encode_into
@@ -46,11 +47,12 @@ PLAIN: Spelling = _Plain()
 class Part:
     """The JSON text of one key; a list that is extended is kept as pieces until somebody looks."""
 
-    __slots__ = ("grown_by", "items", "live", "parsed", "pieces", "print", "size")
+    __slots__ = ("grown_by", "items", "live", "parsed", "pieces", "print", "rows", "size")
 
-    def __init__(self, text: bytes, live: bytes = b"") -> None:
+    def __init__(self, text: bytes, live: bytes = b"", rows: Rows | None = None) -> None:
         self.pieces = [text]
         self.live = live  # what the text was before it was cleaned, where somebody cleans
+        self.rows = rows  # of the last text that was cleaned as a whole
         self.size = len(text)
         self.items = 0  # length of the list, 0 when it is none or not plain
         self.print = _NO_PRINT
@@ -58,10 +60,10 @@ class Part:
         self.parsed: Json = None  # what the first piece says, where it is read for several
 
     @classmethod
-    def of_list(cls, value: list[Json], spelling: Spelling, clean: Clean) -> Part:
+    def of_list(cls, value: list[Json], spelling: Spelling, clean: Clean, rows: Rows | None) -> Part:
         """A list, ready to be compared with what it becomes."""
         printed = _printed(value, spelling)  # before the text: what changes in between is seen at the next step
-        part = cls(clean(spelling.text(value)))
+        part = cls(clean(spelling.text(value)), rows=rows)
         if part.pieces[0][:1] == b"[":  # and not what was written in place of all of it
             part.items, part.print = len(value), _Fingerprint(printed, len(printed))
         return part
@@ -110,7 +112,7 @@ class Part:
         if not spelling.followed(more):
             return None
         printed = _printed(more, spelling)  # before the text, as in `of_list`
-        part = Part(b"")
+        part = Part(b"", rows=self.rows)
         part.grown_by = clean(spelling.text(more))
         if part.grown_by[:1] != b"[":
             return None

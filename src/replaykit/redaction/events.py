@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import defaultdict
 from functools import lru_cache
 
 import msgspec
@@ -22,6 +23,7 @@ from replaykit.model.events import (
     StoredEvent,
     WireInfo,
 )
+from replaykit.model.rows import Rows
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json, Raw, decode, raw
 from replaykit.redaction.redactor import Redactor
@@ -35,6 +37,7 @@ class Door:
 
     def __init__(self, redactor: Redactor) -> None:
         self.redactor = redactor
+        self.is_local = not redactor.rules.paths  # paths count from the root
         # Names, paths and steps come again and again, as do addresses.
         self._names = lru_cache(maxsize=4096)(redactor.text)
         self._urls = lru_cache(maxsize=256)(redactor.url)
@@ -193,6 +196,7 @@ class _States:
         self._door = door
         self._read = StateFold()
         self._written: StateFold | None = None
+        self._rows: defaultdict[str, Rows] = defaultdict(Rows)
 
     def next(self, event: State) -> State:
         if not event.kept:
@@ -202,7 +206,7 @@ class _States:
         try:
             members = msgspec.json.decode(text, type=dict[str, Raw])
         except msgspec.ValidationError:  # a state that is no object
-            shown = self._door.text(text, "")
+            shown = self._shown(text, "")
             if shown is text and self._written is None:
                 return event
             self._written = StateFold()
@@ -217,8 +221,13 @@ class _States:
 
     def _cleaned(self, key: str, value: Raw) -> Raw:
         text = bytes(value)
-        shown = self._door.text(text, key)
+        shown = self._shown(text, key)
         return value if shown is text else Raw(shown)
+
+    def _shown(self, text: bytes, key: str) -> bytes:
+        if not self._door.is_local:
+            return self._door.text(text, key)
+        return self._rows[key].cleaned(text, key, self._door.text)
 
 
 def _decoded(items: tuple[Raw, ...]) -> list[Json]:
