@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import orjson
+from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
 from replaykit.errors import UsageError
@@ -52,6 +53,7 @@ class KnownTypes:
                 self._by_class[cls] = kind_of(cls)
         self._by_name = {kind.name: kind for kind in self._by_class.values()}
         self._told = _PLAIN | {cls for cls in self._by_class if issubclass(cls, BaseModel)}
+        self._messages = {cls: kind.name for cls, kind in self._by_class.items() if issubclass(cls, BaseMessage)}
         self._print = msgspec.msgpack.Encoder(enc_hook=self._printed).encode_into
 
     def plus(self, classes: Iterable[type]) -> KnownTypes:
@@ -103,12 +105,25 @@ class KnownTypes:
         content.
         """
         try:
-            if not self._told.issuperset(map(type, items)):
+            kinds = set(map(type, items))
+            if not kinds.isdisjoint(self._messages):
+                items = self._unwrapped(items)
+            if not self._told.issuperset(kinds):
                 items = [item if type(item) in self._told else self._printed(item) for item in items]
             self._print(items, buffer)
         except (TypeError, OverflowError, RuntimeError, UsageError):
             return False
         return True
+
+    def _unwrapped(self, items: list[Json]) -> list[Json]:
+        """The items, messages as `_printed` has them. In place of a call for each: all of them are at each step."""
+        names = self._messages
+        return [
+            [names[type(item)], item.__dict__]
+            if type(item) in names and not item.__pydantic_extra__ and item.__pydantic_private__ is None
+            else item
+            for item in items
+        ]
 
     def _printed(self, value: Any) -> Json:
         kind = self._by_class.get(type(value)) or kind_of_array(type(value))
