@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from replaykit.config import default_store_path
@@ -17,7 +15,10 @@ from replaykit.store.sqlite import SQLiteStore
 
 
 class Home:
-    """A store that is used by one thread at a time, and is closed while the process forks."""
+    """A store that is used by one thread at a time, and is closed while the process forks.
+
+    `with home as store:` gives the store, open, and nobody else's until the end of the block.
+    """
 
     def __init__(self, store: StoreLike, durability: Durability) -> None:
         self._given = _absolute(default_store_path() if store is None else store)
@@ -26,11 +27,16 @@ class Home:
         self.lock = threading.RLock()
         _HOMES.add(self)
 
-    @contextmanager
-    def used(self) -> Iterator[Store]:
-        """The store, open, and nobody else's until the end of the block."""
-        with self.lock:
-            yield self._open()
+    def __enter__(self) -> Store:
+        self.lock.acquire()
+        try:
+            return self._open()
+        except BaseException:
+            self.lock.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
 
     def _open(self) -> Store:
         if not isinstance(self._given, Path):

@@ -71,7 +71,7 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
 
     def setup(self) -> None:
         """Open the store, and make it if it is not there; the first use does the same."""
-        with self._home.used():
+        with self._home:
             pass
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         wanted = (config or {}).get("configurable", {})
         only = wanted.get("checkpoint_id")
         end = get_checkpoint_id(before) if before else None
-        with self._home.used() as store, store.snapshot():
+        with self._home as store, store.snapshot():
             found = sorted(
                 (
                     (checkpoint, place)
@@ -138,7 +138,7 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Keep a checkpoint; it is on disk when this returns."""
-        with self._home.used() as store:
+        with self._home as store:
             log = self._log(store, _place(config))
             log.put(get_checkpoint_id(config), checkpoint, get_checkpoint_metadata(config, metadata), new_versions)
             return log.config(checkpoint["id"])
@@ -150,18 +150,18 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         checkpoint = get_checkpoint_id(config)
         if checkpoint is None:
             raise UsageError("put_writes needs a checkpoint_id in its config")
-        with self._home.used() as store:
+        with self._home as store:
             self._log(store, _place(config)).put_writes(checkpoint, writes, task_id, task_path)
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread with all its namespaces."""
-        with self._home.used() as store, store.exclusive():
+        with self._home as store, store.exclusive():
             store.delete([place.run_id for place in places(store, thread_name(thread_id))])
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that were made by these runs of the graph, in whatever thread."""
         gone = set(map(str, run_ids))
-        with self._home.used() as store, store.exclusive():
+        with self._home as store, store.exclusive():
             for place in places(store):
                 log = self._log(store, place).look()
                 _remove(log, [c for c in log.saved if str(log.metadata(c).get("run_id")) in gone])
@@ -169,7 +169,7 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with all its namespaces, checkpoints and writes."""
         source, target = thread_name(source_thread_id), thread_name(target_thread_id)
-        with self._home.used() as store, store.exclusive():
+        with self._home as store, store.exclusive():
             if any(places(store, target)):
                 raise UsageError(f"thread {target!r} exists already; delete it, or copy to another")
             copies = []
@@ -187,7 +187,7 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         if strategy != "keep_latest":
             raise UsageError(f"no such strategy {strategy!r}: keep_latest or delete")
         for thread_id in thread_ids:
-            with self._home.used() as store, store.exclusive():
+            with self._home as store, store.exclusive():
                 for place in places(store, thread_name(thread_id)):
                     log = self._log(store, place).look()
                     _remove(log, [checkpoint for checkpoint in log.saved if checkpoint != log.latest])
@@ -278,7 +278,7 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
     @contextmanager
     def _seen(self, place: Place) -> Iterator[ThreadLog]:
         """A thread as it is at this moment, for as long as the block runs."""
-        with self._home.used() as store, store.snapshot():
+        with self._home as store, store.snapshot():
             yield self._log(store, place).look()
 
     def _log(self, store: Store, place: Place) -> ThreadLog:
