@@ -18,7 +18,7 @@ import orjson
 from replaykit.model.cuts import cut, paste
 from replaykit.model.events import Change, State
 from replaykit.model.parts import PLAIN, Clean, Part, Spelling
-from replaykit.model.rows import Rows
+from replaykit.model.rows import LONG, Rows
 from replaykit.model.values import ABSENT, Json, Raw, decode
 
 _UNCHANGED = Change()
@@ -161,7 +161,7 @@ class StateFold:
             return Part(live)
         if old is not None and old.live == live:
             return old
-        rows = self._rows(old)
+        rows = self._rows(old) if len(live) > LONG else None
         return Part(self._clean(key, rows)(live), live, rows)
 
     def _name(self, key: str) -> str:

@@ -17,7 +17,8 @@ import orjson
 
 Clean = Callable[[bytes, str], bytes]
 """How a text is cleaned that stands under a name; the same object if there is nothing to clean."""
-_LONG = 4096  # a text up to this is cleaned as a whole
+LONG = 4096
+"""A text up to this is cleaned as a whole."""
 _SHORT = 256  # an item up to this may say what the next one is
 _FEW = 16  # so many members belong together
 _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -45,7 +46,7 @@ class Rows:
 
     def cleaned(self, text: bytes, name: str, clean: Clean) -> bytes:
         """The text of this name as it may be written; the same object if it may."""
-        rows = _rows(text, name) if len(text) > _LONG else None
+        rows = _rows(text, name) if len(text) > LONG else None
         if rows is None:
             self._seen, self._found = set(), {}
             return clean(text, name)
@@ -90,7 +91,7 @@ def _walk_list(text: bytes, at: int, name: bytes) -> Iterator[_Row]:
     end, before = at + len(text), b""
     for item in map(bytes, _items(text)):
         at += 1  # a bracket, or a comma
-        if len(item) > _LONG:
+        if len(item) > LONG:
             yield from _walk(item, at, name)
         else:
             yield _Row((name,), ((at, item),), b"{%b:[%b%b]}" % (name, before, item))
@@ -104,7 +105,7 @@ def _walk_object(text: bytes, at: int) -> Iterator[_Row]:
     for key, raw in _members(text).items():
         name, value = orjson.dumps(key), bytes(raw)
         at += len(name) + 2  # a brace or a comma, and a colon
-        if len(value) > _LONG and value[:1] in b"[{":
+        if len(value) > LONG and value[:1] in b"[{":
             yield from _walk(value, at, name)
             value = b""  # but its name may be what must not be written
         members.append((name, at, value))
