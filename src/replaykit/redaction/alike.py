@@ -31,7 +31,7 @@ def tokens_of(payload: bytes) -> list[bytes] | None:
     """
     if payload.isascii() and _BACKSLASH not in payload:
         return payload.split(b'"')
-    if not _is_json(payload):
+    if not is_json(payload):
         return None
     return payload.replace(b"\\\\", _SLASH).replace(b'\\"', _QUOTE).split(b'"')
 
@@ -61,7 +61,7 @@ class Alike:
         if self._shape.same_in(tokens) != self._shape.same or not self._shape.is_usual:
             return False
         numbers = [place for place in self._shape.numbers if tokens[place] != first[place]]
-        if numbers and not (_same_but_digits(tokens, first, numbers) and _is_json(payload)):
+        if numbers and not (_same_but_digits(tokens, first, numbers) and is_json(payload)):
             return False
         self._rows.append(tokens)
         return True
@@ -80,7 +80,8 @@ def _same_but_digits(tokens: list[bytes], others: list[bytes], places: list[int]
     return all(tokens[at].translate(None, _DIGITS) == others[at].translate(None, _DIGITS) for at in places)
 
 
-def _is_json(payload: bytes) -> bool:
+def is_json(payload: bytes | str) -> bool:
+    """True for a JSON text."""
     try:
         orjson.loads(payload)
     except ValueError:

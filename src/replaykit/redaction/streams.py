@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-import orjson
 from msgspec import Struct
 
-from replaykit.redaction.alike import ALSO_APART, TELLS_APART
+from replaykit.redaction.alike import ALSO_APART, TELLS_APART, is_json
 from replaykit.redaction.edits import Edit, in_order, spread
 from replaykit.redaction.joined import joined_texts
 from replaykit.redaction.json_text import Leaf, escaped, leaves, unescaped
@@ -99,18 +98,10 @@ def _events(text: str) -> Iterator[_Event]:
         data = _DATA.match(line[0])
         start = line.start() + (data.end() if data else 0)
         payload = text[start : line.end()]
-        if payload[:1] in ("{", "[") and _is_json(payload):
+        if payload[:1] in ("{", "[") and is_json(payload):
             yield _Event(start, payload, [leaf for leaf in leaves(payload) if not leaf.is_key])
         elif payload != "[DONE]":
             yield _Event(start, payload, None)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        orjson.loads(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _members(events: list[_Event], apart: frozenset[str]) -> dict[tuple[str, ...], list[_Part]]:
