@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from replaykit.errors import LiveConnection
-from replaykit.seam.scope import Session, current
+from replaykit.seam.scope import OwnPlaces, Session, current
 
 _lock = threading.RLock()  # a guard may go down when the collector takes whoever put it up
 _guards: list[Guard] = []
@@ -33,6 +33,7 @@ class Guard:
     those of one that is over."""
 
     _everywhere = False
+    _session: Session | None = None
 
     def __init__(
         self, session: Session, allow: Iterable[str], tell: Callable[[str], None], *, everywhere: bool = False
@@ -54,18 +55,22 @@ class Guard:
 
     def is_own(self, host: str, port: int) -> bool:
         """True where the program itself listens, or nobody does: no way to the world."""
-        return self._session.own is not None and self._session.own.has(host, port)
+        return self._own is not None and self._own.has(host, port)
 
     def minds_connections_alone(self, name: str) -> bool:
         """True for the machine's own names where the program may listen itself: who looks them up may be its server."""
-        return self._session.own is not None and is_loopback(name)
+        return self._own is not None and is_loopback(name)
+
+    @property
+    def _own(self) -> OwnPlaces | None:
+        return None if self._session is None else self._session.own
 
     def stop(self, host: str, port: int) -> LiveConnection:
         """The error for a connection that was stopped."""
         scope = current()
         # A whole program takes part from its first line on: there was nothing before.
-        is_part = self._session.own is None and self._everywhere
-        outside = is_part and (scope is None or scope.session is not self._session)
+        may_be_outside = self._everywhere and self._own is None
+        outside = may_be_outside and (scope is None or scope.session is not self._session)
         error = LiveConnection(host, port, _who(), outside=outside)
         self._tell(error.message)
         return error
