@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import replaykit as rk
 from replaykit.errors import Divergence, Unreplayable
 from replaykit.model.matching import ErrorSpec, MatchRules, OnMiss
+from replaykit.redaction import Redactor
 from replaykit.seam.http.call import HttpRequest
 
 TEXT = [("Content-Type", "text/plain; charset=utf-8")]
@@ -266,10 +267,11 @@ def test_a_fault_is_raised_as_the_library_raises_it(fetch, server, tapes):
 chunkings = st.lists(st.binary(min_size=1, max_size=40), max_size=6)
 tokens = st.text("abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=12).map(lambda name: f"X-{name}")
 values = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=20)
+kept = st.tuples(tokens, values).filter(lambda pair: Redactor(b"k").header(*pair) == pair[1])  # others are redacted
 
 
 @settings(max_examples=12)
-@given(chunks=chunkings, headers=st.lists(st.tuples(tokens, values), max_size=5), length=st.booleans())
+@given(chunks=chunkings, headers=st.lists(kept, max_size=5), length=st.booleans())
 def test_any_chunks_and_headers_come_back(chunks, headers, length, fetch, server, tapes):
     url = server.says("/any", chunks=chunks, headers=headers, framing="length" if length else "chunked")
 
