@@ -1,85 +1,82 @@
 # make demo    set up, and see the main job
 # make test    set up, then lint, types and tests
+# make test-quick           the tests of the core, in about two minutes
 # make test-integrations    test against SDKs and frameworks (installs them)
 # make bench   measure, side by side with peers (installs them)
+# make fidelity    record, replay and edit failing agents by the thousand: is a green result ever wrong?
 # make crash   kill -9 a recording process 200 times, prune for a minute while others write, damage stores
 # make clean   remove everything that was made here
+#
+# Add PYTHON=/path/to/python3 to choose the interpreter (3.11 or newer).
 
-PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+BIN = $(VENV)/bin
 BENCH := .venv-bench
 MITMPROXY := .venv-mitmproxy
 INTEGRATIONS := .venv-integrations
 INTEGRATIONS_2 := .venv-integrations-2
+ENVIRONMENTS := $(VENV) $(BENCH) $(MITMPROXY) $(INTEGRATIONS) $(INTEGRATIONS_2)
+QUICK := model store seam replayer recording importers/test_deep.py
 NODE := $(if $(shell command -v npm),.node)
 BOUNDED := $(if $(shell command -v timeout),timeout 90)
 
-.PHONY: demo test lint unit test-integrations bench crash clean
+# Two targets must not set up the same environment at the same time.
+.NOTPARALLEL:
 
-demo: $(READY)
+.PHONY: demo test test-quick lint unit test-integrations bench fidelity crash clean $(ENVIRONMENTS)
+
+# The demo needs no more than the package itself.
+demo:
+	@tools/setup-venv $(VENV)
 	@$(BIN)/replaykit demo
 
 test: lint unit
 
-lint: $(READY)
+lint: $(VENV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typing/api.py
 	$(BIN)/lint-imports
 
-unit: $(READY)
+unit: $(VENV)
 	$(BIN)/python -m pytest -q -n 2
 
+# Where another version of Python would show first: values, files, patched libraries, and deep nesting.
+test-quick: $(VENV)
+	$(BIN)/python -m pytest -q -n 2 $(QUICK:%=tests/%)
+
 # Two environments, since not all frameworks go with the same SDKs; Node's SDKs where there is Node.
-test-integrations: $(INTEGRATIONS)/.ready $(INTEGRATIONS_2)/.ready $(NODE:%=%/.ready)
+test-integrations: $(INTEGRATIONS) $(INTEGRATIONS_2) $(NODE:%=%/.ready)
 	REPLAYKIT_NODE_MODULES="$$(ls -d $(CURDIR)/.node/node_modules 2>/dev/null)" $(INTEGRATIONS)/bin/python -m pytest -q -n 2 tests/integrations
 	$(INTEGRATIONS_2)/bin/python -m pytest -q -n 2 tests/integrations/frameworks
 
 # The peers bring pytest plugins of their own, so they live apart from what `make test` uses.
-bench: $(BENCH)/.ready $(MITMPROXY)/.ready
+bench: $(BENCH) $(MITMPROXY)
 	$(BENCH)/bin/python bench/run.py --python mitmproxy=$(CURDIR)/$(MITMPROXY)/bin/python
 
-crash: $(READY)
+# FIDELITY_RANDOM is the number of random agents, 5,000 by default; FIDELITY_TIMES how often each of the others is
+# replayed, 3 times by default; FIDELITY_SEED chooses the random ones.
+fidelity: $(VENV)
+	$(BIN)/python -m tests.fidelity.run
+
+crash: $(VENV)
 	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -s tests/crash/test_kill.py
 	PRUNE_SECONDS=60 $(BIN)/python -m pytest -q -s tests/crash/test_prune.py
 	DAMAGE_TRIALS=100 $(BIN)/python -m pytest -q -n 2 tests/store/test_salvage.py
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(MITMPROXY) $(INTEGRATIONS) $(INTEGRATIONS_2) .node .replaykit .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist bench/.work
+	rm -rf $(ENVIRONMENTS) .venv-3.* .venv-elsewhere .node .replaykit .fidelity .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist bench/.work
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet -e ".[dev]"
-	@touch $(READY)
-
-$(BENCH)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/pip install --quiet --upgrade pip
-	$(BENCH)/bin/pip install --quiet -e ".[bench]"
-	@touch $(BENCH)/.ready
-
-$(MITMPROXY)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(MITMPROXY)
-	$(MITMPROXY)/bin/pip install --quiet --upgrade pip
-	$(MITMPROXY)/bin/pip install --quiet -e ".[bench-mitmproxy]"
-	@touch $(MITMPROXY)/.ready
-
-$(INTEGRATIONS)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(INTEGRATIONS)/bin/pip install --quiet --upgrade pip
-	$(INTEGRATIONS)/bin/pip install --quiet -e ".[dev,integrations]"
-	@touch $@
-
-$(INTEGRATIONS_2)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(INTEGRATIONS_2)
-	$(INTEGRATIONS_2)/bin/pip install --quiet --upgrade pip
-	$(INTEGRATIONS_2)/bin/pip install --quiet -e ".[dev,integrations-2]"
-	@touch $@
+# The script leaves an environment that is complete as it is.
+$(VENV): EXTRAS := dev
+$(BENCH): EXTRAS := bench
+$(MITMPROXY): EXTRAS := bench-mitmproxy
+$(INTEGRATIONS): EXTRAS := dev,integrations
+$(INTEGRATIONS_2): EXTRAS := dev,integrations-2
+$(ENVIRONMENTS):
+	@tools/setup-venv $@ $(EXTRAS)
 
 # Where npm reaches no registry, the tests of Node's SDKs are left out, and this says so.
 .node/.ready: Makefile

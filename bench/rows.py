@@ -173,6 +173,7 @@ def _searched(title: str, metric: str, unit: str = "us", aim: Aim | None = None)
     return Row("redaction", title, unit, *_side_by_side(metric, FINDING_PEERS, job), aim)
 
 
+_PLAIN = _job(OURS, "plain_calls", count=2000)
 _OTLP, _LARGE_OTLP = (
     _job(OURS, "importing", kind="otlp", size=size, once=size > 10**8) for size in (50_000_000, 500_000_000)
 )
@@ -251,6 +252,41 @@ ROWS = [
         Aim("≤ 1.5 (1 is flat)", limit=1.5),
     ),
     _calls("the same, in a session of 1,000 with loading the tape", "replay_session_us", 1000),
+    Row(
+        "time",
+        "recording a plain call, CPU beside that of `copy.deepcopy` of its result",
+        "times",
+        Cell(_PLAIN, "record_times"),
+        aim=Aim("≤ 8.4: 10 % over calls without spans", limit=8.4),
+    ),
+    Row(
+        "time",
+        "the same, replaying it from a run without overlaps",
+        "times",
+        Cell(_PLAIN, "replay_times"),
+        aim=Aim("≤ 1.4: 10 % over calls without a virtual clock", limit=1.4),
+    ),
+    Row(
+        "time",
+        "replaying one call that is awaited beside seven others",
+        "us",
+        Cell(_job(OURS, "awaited_calls", count=400), "replay_us"),
+        aim=Aim("≤ 40 µs", limit=40),
+    ),
+    Row(
+        "time",
+        "replaying one call that a pool of four threads makes beside others",
+        "us",
+        Cell(_job(OURS, "pooled_calls", count=400), "replay_us"),
+        aim=Aim("≤ 120 µs", limit=120),
+    ),
+    Row(
+        "time",
+        "replaying a run with 65 s of sleeps, wall",
+        "s",
+        Cell(_job(OURS, "sleeps", once=True), "replay_wall_s"),
+        aim=Aim("< 1 s", limit=1),
+    ),
     _proxied("one streamed model call, 9 chunks, recorded at the proxy", "record_us", Aim("≤ 1 ms", limit=1000)),
     _proxied("the same, replayed", "replay_us", Aim("≤ 0.5 ms", limit=500)),
     _proxied("the same, wall, 16 connections", "replay_wall_us", Aim("≤ 1.25 ms: 800 a second", limit=1250)),

@@ -17,6 +17,7 @@ import pytest
 
 import replaykit as rk
 from replaykit.cases.golden import golden_of, read_golden, write_golden
+from replaykit.cases.proof import ProofWriter
 from replaykit.errors import UsageError
 from replaykit.model.events import ToolCall
 from replaykit.model.run import RunStatus, TraceRun
@@ -309,6 +310,19 @@ def test_nothing_is_done_for_real_in_a_check(project: Project) -> None:
     assert "--replaykit-live goes with --replaykit-update" in result.stderr.str()
 
 
+def test_a_case_that_passes_and_was_never_seen_red_is_named_at_the_end(project: Project) -> None:
+    for name in ("plain", "proven"):
+        project.write(f"cases/{name}/case.yaml", CASE.replace("rude", name))
+    ProofWriter(rk.load_case(project.path / "cases" / "proven")).write(red="python bad.py")
+    project.write("pytest.ini", "[pytest]\nreplaykit_agents = shop:polite\n")
+
+    result = project.pytest()
+
+    result.assert_outcomes(passed=2)
+    said = "replaykit: case plain passed, but never seen red: nothing shows that this case can fail"
+    assert [line for line in result.stdout.lines if "seen red" in line] == [said]
+
+
 def test_a_case_passes_only_when_it_is_fixed(project: Project) -> None:
     for name in ("rude", "fixed", "lost"):
         project.write(f"cases/{name}/case.yaml", CASE.replace("rude", name))
@@ -320,7 +334,7 @@ def test_a_case_passes_only_when_it_is_fixed(project: Project) -> None:
     result.assert_outcomes(failed=2, passed=1)
     result.stdout.fnmatch_lines(
         [
-            "case lost: changed, expected fixed",
+            "case lost: diverged, expected fixed",
             "  Run ended with error",
             "  the candidate left the tape: run 'lost' left its recording after its 0 recorded calls, tool `look`",
         ],

@@ -10,11 +10,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path, PurePath
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
+import attrs
 import msgspec
+import numpy as np  # noqa: F401 (arrays are made where it is loaded)
+import pydantic
 import pytest
+import requests  # noqa: F401 (as above)
 
 import replaykit as rk
 from replaykit.cases.fixtures import read_fixtures
@@ -25,7 +31,8 @@ from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.run import RunHeader
 from replaykit.model.values import Opaque, Raw, canonical, decode, raw
 from replaykit.runners.output import parse_output
-from replaykit.seam.failures import RecordedError, rebuild_error
+from replaykit.seam.failures import RecordedError
+from replaykit.seam.rebuild import Rebuilder, rebuild_error
 from replaykit.store.frames import seal
 from replaykit.testing import sample_call, sample_run
 
@@ -198,6 +205,306 @@ def test_an_object_is_not_rebuilt_from_a_class_that_the_tool_does_not_name(hint:
     assert nothing_happened()
 
 
+RAN: list[str] = []
+
+
+def ran(what: str) -> None:
+    RAN.append(what)
+
+
+class Meta(type):
+    """A metaclass whose code must not run because a recording names one of its classes."""
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        ran("Meta.__call__")
+        return super().__call__(*arguments, **named)
+
+    def __getattr__(cls, name: str) -> Any:
+        ran(f"Meta.__getattr__ {name}")
+        raise AttributeError(name)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        ran("Meta.__instancecheck__")
+        return False
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        ran("Meta.__subclasscheck__")
+        return False
+
+
+class HashedMeta(type):
+    def __hash__(cls) -> int:
+        ran("HashedMeta.__hash__")
+        return 1
+
+
+class Watched:
+    """Every way into an object that a class can define."""
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        ran("__new__")
+        return super().__new__(cls)
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        ran("__init__")
+
+    def __post_init__(self) -> None:
+        ran("__post_init__")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        ran("__setattr__")
+
+    def __setstate__(self, state: Any) -> None:
+        ran("__setstate__")
+
+    def __reduce__(self) -> Any:
+        ran("__reduce__")
+        return (ran, ("reduced",))
+
+    def __getattribute__(self, name: str) -> Any:
+        ran(f"__getattribute__ {name}")
+        return super().__getattribute__(name)
+
+    def __init_subclass__(cls) -> None:
+        ran("__init_subclass__")
+
+
+class Setter:
+    """A descriptor that runs code when it is set."""
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        ran("Setter.__get__")
+        return 1
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        ran("Setter.__set__")
+
+
+@dataclass(init=False)
+class Data(Watched, metaclass=Meta):
+    id: int
+    command: Any = Setter()
+
+
+@dataclass
+class Hashed(metaclass=HashedMeta):
+    id: int
+
+
+@dataclass
+class Deleted:
+    id: int
+
+    def __del__(self) -> None:
+        ran("__del__")
+
+
+class Choice(Enum):
+    ONE = 1
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        ran("_missing_")
+        return cls.ONE
+
+
+class Pair(Watched, NamedTuple("Pair", [("id", int)])):
+    pass
+
+
+class Entry(pydantic.BaseModel):
+    id: int = pydantic.Field(default_factory=lambda: ran("default_factory") or 1)
+    more: Any = None
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        ran("__new__")
+        return super().__new__(cls)
+
+    def __init__(self, **named: Any) -> None:
+        ran("__init__")
+        super().__init__(**named)
+
+    def model_post_init(self, context: Any) -> None:
+        ran("model_post_init")
+
+    def __setstate__(self, state: Any) -> None:
+        ran("__setstate__")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        ran("__setattr__")
+
+    @pydantic.field_validator("id")
+    @classmethod
+    def _checked(cls, value: int) -> int:
+        ran("validator")
+        return value
+
+
+@attrs.define(init=False)
+class Part:
+    id: int = attrs.field(converter=lambda value: ran("converter"), on_setattr=lambda *_: ran("on_setattr"))
+
+    def __init__(self) -> None:
+        ran("__init__")
+
+    def __attrs_post_init__(self) -> None:
+        ran("__attrs_post_init__")
+
+
+class Struct(msgspec.Struct):
+    id: int
+
+    def __post_init__(self) -> None:
+        ran("__post_init__")
+
+
+class Raised(Watched, Exception):
+    @property
+    def response(self) -> Any:
+        ran("property")
+        return None
+
+    @response.setter
+    def response(self, value: Any) -> None:
+        ran("setter")
+
+
+HERE = __name__
+NAMED = {
+    "a dataclass": ("Data", {"id": 7, "command": "touch owned"}),
+    "a dataclass that something is hashed for": ("Hashed", {"id": 7}),
+    "a dataclass that cleans up": ("Deleted", {"id": 7}),
+    "an enum without that member": ("Choice", 2),
+    "a named tuple": ("Pair", {"id": 7}),
+    "a pydantic model": ("Entry", {"id": 7, "more": "x"}),
+    "a pydantic model, a field left out": ("Entry", {"more": "x"}),
+    "an attrs class": ("Part", {"id": 7}),
+    "a struct": ("Struct", {"id": 7}),
+    "no kind that is rebuilt": ("Watched", {"id": 7}),
+    "a metaclass": ("Meta", {"id": 7}),
+    "a function": ("ran", {"what": "called"}),
+}
+
+
+@pytest.mark.parametrize(("name", "content"), NAMED.values(), ids=NAMED.keys())
+@pytest.mark.parametrize("detail", [None, {"command": "touch owned", "private": {"x": 1}, "set": ["id"]}, "TWO"])
+def test_no_code_of_a_class_runs_because_a_recording_names_it(name: str, content: Any, detail: Any) -> None:
+    @rk.tool
+    def ask():  # type: ignore[no-untyped-def]
+        raise AssertionError("live")
+
+    RAN.clear()
+    said = [name, content, HERE] if detail is None else [name, content, HERE, detail]
+    with rk.replaying(rk.Tape([answer(json.dumps({"$obj": said}))])):
+        made = ask()
+
+    assert RAN == []
+    del made
+    assert RAN == []
+
+
+@pytest.mark.parametrize("attributes", [{}, {"response": "touch owned", "__class__": "x", "args": 3}])
+def test_no_code_of_an_exception_runs_because_a_recording_names_it(attributes: dict[str, Any]) -> None:
+    for kind in ("Raised", "Gone"):
+        info = ErrorInfo(
+            type=kind,
+            module=HERE,
+            message="x",
+            args_json=raw(("touch owned",)),
+            attributes_json=raw(attributes),
+            bases=(f"{HERE}.Raised",),
+        )
+        RAN.clear()
+
+        rebuild_error(info, globals())
+
+        assert RAN == []
+
+
+POPEN = [
+    ["Popen", {"args": ["touch", "owned"]}, "subprocess"],
+    ["Popen", {"args": ["touch", "owned"], "shell": True}, "subprocess", {"args": "touch owned"}],
+    ["system", "touch owned", "os"],
+    ["CompletedProcess", {"args": ["touch", "owned"]}, "subprocess"],
+    ["eval", "open('owned', 'w')", "builtins"],
+    ["type", {"name": "x"}, "builtins"],
+    ["Thread", {"target": "x"}, "threading"],
+    ["Error", {}, CANARY],
+    ["SQLiteStore", {"path": "owned"}, "replaykit.store.sqlite"],
+    ["Path", ["owned", "x"], "pathlib"],
+    ["Response", {"status_code": 200}, "requests.models"],
+    ["defaultdict", ["eval", {"a": 1}], "collections"],
+    ["range", ["a"], "builtins"],
+]
+
+
+@pytest.mark.parametrize("said", POPEN, ids=lambda said: f"{said[2]}.{said[0]}")
+def test_a_hostile_case_that_names_a_class_is_refused(canary: str, said: list[Any]) -> None:
+    case = case_in("c", "replaykit: 1\nid: c\nobserved: [status_is: error]\ndesired: [status_is: success]\n")
+    (case / "fixtures").mkdir()
+    (case / "fixtures" / "ask.json").write_text(fixture_of({"result": {"deep": [{"$obj": said}]}}))
+
+    @rk.tool
+    def ask():  # type: ignore[no-untyped-def]
+        raise AssertionError("live")
+
+    before = set(sys.modules)
+    result = rk.replay(case, lambda: ask())
+
+    assert result.verdict is rk.Verdict.INCONCLUSIVE
+    assert [deviation.kind for deviation in result.deviations] == ["unbuilt"]
+    assert said[0] in result.reason
+    assert CANARY not in set(sys.modules) - before
+    assert nothing_happened()
+
+
+def test_a_module_is_not_asked_for_what_it_has_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("lazy_module")
+    module.__dict__["__getattr__"] = lambda name: ran(f"module __getattr__ {name}")
+
+    class Lazy(ModuleType):
+        def __getattribute__(self, name: str) -> Any:
+            ran(f"lazy module {name}")
+            return super().__getattribute__(name)
+
+    class Proxy:
+        @property
+        def __class__(self) -> Any:  # type: ignore[override]
+            ran("proxy")
+            return type
+
+    module.__dict__["Proxy"] = Proxy()
+    monkeypatch.setitem(sys.modules, "lazy_module", module)
+    monkeypatch.setitem(sys.modules, "lazier_module", Lazy("lazier_module"))
+    monkeypatch.setitem(sys.modules, "no_module", Proxy())
+
+    RAN.clear()
+    for home in ("lazy_module", "lazier_module", "no_module"):
+        for name in ("Missing", "Proxy", "Proxy.Inner"):
+            Rebuilder({}).value({"$obj": [name, {"a": 1}, home]})
+            rebuild_error(ErrorInfo(type=name, module=home), {})
+
+    assert RAN == []
+
+
+def test_hostile_arrays_are_plain_data() -> None:
+    for content in (
+        ["O", [1]],
+        ["|O", "x", [1]],
+        ["<f8", "AAAA", [1000000000000]],
+        ["<f8", [1.0], [2**70]],
+        ["i4,f8", [1], [1]],
+        [{"names": []}, [1], [1]],
+        ["<f8", [1.0], [-1]],
+        ["<U99999999999", "x"],
+    ):
+        rebuilder = Rebuilder({})
+
+        rebuilder.value({"$numpy": content})
+
+        assert rebuilder.unbuilt == ["damaged $numpy"]
+
+
 def test_an_object_of_the_tools_own_class_is_rebuilt_without_running_it() -> None:
     ran: list[str] = []
 
@@ -286,6 +593,7 @@ def test_a_base_that_is_something_else_is_left_out(bases: tuple[str, ...]) -> No
 
 
 def test_a_module_is_not_imported_because_an_error_names_it(canary: str) -> None:
+    rebuild_error(ErrorInfo(type="Gone"), {})  # whatever is imported on first use is here now
     before = set(sys.modules)
 
     for info in (
@@ -400,7 +708,7 @@ def test_a_fixture_cannot_interrupt_those_who_replay_it() -> None:
     except KeyboardInterrupt:
         pytest.fail("the fixture interrupted the replay")
 
-    assert verdict is rk.Verdict.CHANGED
+    assert verdict is rk.Verdict.BROKEN
 
 
 def test_a_store_that_is_a_pickle_is_a_named_error() -> None:
@@ -571,6 +879,9 @@ def audited(own_directory: Path, canary: str) -> Audited:
     case = own_directory / "harmless" / "sound"
     case.mkdir()
     (case / "case.yaml").write_text(CASE.format("sound"))
+    (case / "fixtures").mkdir()
+    outcomes = [{"error": {"type": "Gone", "module": "nowhere", "message": "x"}}, {"result": {"$obj": ["T", 1, "m"]}}]
+    (case / "fixtures" / "ask.json").write_text(fixture_of(*outcomes))
 
     def run(*directories: Path, program: str = AUDITED) -> list[list[str]]:
         env = {**os.environ, "PYTHONPATH": f"{own_directory / 'site'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}

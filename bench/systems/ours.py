@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import measurements
+import overlaps
 import streams
 import workloads
 from clock import Stopwatch
@@ -87,6 +88,22 @@ def _recorder() -> CallRecorder:
 
 def calls(work: Path, count: int) -> Numbers:
     return measurements.calls(_recorder(), work, count)
+
+
+def plain_calls(work: Path, count: int) -> Numbers:
+    return overlaps.plain(_replaykit(), work, count)
+
+
+def awaited_calls(work: Path, count: int) -> Numbers:
+    return overlaps.awaited(_replaykit(), work, count)
+
+
+def pooled_calls(work: Path, count: int) -> Numbers:
+    return overlaps.pooled(_replaykit(), work, count)
+
+
+def sleeps(work: Path) -> Numbers:
+    return overlaps.sleeps(_replaykit(), work)
 
 
 def growing_calls(work: Path, count: int) -> Numbers:

@@ -1,6 +1,6 @@
 """An agent of the Agent Framework, recorded and replayed: the second time neither the model nor a tool is asked.
 
-python examples/frameworks/agent_framework_agent.py    (needs: agent-replaykit[agent-framework] agent-framework-openai)
+python examples/frameworks/agent_framework_agent.py    (needs: pip install '.[agent-framework]' agent-framework-openai)
 """
 
 from __future__ import annotations

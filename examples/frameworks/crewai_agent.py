@@ -1,6 +1,6 @@
 """A crew of CrewAI, recorded and replayed: the second time neither the model nor a tool is asked.
 
-python examples/frameworks/crewai_agent.py        (needs: agent-replaykit[crewai])
+python examples/frameworks/crewai_agent.py        (needs: pip install '.[crewai]')
 """
 
 from __future__ import annotations

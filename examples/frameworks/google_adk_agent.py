@@ -1,6 +1,6 @@
 """An agent of Google's ADK, recorded and replayed: the second time neither the model nor a tool is asked.
 
-python examples/frameworks/google_adk_agent.py        (needs: agent-replaykit[google-adk])
+python examples/frameworks/google_adk_agent.py        (needs: pip install '.[google-adk]')
 """
 
 from __future__ import annotations

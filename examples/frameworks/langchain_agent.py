@@ -1,6 +1,6 @@
 """A LangChain agent, recorded and replayed: the second time neither the model nor a tool is asked.
 
-python examples/frameworks/langchain_agent.py        (needs: agent-replaykit[langchain] langchain-openai)
+python examples/frameworks/langchain_agent.py        (needs: pip install '.[langchain]' langchain-openai)
 """
 
 from __future__ import annotations

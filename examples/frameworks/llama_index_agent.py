@@ -1,6 +1,6 @@
 """A LlamaIndex agent, recorded and replayed: the second time neither the model nor a tool is asked.
 
-python examples/frameworks/llama_index_agent.py    (needs: agent-replaykit[llama-index] llama-index-llms-openai-like)
+python examples/frameworks/llama_index_agent.py    (needs: pip install '.[llama-index]' llama-index-llms-openai-like)
 """
 
 from __future__ import annotations

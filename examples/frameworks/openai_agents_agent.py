@@ -1,6 +1,6 @@
 """An agent of the OpenAI Agents SDK, recorded and replayed: the second time neither the model nor a tool is asked.
 
-python examples/frameworks/openai_agents_agent.py        (needs: agent-replaykit[openai-agents])
+python examples/frameworks/openai_agents_agent.py        (needs: pip install '.[openai-agents]')
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A Pydantic AI agent, recorded and replayed: the second time neither the model nor a tool is asked.
 
-python examples/frameworks/pydantic_ai_agent.py        (needs: agent-replaykit[pydantic-ai])
+python examples/frameworks/pydantic_ai_agent.py        (needs: pip install '.[pydantic-ai]')
 """
 
 from __future__ import annotations

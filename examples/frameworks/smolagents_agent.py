@@ -1,6 +1,6 @@
 """A smolagents agent that writes code, recorded and replayed: the second time neither the model nor a tool is asked.
 
-python examples/frameworks/smolagents_agent.py        (needs: agent-replaykit[smolagents] openai)
+python examples/frameworks/smolagents_agent.py        (needs: pip install '.[smolagents]' openai)
 """
 
 from __future__ import annotations

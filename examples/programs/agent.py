@@ -1,6 +1,7 @@
 """An agent as it might stand in any project: it knows nothing of ReplayKit, and needs no package.
 
-It asks a model over HTTP, calls the tools that the model wants, and prints the answer.
+It asks a model over HTTP, calls the tools that the model wants, and prints the answer. Then it fails: it cannot read
+the amount in its own answer. `fixed_agent.py` can.
 """
 
 import json
@@ -27,6 +28,10 @@ def ask(messages: list[dict]) -> dict:
         return json.load(response)["choices"][0]["message"]
 
 
+def amount(text: str) -> float:
+    return float(text.split("$")[1])  # the bug: more words follow
+
+
 def main(question: str) -> None:
     messages = [{"role": "user", "content": question}]
     while True:
@@ -38,6 +43,8 @@ def main(question: str) -> None:
             result = TOOLS[call["function"]["name"]](**json.loads(call["function"]["arguments"]))
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
     print(message["content"])
+    print(f"To check: {amount(message['content']):.2f}")
 
 
-main(sys.argv[1])
+if __name__ == "__main__":
+    main(sys.argv[1])

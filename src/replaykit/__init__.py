@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from replaykit import telemetry as telemetry
     from replaykit.cases.case import ReplayCase as ReplayCase
     from replaykit.cases.case import load_case as load_case
-    from replaykit.cases.scaffold import scaffold as scaffold
     from replaykit.cases.signatures import FailureSignature as FailureSignature
     from replaykit.cases.signatures import detect as detect
     from replaykit.checks.custom import register_check as register_check
     from replaykit.errors import CorruptStore as CorruptStore
     from replaykit.errors import Divergence as Divergence
+    from replaykit.errors import RecordingWarning as RecordingWarning
     from replaykit.errors import ReplayKitError as ReplayKitError
     from replaykit.model.faults import ChaosPlan as ChaosPlan
     from replaykit.model.matching import MatchRules as MatchRules
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from replaykit.runners.golden import GoldenResult as GoldenResult
     from replaykit.runners.golden import check_golden as check_golden
     from replaykit.runners.replay import replay as replay
+    from replaykit.runners.scaffolding import scaffold as scaffold
     from replaykit.seam.failures import ToolError as ToolError
     from replaykit.seam.hosted import acall_tool as acall_tool
     from replaykit.seam.hosted import call_tool as call_tool
@@ -81,6 +82,7 @@ _HOMES = {  # name → module, or module:name where it has another name at home;
     "GoldenResult": "runners.golden",
     "MatchRules": "model.matching",
     "Project": "project.project",
+    "RecordingWarning": "errors",
     "ReplayCase": "cases.case",
     "ReplayKitError": "errors",
     "ReplayResult": "model.result",
@@ -115,7 +117,7 @@ _HOMES = {  # name → module, or module:name where it has another name at home;
     "replaying": "replayer.handler",
     "resume": "travel.go",
     "resume_from_checkpoint": "travel.go",
-    "scaffold": "cases.scaffold",
+    "scaffold": "runners.scaffolding",
     "state_at": "travel.reach",
     "step_events": "travel.steps",
     "telemetry": "telemetry",
@@ -141,3 +143,16 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+def _join_run() -> None:
+    """Take part in the run that has started this process, if one has."""
+    import os  # noqa: PLC0415 (there already)
+
+    if os.environ.get("REPLAYKIT_SESSION") or os.environ.get("REPLAYKIT_RECORDED_TREE"):
+        from replaykit.seam.processes import join  # noqa: PLC0415 (brings in the seam)
+
+        join()
+
+
+_join_run()

@@ -36,6 +36,11 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+def install_hint(extra: str) -> str:
+    """Return the command that installs an optional part of ReplayKit."""
+    return f"In a clone of ReplayKit: pip install '.[{extra}]'"
+
+
 _GRAVEST_FIRST = (ExitCode.USAGE, ExitCode.FAILED, ExitCode.CANNOT, ExitCode.NOTHING)
 
 
@@ -117,9 +122,16 @@ class FetchFailed(ReplayKitError):
 class FormatTooNew(ReplayKitError):
     """A file or store was written by a newer version than this one."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="Update ReplayKit: pull its repository, then run in it: pip install .")
+
 
 class Unreplayable(ReplayKitError):
     """The recording holds this call, but not an answer that can be given again."""
+
+
+class RecordingWarning(UserWarning):
+    """A recording holds something that a replay cannot give back."""
 
 
 class Divergence(ReplayKitError):

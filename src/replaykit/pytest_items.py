@@ -194,6 +194,10 @@ class CaseItem(_Item):
         with _in_plain_words():
             result = replay(self.case, self.function)
         if result.passed:
+            if not result.offline:
+                self.user_properties.append(("replaykit", f"case {self.case.id} passed with live calls"))
+            if result.unproven:
+                self.user_properties.append(("replaykit", f"case {self.case.id} passed, but {result.unproven}"))
             return
         case, label = self.typed(self.case.directory), self.agent.label
         lines = [] if label.startswith("@") else [f"Look at it:  replaykit replay {case} --agent {label}"]

@@ -19,7 +19,7 @@ from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, OnMiss, T
 from replaykit.model.values import Raw, encode
 
 SEARCH_LOOP = """\
-replaykit: 1
+replaykit: 2
 id: search-loop
 title: Agent loops on a billing timeout
 source: {trace: source-trace.json, run: run-billing-2024-0312, format: replaykit}
@@ -172,8 +172,8 @@ def test_what_is_no_case_of_a_known_version_is_refused(text, tmp_path):
 
 
 def test_a_case_of_a_newer_version_says_so_whatever_else_is_in_it(tmp_path):
-    with pytest.raises(FormatTooNew, match="case format 2, this version reads up to 1"):
-        loaded(tmp_path, "replaykit: 2\nanything: new\n")
+    with pytest.raises(FormatTooNew, match="case format 3, this version reads up to 2"):
+        loaded(tmp_path, "replaykit: 3\nanything: new\n")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from replaykit.model.values import ABSENT, Raw, canonical, decode, raw
 
 LOOKUP = """\
 {
-  "replaykit": 1,
+  "replaykit": 2,
   "kind": "tool_call",
   "name": "lookup_billing",
   "calls": [
@@ -89,7 +89,7 @@ def test_a_fixture_is_a_file_that_people_can_read(tmp_path):
 
 EXCHANGE = """\
 {
-  "replaykit": 1,
+  "replaykit": 2,
   "kind": "exchange",
   "name": "GET api.example/events",
   "calls": [
@@ -229,10 +229,10 @@ def test_other_files_beside_the_fixtures_are_left_alone(tmp_path):
         ('"call": 3', '"call": -3', 7, "calls.0.call: expected `int` >= 0"),
         ('"duration_s": 0.5', '"result": 1', 14, "a result or an error, not both"),
         ('"duration_s": 0.5', '"finish_reason": "stop"', 14, "only an llm_call has"),
-        ('"replaykit": 1', '"replaykit": 0', 2, "expected the format version 1"),
+        ('"replaykit": 2', '"replaykit": 0', 2, "expected the format version 2"),
         ('"usr_8821"', "usr_8821", 10, "not JSON"),
         ('"usr_8821"', '"\\ud800"', 10, "not JSON"),
-        ('"usr_8821"', "[" * 300 + "]" * 300, 9, "nested too deeply"),
+        ('"usr_8821"', "[" * 500 + "]" * 500, 10, "nested deeper than 500 levels"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(old, new, line, words, tmp_path):
@@ -245,7 +245,7 @@ def test_a_mistake_is_told_with_its_line(old, new, line, words, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"null", b"[]", b"\xff", b"[" * 100_000, b'{"replaykit": 1}', b'{"replaykit": 1, "x": ' + b"[" * 900]
+    "text", [b"", b"null", b"[]", b"\xff", b"[" * 100_000, b'{"replaykit": 2}', b'{"replaykit": 2, "x": ' + b"[" * 900]
 )
 def test_what_is_no_fixture_is_refused(text, tmp_path):
     refused(tmp_path, text)
@@ -256,9 +256,9 @@ def test_a_fixture_nested_deeper_than_json_can_be_read_is_refused(tmp_path):
 
 
 def test_a_fixture_of_a_newer_version_says_so(tmp_path):
-    fixture_in(tmp_path, LOOKUP.replace('"replaykit": 1', '"replaykit": 2, "later": 1'))
+    fixture_in(tmp_path, LOOKUP.replace('"replaykit": 2', '"replaykit": 3, "later": 1'))
 
-    with pytest.raises(FormatTooNew, match="fixture format 2"):
+    with pytest.raises(FormatTooNew, match="fixture format 3"):
         read_fixtures(tmp_path)
 
 

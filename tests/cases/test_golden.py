@@ -294,7 +294,7 @@ DAMAGED: dict[str, tuple[Any, str, str]] = {  # what is wrong → the file, what
     ),
     "a lone surrogate": (broken(b'"done"', b'"\\ud800"'), "not JSON", ""),
     "not UTF-8": (broken(b'"done"', b'"\xff"'), "not JSON", ""),
-    "nested deeply": (broken(b'"done"', b"[" * 400 + b"]" * 400), "nested too deeply", ""),
+    "nested deeply": (broken(b'"done"', b"[" * 500 + b"]" * 500), "nested deeper than 500 levels", ""),
 }
 
 

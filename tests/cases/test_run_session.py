@@ -25,8 +25,8 @@ from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import ABSENT, canonical, decode, raw
 from replaykit.redaction.project import SWITCH
-from replaykit.seam.failures import describe, rebuild_error
-from replaykit.seam.rebuild import value_of
+from replaykit.seam.failures import describe
+from replaykit.seam.rebuild import rebuild_error, value_of
 
 from ..model.test_values import VALUES, same
 

@@ -80,7 +80,7 @@ def test_what_the_schema_refuses_the_loader_refuses(text, validator, tmp_path):
         load_case(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["id: x", "replaykit: 1", "replaykit: 2\nid: x", "replaykit: 1\nid: a/b", "[]"])
+@pytest.mark.parametrize("text", ["id: x", "replaykit: 1", "replaykit: 3\nid: x", "replaykit: 1\nid: a/b", "[]"])
 def test_what_is_no_case_is_refused(text, validator):
     assert not validator.is_valid(parse_document(text, "case.yaml").value)
 

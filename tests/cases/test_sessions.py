@@ -25,7 +25,7 @@ from replaykit.errors import InvalidFile, NothingSelected
 from replaykit.model.matching import MatchMode, OnMiss
 from replaykit.model.values import decode
 from replaykit.runners.worlds import world_of
-from replaykit.seam.failures import rebuild_error
+from replaykit.seam.rebuild import rebuild_error
 
 JSON = st.recursive(
     st.none()

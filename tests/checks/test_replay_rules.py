@@ -35,10 +35,20 @@ def _own_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CHECKS, "_entries", {})
 
 
+FAILED = parse_assertion("status_is", "error")
+FOLLOWS_THE_TAPE = """\
+replaykit: 1
+id: x
+scenario: {input: hi}
+observed: [{status_is: error}]
+desired: [{replay.no_divergence: true}]
+"""
+
+
 def judged(written: dict, *, run: TraceRun = RUN, deviations=(), watched: bool = True) -> ReplayResult:
     desired = [parse_assertion(kind, value) for kind, value in written.items()]
     return judge_run(
-        case_id="c", observed=[], desired=desired, semantic=[], run=run, deviations=deviations, watched=watched
+        case_id="c", observed=[FAILED], desired=desired, semantic=[], run=run, deviations=deviations, watched=watched
     )
 
 
@@ -89,16 +99,16 @@ def test_outside_of_a_replay_nobody_can_tell(kind, value):
 
 def test_the_verdict_hands_the_deviations_on():
     assert judged({"replay.no_divergence": True}).verdict is Verdict.FIXED
-    assert judged({"replay.no_divergence": True}, deviations=[MOVED]).verdict is Verdict.CHANGED
+    assert judged({"replay.no_divergence": True}, deviations=[MOVED]).verdict is Verdict.BROKEN
     assert judged({"replay.diverges_at": 0}, deviations=[MOVED]).verdict is Verdict.FIXED
 
 
 def test_a_candidate_that_nobody_watched_is_not_said_to_have_followed_the_tape():
     result = judged({"replay.no_divergence": True}, watched=False)
 
-    assert result.verdict is Verdict.ERROR
+    assert result.verdict is Verdict.INCONCLUSIVE
     assert "somebody watched" in result.reason
-    assert judged({"replay.no_divergence": True}, watched=False, deviations=[OTHER]).verdict is Verdict.CHANGED
+    assert judged({"replay.no_divergence": True}, watched=False, deviations=[OTHER]).verdict is Verdict.BROKEN
     assert judged({"status_is": "success"}, watched=False).verdict is Verdict.FIXED
 
 
@@ -110,17 +120,13 @@ def test_what_a_runner_writes_down_itself_was_not_watched():
 
 
 def test_a_python_candidate_is_watched(tmp_path: Path):
-    (tmp_path / "case.yaml").write_text(
-        "replaykit: 1\nid: x\nscenario: {input: hi}\ndesired: [{replay.no_divergence: true}]\n"
-    )
+    (tmp_path / "case.yaml").write_text(FOLLOWS_THE_TAPE)
 
     assert rk.replay(tmp_path, lambda text: text).verdict is Verdict.FIXED
 
 
 def test_a_command_that_writes_its_own_output_gets_no_verdict(tmp_path: Path):
-    (tmp_path / "case.yaml").write_text(
-        "replaykit: 1\nid: x\nscenario: {input: hi}\ndesired: [{replay.no_divergence: true}]\n"
-    )
+    (tmp_path / "case.yaml").write_text(FOLLOWS_THE_TAPE)
     (tmp_path / "runner.py").write_text(
         "import json, os\n"
         "answer = {'run_id': 'r', 'status': 'success', 'final_output': 'ok', 'tool_calls': [], 'errors': []}\n"
@@ -129,7 +135,7 @@ def test_a_command_that_writes_its_own_output_gets_no_verdict(tmp_path: Path):
 
     result = rk.replay(tmp_path, f"{sys.executable} {tmp_path / 'runner.py'}")
 
-    assert result.verdict is Verdict.ERROR
+    assert result.verdict is Verdict.INCONCLUSIVE
     assert "somebody watched" in result.reason
 
 
@@ -137,7 +143,7 @@ def test_a_registered_check_gets_the_run_and_its_parameters():
     rk.register_check("output_is", lambda run, text, strip=False: (run.output.strip() if strip else run.output) == text)
 
     assert judged({"custom.python": {"check": "output_is", "text": "ok"}}).verdict is Verdict.FIXED
-    assert judged({"custom.python": {"check": "output_is", "text": "no", "strip": True}}).verdict is Verdict.CHANGED
+    assert judged({"custom.python": {"check": "output_is", "text": "no", "strip": True}}).verdict is Verdict.BROKEN
 
 
 def test_a_check_may_say_why_it_does_not_hold():
@@ -163,7 +169,7 @@ def test_a_check_that_is_not_registered_says_how_to():
 
     result = judged({"custom.python": "charged_onse"})
 
-    assert result.verdict is Verdict.ERROR
+    assert result.verdict is Verdict.INCONCLUSIVE
     assert "did you mean 'charged_once'?" in result.reason
     assert "rk.register_check('charged_onse', function)" in result.reason
 
@@ -173,7 +179,7 @@ def test_a_name_in_a_file_never_imports_anything(name, tmp_path, monkeypatch):
     (tmp_path / "evil_module.py").write_text("def run(run): return True\n")
     monkeypatch.syspath_prepend(tmp_path)
 
-    assert judged({"custom.python": {"check": name}}).verdict is Verdict.ERROR
+    assert judged({"custom.python": {"check": name}}).verdict is Verdict.INCONCLUSIVE
     assert "evil_module" not in sys.modules
 
 
@@ -191,7 +197,7 @@ def test_a_check_that_gives_no_answer_makes_an_error(fn, reason):
 
     result = judged({"custom.python": "broken"})
 
-    assert result.verdict is Verdict.ERROR
+    assert result.verdict is Verdict.INCONCLUSIVE
     assert reason in result.reason
 
 

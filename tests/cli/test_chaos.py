@@ -76,7 +76,7 @@ def test_an_agent_that_breaks_is_told_with_its_seed_and_saved(agents: Path, repl
 
 
 def test_the_projects_agent_and_faults_are_used(project: Path, replaykit: Command) -> None:
-    ran = replaykit("chaos", "run", "--input", "why?", "--runs", 2, "--json")
+    ran = replaykit("chaos", "run", "--input", "42?", "--runs", 2, "--json", "--contract", kind(project))
 
     assert ran.code == 0
     told = ran.json
@@ -90,6 +90,40 @@ def test_a_profile_is_added_to_the_projects_faults_and_a_seed_goes_first(project
 
     (run,) = ran.json["runs"]
     assert (run["scenario"], run["seed"], run["faults"][0]["fault"]) == ("high_latency", 7, "tool.timeout")
+
+
+def kind(project: Path) -> Path:
+    """A contract that asks little."""
+    file = project.with_name("kind.yaml")
+    file.write_text(json.dumps({"name": "kind", "invariants": [{"id": "answers", "type": "output_not_empty"}]}))
+    return file
+
+
+def test_the_contracts_of_the_project_are_asked_where_none_is_named(project: Path, replaykit: Command) -> None:
+    ran = replaykit("chaos", "run", "--input", "why?", "--json")
+
+    assert (ran.code, ran.json["contract"]) == (1, "honest")
+    assert "invariant 'tells'" in ran.json["runs"][0]["reason"]
+
+
+@pytest.mark.parametrize(("asked", "code"), [("why?", 1), ("42?", 0)])
+def test_ci_and_chaos_run_agree(project: Path, replaykit: Command, asked: str, code: int) -> None:
+    faults = [{"tool": "look", "mode": "slow", "delay_ms": 1}]
+    project.write_text(json.dumps({**PROJECT, "inputs": [asked], "chaos": {"tool_faults": faults}}))
+
+    chaos = replaykit("chaos", "run")
+    ci = replaykit("ci", "--only", "chaos")
+
+    assert (chaos.code, ci.code) == (code, code), (chaos.out, ci.out)
+
+
+def test_a_run_that_broke_a_contract_is_saved_with_that_as_its_signature(project: Path, replaykit: Command) -> None:
+    assert replaykit("chaos", "run", "--input", "why?", "--save", "cases").code == 1
+
+    (case,) = Path("cases").iterdir()
+    assert (case / "proof.json").is_file()
+    again = replaykit("replay", case, "--agent", "chaos_agents:careful", "--expect", "reproduced")
+    assert again.code == 0, again.out
 
 
 def test_a_contract_decides_where_one_is_named(project: Path, replaykit: Command) -> None:
@@ -178,9 +212,7 @@ def test_mutations_are_printed(replaykit: Command) -> None:
 
 def test_mutations_are_asked_and_scored(project: Path, replaykit: Command) -> None:
     passed = replaykit("chaos", "mutate", "Is it 42?", "--run", "--kind", "paraphrase", "--count", 3)
-    failed = replaykit(
-        "chaos", "mutate", "Is it 4?", "--run", "--count", 3, "--contract", "honest", "--json", "--min-score", 50
-    )
+    failed = replaykit("chaos", "mutate", "Is it 4?", "--run", "--count", 3, "--json", "--min-score", 50)
 
     assert (passed.code, "3 mutations: 3 passed; score 100" in passed.out) == (0, True)
     assert (failed.code, failed.json["score"], failed.json["passed"]) == (1, 0.0, False)

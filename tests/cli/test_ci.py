@@ -195,3 +195,52 @@ def test_init_and_a_session_are_enough(replaykit: Callable[..., Ran]) -> None:
 
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "passed: score 100; 1 passed")
     assert "note: cases holds no case and no session\n" in ran.err
+
+
+def test_a_green_without_a_red_is_named_and_fails_where_a_proof_is_required(replaykit: Callable[..., Ran]) -> None:
+    project()
+
+    plain = replaykit("ci")
+    strict = replaykit("ci", "--require-proof", "--json", "--junit", "junit.xml")
+
+    assert (plain.code, strict.code) == (0, 1)
+    assert "note: green, and never seen red as they are: a, b" in plain.out
+    items = strict.json["items"]
+    assert [(item["outcome"], item["verdict"]) for item in items if item["part"] == "replay"] == [
+        ("failed", "unproven")
+    ] * 2
+    assert "fixed, but never seen red" in Path("junit.xml").read_text()
+    assert items[-1]["command"].startswith("replaykit prove -c replaykit.yaml")
+
+
+def test_a_proven_case_passes_where_a_proof_is_required(replaykit: Callable[..., Ran], case: Path) -> None:
+    Path("both.py").write_text("def bad(q): raise RuntimeError(q)\ndef good(q): return 'fine'\n")
+    config = {"replaykit": 1, "agent": {"type": "python", "endpoint": "both:good"}, "cases": ["cases"]}
+    Path("replaykit.yaml").write_text(json.dumps(config))
+
+    assert replaykit("ci", "--require-proof").code == 1
+    assert replaykit("prove", case, "--bad", "both:bad").code == 0
+    ran = replaykit("ci", "--require-proof")
+
+    assert ran.code == 0
+    assert "never seen red" not in ran.out
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_agent_behind_a_cache_gets_the_same_verdicts_from_any_number_of_workers(
+    replaykit: Callable[..., Ran], jobs: int
+) -> None:
+    project("cached")
+    Path("asked.py").write_text(
+        "from functools import lru_cache\nimport replaykit as rk\n"
+        "@rk.tool\ndef look(q): raise AssertionError('done for real')\n"
+        "@lru_cache\ndef cached(q): return look(q)\n"
+    )
+    answers = [{"tool": "look", "response": "fine"}]
+    sessions = [{"id": n, "input": "x", "contract": "default", "tool_responses": answers} for n in ("a", "b", "c")]
+    value = json.loads(Path("replaykit.yaml").read_text())
+    Path("replaykit.yaml").write_text(json.dumps({**value, "replays": {"sessions": sessions}}))
+
+    ran = replaykit("ci", "--json", "-j", jobs)
+
+    assert [item["verdict"] for item in ran.json["items"]] == ["fixed"] * 3, ran.json

@@ -16,6 +16,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -426,7 +427,7 @@ def test_a_terminal_that_can_do_nothing_is_written_to_line_by_line(desk: object,
 
 def test_a_store_that_is_damaged_midway_is_an_error_line(desk: object, debug: Start) -> None:
     terminal = debug("answer")
-    with sqlite3.connect(".replaykit/store.db") as db:
+    with closing(sqlite3.connect(".replaykit/store.db", isolation_level=None)) as db:
         db.execute("UPDATE events SET data = zeroblob(length(data))")
         db.execute("UPDATE packs SET data = zeroblob(length(data))")
 

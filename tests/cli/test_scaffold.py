@@ -173,7 +173,8 @@ def test_what_is_lacking_of_a_run_that_can_be_replayed_stands_in_its_notes(scaff
 
     code, _, err = scaffold(file, "--out", "cases/x")
 
-    assert code == 0
+    assert code == 1
+    assert "Not ready: the recorded run is diverged, expected reproduced" in err
     notes = Path("cases/x/notes.md").read_text()
     for line in ("2 of 4 calls can be replayed exactly", "tool_2 (event 2): no result", "tool_3 (event 3): a value is"):
         assert line in notes
@@ -189,9 +190,10 @@ def test_what_is_only_cut_is_no_reason_to_refuse(scaffold: Callable[..., Any]) -
 def test_an_incomplete_run_becomes_a_case_where_that_is_allowed(scaffold: Callable[..., Any]) -> None:
     file = written("some.txt", b"PARTIAL\nthin result\n")
 
-    code, _, _ = scaffold(file, "--out", "cases/x", "--allow-incomplete")
+    code, _, err = scaffold(file, "--out", "cases/x", "--allow-incomplete")
 
-    assert code == 0
+    assert code == 1
+    assert "Not ready" in err
     assert "tool_1 (event 1): no result" in Path("cases/x/notes.md").read_text()
 
 
@@ -210,3 +212,102 @@ def test_a_recorded_run_is_never_too_incomplete(scaffold: Callable[..., Any], st
         raise RuntimeError("before any call was answered")
 
     assert scaffold("mine", "--store", "store.db", "--out", "cases/x")[0] == 0
+
+
+AGENT = """
+import sys
+import replaykit as rk
+
+@rk.tool
+def look(item):
+    return {"item": item}
+
+def breaks(item):
+    look(item)
+    raise LookupError("sold out")
+
+def answers(item):
+    return look(item)
+
+if __name__ == "__main__":
+    print(globals()[sys.argv[1]]("lamp"))
+"""
+
+
+@pytest.fixture
+def shop(own_directory: Path, monkeypatch: pytest.MonkeyPatch, store: rk.Store) -> None:
+    """Two runs in the store: `broke`, and `fine`."""
+    Path("shop.py").write_text(AGENT)
+    monkeypatch.syspath_prepend(str(own_directory))
+    monkeypatch.delitem(sys.modules, "shop", raising=False)
+    import shop as agents  # type: ignore[import-not-found]
+
+    with pytest.raises(LookupError), rk.record("broke", input="lamp", store=store):
+        agents.breaks("lamp")
+    with rk.record("fine", input="lamp", store=store) as run:
+        run.output = agents.answers("lamp")
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_case_that_reproduces_its_recording_is_ready(scaffold: Callable[..., Any]) -> None:
+    code, out, err = scaffold("broke", "--store", "store.db", "--out", "cases/x")
+
+    assert code == 0
+    assert "Ready: reproduced by the recorded run\n" in err
+    assert out.rstrip().endswith("Next: replaykit replay cases/x --agent MODULE:FUNCTION")
+
+
+@pytest.mark.usefixtures("shop")
+def test_an_agent_that_is_named_is_replayed_too(scaffold: Callable[..., Any]) -> None:
+    code, _, err = scaffold("broke", "--store", "store.db", "--out", "cases/x", "--agent", "shop:breaks")
+
+    assert code == 0
+    assert "Ready: reproduced by the recorded run and shop:breaks" in err
+    assert json.loads(Path("cases/x/proof.json").read_text())["red"]["candidate"] == "shop:breaks"
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    "candidate", [("--agent", "shop:answers"), ("--", sys.executable, "shop.py", "answers")], ids=["agent", "program"]
+)
+def test_a_candidate_that_does_not_fail_again_makes_the_case_unready(
+    scaffold: Callable[..., Any], candidate: tuple[str, ...]
+) -> None:
+    code, out, err = scaffold("broke", "--store", "store.db", "--out", "cases/x", *candidate)
+
+    assert code == 1
+    assert "Not ready: " in err
+    assert "is fixed, expected reproduced" in err
+    assert "Created cases/x" in out
+    assert "Next:" not in out
+    assert not Path("cases/x/proof.json").exists()
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_run_that_went_well_has_nothing_to_reproduce(scaffold: Callable[..., Any]) -> None:
+    code, out, _ = scaffold("fine", "--store", "store.db", "--out", "cases/x", "--json")
+
+    assert code == 3
+    told = json.loads(out)
+    assert told["ready"] is False
+    assert told["problem"].startswith("nothing to reproduce")
+    assert [check["verdict"] for check in told["checks"]] == ["inconclusive"]
+
+
+def test_a_recorded_program_is_replayed_by_itself_unless_that_is_skipped(scaffold: Callable[..., Any]) -> None:
+    Path("shop.py").write_text(AGENT)
+    assert run(["record", "--name", "program", "--", sys.executable, "shop.py", "breaks"]) == 1
+
+    checked = scaffold("program", "--out", "cases/x")
+    skipped = scaffold("program", "--out", "cases/y", "--no-check")
+
+    assert (checked.code, skipped.code) == (0, 0), checked.err + skipped.err
+    assert "shop.py breaks" in checked.err
+    assert skipped.err.endswith("Ready: reproduced by the recorded run\n")
+
+
+def test_no_check_and_a_candidate_do_not_go_together(scaffold: Callable[..., Any]) -> None:
+    file = written("only.json", failed("only"))
+
+    assert scaffold(file, "--no-check", "--agent", "shop:breaks").code == 2
+    assert not Path("cases").exists()

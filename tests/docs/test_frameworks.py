@@ -33,7 +33,7 @@ def test_every_name_that_is_imported_from_an_integration_is_defined_there() -> N
 
 
 def test_every_extra_that_is_named_is_one() -> None:
-    named = set(re.findall(r"agent-replaykit\[([\w-]+)\]", PAGE))
+    named = set(re.findall(r"pip install '\.\[([\w-]+)\]'", PAGE))
 
     assert named
     assert named <= set(EXTRAS.values())

@@ -53,6 +53,7 @@ def test_the_quick_start_says_what_it_promises(shell: Shell) -> None:
         "case.yaml",
         "fixtures",
         "notes.md",
+        "proof.json",
         "source-trace.json",
     ]
     assert list(Path("cases/search-loop/fixtures").iterdir()) != []
@@ -136,7 +137,8 @@ def test_every_example_is_red_with_the_bad_runner_and_green_with_the_fixed_one(s
     red = shell(f'replaykit replay cases/{name} --runner-cmd "python examples/runners/reproduce_failure.py"')
     green = shell(f'replaykit replay cases/{name} --runner-cmd "python examples/runners/fixed_runner.py"')
 
-    assert (made.returncode, made.stderr) == (0, ""), "nothing in the trace is unknown"
+    ready = "Ready: reproduced by the recorded run\n"
+    assert (made.returncode, made.stderr) == (0, ready), "nothing in the trace is unknown"
     assert linted.returncode == 0, linted.stdout
     assert (red.returncode, green.returncode) == (1, 0), red.stdout + green.stdout
     assert "Result: FAILURE REPRODUCED" in red.stdout

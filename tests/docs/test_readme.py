@@ -1,4 +1,4 @@
-"""The README's code and commands, run as they stand."""
+"""The README's code and commands, run in their order as from a fresh clone."""
 
 from __future__ import annotations
 
@@ -13,13 +13,53 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+GENERATED = {"docs/assertions.md"}  # from docstrings
+DOCS = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(DOCS - GENERATED)]
 
-
-PROGRAM = "python my_agent.py"
+NOT_RUN_HERE = {
+    "make demo": "run by .ci/run",
+    "make test": "run by .ci/run",
+    "source .venv/bin/activate": "run by .ci/run; here the environment of the tests is active",
+    "pip install .": "needs a package index; run by .ci/run",
+    "make test-quick": "run by .ci/run with other versions of Python",
+    "make test-integrations": "run by .ci/run",
+    "make fidelity": "takes half an hour",
+    "make bench": "takes ten minutes and installs the tools to compare with",
+    "replaykit import langfuse --project --since 24h": "needs the keys of an account, as its comment says",
+    'replaykit record --input "Why was I charged?" -- node agent.mjs': "needs the reader's own program",
+    "replaykit scaffold agent --out cases/billing": "needs the run of the reader's own program",
+    "replaykit replay cases/billing -- node agent.mjs": "needs the reader's own program",
+    "replaykit serve": "runs until it is stopped; tests/receiver runs it",
+}
+EXIT_CODES = {  # of commands that report a failure
+    "python my_agent.py": 1,
+    "replaykit replay cases/billing-loop --agent my_agent:agent": 1,
+    'replaykit replay cases/search-loop/case.yaml --runner-cmd "python examples/runners/reproduce_failure.py"': 1,
+}
 
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[str]:
+    """The commands of the README: lines that are indented by four, and those in bash blocks, without comments."""
+    indented_or_bash = re.findall(r"^```(\w*)\n(.*?)^```$|^    (\S[^\n]*)$", README, re.MULTILINE | re.DOTALL)
+    found = []
+    for language, block, line in indented_or_bash:
+        text = block if language == "bash" else line
+        joined = re.sub(r"\\\n\s*", "", text)
+        found += [re.sub(r"(^|\s+)# .*", "", command) for command in joined.splitlines()]
+    return [command for command in found if command]
+
+
+def clone(directory: Path) -> None:
+    """Copy what the commands use, and save the first example as the README tells the reader to."""
+    shutil.copytree(
+        ROOT / "examples", directory / "examples", ignore=shutil.ignore_patterns("__pycache__", ".replaykit")
+    )
+    (directory / "my_agent.py").write_text(blocks("python")[0])
 
 
 def run(command: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -28,49 +68,67 @@ def run(command: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", command], cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
 
 
-def test_the_first_example_records_a_failure_and_replays_it(own_directory: Path) -> None:
-    code = blocks("python")[0]
-    (own_directory / "my_agent.py").write_text(code)
-    commands = [line.strip() for line in README.splitlines() if line.startswith("    replaykit ") and "billing" in line]
+def test_every_command_works_in_a_clone(own_directory: Path) -> None:
+    clone(own_directory)
+    directory = own_directory
+    runnable = [command for command in commands() if command not in NOT_RUN_HERE]
+
+    for command in runnable:
+        if command.startswith("cd "):
+            directory = (directory / command.removeprefix("cd ")).resolve(strict=True)
+            continue
+        done = run(command, cwd=directory)
+        assert done.returncode == EXIT_CODES.get(command, 0), f"{command}\n{done.stdout}\n{done.stderr}"
+    assert directory == own_directory
+    assert set(EXIT_CODES) <= set(runnable)
+    assert len(runnable) >= 20
+
+
+def test_every_command_that_is_not_run_here_is_in_the_readme() -> None:
+    assert set(NOT_RUN_HERE) <= set(commands())
+
+
+@pytest.mark.parametrize("command", [command for command, reason in NOT_RUN_HERE.items() if ".ci/run" in reason])
+def test_continuous_integration_runs_the_command(command: str) -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+    wrappers = r"(twice |run_tests \S+ )?"
+    assert re.search(rf"^\s*{wrappers}{re.escape(command)}($|\s)", script, re.MULTILINE)
+
+
+def test_the_first_example_records_a_failure_and_replays_it_as_shown(own_directory: Path) -> None:
+    clone(own_directory)
+    first, *rest = [command for command in commands() if "my_agent" in command or "billing-loop" in command]
     (shown,) = [text for text in blocks("text") if "ReplayKit Result" in text]
 
-    recorded = run(PROGRAM, cwd=own_directory)
-    scaffolded = run(commands[0], cwd=own_directory)
-    replayed = run(commands[1], cwd=own_directory)
+    recorded = run(first, cwd=own_directory)
+    run(rest[0], cwd=own_directory)
+    replayed = run(rest[1], cwd=own_directory)
 
     assert "Max tool call limit exceeded" in recorded.stderr
-    assert scaffolded.returncode == 0, scaffolded.stderr
     assert replayed.stdout.strip() == shown.strip()
-    assert replayed.returncode == 1
 
 
-def test_the_commands_on_a_trace_do_what_their_comments_say(own_directory: Path) -> None:
-    shutil.copytree(ROOT / "examples", own_directory / "examples")
-    (script,) = blocks("bash")
-    commands = re.findall(r"^(# .*)\n((?:.*\\\n)*.+)$", script, re.MULTILINE)
-    expected = {"Scaffold": 0, "Lint": 0, "bad": 1, "fixed": 0, "prove": 0}
+def test_the_session_tells_the_first_version_of_the_agent_from_the_fixed_one(own_directory: Path) -> None:
+    clone(own_directory)
+    (command,) = [command for command in commands() if "incident_001" in command]
 
-    for comment, command in commands:
-        (code,) = [value for word, value in expected.items() if word in comment]
-        done = run(command, cwd=own_directory)
-        assert done.returncode == code, f"{command}\n{done.stdout}\n{done.stderr}"
-    assert len(commands) == len(expected)
+    first = run(f"{command} --agent finance_agent:first_version", cwd=own_directory / "examples" / "sessions")
 
-
-def test_an_incident_a_contract_and_an_outage_are_tried_as_shown(own_directory: Path) -> None:
-    shutil.copytree(ROOT / "examples", own_directory / "examples")
-    shown = re.findall(r"^    (replaykit .*-c replaykit\.yaml[^#\n]*)", (ROOT / "README.md").read_text(), re.MULTILINE)
-
-    assert [command.split()[1] for command in shown] == ["replay", "contract", "chaos", "ci"]
-    for command in shown:
-        done = run(command, cwd=own_directory / "examples/sessions")
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    first = run(f"{shown[0]} --agent finance_agent:first_version", cwd=own_directory / "examples/sessions")
     assert first.returncode == 1
     assert "no-invented-figure (critical): expected anything but output that matches" in first.stdout
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "bench", "lint", "clean", "crash"])
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_installs_the_package_from_an_index(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+
+    assert not re.search(r"(pip|pipx|uv)\b.* agent-replaykit|'agent-replaykit", text)
+
+
+@pytest.mark.parametrize(
+    "target", ["demo", "test", "test-quick", "test-integrations", "bench", "fidelity", "lint", "clean", "crash"]
+)
 def test_the_makefile_has_the_target(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
 

@@ -70,7 +70,7 @@ def test_each_answer_is_given_once_in_its_order_and_then_the_tool_is_blocked(fil
 
     files.config("agents:asking_more")
     ran = replaykit("replay", session, "--json")
-    assert (ran.code, ran.result["verdict"]) == (1, "changed")
+    assert (ran.code, ran.result["verdict"]) == (1, "diverged")
     assert [told["kind"] for told in ran.result["deviations"]] == ["missing"]
     assert not files.touched
 
@@ -87,7 +87,7 @@ def test_a_tool_that_was_not_recorded_is_blocked_even_when_the_agent_swallows_it
 
     ran = replaykit("replay", files.session(tool_responses=[]), "--json")
 
-    assert (ran.code, ran.result["verdict"]) == (1, "changed")
+    assert (ran.code, ran.result["verdict"]) == (1, "diverged")
     assert "left the tape" in ran.result["reason"]
     assert not files.touched
 
@@ -129,7 +129,7 @@ def test_an_http_agent_without_it_is_not_asked_and_nothing_is_claimed(
 
     ran = replaykit("replay", session, "--json")
 
-    assert (ran.code, ran.result["verdict"]) == (3, "error")
+    assert (ran.code, ran.result["verdict"]) == (3, "inconclusive")
     assert "takes no tape" in ran.result["reason"]
     assert "agent.tools: live" in ran.result["reason"]
     assert not files.touched
@@ -147,8 +147,8 @@ def test_an_http_agent_with_live_tools_is_asked_when_the_configuration_says_so_a
 
     ran = replaykit("replay", session, "--json")
 
-    assert ran.result["verdict"] == "fixed"
-    assert [told["kind"] for told in ran.result["deviations"]] == ["unwatched"]
+    assert (ran.result["verdict"], ran.result["offline"]) == ("fixed", False)
+    assert [told["kind"] for told in ran.result["deviations"]] == ["live"]
 
 
 FAULTS = {"tool_faults": [{"tool": "*", "mode": "error", "error_code": 500, "message": "down"}]}
@@ -168,6 +168,6 @@ def test_faults_reach_the_tools_behind_the_middleware_and_are_refused_without_it
     plain = replaykit("replay", session, "--chaos", chaos, "--json").result
 
     assert (taped["verdict"], taped["run"]["output"]) == ("fixed", "The figure is unavailable.")
-    assert plain["verdict"] == "error"
+    assert plain["verdict"] == "inconclusive"
     assert "faults cannot reach its tools" in plain["reason"]
     assert not files.touched

@@ -18,7 +18,7 @@ def test_w02_a_replay_that_fails_ends_with_1(files: Any, replaykit: Run) -> None
     ran = replaykit("replay", session)
 
     assert ran.code == 1
-    assert "CHANGED" in ran.out
+    assert "BROKEN" in ran.out
 
 
 def test_w02_a_directory_in_which_one_fails_ends_with_1(files: Any, replaykit: Run) -> None:
@@ -32,7 +32,7 @@ def test_w02_a_directory_in_which_one_fails_ends_with_1(files: Any, replaykit: R
 
     ran = replaykit("replay", "replays", "--json")
 
-    assert (ran.code, [r["verdict"] for r in ran.results]) == (1, ["fixed", "changed"])
+    assert (ran.code, [r["verdict"] for r in ran.results]) == (1, ["fixed", "broken"])
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_w04_a_session_without_its_contract_is_an_error(
     ran = replaykit("replay", "replays", "--json")
 
     assert ran.code == 2
-    assert [result["verdict"] for result in ran.results] == ["error", "fixed"]
+    assert [result["verdict"] for result in ran.results] == ["inconclusive", "fixed"]
     assert told in ran.results[0]["reason"]
     assert "replays/a.yaml:1" in ran.results[0]["reason"]
     assert told in ran.err

@@ -31,7 +31,7 @@ def test_w03_a_failure_says_what_was_expected_and_what_to_type(files: Any, repla
     out = replaykit("ci").out
 
     for text in (
-        "replay changed: incident-2026-02-15",
+        "replay broken: incident-2026-02-15",
         "says-so (critical)",
         "expected output containing 'unavailable'",
         "It was $5.2 billion.",

@@ -89,7 +89,7 @@ def test_w09_bad_files_of_a_directory_are_errors_and_the_others_are_run(files: A
     assert ran.code == 2
     verdicts = {result["case_id"]: result["verdict"] for result in ran.results}
     assert verdicts.pop("incident-2026-02-15") == "fixed"
-    assert set(verdicts.values()) == {"error"}
+    assert set(verdicts.values()) == {"inconclusive"}
     assert len(ran.results) == len(BAD) + 1
     for _, told in BAD.values():
         assert told in ran.err
@@ -106,7 +106,7 @@ def test_w09_a_case_whose_fixtures_are_damaged_is_one_error_and_the_others_are_r
     ran = replaykit("replay", "suite", "--json")
 
     assert ran.code == 2
-    assert [result["verdict"] for result in ran.results] == ["fixed", "error"]
+    assert [result["verdict"] for result in ran.results] == ["fixed", "inconclusive"]
     assert "suite/bad/fixtures/t.json" in ran.results[1]["reason"]
 
 

@@ -46,7 +46,7 @@ STATEFUL = """
 """
 
 
-@pytest.mark.parametrize(("reset", "verdicts"), [("agents:forget", {"fixed"}), (None, {"fixed", "changed"})])
+@pytest.mark.parametrize(("reset", "verdicts"), [("agents:forget", {"fixed"}), (None, {"fixed"})])
 def test_w12_the_agent_is_reset_before_each_case(
     files: Any, replaykit: Run, reset: str | None, verdicts: set[str]
 ) -> None:
@@ -83,9 +83,10 @@ def test_w13_chaos_of_the_configuration_stays_out_of_replays(files: Any, replayk
 
 def test_w14_a_directory_of_sessions_and_cases_is_one_suite(files: Any, replaykit: Run) -> None:
     files.write("suite/replays/incident.yaml", files.incident)
+    sides = {"observed": [{"status_is": "error"}], "desired": [{"status_is": "success"}]}
     files.write(
         "suite/cases/hello/case.yaml",
-        json.dumps({"replaykit": 1, "id": "hello", "scenario": {"input": "x"}, "desired": [{"status_is": "success"}]}),
+        json.dumps({"replaykit": 1, "id": "hello", "scenario": {"input": "x"}, **sides}),
     )
     files.agents("""
         def both(question):
@@ -97,7 +98,7 @@ def test_w14_a_directory_of_sessions_and_cases_is_one_suite(files: Any, replayki
 
     assert ran.code == 0
     assert [result["case_id"] for result in ran.results] == ["hello", "incident-2026-02-15"]
-    assert all(Path(result["evidence"], "result.json").is_file() for result in ran.results)
+    assert all(Path(result["directory"], "result.json").is_file() for result in ran.results)
 
 
 def test_w15_cases_run_side_by_side(files: Any, replaykit: Run) -> None:
@@ -137,7 +138,7 @@ def test_w16_a_timeout_holds_and_the_next_case_runs_in_a_fresh_process(files: An
     ran = replaykit("replay", "replays", "-j", 1, "--json")
 
     assert time.monotonic() - began < 30
-    assert [result["verdict"] for result in ran.results] == ["fixed", "changed", "fixed"]
+    assert [result["verdict"] for result in ran.results] == ["fixed", "broken", "fixed"]
     runs = [result["run"] for result in ran.results]
     assert runs[1]["status"] == "timeout"
     assert [event["name"] for event in runs[1]["events"]] == ["web_search"]
@@ -147,10 +148,10 @@ def test_w16_a_timeout_holds_and_the_next_case_runs_in_a_fresh_process(files: An
 @pytest.mark.parametrize(
     ("ending", "verdict", "told"),
     [
-        ("sys.exit(3)", "changed", "SystemExit"),
-        ("os._exit(3)", "error", "exit code 3"),
-        ("os.kill(os.getpid(), 9)", "error", "signal 9"),
-        ("raise MemoryError('full')", "changed", "MemoryError"),
+        ("sys.exit(3)", "broken", "SystemExit"),
+        ("os._exit(3)", "inconclusive", "exit code 3"),
+        ("os.kill(os.getpid(), 9)", "inconclusive", "signal 9"),
+        ("raise MemoryError('full')", "broken", "MemoryError"),
     ],
 )
 def test_w16_an_agent_that_ends_its_process_is_one_failed_case(
@@ -171,7 +172,7 @@ def test_w16_an_agent_that_ends_its_process_is_one_failed_case(
 
     assert [result["verdict"] for result in ran.results] == [verdict, "fixed"]
     assert told in json.dumps(ran.results[0])
-    assert "last words" in Path(ran.results[0]["evidence"], "stderr.log").read_text()
+    assert "last words" in Path(ran.results[0]["directory"], "stderr.log").read_text()
 
 
 def test_w16_an_agent_that_returns_nothing_has_no_output(files: Any, replaykit: Run) -> None:
@@ -180,7 +181,7 @@ def test_w16_an_agent_that_returns_nothing_has_no_output(files: Any, replaykit: 
 
     ran = replaykit("replay", files.session(contract="C"), "--json")
 
-    assert (ran.code, ran.result["verdict"]) == (1, "changed")
+    assert (ran.code, ran.result["verdict"]) == (1, "broken")
     assert "output" not in ran.result["run"]
 
 

@@ -36,7 +36,9 @@ def outputs(ran: Any) -> list[Any]:
 @pytest.mark.parametrize("tool", ["quote", "q*", "*"])
 def test_a_named_tool_fails_and_the_agent_is_asked(files: Any, replaykit: Callable[..., Any], tool: str) -> None:
     files.agents(CODE)
-    files.config("agents:trader", chaos={"tool_faults": [{"tool": tool, "mode": "error", "error_code": 503}]})
+    files.config(
+        "agents:trader", contract=None, chaos={"tool_faults": [{"tool": tool, "mode": "error", "error_code": 503}]}
+    )
 
     ran = replaykit("chaos", "run", "--input", "x", "--json")
 
@@ -54,7 +56,7 @@ def test_a_url_is_that_of_the_tool(files: Any, replaykit: Callable[..., Any], se
     url = served(market)
     files.agents(CODE.replace("URL", url))
     fault = {"tool": "*", "match_url": f"{url}/market*", "mode": "error", "error_code": 503}
-    files.config("agents:caller", chaos={"tool_faults": [fault]})
+    files.config("agents:caller", contract=None, chaos={"tool_faults": [fault]})
 
     ran = replaykit("chaos", "run", "--input", "x", "--json")
 
@@ -64,7 +66,7 @@ def test_a_url_is_that_of_the_tool(files: Any, replaykit: Callable[..., Any], se
 
 def test_a_fault_that_means_no_tool_of_the_agent_is_said(files: Any, replaykit: Callable[..., Any]) -> None:
     files.agents(CODE)
-    files.config("agents:trader", chaos={"tool_faults": [{"tool": "quotes", "mode": "error"}]})
+    files.config("agents:trader", contract=None, chaos={"tool_faults": [{"tool": "quotes", "mode": "error"}]})
 
     ran = replaykit("chaos", "run", "--input", "x")
 
@@ -90,7 +92,7 @@ def test_an_http_agent_is_reached_through_the_middleware_and_untested_without(
     chaos = {"tool_faults": [{"tool": "quote", "mode": "error"}]}
     ran = []
     for application in (app, rk.middleware.wsgi(app, enabled=True)):
-        files.config(f"{served(application)}/agent", agent={"type": "http"}, chaos=chaos)
+        files.config(f"{served(application)}/agent", agent={"type": "http"}, contract=None, chaos=chaos)
         ran.append(replaykit("chaos", "run", "--input", "x", "--json"))
 
     assert [one.code for one in ran] == [5, 0]

@@ -74,10 +74,10 @@ def test_an_output_is_found(
 @pytest.mark.parametrize(
     ("status", "answer", "verdict", "told"),
     [
-        ("500 Oops", b"boom", "changed", "answered 500: boom"),
-        ("200 OK", {"error": "no tokens left"}, "changed", "no tokens left"),
-        ("404 Not Found", b"", "error", "answered 404"),
-        ("302 Found", b"", "error", "answered 302"),
+        ("500 Oops", b"boom", "broken", "answered 500: boom"),
+        ("200 OK", {"error": "no tokens left"}, "broken", "no tokens left"),
+        ("404 Not Found", b"", "inconclusive", "answered 404"),
+        ("302 Found", b"", "inconclusive", "answered 302"),
     ],
 )
 def test_a_failure_is_the_agents_own_or_cannot_be_told(
@@ -96,7 +96,7 @@ def test_an_answer_without_the_path_cannot_be_told(files: Any, replaykit: Run, s
 
     ran = replaykit("replay", files.session(), "--json")
 
-    assert (ran.code, ran.result["verdict"]) == (3, "error")
+    assert (ran.code, ran.result["verdict"]) == (3, "inconclusive")
     assert "answered without $.b" in ran.result["reason"]
 
 
@@ -137,7 +137,7 @@ def test_an_agent_that_is_not_there_is_an_error(files: Any, replaykit: Run) -> N
 
     ran = replaykit("replay", files.session(), "--json")
 
-    assert (ran.code, ran.result["verdict"]) == (3, "error")
+    assert (ran.code, ran.result["verdict"]) == (3, "inconclusive")
     assert "cannot be reached" in ran.result["reason"]
 
 

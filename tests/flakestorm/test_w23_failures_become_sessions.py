@@ -68,7 +68,7 @@ def test_w23_the_sessions_run_and_fail_as_the_agent_did(replaykit: Run, report: 
     ran = replaykit("replay", "out", "--json")
 
     assert ran.code == 1
-    assert [result["verdict"] for result in ran.results] == ["changed"]
+    assert [result["verdict"] for result in ran.results] == ["broken"]
     assert {finding["id"]: finding["holds"] for finding in ran.result["desired"]} == {
         "says-so": False,
         "no-figure": False,

@@ -93,7 +93,7 @@ def test_a_call_that_is_not_in_the_run_is_blocked_and_not_done_for_real(files: A
 
     ran = replaykit("replay", "cases/acme", "--agent", "agents:asking_more", "--json")
 
-    assert (ran.code, ran.result["verdict"]) == (1, "changed")
+    assert (ran.code, ran.result["verdict"]) == (1, "diverged")
     assert not files.touched
 
 
@@ -116,6 +116,6 @@ def test_a_run_that_was_read_without_its_children_is_not_taken_for_one_without_t
 
     made = replaykit("scaffold", written(alone), "--out", "cases/acme")
 
-    assert made.code == 0
+    assert made.code == 3  # what is left of the run did not fail
     assert "no child runs are in the file" in made.err
     assert "load_child_runs=True" in made.err

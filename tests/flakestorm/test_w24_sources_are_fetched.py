@@ -274,7 +274,7 @@ def test_a_run_that_langsmith_does_not_have_is_a_mistake_in_the_configuration(
     assert ran.code == 2
     assert "flakestorm.yaml:" in ran.err
     assert "LangSmith has no run 'abc123def456'" in ran.err
-    assert [result["verdict"] for result in ran.results] == ["fixed", "fixed", "fixed", "error"]
+    assert [result["verdict"] for result in ran.results] == ["fixed", "fixed", "fixed", "inconclusive"]
 
 
 def test_a_run_that_is_there_as_a_file_already_is_replayed_once(

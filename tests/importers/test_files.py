@@ -28,7 +28,7 @@ SEARCH_LOOP = Path(__file__).parents[2] / "examples" / "traces" / "search-loop.j
         (b"hello", 1, "not JSON"),
         (b'{\n"a": 1,\n}', 2, "not JSON: trailing comma"),
         (b'{"a": "\xff"}', 1, "not JSON"),
-        (b"[" * 5000, 1, "not JSON: depth limit exceeded"),
+        (b"[" * 5000, 1, "not JSON: nested deeper than 500 levels"),
         (b"{}", None, "not a trace of a known format"),
         (b"[]", None, "not a trace of a known format"),
         (b'"text"', None, "not a trace of a known format"),

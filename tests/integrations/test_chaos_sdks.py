@@ -300,7 +300,7 @@ def test_chaos_is_recorded_as_it_was_given(sdk: Sdk, models: FakeModels, store: 
     )
     with rk.replaying(rk.Tape.of(run)) as replayer:
         assert _done(sdk.agent()("")) == said
-    assert replayer.all_deviations() == []
+    assert replayer.deviations == []
 
 
 def _done(said: Any) -> Any:

@@ -122,7 +122,7 @@ class Twice:
         with rk.replaying(rk.Tape.of(self.run)) as replayer:
             replayed = agent()
         assert self._world.hits == hits
-        assert [deviation.text for deviation in replayer.all_deviations()] == []
+        assert [deviation.text for deviation in replayer.deviations] == []
         self.served = replayer.events()
         return live, replayed
 

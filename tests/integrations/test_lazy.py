@@ -42,7 +42,7 @@ def test_a_framework_that_is_not_installed_says_what_to_install(name: str, packa
 
     *_, last = done.stderr.splitlines()
     assert last.startswith(f"ModuleNotFoundError: replaykit.integrations.{name} needs ")
-    assert last.endswith(f": pip install 'agent-replaykit[{EXTRAS[name]}]'")
+    assert last.endswith(f": pip install '.[{EXTRAS[name]}]'")
 
 
 def test_the_functions_for_a_tool_node_need_langgraph_alone() -> None:

@@ -52,7 +52,7 @@ def test_a_node_agent_that_asks_something_else_is_told_at_once(agent: list[str])
 
     told = recorded_and_replayed(agent, before_replay=change)
 
-    assert told.verdict == "changed"
+    assert told.verdict == "diverged"
     assert told.connections == 0
     assert "left its recording" in told.stderr
     assert "409" in told.stderr

@@ -33,7 +33,7 @@ def test_an_agent_is_recorded_and_replayed_without_a_connection(agent: list[str]
     told = recorded_and_replayed(agent, record=how, same_addresses="--no-proxy" in how)
 
     assert told.replayed.splitlines() == told.recorded.splitlines() == SAID
-    assert told.verdict == "fixed"
+    assert told.verdict == "inconclusive", "nothing failed in the recording"
     assert told.connections == 0
     assert len(told.run.llm_calls) == 4
     assert [call["arguments"] for call in told.run.llm_calls[0].result["tool_calls"]] == [
@@ -55,7 +55,7 @@ def test_a_child_that_cannot_record_itself_is_recorded_at_the_proxy(agent: list[
     told = recorded_and_replayed([*agent, "--with-child"])
 
     assert told.replayed.splitlines() == told.recorded.splitlines() == SAID + SAID
-    assert told.verdict == "fixed"
+    assert told.verdict == "inconclusive", "nothing failed in the recording"
     assert told.connections == 0
     assert len(told.run.llm_calls) == 8
     assert sum(call.path.startswith("/!proxy") for call in told.run.llm_calls) == 4

@@ -18,6 +18,7 @@ CASE = {
     "replaykit": 1,
     "id": "polite",
     "scenario": {"input": "Why?"},
+    "observed": [{"status_is": "error"}],
     "desired": [{"status_is": "success"}],
     "semantic": ["The answer is polite", "The answer is right"],
 }
@@ -94,7 +95,7 @@ def test_another_output_is_unjudged_and_does_not_pass(cli: Any, case: Path, mode
 
     found = replayed(cli, case)
 
-    assert (found["verdict"], found["semantic"][0]["status"]) == ("error", "unjudged")
+    assert (found["verdict"], found["semantic"][0]["status"]) == ("inconclusive", "unjudged")
     assert cli("replay", case, "--agent", "politeagent:answer")[0] == 3
     assert cli("judge", case)[0] == 3
 
@@ -120,7 +121,7 @@ def test_a_damaged_file_spoils_its_own_case_and_no_other(text: str, cli: Any, ca
     code, out, _ = cli("replay", case.parent, "--agent", "politeagent:answer", "--json")
 
     results = {result["case_id"]: result for result in json.loads(out)["results"]}
-    assert (code, results["polite"]["verdict"], results["other"]["verdict"]) == (3, "error", "fixed")
+    assert (code, results["polite"]["verdict"], results["other"]["verdict"]) == (3, "inconclusive", "fixed")
     assert FILE in results["polite"]["reason"]
     assert cli("judge", case)[0] in (2, 3)
 
@@ -143,7 +144,7 @@ def test_a_person_answers_by_number_without_a_terminal(cli: Any, case: Path) -> 
     assert code == 1
     assert [(check["status"], check["by"]) for check in checks] == [("pass", "person"), ("fail", "person")]
     assert checks[1]["reason"] == "the amount is wrong"
-    assert replayed(cli, case)["verdict"] == "changed"
+    assert replayed(cli, case)["verdict"] == "broken"
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,9 @@ def case(own_directory: Path) -> Callable[..., Path]:
     def make(*desired: Any, **rest: Any) -> Path:
         directory = own_directory / "cases" / "polite"
         directory.mkdir(parents=True, exist_ok=True)
-        document = {"replaykit": 1, "id": "polite", "scenario": {"input": "Why?"}, "desired": list(desired), **rest}
+        signatures = [{"status_is": "error"}]
+        document = {"replaykit": 1, "id": "polite", "scenario": {"input": "Why?"}, "observed": signatures}
+        document |= {"desired": list(desired), **rest}
         (directory / "case.yaml").write_text(json.dumps(document))
         return directory
 
@@ -210,7 +212,7 @@ def test_anything_else_is_unsure(asks: Asks, said: str) -> None:
 def test_what_nobody_judged_needs_a_human_and_does_not_pass(cli: CLI, case: Callable[..., Path]) -> None:
     result = replayed(cli, case(RUBRIC))
 
-    assert (result["verdict"], result["semantic"][0]["status"]) == ("error", "needs_human")
+    assert (result["verdict"], result["semantic"][0]["status"]) == ("inconclusive", "needs_human")
     assert result["reason"].startswith("needs_human: 'It is polite', nobody has ever judged it\nAsk the judge: ")
 
 
@@ -244,12 +246,12 @@ def test_a_bad_answer_changes_the_verdict_and_another_output_is_unjudged(
 
     assert cli("judge", directory, "--record", "--judge", "openai:gpt")[0] == 0, "what it means, the assertion says"
     result = replayed(cli, directory)
-    assert (result["verdict"], result["semantic"][0]["status"]) == ("changed", "fail")
+    assert (result["verdict"], result["semantic"][0]["status"]) == ("broken", "fail")
     assert "got 0.2: muddled" in result["reason"]
 
     Path("politeagent.py").write_text(AGENT.replace("Thank", "thank"))
     result = replayed(cli, directory)
-    assert (result["verdict"], result["semantic"][0]["status"]) == ("error", "unjudged")
+    assert (result["verdict"], result["semantic"][0]["status"]) == ("inconclusive", "unjudged")
     assert cli("judge", directory)[0] == 3
 
 
@@ -308,7 +310,7 @@ def test_every_run_of_a_repeat_is_judged(cli: CLI, case: Callable[..., Path], mo
     directory = case({"repeat": {"times": 3, "at_least": 2, "of": RUBRIC}})
     replay = ("replay", directory, "--agent", "countingagent:answer", "--json")
     first = json.loads(cli(*replay)[1])["results"][0]
-    assert (first["verdict"], [check["run"] for check in first["semantic"]]) == ("error", [1, 2, 3])
+    assert (first["verdict"], [check["run"] for check in first["semantic"]]) == ("inconclusive", [1, 2, 3])
 
     _, out, err = cli("judge", directory, "--record", "--judge", "openai:gpt")
 
@@ -317,7 +319,7 @@ def test_every_run_of_a_repeat_is_judged(cli: CLI, case: Callable[..., Path], mo
     assert json.loads(cli(*replay)[1])["results"][0]["verdict"] == "fixed"
     cli("review", directory, "--fail", 1, "--fail", 2)
     last = json.loads(cli(*replay)[1])["results"][0]
-    assert last["verdict"] == "changed"
+    assert last["verdict"] == "broken"
     assert "1 of 3 runs; first not in run 1: fail" in last["reason"]
 
 
@@ -327,7 +329,7 @@ def test_a_damaged_file_makes_the_verdict_an_error(cli: CLI, case: Callable[...,
 
     result = replayed(cli, directory)
 
-    assert result["verdict"] == "error"
+    assert result["verdict"] == "inconclusive"
     assert FILE in result["reason"]
 
 
@@ -336,7 +338,7 @@ def test_a_case_that_is_no_file_has_nowhere_to_look() -> None:
 
     result = rk.replay(case, lambda text: "hello")
 
-    assert result.verdict == "error"
+    assert result.verdict == "inconclusive"
     assert "nothing is stored where this run comes from" in result.reason
 
 

@@ -55,7 +55,7 @@ def test_a_sentence_that_fails_fails_the_replay(by: About, result: ReplayResult)
     judged = with_judgements(CASE, result, known(run_of(result), Answer.FAIL, by))
 
     assert judged.semantic[0].status == "fail"
-    assert judged.verdict is Verdict.CHANGED
+    assert judged.verdict is Verdict.BROKEN
     assert judged.reason == f"a semantic check failed: {TEXT!r}, {by} says: because"
 
 
@@ -66,14 +66,14 @@ def test_an_output_that_nobody_judged_never_passes(
     judged = with_judgements(CASE, result, known(make_run("another output"), Answer.PASS, by))
 
     assert judged.semantic[0].status == "unjudged"
-    assert judged.verdict is Verdict.ERROR
+    assert judged.verdict is Verdict.INCONCLUSIVE
     assert "replaykit judge cases/c --record" in judged.reason
 
 
 def test_an_unsure_judge_never_passes_anything(result: ReplayResult) -> None:
     judged = with_judgements(CASE, result, known(run_of(result), Answer.UNSURE))
 
-    assert (judged.semantic[0].status, judged.verdict) == ("unjudged", Verdict.ERROR)
+    assert (judged.semantic[0].status, judged.verdict) == ("unjudged", Verdict.INCONCLUSIVE)
     assert judged.semantic[0].reason == "unsure: because"
 
 
@@ -81,7 +81,7 @@ def test_an_unsure_judge_never_passes_anything(result: ReplayResult) -> None:
 def test_a_stored_answer_that_is_no_verdict_never_passes_a_sentence(by: About, result: ReplayResult) -> None:
     judged = with_judgements(CASE, result, known(run_of(result), Answer.GIVEN, by))
 
-    assert (judged.semantic[0].status, judged.verdict) == ("unjudged", Verdict.ERROR)
+    assert (judged.semantic[0].status, judged.verdict) == ("unjudged", Verdict.INCONCLUSIVE)
 
 
 def test_a_persons_answer_settles_what_a_judge_was_unsure_of(result: ReplayResult) -> None:
@@ -100,7 +100,7 @@ def test_a_sentence_nobody_ever_judged_still_needs_a_human_beside_one_that_a_per
     assert judged.passed
 
 
-@pytest.mark.parametrize("verdict", [Verdict.REPRODUCED, Verdict.CHANGED, Verdict.ERROR])
+@pytest.mark.parametrize("verdict", [Verdict.REPRODUCED, Verdict.BROKEN, Verdict.INCONCLUSIVE])
 @pytest.mark.parametrize("answer", list(Answer))
 def test_a_judgement_never_makes_a_bad_verdict_better(verdict: Verdict, answer: Answer, result: ReplayResult) -> None:
     bad = msgspec.structs.replace(result, verdict=verdict, reason="as it was")
@@ -111,6 +111,6 @@ def test_a_judgement_never_makes_a_bad_verdict_better(verdict: Verdict, answer: 
 
 
 def test_a_result_without_a_run_has_nothing_to_judge(result: ReplayResult) -> None:
-    without = msgspec.structs.replace(result, run=None, verdict=Verdict.ERROR)
+    without = msgspec.structs.replace(result, run=None, verdict=Verdict.INCONCLUSIVE)
 
     assert with_judgements(CASE, without, known(run_of(result), Answer.PASS)) is without

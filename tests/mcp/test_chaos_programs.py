@@ -125,7 +125,7 @@ def test_a_program_that_breaks_is_saved_and_breaks_again_without_its_server(conf
 def test_the_world_of_a_case_is_struck_too(config: list[str], mode: str, expected: str) -> None:
     recorded = replaykit("record", "--name", "trip", "--mcp-config", "mcp.json")
     assert recorded.returncode == 0, recorded.stderr
-    assert replaykit("scaffold", "trip", "--out", "cases/trip").returncode == 0
+    assert replaykit("scaffold", "trip", "--out", "cases/trip").returncode == 3, "nothing failed in the recording"
     config.clear()
 
     done = replaykit("replay", "cases/trip", "--chaos", chaotic(mode), "--json")

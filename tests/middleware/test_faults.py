@@ -97,14 +97,15 @@ def replayed(url: str, *, tape: tuple[Any, ...] = (), timeout_s: float = 20, **a
         id="c",
         scenario=Scenario(input_json=raw("hello"), timeout_s=timeout_s),
         tape=tape,
-        desired=(parse_assertion("status_is", "success"),),
+        observed=_ERROR,
+        desired=_SUCCESS,
     )
     return rk.replay(case, candidate_of(rk.load_project("replaykit.yaml")))
 
 
 def refused(url: str, **agent: Any) -> str:
     result = replayed(url, **agent)
-    assert result.verdict is rk.Verdict.ERROR
+    assert result.verdict is rk.Verdict.INCONCLUSIVE
     return result.reason
 
 
@@ -334,7 +335,7 @@ def test_whatever_the_input_holds_the_agent_gets_it(say: Say, value: Any) -> Non
     template = '{"text": "<{input}>", "value": {input}, "brace": "{", "escaped": "\\"{input}\\\\"}'
     config = {"replaykit": 1, "agent": {"type": "http", "endpoint": f"{agent.url}/ask", "request_template": template}}
     Path("replaykit.yaml").write_text(json.dumps(config))
-    case = ReplayCase(id="c", scenario=Scenario(input_json=raw(value)), tape=(), desired=_SUCCESS)
+    case = ReplayCase(id="c", scenario=Scenario(input_json=raw(value)), tape=(), observed=_ERROR, desired=_SUCCESS)
 
     assert rk.replay(case, candidate_of(rk.load_project("replaykit.yaml"))).passed
     agent.close()
@@ -348,7 +349,7 @@ def test_whatever_the_input_holds_the_agent_gets_it(say: Say, value: Any) -> Non
         assert (sent["text"], sent["escaped"]) == (f"<{value}>", f'"{value}\\')
 
 
-_SUCCESS = (parse_assertion("status_is", "success"),)
+_ERROR, _SUCCESS = ((parse_assertion("status_is", status),) for status in ("error", "success"))
 
 
 def test_a_request_that_fails_inside_of_a_tape_is_told_with_its_own_error(served: Serve) -> None:

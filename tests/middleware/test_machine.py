@@ -27,7 +27,7 @@ from replaykit.runners.agents import candidate_of
 from replaykit.runners.inprocess import CallableCandidate
 
 Serve = Callable[[Any], str]
-SUCCESS = parse_assertion("status_is", "success")
+ERROR, SUCCESS = (parse_assertion("status_is", status) for status in ("error", "success"))
 SEQUENCE = MatchRules(mode=MatchMode.SEQUENCE)
 MOMENT = "2024-03-12T14:32:00+00:00"
 
@@ -52,6 +52,7 @@ def replayed(url: str, tape: tuple[Any, ...] = (), *, desired: Any = SUCCESS, **
         id="c",
         scenario=Scenario(input_json=raw("x"), match=SEQUENCE, timeout_s=20, **scenario),
         tape=tape,
+        observed=(ERROR,),
         desired=(desired,),
     )
     return rk.replay(case, candidate_of(rk.load_project("replaykit.yaml")))
@@ -145,16 +146,17 @@ def test_the_recorded_moment_goes_before_the_clock(served: Serve) -> None:
     assert result.run.output == str(moment)
 
 
-@pytest.mark.parametrize(("mode", "verdict"), [(MatchMode.SEQUENCE, "fixed"), (MatchMode.STRICT, "changed")])
+@pytest.mark.parametrize(("mode", "verdict"), [(MatchMode.SEQUENCE, "fixed"), (MatchMode.STRICT, "diverged")])
 def test_an_agent_in_python_may_ask_the_machine_in_a_session_too(mode: MatchMode, verdict: str) -> None:
     """Nobody wrote the time of an incident down; where the exact calls are wanted, it is one too many."""
     case = ReplayCase(
         id="c",
         scenario=Scenario(input_json=raw("x"), match=MatchRules(mode=mode), clock=MOMENT, seed=7),
         tape=(),
+        observed=(ERROR,),
         desired=(SUCCESS,),
     )
     result = rk.replay(case, CallableCandidate(lambda given: [str(rk.now()), str(rk.uuid4()), rk.random()]))
 
     assert result.verdict == verdict, result.reason
-    assert verdict == "changed" or result.run.output[0] == "2024-03-12 14:32:00+00:00"  # type: ignore[union-attr]
+    assert verdict == "diverged" or result.run.output[0] == "2024-03-12 14:32:00+00:00"  # type: ignore[union-attr]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import io
 import json
 import urllib.error
@@ -27,6 +28,7 @@ from replaykit.project.subjects import find_subjects
 from replaykit.replayer.world import World
 from replaykit.runners.agents import candidate_of
 from replaykit.runners.http import HttpCandidate
+from replaykit.seam.adoption import apart
 
 Serve = Callable[[Any], str]
 CALLED: list[str] = []
@@ -72,7 +74,7 @@ def asked(url: str, body: Any = None, method: str = "POST", **headers: str) -> t
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(url, data=data, method=method, headers=sent)
     try:
-        with urllib.request.urlopen(request, timeout=20) as reply:
+        with apart(), urllib.request.urlopen(request, timeout=20) as reply:  # by another process, in earnest
             return reply.status, json.loads(reply.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -118,6 +120,18 @@ def test_other_requests_are_served_as_ever_meanwhile(served: Serve) -> None:
 
     assert asked(f"{url}/ask", {"input": "u1"}) == (200, {"output": "really u1"})
     assert CALLED == ["u1"]
+
+
+def test_a_request_without_a_tape_does_not_get_into_that_of_another() -> None:
+    def answer(environ: Any, start_response: Any) -> list[bytes]:
+        return [lookup_now("u1").encode()]
+
+    application = rk.middleware.wsgi(answer, enabled=True)
+    with rk.replaying(rk.Tape([])) as replayer:
+        said = contextvars.Context().run(application, {"PATH_INFO": "/"}, None)
+
+    assert said == [b"really u1"]
+    assert replayer.deviations == []
 
 
 def test_tasks_and_threads_of_a_request_are_in_its_tape(served: Serve) -> None:
@@ -353,6 +367,6 @@ def test_an_application_in_several_processes_says_how_to_run_it(served: Serve) -
     case = ReplayCase(id="c", tape=(), desired=(parse_assertion("status_is", "success"),))
     result = rk.replay(case, candidate_of(rk.load_project("replaykit.yaml")))
 
-    assert result.verdict is rk.Verdict.ERROR
+    assert result.verdict is rk.Verdict.INCONCLUSIVE
     assert "others\nRun it as one process: uvicorn --workers 1" in result.reason
     assert CALLED == []

@@ -187,7 +187,7 @@ def test_what_has_no_form_is_named_and_never_called() -> None:
 
     assert decode(encode([Bomb(), open])) == [
         Opaque(f"{__name__}.test_what_has_no_form_is_named_and_never_called.<locals>.Bomb"),
-        Opaque("builtins.builtin_function_or_method"),
+        Opaque("open"),
     ]
 
 

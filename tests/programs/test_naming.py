@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.programs.naming import ByUpstream, address_behind, end_to_end, led_back, split_target
-from replaykit.programs.part import Nobody
+from replaykit.seam.adoption import Nobody
 from replaykit.seam.scope import PendingCall, Session
 
 BASES = {"openai": "https://api.openai.com/v1", "crm": "http://10.0.0.5:8080", "anthropic": "https://api.anthropic.com"}

@@ -150,7 +150,7 @@ def test_who_finds_nobody_is_named_at_the_end() -> None:
 
     (told,) = result.deviations
     assert told.text.endswith(" found nobody there: main tried")
-    assert result.verdict is rk.Verdict.CHANGED
+    assert result.verdict is rk.Verdict.DIVERGED
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node here")
@@ -165,4 +165,4 @@ def test_a_server_of_somebody_else_on_this_machine_is_not_reached_from_node(upst
 
     assert result.run is not None
     assert "was stopped: this is a replay" in result.run.output
-    assert (live.run.output, result.verdict, len(upstream.asked)) == ("live", rk.Verdict.CHANGED, asked)
+    assert (live.run.output, result.verdict, len(upstream.asked)) == ("live", rk.Verdict.DIVERGED, asked)

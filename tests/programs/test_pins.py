@@ -107,6 +107,27 @@ def test_a_key_that_is_made_in_a_recording_is_none_that_the_seed_gives_away() ->
     assert first["key"] == second["key"] != recorded_key
 
 
+def test_a_call_with_a_key_of_the_programs_own_making_cannot_be_compared() -> None:
+    run = recorded(
+        """
+import secrets
+import replaykit as rk
+
+@rk.tool
+def log_in(token):
+    return "no"
+
+log_in(secrets.token_hex(16))
+raise SystemExit("not logged in")
+"""
+    ).run
+    result = replayed(scaffold(run, "cases/agent"))
+
+    assert run.chance.not_held == ("secrets",)
+    assert result.verdict is rk.Verdict.INCONCLUSIVE
+    assert "another random key" in result.reason
+
+
 def test_another_recording_draws_something_else() -> None:
     assert output(recorded(PROGRAM).run)["uuid"] != output(recorded(PROGRAM).run)["uuid"]
 

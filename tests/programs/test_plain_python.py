@@ -8,7 +8,7 @@ import replaykit as rk
 
 from .agents import HTTP, write
 from .conftest import Upstream, completion, whole
-from .test_programs import own_environment, recorded, replayed
+from .test_programs import own_environment, recorded, replayed, with_models_at_proxy
 
 __all__ = ["own_environment"]  # in effect here too
 
@@ -40,16 +40,16 @@ FAILS = (
 )
 
 
-def test_a_program_that_asks_through_the_proxy_alone_draws_the_same_again(upstream: Upstream) -> None:
+def test_a_program_that_was_recorded_at_the_proxy_alone_draws_the_same_again(upstream: Upstream) -> None:
     upstream.script = lambda _: [whole(completion("hi"))]
     agent = [sys.executable, write(ASKS_BY_CHANCE)]
     live = recorded(*agent)
     upstream.close()
 
-    result = replayed(live.run, *agent)
+    result = replayed(with_models_at_proxy(live.run), *agent)
 
-    assert [call.path for call in live.run.calls] == ["/!proxy"]
     assert result.run is not None
+    assert [call.path for call in result.run.calls] == ["/!proxy"]
     assert (result.run.output, result.deviations) == (live.run.output, ())
 
 
@@ -66,7 +66,7 @@ def test_what_goes_past_the_proxy_is_stopped(upstream: Upstream) -> None:
     assert "Record it (a tool, or HTTP through a library that is watched)" in result.run.output
     (told,) = result.deviations
     assert told.text.startswith(f"a live connection to 127.0.0.1:{upstream.port} was stopped: ")
-    assert (result.verdict, upstream.connections) == (rk.Verdict.CHANGED, before)
+    assert (result.verdict, upstream.connections) == (rk.Verdict.DIVERGED, before)
 
 
 def test_the_exception_that_ended_it_is_the_same(upstream: Upstream) -> None:

@@ -25,7 +25,7 @@ def all_of(source: int) -> bytes:
 
 
 def test_what_was_printed_reaches_a_reader_who_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_LATE_OUTPUT_S", 0.05)
+    monkeypatch.setattr(running, "_LATE_OUTPUT_S", 0.3)
     source, sink = os.pipe()
     ended = threading.Event()
 
@@ -51,7 +51,7 @@ def test_where_nobody_reads_any_more_the_program_learns_of_it() -> None:
 
 @pytest.mark.parametrize("left", ["while True: print(1, flush=True)", "import time; time.sleep(60)"])
 def test_nobody_waits_for_what_a_program_has_left_behind(monkeypatch: pytest.MonkeyPatch, left: str) -> None:
-    monkeypatch.setattr(running, "_LATE_OUTPUT_S", 0.05)
+    monkeypatch.setattr(running, "_LATE_OUTPUT_S", 0.3)
     write(left, "left.py")
     starts = f"""
         import subprocess

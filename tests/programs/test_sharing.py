@@ -122,8 +122,7 @@ def test_whoever_asks_each_recorded_call_is_served_once(
                 Tape(call for call in calls if owners[call.seq] == own),
                 [call for call in calls if owners[call.seq] != own],
             ),
-            MatchMode.ARGS,
-            (),
+            MatchRules(mode=MatchMode.ARGS),
             taken,
         )
         for own in range(3)

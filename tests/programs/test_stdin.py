@@ -39,7 +39,7 @@ def case_of_the_run() -> Path:
 
 def replayed(case: Path) -> bytes:
     result = rk.replay(case, CommandCandidate([sys.executable, write(ECHO)]), evidence="evidence")
-    return (Path(str(result.evidence)) / "stdout.log").read_bytes()
+    return (Path(str(result.directory)) / "stdout.log").read_bytes()
 
 
 @pytest.mark.parametrize(

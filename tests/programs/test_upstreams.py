@@ -40,7 +40,8 @@ class Scripted:
                 writer.write(answer)
         except asyncio.IncompleteReadError:
             pass
-        writer.close()
+        finally:
+            writer.close()
 
 
 def asked(server: Any, ask: Callable[[Upstreams, str], Awaitable[Any]], host: str = "127.0.0.1") -> Any:
@@ -53,6 +54,7 @@ def asked(server: Any, ask: Callable[[Upstreams, str], Awaitable[Any]], host: st
         finally:
             await upstreams.close()
             listening.close()
+            await asyncio.wait_for(listening.wait_closed(), 5)
 
     return asyncio.run(main())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from typing import Any
 
 import msgspec
@@ -191,7 +193,8 @@ def test_no_place_of_an_event_is_left_out(event: Any) -> None:
 
     assert b"jane" not in shown
     assert b"example.com" not in shown
-    assert SHOWN.encode() in shown or b"ZW1haWw6" in shown  # as bytes it stands in base64
+    in_base64 = any(SHOWN.encode() in base64.b64decode(text) for text in re.findall(rb'"\$bytes":"([^"]+)"', shown))
+    assert SHOWN.encode() in shown or in_base64
 
 
 def test_a_compressed_body_that_holds_a_secret_is_written_unpacked() -> None:

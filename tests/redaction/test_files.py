@@ -87,15 +87,15 @@ class Counted(Struct, frozen=True):
 def test_a_value_is_cleaned_as_a_whole_by_its_names_too(redactor: Redactor) -> None:
     result = ReplayResult(
         case_id="x",
-        verdict=Verdict.CHANGED,
+        verdict=Verdict.BROKEN,
         reason=f"it wrote to {EMAIL}",
         desired=(Finding(kind="k", holds=False, text=f"saw password={TOKEN}"),),
     )
 
     shown = clean_struct(result, redactor)
 
-    assert shown.verdict is Verdict.CHANGED
-    assert shown.reason.startswith("it wrote to <email:")
+    assert shown.verdict is Verdict.BROKEN
+    assert shown.reason.startswith("it wrote to p-")
     assert TOKEN not in shown.desired[0].text
 
 
@@ -103,7 +103,7 @@ def test_a_number_that_must_be_one_stays_and_the_texts_are_cleaned_all_the_same(
     shown = clean_struct(Counted(pin=739204, name=EMAIL), redactor)
 
     assert shown.pin == 739204
-    assert shown.name.startswith("<email:")
+    assert shown.name.startswith("p-")
 
 
 def test_what_is_clean_is_the_same_object(redactor: Redactor) -> None:
@@ -116,7 +116,7 @@ def test_what_is_clean_is_the_same_object(redactor: Redactor) -> None:
 def test_a_file_is_written_clean_and_whole(redactor: Redactor) -> None:
     write_clean(Path("a.txt"), f"to {EMAIL}\n", redactor, fail_closed=True)
 
-    assert Path("a.txt").read_text().startswith("to <email:")
+    assert Path("a.txt").read_text().startswith("to p-")
     assert os.listdir() == ["a.txt"]
 
 
@@ -178,7 +178,7 @@ def export_raw(run: TraceRun) -> str:
 def test_a_source_trace_that_is_no_json_is_redacted_as_text() -> None:
     scaffold(failed_run(), "case", source_text=f"log of {EMAIL}\nkey {TOKEN}\n".encode(), source_format="log")
 
-    assert Path("case/source-trace.json").read_text().startswith("log of <email:")
+    assert Path("case/source-trace.json").read_text().startswith("log of p-")
     assert TOKEN not in texts_below("case")
 
 
@@ -220,21 +220,21 @@ def test_sessions_and_judgements_are_redacted() -> None:
         Path(), Question(rubric="Is it polite?", output_json=raw(EMAIL)), Judgement(Answer.PASS, f"{EMAIL} ok"), PERSON
     )
 
-    assert "<email:" in Path("s.yaml").read_text()
+    assert "redacted.invalid" in Path("s.yaml").read_text()
     (entry,) = read_judgements(Path()).judgements
-    assert entry.reason.startswith("<email:")
+    assert entry.reason.startswith("p-")
     assert EMAIL not in Path("judgements.json").read_text()
 
 
 def test_evidence_gives_the_result_as_it_was_written() -> None:
-    result = ReplayResult(case_id="x", verdict=Verdict.CHANGED, reason=f"to {EMAIL}", run=failed_run())
+    result = ReplayResult(case_id="x", verdict=Verdict.BROKEN, reason=f"to {EMAIL}", run=failed_run())
 
     shown = write_evidence(Path(), result, raw(EMAIL), [f"with {TOKEN}"])
 
-    assert shown.reason.startswith("to <email:")
+    assert shown.reason.startswith("to p-")
     assert EMAIL not in texts_below(".") + str(shown)
     assert TOKEN not in texts_below(".")
-    assert "<email:" in Path("summary.md").read_text()
+    assert "redacted.invalid" in Path("summary.md").read_text()
 
 
 def test_a_run_log_that_is_left_as_output_can_be_read_again() -> None:
@@ -252,7 +252,7 @@ def test_what_a_runner_wrote_itself_is_redacted_when_it_has_ended() -> None:
     redact_output(Path("out.json"))
     redact_output(Path("none.json"))
 
-    assert json.loads(Path("out.json").read_text())["final_output"].startswith("<email:")
+    assert json.loads(Path("out.json").read_text())["final_output"].startswith("p-")
 
 
 def golden_of_agent() -> Path:
@@ -342,7 +342,7 @@ def test_the_door_of_a_store_can_be_left_open_by_whoever_opens_it() -> None:
 
     with rk.Store.open(".replaykit/store.db", read_only=True) as store:
         assert store.load(run.id).input == EMAIL
-        assert store.load("clean").input.startswith("<email:")
+        assert store.load("clean").input.startswith("p-")
     with (
         rk.Store.open("s.db") as store,
         pytest.raises(UsageError, match="opened here"),

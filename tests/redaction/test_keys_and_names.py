@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -100,7 +101,7 @@ def test_names_are_found_by_whoever_can() -> None:
     assert once["text"].startswith("<name:")
     assert once["text"].endswith("> bought a Rose")
     assert redactor.value(once) == once
-    assert redactor.text("Jane Doe, jane@example.com").count("<") == 2
+    assert re.fullmatch(r"<name:\w{8}>, p-\w{8}@\w{8}\.redacted\.invalid", redactor.text("Jane Doe, jane@example.com"))
 
 
 def test_names_without_their_extra_are_an_error_that_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,4 +110,4 @@ def test_names_without_their_extra_are_an_error_that_says_how_to_get_it(monkeypa
     with pytest.raises(UsageError, match="presidio is not installed") as caught:
         Redactor(b"k" * 32, Rules(names=True))
 
-    assert "agent-replaykit[names]" in str(caught.value)
+    assert "'.[names]'" in str(caught.value)

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from replaykit.redaction import DEFAULT, Redactor, Rules
-from replaykit.redaction.placeholders import PATTERN, blurred, is_placeholder, placeholder
+from replaykit.redaction.placeholders import blurred, canonical, is_placeholder, placeholder
 from replaykit.redaction.rules import with_additions
 
 KEY = b"a key for tests, thirty-two long"
@@ -22,7 +22,7 @@ def stand_in(kind: str, value: str) -> str:
 
 
 def test_a_placeholder_says_the_kind_and_depends_on_the_key() -> None:
-    assert PATTERN.fullmatch(stand_in("email", MAIL))
+    assert is_placeholder(stand_in("email", MAIL))
     assert stand_in("email", MAIL) != placeholder(b"another key, thirty-two long too", "email", MAIL)
     assert stand_in("email", MAIL) != stand_in("secret", MAIL)
 
@@ -36,8 +36,11 @@ def test_a_placeholder_says_the_kind_and_depends_on_the_key() -> None:
         ("iban", "DE89 3704 0044 0532 0130 00", "DE89370400440532013000"),
     ],
 )
-def test_spellings_of_one_value_have_one_placeholder(kind: str, one: str, other: str) -> None:
-    assert stand_in(kind, one) == stand_in(kind, other)
+def test_spellings_of_one_value_have_one_placeholder_in_that_spelling(kind: str, one: str, other: str) -> None:
+    first, second = (canonical(f"({stand_in(kind, text)})".encode()) for text in (one, other))
+
+    assert first == second
+    assert re.sub(r"[0-9A-Za-z]", "0", stand_in(kind, one)) == re.sub(r"[0-9A-Za-z]", "0", one) or kind == "email"
 
 
 def test_placeholders_of_other_keys_are_the_same_once_blurred() -> None:
@@ -73,7 +76,7 @@ def test_the_same_value_has_the_same_placeholder_in_every_embedding(redactor: Re
 
     plain = after
     for _ in range(3):
-        plain = plain.replace("%25", "%").replace("%3C", "<").replace("%3A", ":").replace("%3E", ">")
+        plain = plain.replace("%25", "%").replace("%40", "@")
     if stand_in("email", MAIL) not in plain:
         plain = base64.urlsafe_b64decode(after.replace("+", "-").replace("/", "_") + "==").decode()
     assert stand_in("email", MAIL) in plain
@@ -117,8 +120,8 @@ def test_names_take_whole_values_and_leave_what_is_none(redactor: Redactor) -> N
 
     assert after["password"] == stand_in("secret", "correct horse battery")
     assert after["pin"] == stand_in("secret", "1234")
-    assert after["ssn"] == stand_in("ssn", "123456789")
-    assert after["card_number"] == stand_in("card", "4111 1111 1111 1111")
+    assert after["ssn"] == int(stand_in("ssn", "123456789"))
+    assert after["card_number"] == int(stand_in("card", "4111111111111111"))
     assert after["phone"] == stand_in("phone", "01234567")
     assert after["ok"] == value["ok"]
     assert after["tokens"] == value["tokens"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from typing import Any
 
@@ -209,3 +210,25 @@ def test_a_rule_may_be_said_in_a_word_and_no_other_word_is_taken_for_one() -> No
     assert type(rules.mode) is MatchMode
     with pytest.raises(rk.ReplayKitError, match="did you mean 'args'"):
         rk.MatchRules(mode="arg")  # type: ignore[arg-type]
+
+
+def test_calls_after_one_that_was_taken_elsewhere_are_moved_as_well(store: rk.Store) -> None:
+    async def agent(first: str) -> None:
+        async def one() -> None:
+            search(first)
+
+        async def two() -> None:
+            for _ in range(3):
+                search("a")
+
+        await asyncio.gather(one(), two(), return_exceptions=True)
+
+    with rk.record("shifted", store=store) as run:
+        asyncio.run(agent("c"))
+
+    with rk.replaying(rk.Tape.of(store.load(run.id))) as replayer:
+        asyncio.run(agent("a"))
+    kinds = [
+        deviation.kind for deviation in replayer.all_deviations() if deviation.kind not in ("undecided", "unordered")
+    ]
+    assert kinds == ["moved", "moved", "moved", "missing", "unused"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from replaykit.cases.seen_calls import SeenCall
 from replaykit.errors import StoreError, UsageError
-from replaykit.model.result import Deviation, Finding
+from replaykit.model.result import Deviation, Evidence, EvidenceSource, Finding
 from replaykit.model.values import raw
 from replaykit.report.ci import ci_json, ci_text
 from replaykit.report.ci_files import planned, write_reports
@@ -34,7 +34,7 @@ def failed(text: str = "It was $5", **said: object) -> CiItem:
         "part": Part.REPLAY,
         "id": "incident",
         "outcome": Outcome.FAILED,
-        "verdict": "changed",
+        "verdict": "broken",
         "reason": text,
         "divergence": Deviation(kind="missing", text=f"call 2: {text}"),
         "failures": (
@@ -82,10 +82,10 @@ def test_junit_has_a_suite_for_the_part_and_a_test_for_each_item() -> None:
     tests = suite.findall("testcase")
     assert [test.get("name") for test in tests] == ["good", "incident", "odd", "idle"]
     assert [[child.tag for child in test if child.tag != "system-out"] for test in tests] == [
-        [],
-        ["failure"],
-        ["error"],
-        ["error"],
+        ["properties"],
+        ["properties", "failure"],
+        ["properties", "error"],
+        ["properties", "error"],
     ]
     failure = tests[1].find("failure")
     assert failure is not None
@@ -93,6 +93,36 @@ def test_junit_has_a_suite_for_the_part_and_a_test_for_each_item() -> None:
     assert "replaykit replay replays/a.yaml" in (failure.text or "")
     assert (tests[1].get("file"), tests[1].get("line"), tests[1].get("time")) == ("replays/a,b.yaml", "7", "0.250")
     assert "[503]" in (tests[1].findtext("system-out") or "")
+
+
+def test_junit_has_the_verdict_of_each_test_and_what_it_rests_on() -> None:
+    used = Evidence(used=2, recorded=5, how=EvidenceSource.REPORTED)
+    live = CiItem(part=Part.REPLAY, id="live", outcome=Outcome.PASSED, verdict="fixed", tape=used, offline=False)
+
+    root = Xml.fromstring(ci_junit(result(live)))
+
+    told = {test.get("name"): {p.get("name"): p.get("value") for p in test.iter("property")} for test in root[0]}
+    assert told["good"] == {"verdict": "fixed"}
+    assert told["live"] == {
+        "verdict": "fixed",
+        "evidence": "reported: 2 of 5 recorded answers used",
+        "live": "with live calls",
+    }
+
+
+def test_what_passed_with_live_calls_is_named() -> None:
+    live = CiItem(part=Part.REPLAY, id="live", outcome=Outcome.PASSED, verdict="fixed", offline=False)
+
+    for report in (ci_text, ci_markdown):
+        assert "note: calls were done for real in: live" in report(result(live, passed=True))
+        assert "done for real" not in report(result(passed=True))
+
+
+def test_how_an_incident_went_wrong_stands_beside_what_failed() -> None:
+    item = failed(expected_failure="It made up a figure")
+
+    for report in (ci_text, ci_markdown, ci_junit, ci_html):
+        assert "It made up a figure" in report(result(item))
 
 
 @given(st.text(st.characters(exclude_categories=[]), max_size=60))
@@ -185,7 +215,7 @@ def test_a_fence_is_longer_than_every_run_of_backticks_inside(text: str) -> None
 def test_annotations_are_one_line_each_at_the_file_and_line() -> None:
     (line,) = commands(result(failed("100%\r\nsure", id="a:b,c")))
 
-    assert line.startswith("::error file=replays/a%2Cb.yaml,line=7,title=replay changed%3A a%3Ab%2Cc::")
+    assert line.startswith("::error file=replays/a%2Cb.yaml,line=7,title=replay broken%3A a%3Ab%2Cc::")
     assert "\n" not in line
     assert "%25" in line
     assert "%0A" in line
@@ -248,7 +278,7 @@ def test_the_text_tells_what_failed_and_how_to_look_closer() -> None:
     text = re.sub(r"\x1b\[[0-9;]*m", "", ci_text(result(failed())))
 
     assert text == (
-        "✗ replay changed: incident\n"
+        "✗ replay broken: incident\n"
         "    asked    It was $5\n"
         "    failed   inv (critical)\n"
         "    expected less\n"

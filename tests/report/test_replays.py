@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from click import unstyle
 
 from replaykit.model.result import Deviation, Finding, ReplayResult, Verdict
@@ -35,9 +36,47 @@ def test_that_nobody_watched_and_that_no_context_was_given_are_lines_of_their_ow
     assert lines(result)[-2:] == ["note: its tools were live", "note: it was not given"]
 
 
-def test_other_deviations_and_none_are_no_notes() -> None:
-    assert "note" not in result_text(replayed(("moved", "served elsewhere", "lookup")))
+@pytest.mark.parametrize("kind", ["moved", "repeated", "fault", "arguments", "rekeyed", "now", "live"])
+def test_what_a_verdict_stands_with_is_shown_beside_it(kind: str) -> None:
+    notes = [line for line in lines(replayed((kind, "in words", "lookup"))) if line.startswith("note")]
+
+    assert len(notes) == 1
+    assert notes[0].endswith(": lookup × 1")
+
+
+def test_what_decides_is_the_reason_and_no_note() -> None:
+    assert "note" not in result_text(replayed(("missing", "not recorded", "lookup")))
     assert "note" not in result_text(replayed())
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (Verdict.REPRODUCED, "Result: FAILURE REPRODUCED"),
+        (Verdict.FIXED, "Result: FIXED"),
+        (Verdict.BROKEN, "Result: BROKEN"),
+        (Verdict.DIVERGED, "Result: DIVERGED: it asked for something that was not recorded"),
+        (Verdict.FLAKY, "Result: FLAKY: repeated runs disagree"),
+        (Verdict.INCONCLUSIVE, "Result: INCONCLUSIVE: cannot tell"),
+    ],
+)
+def test_each_verdict_has_its_own_headline(verdict: Verdict, words: str) -> None:
+    assert any(line.strip("│ ") == words for line in lines(replayed(verdict=verdict)))
+
+
+@pytest.mark.parametrize("verdict", [Verdict.DIVERGED, Verdict.FLAKY])
+def test_what_to_do_next_is_told(verdict: Verdict) -> None:
+    assert "Next: " in result_text(replayed(verdict=verdict, reason="why"))
+
+
+def test_a_verdict_with_live_calls_says_so() -> None:
+    assert "FIXED with live calls" in unstyle(result_text(replayed(offline=False)))
+
+
+def test_a_doubt_about_a_failure_that_showed_is_a_note() -> None:
+    result = replayed(verdict=Verdict.REPRODUCED, uncertain=("too close to call: a and b ended at once",))
+
+    assert "note: too close to call: a and b ended at once" in lines(result)
 
 
 def test_a_note_is_short_and_shows_what_a_terminal_would_obey() -> None:
@@ -64,14 +103,14 @@ REASON = "a desired assertion failed: expected a word, got none"
 
 
 def test_the_one_assertion_that_failed_is_told_once() -> None:
-    text = result_text(replayed(verdict=Verdict.CHANGED, desired=(FAILED,), reason=REASON))
+    text = result_text(replayed(verdict=Verdict.BROKEN, desired=(FAILED,), reason=REASON))
 
     assert text.count("expected a word, got none") == 1
     assert "inv (high): expected a word, got none" in text
 
 
 def test_another_reason_is_told_beside_what_failed() -> None:
-    text = result_text(replayed(verdict=Verdict.CHANGED, desired=(FAILED,), reason="the candidate left the tape"))
+    text = result_text(replayed(verdict=Verdict.BROKEN, desired=(FAILED,), reason="the candidate left the tape"))
 
     assert "the candidate left the tape" in text
     assert "inv (high): expected a word, got none" in text

@@ -149,7 +149,7 @@ def test_replays_are_read_from_their_evidence(tmp_path: Path) -> None:
     found = replays_since(root, days=30, now=NOW)
 
     assert (found.total, found.looked_at) == (6, 4)
-    assert found.verdicts == {"error": 1, "fixed": 2, "reproduced": 1}
+    assert found.verdicts == {"fixed": 2, "inconclusive": 1, "reproduced": 1}
     assert (found.success_rate, found.latency_p50_s, found.latency_p95_s) == (0.75, 2.0, 9.0)
     assert found.latency_sum_s == 15.0
 

@@ -13,13 +13,14 @@ import pytest
 import replaykit as rk
 from replaykit.cli import run as cli
 from replaykit.model.events import ToolCall
-from replaykit.model.result import Deviation, ReplayResult
+from replaykit.model.result import Deviation, Evidence, EvidenceSource, ReplayResult
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw
 from replaykit.runners.attempt import Attempt
 
 MakeCase = Callable[..., Path]
 OK = {"output.contains": "ok"}
+USED = Evidence(used=2, recorded=2, how=EvidenceSource.SERVED)
 
 
 @rk.tool
@@ -43,7 +44,7 @@ class Moody:
 def case(make_case: MakeCase, frozen: Callable[..., ToolCall]) -> Callable[..., Path]:
     """A case whose two recorded calls every run needs."""
 
-    def make(*desired: Any, observed: Iterable[Any] = ()) -> Path:
+    def make(*desired: Any, observed: Iterable[Any] = ({"status_is": "error"},)) -> Path:
         calls = [frozen(number, "lookup", f"answer {number}", user="u1") for number in range(2)]
         return make_case(calls=calls, observed=list(observed), desired=list(desired))
 
@@ -70,7 +71,7 @@ def test_the_candidate_runs_as_often_as_it_says_each_time_with_the_whole_tape(ca
 def test_too_few_runs_that_hold_change_the_verdict_and_are_told(case: Callable[..., Path]) -> None:
     result = rk.replay(case(repeat(3, 3)), Moody("ok", "bad", "ok"))
 
-    assert result.verdict == "changed"
+    assert result.verdict == "broken"
     assert "2 of 3 runs; first not in run 2: output 'answer 0 answer 1 bad'" in result.reason
     assert result.desired[0].run == 2
 
@@ -113,7 +114,7 @@ class Scripted:
 
 def answered(text: str, *deviations: Deviation) -> Attempt:
     run = TraceRun(id=text, status=RunStatus.SUCCESS, output_json=raw(text))
-    return Attempt(run=run, deviations=deviations)
+    return Attempt(run=run, deviations=deviations, evidence=USED)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_a_run_that_cannot_be_had_is_an_error_and_not_a_failure(
 ) -> None:
     result = rk.replay(case(repeat(3, 1)), Scripted(answered("ok"), second, answered("ok")))
 
-    assert (result.verdict, result.reason) == ("error", why)
+    assert (result.verdict, result.reason) == ("inconclusive", why)
 
 
 def test_a_first_run_that_is_not_there_asks_for_no_other(case: Callable[..., Path]) -> None:
@@ -138,20 +139,40 @@ def test_a_first_run_that_is_not_there_asks_for_no_other(case: Callable[..., Pat
     assert len(scripted.workspaces) == 1
 
 
+def test_a_run_that_used_nothing_of_the_tape_counts_for_nothing(case: Callable[..., Path]) -> None:
+    idle = msgspec.structs.replace(answered("ok"), evidence=Evidence(recorded=2))
+
+    result = rk.replay(case(repeat(3, 3)), Scripted(answered("ok"), idle, answered("ok")))
+
+    assert result.verdict == "broken"
+    assert "first not in run 2: used none of the 2 recorded answers" in result.reason
+
+
+def test_a_doubt_about_any_run_is_a_doubt_about_the_verdict(case: Callable[..., Path]) -> None:
+    close = msgspec.structs.replace(answered("ok"), uncertain=("too close to call: a and b ended at once",))
+
+    result = rk.replay(case(repeat(2, 2)), Scripted(answered("ok"), close))
+
+    assert (result.verdict, result.reason) == ("inconclusive", "too close to call: a and b ended at once")
+
+
 def test_nobody_watched_stays_so_in_every_run(case: Callable[..., Path]) -> None:
     attempts = [msgspec.structs.replace(answered("ok"), watched=False) for _ in range(2)]
 
     result = rk.replay(case(repeat(2, 1, {"replay.no_divergence": True})), Scripted(*attempts))
 
-    assert result.verdict == "error"
+    assert result.verdict == "inconclusive"
     assert "need a replay that somebody watched" in result.reason
 
 
 def test_every_run_leaves_its_files_in_a_directory_of_its_own(case: Callable[..., Path], own_directory: Path) -> None:
     agent = own_directory / "moody_agent.py"
     agent.write_text(
-        "import os, pathlib\n"
+        "import os, pathlib, replaykit as rk\n"
+        "@rk.tool\n"
+        "def lookup(user): ...\n"
         "def answer(question):\n"
+        "    lookup('u1')\n"
         "    count = pathlib.Path('count')\n"
         "    number = int(count.read_text()) + 1 if count.exists() else 1\n"
         "    count.write_text(str(number))\n"

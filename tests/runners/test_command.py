@@ -42,8 +42,8 @@ def ends(pid: int, within_s: float = 5.0) -> bool:
 
 
 def evidence_of(result: rk.ReplayResult, name: str) -> str:
-    assert result.evidence is not None
-    return (Path(result.evidence) / name).read_text()
+    assert result.directory is not None
+    return (Path(result.directory) / name).read_text()
 
 
 def test_a_program_that_keeps_the_contract_is_judged(make_case: MakeCase, runner: Runner) -> None:
@@ -66,7 +66,7 @@ def test_the_variables_of_the_contract_are_absolute_and_right(make_case: MakeCas
     of_the_stage = {"REPLAYKIT_SESSION", "REPLAYKIT_PROXY", "REPLAYKIT_NETWORK"}
     assert {name: value for name, value in result.run.output.items() if name not in of_the_stage} == {
         "REPLAYKIT_CASE_PATH": str(case / "case.yaml"),
-        "REPLAYKIT_OUTPUT_PATH": str(Path.cwd() / str(result.evidence) / "runner-output.json"),
+        "REPLAYKIT_OUTPUT_PATH": str(Path.cwd() / str(result.directory) / "runner-output.json"),
         "REPLAYKIT_FIXTURES_DIR": str(case / "fixtures"),
         "REPLAYKIT_SOURCE_TRACE_PATH": str(case / "source-trace.json"),
     }
@@ -111,7 +111,7 @@ def test_an_exit_code_other_than_zero_is_no_answer(make_case: MakeCase, runner: 
 
     result = rk.replay(make_case(), runner(f"{told}; print('no key for the model', file=sys.stderr); sys.exit(3)"))
 
-    assert result.verdict is rk.Verdict.ERROR
+    assert result.verdict is rk.Verdict.INCONCLUSIVE
     assert result.run is None
     assert "exit code 3" in result.reason
     assert "no key for the model" in result.reason, "the end of stderr says why"
@@ -121,7 +121,7 @@ def test_an_exit_code_other_than_zero_is_no_answer(make_case: MakeCase, runner: 
 def test_an_output_written_before_a_crash_is_not_believed(make_case: MakeCase, runner: Runner) -> None:
     result = rk.replay(make_case(), runner("tell(final_output='fine')\nraise RuntimeError('after all')"))
 
-    assert result.verdict is rk.Verdict.ERROR
+    assert result.verdict is rk.Verdict.INCONCLUSIVE
     assert "RuntimeError: after all" in result.reason
 
 
@@ -129,7 +129,7 @@ def test_an_output_written_before_a_crash_is_not_believed(make_case: MakeCase, r
 def test_death_by_a_signal_is_named(make_case: MakeCase, runner: Runner, number: int) -> None:
     result = rk.replay(make_case(), runner(f"os.kill(os.getpid(), {int(number)})"))
 
-    assert result.verdict is rk.Verdict.ERROR
+    assert result.verdict is rk.Verdict.INCONCLUSIVE
     assert f"signal {int(number)}" in result.reason
 
 
@@ -143,7 +143,7 @@ def test_only_the_end_of_a_long_complaint_is_told(make_case: MakeCase, runner: R
 def test_a_program_that_writes_nothing_is_told_of_the_contract(make_case: MakeCase) -> None:
     result = rk.replay(make_case(), "true")
 
-    assert result.verdict is rk.Verdict.ERROR
+    assert result.verdict is rk.Verdict.INCONCLUSIVE
     assert "$REPLAYKIT_OUTPUT_PATH" in result.reason
 
 
@@ -151,7 +151,7 @@ def test_a_program_that_writes_nothing_is_told_of_the_contract(make_case: MakeCa
 def test_a_program_that_cannot_be_started_is_named(make_case: MakeCase, command: str) -> None:
     result = rk.replay(make_case(), command)
 
-    assert result.verdict is rk.Verdict.ERROR
+    assert result.verdict is rk.Verdict.INCONCLUSIVE
     assert repr(command.split()[0]) in result.reason
     assert "cannot be started" in result.reason
 
@@ -172,7 +172,7 @@ def test_an_empty_command_is_wrong_usage(command: str) -> None:
 
 def test_a_command_with_a_nul_in_it_is_a_verdict_or_wrong_usage(make_case: MakeCase) -> None:
     try:
-        assert rk.replay(make_case(), "true \0").verdict is rk.Verdict.ERROR
+        assert rk.replay(make_case(), "true \0").verdict is rk.Verdict.INCONCLUSIVE
     except UsageError:
         pass
 
@@ -230,7 +230,7 @@ def test_a_hang_is_a_run_with_the_status_timeout(make_case: MakeCase, runner: Ru
 def test_an_output_written_before_a_hang_is_not_believed(make_case: MakeCase, runner: Runner) -> None:
     result = rk.replay(make_case(), runner("import time; tell(final_output='fine'); time.sleep(600)"), timeout_s=4)
 
-    assert result.verdict is rk.Verdict.CHANGED
+    assert result.verdict is rk.Verdict.BROKEN
     assert result.run is not None
     assert result.run.output is None
 
@@ -298,8 +298,8 @@ def test_logs_may_hold_any_bytes(make_case: MakeCase, runner: Runner) -> None:
 
     result = rk.replay(make_case(), command, evidence="evidence")
 
-    assert result.verdict is rk.Verdict.ERROR
-    assert json.loads(evidence_of(result, "result.json"))["verdict"] == "error"
+    assert result.verdict is rk.Verdict.INCONCLUSIVE
+    assert json.loads(evidence_of(result, "result.json"))["verdict"] == "inconclusive"
 
 
 def test_a_candidate_can_be_used_again(make_case: MakeCase, runner: Runner) -> None:

@@ -106,7 +106,7 @@ def speaking(*pieces: bytes, pause_s: float = 0.0) -> Iterator[HttpCandidate]:
 def refused(case: Path, candidate: HttpCandidate, **options: Any) -> str:
     """The reason why there is no verdict."""
     result = rk.replay(case, candidate, **{"timeout_s": 10, **options})
-    assert result.verdict is rk.Verdict.ERROR
+    assert result.verdict is rk.Verdict.INCONCLUSIVE
     assert result.run is None
     return result.reason
 
@@ -127,7 +127,7 @@ def test_tool_calls_in_the_answer_are_judged(make_case: MakeCase, endpoint: Endp
 
     result = rk.replay(case, endpoint.answers({**FIXED, "tool_calls": calls}))
 
-    assert result.verdict is rk.Verdict.CHANGED
+    assert result.verdict is rk.Verdict.BROKEN
     assert "at most 1" in result.reason
 
 
@@ -285,7 +285,7 @@ def test_an_address_that_cannot_be_used_is_wrong_usage_or_no_answer(make_case: M
 def test_the_answer_is_evidence(make_case: MakeCase, endpoint: Endpoint) -> None:
     result = rk.replay(make_case(), endpoint.answers(FIXED), evidence="evidence")
 
-    directory = Path(str(result.evidence))
+    directory = Path(str(result.directory))
     assert json.loads((directory / "runner-output.json").read_text()) == FIXED
     assert sorted(file.name for file in directory.iterdir()) == [
         "result.json",

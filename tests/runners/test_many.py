@@ -114,11 +114,13 @@ def test_no_case_gives_no_result() -> None:
         (["fixed"], ExitCode.PASSED),
         (["fixed", "fixed"], ExitCode.PASSED),
         (["reproduced"], ExitCode.FAILED),
-        (["changed"], ExitCode.FAILED),
+        (["broken"], ExitCode.FAILED),
+        (["diverged"], ExitCode.FAILED),
+        (["flaky"], ExitCode.FAILED),
         (["fixed", "reproduced", "fixed"], ExitCode.FAILED),
-        (["error"], ExitCode.CANNOT),
-        (["fixed", "error"], ExitCode.CANNOT),
-        (["reproduced", "error", "changed"], ExitCode.FAILED),
+        (["inconclusive"], ExitCode.CANNOT),
+        (["fixed", "inconclusive"], ExitCode.CANNOT),
+        (["reproduced", "inconclusive", "broken"], ExitCode.FAILED),
         ([], ExitCode.NOTHING),
     ],
 )
@@ -126,13 +128,12 @@ def test_the_exit_code_is_that_of_the_worst(verdicts: list[str], code: ExitCode)
     assert exit_code(results(*verdicts)) == code
 
 
-@pytest.mark.parametrize("expected", ["fixed", "reproduced", "changed"])
+@pytest.mark.parametrize("expected", ["fixed", "reproduced", "broken", "diverged"])
 def test_what_is_expected_passes_and_all_else_fails(expected: str) -> None:
-    for word in ("fixed", "reproduced", "changed"):
+    for word in ("fixed", "reproduced", "broken", "diverged", "flaky"):
         wanted = ExitCode.PASSED if word == expected else ExitCode.FAILED
         assert exit_code(results(word), Verdict(expected)) == wanted
-    assert exit_code(results(expected, "error"), Verdict(expected)) == ExitCode.CANNOT
-    assert exit_code(results("error"), Verdict.ERROR) == ExitCode.CANNOT
+    assert exit_code(results(expected, "inconclusive"), Verdict(expected)) == ExitCode.CANNOT
 
 
 def test_a_directory_of_cases_is_replayed_in_order_side_by_side(
@@ -152,7 +153,7 @@ def test_a_directory_of_cases_is_replayed_in_order_side_by_side(
     assert [line.split()[:2] for line in lines[:3]] == [
         ["fixed", "a-fixed"],
         ["reproduced", "b-broken"],
-        ["error", "c-crashes"],
+        ["inconclusive", "c-crashes"],
     ]
-    assert lines[-1] == "3 replays: 1 reproduced, 1 fixed, 1 error"
+    assert lines[-1] == "3 replays: 1 reproduced, 1 fixed, 1 inconclusive"
     assert code == 1, "having failed comes before not being able to tell"

@@ -65,7 +65,7 @@ def test_a_runner_that_crashes_before_any_call_has_given_no_answer(make_case: Ma
 
     runner_result, program_result = rk.replay(make_case("a"), command), rk.replay(make_case("b"), words(command))
 
-    assert runner_result.verdict is rk.Verdict.ERROR
+    assert runner_result.verdict is rk.Verdict.INCONCLUSIVE
     assert "no_such_module" in runner_result.reason
     assert program_result.run is not None
     assert program_result.run.error is not None
@@ -80,7 +80,7 @@ def test_a_program_that_leaves_the_tape_is_told_even_when_it_writes_an_output(
 
     result = rk.replay(case, command)
 
-    assert result.verdict is rk.Verdict.CHANGED
+    assert result.verdict is rk.Verdict.DIVERGED
     assert "'u1' → 'u2'" in result.reason
     assert not Path("live.txt").exists()
 
@@ -104,7 +104,7 @@ def test_the_scenario_rules_the_calls_of_a_program(make_case: MakeCase, runner: 
 
     assert live.run is not None
     assert live.run.output == "live"
-    assert blocked.verdict is rk.Verdict.CHANGED
+    assert blocked.verdict is rk.Verdict.DIVERGED
     assert "blocks the tool `lookup`" in blocked.reason
 
 
@@ -113,9 +113,9 @@ def test_nothing_of_the_stage_is_left_in_the_evidence(make_case: MakeCase, runne
 
     result = rk.replay(case, words(runner(f"{TOOL}\nlookup('u1')")), evidence="evidence")
 
-    left = {file.name for file in Path(str(result.evidence)).iterdir()}
+    left = {file.name for file in Path(str(result.directory)).iterdir()}
     assert left == {"result.json", "summary.md", "runner-output.json", "stdout.log", "stderr.log"}
-    log = json.loads((Path(str(result.evidence)) / "runner-output.json").read_text())
+    log = json.loads((Path(str(result.directory)) / "runner-output.json").read_text())
     assert log["run"]["id"] == "replay-billing"
 
 
@@ -134,7 +134,7 @@ def test_many_programs_run_side_by_side_each_in_its_own_world(make_case: MakeCas
 def test_a_program_that_writes_nothing_and_does_nothing_gives_no_answer(make_case: MakeCase) -> None:
     result = rk.replay(make_case(), CommandCandidate(["true"]))
 
-    assert result.verdict is rk.Verdict.ERROR
+    assert result.verdict is rk.Verdict.INCONCLUSIVE
 
 
 def test_a_damaged_fixture_stops_a_program_before_it_starts(make_case: MakeCase, runner: Runner) -> None:

@@ -49,9 +49,9 @@ def test_both_logs_are_redacted_and_else_as_they_were_printed() -> None:
 
     assert ended.exit_code == 0
     assert TOKEN not in out + err
-    assert out.startswith("token <slack-token:")
+    assert out.startswith("token xoxb-<slack-token:")
     assert out.endswith("> ok\n")
-    assert err.startswith("bad <slack-token:")
+    assert err.startswith("bad xoxb-<slack-token:")
 
 
 def test_with_redaction_turned_off_the_log_is_what_was_printed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_a_value_that_arrives_in_pieces_is_found(size: int) -> None:
     log = pumped([text[at : at + size] for at in range(0, len(text), size)])
 
     assert TOKEN.encode() not in log
-    assert log.startswith(b"before <slack-token:")
+    assert log.startswith(b"before xoxb-<slack-token:")
     assert log.endswith(b"> after\n")
 
 
@@ -178,7 +178,7 @@ def test_logs_of_a_worker_are_whole_when_its_task_is_over(worker: WorkerLogs) ->
             stream.flush()
 
     assert done.returncode == 0
-    assert Path("stdout.log").read_text().startswith("<slack-token:")
+    assert Path("stdout.log").read_text().startswith("xoxb-<slack-token:")
     assert Path("stderr.log").read_text() == "no end of line"
 
 

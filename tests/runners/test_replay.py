@@ -17,10 +17,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 import replaykit as rk
 from replaykit.errors import InvalidFile, StoreError, UsageError
 from replaykit.model.events import ToolCall
+from replaykit.model.result import Evidence, EvidenceSource
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.evidence import new_workspace
@@ -55,6 +57,9 @@ def billing(make_case: MakeCase, frozen: Callable[..., ToolCall]) -> Path:
     )
 
 
+REPORTED = {"tool_name": "lookup", "tool_args": {"user": "u1"}, "tool_output": "Error: timeout"}
+
+
 class Fixed:
     """A candidate of somebody's own making."""
 
@@ -62,7 +67,11 @@ class Fixed:
 
     def run(self, case: rk.ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         self.seen = (case.id, workspace.is_dir(), timeout_s)
-        return Attempt(run=TraceRun(id="own", status=RunStatus.SUCCESS, output_json=msgspec.Raw(b'"fine"')))
+        call = ToolCall(
+            seq=0, name="lookup", arguments_json=Raw(b'{"user":"u1"}'), result_json=Raw(b'"Error: timeout"')
+        )
+        run = TraceRun(id="own", status=RunStatus.SUCCESS, output_json=Raw(b'"fine"'), events=(call,), event_count=1)
+        return Attempt(run=run)
 
 
 def names_in(directory: str | os.PathLike[str] | None) -> list[str]:
@@ -104,11 +113,11 @@ def test_a_recorded_run_is_its_own_case(store: rk.Store) -> None:
     recorded = store.load(run.id)
 
     again = rk.replay(recorded, agent)
-    fixed = rk.replay(recorded, lambda question: "I could not find out.")
+    idle = rk.replay(recorded, lambda question: "I could not find out.")
 
     assert again.verdict is rk.Verdict.REPRODUCED, "served from the run, although the service is up again"
     assert again.case_id == "billing"
-    assert fixed.verdict is rk.Verdict.FIXED
+    assert (idle.verdict, idle.evidence) == (rk.Verdict.INCONCLUSIVE, Evidence(recorded=1))
 
 
 def test_a_run_is_replayed_against_callables_only(billing: Path, store: rk.Store) -> None:
@@ -121,9 +130,10 @@ def test_a_run_is_replayed_against_callables_only(billing: Path, store: rk.Store
 
 
 def test_a_candidate_may_be_a_command(billing: Path, runner: Runner) -> None:
-    result = rk.replay(billing, runner("tell(final_output='fine')"))
+    result = rk.replay(billing, runner(f"tell(final_output='fine', tool_calls=[{REPORTED}])"))
 
     assert result.verdict is rk.Verdict.FIXED
+    assert result.evidence == Evidence(used=1, recorded=3, how=EvidenceSource.REPORTED)
 
 
 def test_a_candidate_may_be_an_object_with_run_and_label(billing: Path) -> None:
@@ -215,7 +225,7 @@ def test_the_result_says_what_was_found(billing: Path) -> None:
 def test_a_case_without_assertions_never_passes(make_case: MakeCase) -> None:
     result = rk.replay(make_case(observed=[], desired=[]), lambda question: "fine")
 
-    assert result.verdict is rk.Verdict.ERROR
+    assert result.verdict is rk.Verdict.INCONCLUSIVE
     assert "no assertions" in result.reason
 
 
@@ -283,7 +293,7 @@ def test_a_replay_without_evidence_leaves_nothing(
     before = snapshot(Path.cwd())
 
     for candidate in (patient, command, "false"):
-        assert rk.replay(billing, candidate).evidence is None
+        assert rk.replay(billing, candidate).directory is None
 
     assert snapshot(Path.cwd()) == before
     assert list(scratch.iterdir()) == []
@@ -292,21 +302,21 @@ def test_a_replay_without_evidence_leaves_nothing(
 def test_a_command_leaves_the_five_files_of_the_evidence(billing: Path, runner: Runner) -> None:
     result = rk.replay(billing, runner("tell(final_output='fine')"), evidence="evidence")
 
-    assert names_in(result.evidence) == sorted([*EVIDENCE, "runner-output.json"])
-    assert json.loads((Path(str(result.evidence)) / "runner-output.json").read_text())["final_output"] == "fine"
+    assert names_in(result.directory) == sorted([*EVIDENCE, "runner-output.json"])
+    assert json.loads((Path(str(result.directory)) / "runner-output.json").read_text())["final_output"] == "fine"
 
 
 @pytest.mark.parametrize("candidate", [patient, looping, "false", "no-such-program", Fixed()])
 def test_a_candidate_that_writes_no_output_leaves_the_other_four(billing: Path, candidate: Any) -> None:
     result = rk.replay(billing, candidate, evidence="evidence")
 
-    assert names_in(result.evidence) == EVIDENCE
+    assert names_in(result.directory) == EVIDENCE
 
 
 def test_the_directory_is_named_by_time_and_case(billing: Path) -> None:
     result = rk.replay(billing, patient, evidence=Path(".replaykit") / "runs")
 
-    stamp, _, name = Path(str(result.evidence)).name.rpartition("-")
+    stamp, _, name = Path(str(result.directory)).name.rpartition("-")
     assert name == "billing"
     assert abs(time.mktime(time.strptime(stamp, "%Y%m%d-%H%M%S")) - time.mktime(time.gmtime())) < 60
     assert Path(".replaykit/.gitignore").read_text() == "*\n", "evidence holds real data and stays out of git"
@@ -315,7 +325,7 @@ def test_the_directory_is_named_by_time_and_case(billing: Path) -> None:
 def test_the_result_is_kept_as_json(billing: Path) -> None:
     result = rk.replay(billing, looping, evidence="evidence")
 
-    text = (Path(str(result.evidence)) / "result.json").read_bytes()
+    text = (Path(str(result.directory)) / "result.json").read_bytes()
     kept = msgspec.json.decode(msgspec.json.format(text, indent=-1), type=rk.ReplayResult)
     assert kept == result
     assert kept.verdict is rk.Verdict.REPRODUCED
@@ -326,7 +336,7 @@ def test_the_result_is_kept_as_json(billing: Path) -> None:
 def test_the_summary_is_for_people(billing: Path) -> None:
     result = rk.replay(billing, looping, evidence="evidence")
 
-    text = (Path(str(result.evidence)) / "summary.md").read_text()
+    text = (Path(str(result.directory)) / "summary.md").read_text()
     assert text.startswith("# billing: reproduced\n")
     assert "- candidate: `looping`" in text
     assert "- failure reproduced: yes" in text
@@ -337,7 +347,7 @@ def test_the_summary_is_for_people(billing: Path) -> None:
 def test_the_summary_of_a_divergence_says_where_the_tape_was_left(billing: Path) -> None:
     result = rk.replay(billing, lambda question: lookup("u2"), evidence="evidence")
 
-    text = (Path(str(result.evidence)) / "summary.md").read_text()
+    text = (Path(str(result.directory)) / "summary.md").read_text()
     assert "## Off the tape" in text
     assert "- missing: run 'billing' left its recording at call 1 of 3" in text
 
@@ -346,7 +356,7 @@ def test_replays_in_the_same_second_do_not_share_a_directory(billing: Path) -> N
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: rk.replay(billing, patient, evidence="evidence"), range(12)))
 
-    directories = {str(result.evidence) for result in results}
+    directories = {str(result.directory) for result in results}
     assert len(directories) == 12
     assert names_in("evidence") == sorted(Path(directory).name for directory in directories)
     assert all(names_in(directory) == EVIDENCE for directory in directories)
@@ -388,4 +398,4 @@ def test_an_error_with_text_that_is_no_unicode_leaves_evidence(billing: Path) ->
     def agent(question: str) -> str:
         raise ValueError("bad name \udcff")
 
-    assert names_in(rk.replay(billing, agent, evidence="evidence").evidence) == EVIDENCE
+    assert names_in(rk.replay(billing, agent, evidence="evidence").directory) == EVIDENCE

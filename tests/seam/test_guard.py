@@ -242,5 +242,5 @@ def test_a_candidate_that_goes_to_the_network_has_left_the_tape(port: int) -> No
 
     result = rk.replay(run, agent)
 
-    assert result.verdict.value == "changed"
+    assert result.verdict.value == "diverged"
     assert any(deviation.kind == "network" for deviation in result.deviations)

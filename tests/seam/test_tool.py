@@ -44,7 +44,7 @@ def again(store: rk.Store, agent: Callable[[], Any]) -> tuple[Any, Any]:
     with rk.replaying(rk.Tape.of(store.load(run.id))) as replayer:
         replayed = agent()
     assert WORLD.calls == before, "the world was touched in the replay"
-    assert replayer.all_deviations() == []
+    assert [d for d in replayer.all_deviations() if d.kind not in ("undecided", "unordered")] == []
     return recorded, replayed
 
 

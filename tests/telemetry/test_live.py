@@ -216,7 +216,7 @@ def test_what_is_told_is_redacted_as_what_is_stored(told: Any, store: rk.Store) 
 
     everything = "".join(span.to_json() for span in told.spans)
     assert "execute_tool search" in everything
-    assert "broke with <" in everything
+    assert "broke with sk-proj-<" in everything
     assert secret not in everything
     assert "bob@example.org" not in everything
 

@@ -94,7 +94,7 @@ def test_without_the_sdk_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPa
     with pytest.raises(rk.ReplayKitError) as caught:
         rk.telemetry.enable()
     assert "the OpenTelemetry SDK is not installed" in str(caught.value)
-    assert "pip install 'agent-replaykit[otel]'" in str(caught.value)
+    assert "pip install '.[otel]'" in str(caught.value)
 
 
 def test_a_run_that_nobody_watches_names_no_trace(store: Any) -> None:

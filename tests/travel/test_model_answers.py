@@ -17,11 +17,12 @@ from replaykit.errors import UsageError
 from replaykit.model.matching import ErrorSpec
 from replaykit.model.run import RunStatus
 from replaykit.model.values import canonical, decode
-from replaykit.seam.failures import rebuild_error
 from replaykit.seam.http.call import open_call
 from replaykit.seam.http.request import HttpRequest
+from replaykit.seam.rebuild import rebuild_error
+from replaykit.seam.results import ToolValues
 from replaykit.seam.scope import Answer, PendingCall, current
-from replaykit.seam.through import astream, athrough, stream, through
+from replaykit.seam.through import Replayed, astream, athrough, stream, through
 
 ASKED: list[str] = []
 
@@ -45,8 +46,8 @@ def given(outcome: Answer) -> Any:
     return decode(outcome.result_json)
 
 
-def items(outcome: Answer) -> tuple[list[Any], Any]:
-    return [decode(item) for item in outcome.items_json or ()], None
+def items(outcome: Answer) -> Replayed:
+    return Replayed([decode(item) for item in outcome.items_json or ()], None, None)
 
 
 def ask(prompt: str) -> str:
@@ -57,7 +58,7 @@ def ask_streaming(prompt: str) -> str:
     def live() -> Generator[str, None, None]:
         yield from answer_to(prompt)
 
-    return "".join(stream(*pending(prompt), live, items))
+    return "".join(stream(*pending(prompt), live, items, ToolValues("gpt", None)))
 
 
 def ask_awaiting(prompt: str) -> str:
@@ -76,7 +77,7 @@ def ask_streaming_async(prompt: str) -> str:
             yield letter
 
     async def main() -> str:
-        return "".join([item async for item in astream(*pending(prompt), live, items)])
+        return "".join([item async for item in astream(*pending(prompt), live, items, ToolValues("gpt", None))])
 
     return asyncio.run(main())
 

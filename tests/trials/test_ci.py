@@ -28,6 +28,7 @@ def careless(question):
     return f"It was {lookup(order=7)['status']}."
 
 def wrong(question):
+    lookup(order=7)
     return "No idea."
 
 def broken(question):
@@ -269,7 +270,7 @@ def test_a_session_that_broke_one_promise_has_failed_though_nobody_has_judged_an
     code, document = ci()
 
     (item,) = document["items"]
-    assert (code, item["verdict"], [one["id"] for one in item["failures"]]) == (1, "changed", ["shipped"])
+    assert (code, item["verdict"], [one["id"] for one in item["failures"]]) == (1, "broken", ["shipped"])
 
 
 def test_a_score_that_nobody_can_tell_is_reached_is_not_one_that_is_missed(ci: Ci) -> None:
@@ -410,7 +411,7 @@ def test_a_session_of_the_configuration_and_one_in_a_file_point_at_their_lines(c
     Path("ci_agents.py").write_text(AGENTS)
     Path("s.yaml").write_text("id: filed\ninput: x\ncontract: c\n")
     Path("replaykit.yaml").write_text(
-        "replaykit: 1\nagent: {type: python, endpoint: 'ci_agents:wrong'}\ncases: [s.yaml]\n"
+        "replaykit: 1\nagent: {type: python, endpoint: 'ci_agents:proud'}\ncases: [s.yaml]\n"
         "contract: {name: c, invariants: [{id: x, type: contains, value: shipped}]}\n"
         "replays:\n  sessions:\n    - {id: first, input: x, contract: c}\n    - {id: second, input: x, contract: c}\n"
     )

@@ -95,7 +95,7 @@ def test_what_fails_in_any_part_leaves_the_same_files(verb: Verb) -> None:
         directory = Path(item["evidence"])
         result = json.loads((directory / "result.json").read_text())
         assert {file.name for file in directory.iterdir()} == FILES
-        assert result["evidence"] == item["evidence"]
+        assert result["directory"] == item["evidence"]
         assert result["trial"] == ("" if item["part"] == "replay" else item["part"])
         assert [finding["id"] for finding in result["desired"]] == ["exact"]
         assert [call["name"] for call in result["run"]["events"]] == ["lookup"]
@@ -181,7 +181,7 @@ def test_an_agent_that_dies_leaves_evidence_of_what_it_was_asked(verb: Verb, par
     item = json.loads(out)["items"][0]
     directory = Path(item["evidence"])
     assert code == 3
-    assert json.loads((directory / "result.json").read_text())["verdict"] == "error"
+    assert json.loads((directory / "result.json").read_text())["verdict"] == "inconclusive"
     text = (directory / "summary.md").read_text()
     assert f"asked     {json.dumps(item['input'])}\nended     without a run" in text
     assert "exit code 4" in text
@@ -246,7 +246,7 @@ HOSTILE = "```\n# pwned\n<script>\x1b[2J\u202e\ud800"
 def test_nothing_that_an_agent_says_leaves_its_place_in_a_summary() -> None:
     call = ToolCall(seq=0, name=HOSTILE, error=ErrorInfo(type="E", message=HOSTILE), faults=("tool.error",))
     made = TraceRun(id="r", status=RunStatus.ERROR, error=ErrorInfo(type="E", message=HOSTILE), events=(call,))
-    result = ReplayResult(case_id="c", trial="chaos", verdict=Verdict.CHANGED, run=made)
+    result = ReplayResult(case_id="c", trial="chaos", verdict=Verdict.BROKEN, run=made)
 
     text = summary(result, raw("```\n# pwned\n\x1b"), [HOSTILE])
 
@@ -270,11 +270,11 @@ def test_a_long_run_is_told_up_to_a_point() -> None:
 def test_the_summary_of_a_replay_keeps_its_words() -> None:
     finding = Finding(kind="k", holds=True, text="seen")
     off = Deviation(kind="moved", text="elsewhere")
-    made = ReplayResult(case_id="c", verdict=Verdict.CHANGED, reproduced=False, desired=(finding,), deviations=(off,))
+    made = ReplayResult(case_id="c", verdict=Verdict.BROKEN, reproduced=False, desired=(finding,), deviations=(off,))
 
     text = summary(made, raw("hi"))
 
-    assert text.startswith("# c: changed\n")
+    assert text.startswith("# c: broken\n")
     assert "- failure reproduced: no\n" in text
     assert "- [x] `k`: seen\n" in text
     assert "- moved: elsewhere\n" in text

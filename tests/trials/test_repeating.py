@@ -21,7 +21,7 @@ from replaykit.runners.inprocess import CallableCandidate
 from replaykit.trials.chaos import ChaosTrial, ChaosVerdict, run_chaos
 from replaykit.trials.contract import Trial, run_contract
 from replaykit.trials.mutation import MutationTrial, run_mutations
-from replaykit.trials.trying import Evidence
+from replaykit.trials.trying import EvidenceFiles
 
 OFTEN = {"type": "repeat", "value": {"times": 3, "at_least": 2, "of": {"output.contains": "yes"}}}
 POLITE = {"type": "judge.rubric", "value": "It is polite"}
@@ -70,7 +70,7 @@ def test_under_chaos_every_run_has_the_same_faults(bad: tuple[int, ...], verdict
     agent = Moody(*bad)
     trial = ChaosTrial(scenarios=(STORM,), inputs=("why?",), contract=promise(OFTEN))
 
-    result = run_chaos(trial, CallableCandidate(agent), evidence=Evidence(root=tmp_path, of_passed=True))
+    result = run_chaos(trial, CallableCandidate(agent), evidence=EvidenceFiles(root=tmp_path, of_passed=True))
 
     (run,) = result.runs
     assert (run.verdict, agent.asked) == (verdict, 3)

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 from msgspec import Struct
 
-from replaykit.cases.case_shape import CASE, CASE_FORMAT, DEFAULT_TIMEOUT_S, ModelMode
+from replaykit.cases.case_shape import CASE, CASE_FORMAT, DEFAULT_TIMEOUT_S, EvidenceMode, ModelMode
 from replaykit.cases.confine import inside
 from replaykit.cases.document import Document, load_document
 from replaykit.cases.shape import Flaw, describe, find_flaws
@@ -57,7 +57,9 @@ class Scenario(Struct, frozen=True, kw_only=True):
     match: MatchRules = MatchRules()
     clock: str | None = None
     """What time it is for the agent; see `case_shape.parse_clock`."""
-    seed: int | None = None
+    seed: int | str | None = None
+    not_held: tuple[str, ...] = ()
+    """What of chance the recording could not keep, such as what `secrets` gave."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables with the values they had."""
     trusted: tuple[str, ...] = ()
@@ -65,6 +67,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     timeout_s: float = DEFAULT_TIMEOUT_S
     chaos: ChaosPlan | None = None
     """The faults that whoever runs the case has asked for. No file says this."""
+    tie_order: int = 0
+    """See `World.tie_order`. No file says this."""
 
     @property
     def input(self) -> Json:
@@ -91,6 +95,12 @@ class ReplayCase(Struct, frozen=True, kw_only=True):
     semantic: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     notes: str = ""
+    rests_on_output: bool = False
+    """True when a person says that a right answer may need none of the recorded answers: `evidence: output`."""
+    is_session: bool = False
+    """True for a session: its contract takes the place of signatures."""
+    expected_failure: str = ""
+    """How the incident of a session went wrong, in words."""
     tape: tuple[Call, ...] | None = None
     """The recorded calls of a case that has no directory of fixtures."""
     directory: Path = Path()
@@ -132,10 +142,7 @@ def open_case(path: str | os.PathLike[str]) -> tuple[Document, Path]:
     document = load_document(file, limit_bytes=MAX_CASE_BYTES)
     version = document.value.get("replaykit") if isinstance(document.value, dict) else None
     if type(version) is int and version > CASE_FORMAT:
-        raise FormatTooNew(
-            f"{file}: case format {describe(version)}, this version reads up to {CASE_FORMAT}",
-            hint="Update ReplayKit: pip install --upgrade agent-replaykit",
-        )
+        raise FormatTooNew(f"{file}: case format {describe(version)}, this version reads up to {CASE_FORMAT}")
     return document, file.parent
 
 
@@ -164,6 +171,7 @@ def build_case(document: Document, directory: Path) -> ReplayCase:
         observed=_build_assertions(value.get("observed", [])),
         desired=_build_assertions(value.get("desired", [])),
         semantic=tuple(value.get("semantic", [])),
+        rests_on_output=value.get("evidence") == EvidenceMode.OUTPUT,
         tags=tuple(value.get("tags", [])),
         notes=value.get("notes", ""),
         directory=directory,
@@ -182,6 +190,7 @@ def _build_scenario(value: dict[str, Json]) -> Scenario:
         match=_build_match(value.get("match", {})),
         clock=value.get("clock"),
         seed=value.get("seed"),
+        not_held=tuple(value.get("not_held", ())),
         environment=tuple(value.get("environment", {}).items()),
         timeout_s=value.get("timeout_s", DEFAULT_TIMEOUT_S),
     )
@@ -196,6 +205,7 @@ def _build_match(value: dict[str, Json]) -> MatchRules:
         live=tuple(value.get("live", [])),
         network=tuple(value.get("network", [])),
         fault=ErrorSpec(**fault) if fault is not None else None,
+        redaction_key_id=value.get("redaction_key_id", ""),
     )
 
 
@@ -216,6 +226,7 @@ def dump_case(case: ReplayCase) -> str:
         "observed": [{assertion.kind: assertion.value} for assertion in case.observed],
         "desired": [{assertion.kind: assertion.value} for assertion in case.desired],
         "semantic": list(case.semantic),
+        "evidence": EvidenceMode.OUTPUT.value if case.rests_on_output else None,
         "tags": list(case.tags),
         "notes": case.notes,
     }
@@ -232,6 +243,7 @@ def _dump_scenario(scenario: Scenario) -> dict[str, Json]:
         "match": _dump_match(scenario.match),
         "clock": scenario.clock,
         "seed": scenario.seed,
+        "not_held": list(scenario.not_held) or None,
         "environment": dict(scenario.environment) or None,
         "timeout_s": scenario.timeout_s,
     }
@@ -246,6 +258,7 @@ def _dump_match(rules: MatchRules) -> dict[str, Json]:
         "live": list(rules.live),
         "network": list(rules.network),
         "fault": {"type": rules.fault.type, "message": rules.fault.message} if rules.fault else None,
+        "redaction_key_id": rules.redaction_key_id,
     }
     return _set(value)
 

@@ -27,7 +27,7 @@ from replaykit.model.matching import MatchMode, OnMiss, ToolMode
 from replaykit.model.pins import Clock
 from replaykit.model.values import Json
 
-CASE_FORMAT = 1
+CASE_FORMAT = 2
 """Version of the case file; readers accept every older one."""
 DEFAULT_TIMEOUT_S = 60
 MAX_SEED = 2**53  # what every JSON reader keeps exactly
@@ -38,6 +38,13 @@ class ModelMode(StrEnum):
 
     RECORDED = "recorded"  # from the case's fixtures
     LIVE = "live"  # the model itself is called
+
+
+class EvidenceMode(StrEnum):
+    """What a verdict may rest on."""
+
+    TAPE = "tape"  # recorded answers that the candidate used
+    OUTPUT = "output"  # its output alone
 
 
 class AssertionShape:
@@ -119,6 +126,7 @@ _MATCH = Record(
         "live": ListOf(_SOME_TEXT),
         "network": ListOf(_SOME_TEXT),
         "fault": Record({"type": _SOME_TEXT, "message": Text()}, required=("type",)),
+        "redaction_key_id": Text("8 hex digits", pattern=r"^[0-9a-f]{8}$"),
     },
     notes={
         "mode": "What has to agree before a recorded outcome is served.",
@@ -127,6 +135,7 @@ _MATCH = Record(
         "live": "The names that may be done for real when on_miss is live.",
         "fault": "What is raised when on_miss is fault.",
         "network": "Hosts, or host:port, that may be connected to in a replay; * is any.",
+        "redaction_key_id": "Which redaction key the recording was made with; it says nothing about the key itself.",
     },
     cross=_match_flaws,
 )
@@ -139,7 +148,8 @@ _SCENARIO = Record(
         "models": Choice(ModelMode),
         "match": _MATCH,
         "clock": Either((Text(check=parse_clock), Nothing())),
-        "seed": Number(above=-1, at_most=MAX_SEED, whole=True),
+        "seed": Either((Number(above=-1, at_most=MAX_SEED, whole=True), _SOME_TEXT)),
+        "not_held": ListOf(_SOME_TEXT),
         "environment": MapOf(Text(expected="text without NUL", pattern=r"^[^\x00]*$")),
         "timeout_s": Number(above=0, at_most=MAX_TIMEOUT_S),
     },
@@ -150,7 +160,8 @@ _SCENARIO = Record(
         "models": "Where the models' answers come from.",
         "match": "How a call finds its recorded answer.",
         "clock": "The time the agent sees: ISO 8601 with a zone (`tick` before it lets it run), `tick`, or `live`.",
-        "seed": "What random, uuid4 and os.urandom are seeded with.",
+        "seed": "What random, uuid4, NumPy and os.urandom are seeded with: a number, or the text of a recorded run.",
+        "not_held": "What of chance the recording could not keep: a call that differs by it alone is inconclusive.",
         "environment": "Variables, with the values they had when the run was recorded.",
         "timeout_s": f"Seconds until the candidate is stopped; {DEFAULT_TIMEOUT_S} unless said.",
     },
@@ -182,6 +193,7 @@ CASE = Record(
         "observed": ListOf(AssertionShape()),
         "desired": ListOf(AssertionShape()),
         "semantic": ListOf(_SOME_TEXT),
+        "evidence": Choice(EvidenceMode),
         "tags": ListOf(_SOME_TEXT),
         "notes": Text(),
     },
@@ -195,6 +207,7 @@ CASE = Record(
         "observed": "Failure signatures: does it still go wrong this way?",
         "desired": "What a fix must show.",
         "semantic": "Sentences that need judgement.",
+        "evidence": "What a verdict may rest on: recorded answers that were used (tape), or the output alone (output).",
         "tags": "Words to select cases by.",
         "notes": "Anything else worth knowing.",
     },

@@ -11,6 +11,7 @@ from msgspec import Struct
 from replaykit.cases.case import CASE_FILE, MAX_CASE_BYTES
 from replaykit.cases.document import Document, load_document
 from replaykit.cases.fixtures import FIXTURES
+from replaykit.cases.proof import is_proof
 from replaykit.cases.session_shape import looks_like_session
 from replaykit.errors import InvalidFile, NothingSelected, ReplayKitError, UsageError
 from replaykit.model.values import Json
@@ -108,7 +109,7 @@ def _below(root: Path) -> Iterator[tuple[Path, CaseFile | SessionFile | Unusable
             continue
         else:
             for name in files:
-                if name.lower().endswith(SUFFIXES):
+                if name.lower().endswith(SUFFIXES) and not is_proof(name):
                     yield from _told(directory / name)
 
 
@@ -145,6 +146,6 @@ def _named(file: Path) -> CaseFile | SessionFile | Unusable:
         return SessionFile(document)
     if isinstance(value, dict) and "replaykit" in value and not _is_known(value):
         return CaseFile(file)
-    hint = "A session has an id, an input and a contract; a case begins with `replaykit: 1`."
+    hint = "A session has an id, an input and a contract; a case begins with `replaykit: 2`."
     said = "the file is empty" if value is None else "neither a case nor a session"
     return unusable(file, document.error(said, hint=hint))

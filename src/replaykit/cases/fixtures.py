@@ -4,9 +4,10 @@
       {"replaykit": 1, "kind": "tool_call", "name": "lookup_billing", "calls": [
         {"call": 3, "path": "", "arguments": {…}, "result": …}, …]}
 
-A call has a `result`, an `error`, the `items` of a stream, or none of them when the log holds no outcome. Kept
-are its number, path, arguments, outcome, duration and the call it was made inside of (`parent`), and of a model
-call the finish reason and usage; its step and time belong to the run and are left out. Of a call that went over HTTP
+A call has a `result`, an `error`, the `items` of a stream, or none of them when the log holds no outcome, or when it
+was abandoned (`"complete": false`). Kept are its number, path, arguments, outcome, duration, where it begins and ends
+in the run (`span`), the call it was made inside of (`parent`), and of a model call the finish reason and usage; its
+step and date belong to the run and are left out. Of a call that went over HTTP
 `items` are the chunks of the response, and `wire` says the rest of it. Values stay the JSON text they are, tagged forms
 included.
 """
@@ -27,8 +28,9 @@ from replaykit.cases.confine import inside
 from replaykit.cases.document import read_bytes
 from replaykit.cases.slug import slug
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError, nearest
-from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, ToolCall, Usage, WireInfo
+from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, Span, ToolCall, Usage, WireInfo
 from replaykit.model.lines import line_of
+from replaykit.model.nesting import NestedTooDeeply, check_nesting, line_nested_too_deeply
 from replaykit.model.values import ABSENT, NULL, Json, Raw
 from replaykit.redaction.files import clean_bytes
 from replaykit.redaction.lazy import lazy
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=Struct)
 
-FIXTURE_FORMAT = 1
+FIXTURE_FORMAT = 2
 """Version of the fixture file; readers accept every older one."""
 FIXTURES = "fixtures"
 """The directory inside a case."""
@@ -49,6 +51,7 @@ MAX_FIXTURE_BYTES = 512 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 # Short lists on one line each. No value is touched: line breaks inside of texts are escaped.
 _PAUSES = lazy(rb'"pauses_ms": \[\n[-+.\deE,\s]*\]')
+_SPAN = lazy(rb'"span": \{(?:\s+"(?:begin|begin_s|end|end_s|loop)": [-+.\deE,\s\[\]]+){2,5}\}')
 _PAIR = lazy(rb'\[\n\s+("(?:[^"\\]|\\.){0,300}"),\n\s+("(?:[^"\\]|\\.){0,300}")\n\s+\]')
 _KINDS: dict[str, type[Call]] = {"tool_call": ToolCall, "llm_call": LlmCall, "exchange": Exchange}
 
@@ -65,6 +68,10 @@ class _Wire(WireInfo, frozen=True, forbid_unknown_fields=True):
     pass
 
 
+class _Span(Span, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
 class _Call(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     call: Annotated[int, Meta(ge=0)]
     path: str = ""
@@ -73,8 +80,12 @@ class _Call(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     result: Raw = ABSENT
     error: _Error | None = None
     items: tuple[Raw, ...] | None = None
+    sent: Raw = ABSENT
+    pauses_ms: tuple[float, ...] = ()
+    mutated: tuple[str, ...] = ()
     complete: bool = True
     duration_s: float = 0.0
+    span: _Span | None = None
     after: int | None = None
     finish_reason: str | None = None
     usage: _Usage | None = None
@@ -134,7 +145,10 @@ def read_fixture(file: Path) -> list[Call]:
     text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES).removeprefix(_BOM)
     name = str(file)
     try:
+        check_nesting(text)
         orjson.loads(text)  # for its strictness and its line numbers; the values themselves stay text
+    except NestedTooDeeply as error:
+        raise InvalidFile(str(error), file=name, line=line_nested_too_deeply(text)) from None
     except orjson.JSONDecodeError as error:
         raise InvalidFile(f"not JSON: {error.msg}", file=name, line=error.lineno) from None
     _refuse_newer(text, name)
@@ -143,8 +157,6 @@ def read_fixture(file: Path) -> list[Call]:
         return [_build(content, index, text, name) for index in range(len(content.calls))]
     except msgspec.MsgspecError as error:
         _raise_readable(str(error), text, name)
-    except RecursionError:
-        raise InvalidFile("nested too deeply", file=name) from None
 
 
 def _place(case: Path, name: str) -> Path:
@@ -166,10 +178,16 @@ def _encode(kind: str, name: str, calls: list[Call]) -> bytes:
     entries = [_entry(call) for call in calls]
     content = {"replaykit": FIXTURE_FORMAT, "kind": kind, "name": name, "calls": entries}
     text = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+    text = _SPAN.sub(_on_one_line, text)
+    text = _PAUSES.sub(_on_one_line, text)
     if all(call.wire is None for call in calls):
         return text
-    text = _PAUSES.sub(lambda row: b" ".join(row[0].split()).replace(b"[ ", b"[").replace(b" ]", b"]"), text)
     return _PAIR.sub(rb"[\1, \2]", text)
+
+
+def _on_one_line(rows: re.Match[bytes]) -> bytes:
+    line = b" ".join(rows[0].split())
+    return re.sub(rb"([\[{]) | ([\]}])", rb"\1\2", line)
 
 
 def _entry(call: Call) -> dict[str, Json]:
@@ -183,10 +201,18 @@ def _entry(call: Call) -> dict[str, Json]:
         entry["error"] = call.error
     if call.items_json is not None:
         entry["items"] = call.items_json
+    if call.sent_json:
+        entry["sent"] = call.sent_json
+    if call.pauses_ms:
+        entry["pauses_ms"] = call.pauses_ms
+    if call.mutated:
+        entry["mutated"] = call.mutated
     if not call.complete:
         entry["complete"] = False
     if call.duration_s:
         entry["duration_s"] = call.duration_s
+    if call.span is not None:
+        entry["span"] = call.span
     if call.after is not None:
         entry["after"] = call.after
     if isinstance(call, LlmCall):
@@ -220,8 +246,12 @@ def _build(content: _File, index: int, text: bytes, file: str) -> Call:
         result_json=_compact(entry.result),
         error=_plain_error(entry.error),
         items_json=None if entry.items is None else tuple(map(_compact, entry.items)),
+        sent_json=_compact(entry.sent),
+        pauses_ms=entry.pauses_ms,
+        mutated=entry.mutated,
         complete=entry.complete,
         duration_s=entry.duration_s,
+        span=_plain(entry.span, Span),
         after=entry.after,
         wire=_plain(entry.wire, WireInfo),
         **extra,
@@ -249,13 +279,10 @@ def _plain(value: T | None, kind: type[T]) -> T | None:
 def _refuse_newer(text: bytes, file: str) -> None:
     try:
         version = msgspec.json.decode(text, type=_Version).replaykit
-    except (msgspec.MsgspecError, RecursionError):
+    except msgspec.MsgspecError:
         return  # the whole file is looked at next, and says it better
     if version > FIXTURE_FORMAT:
-        raise FormatTooNew(
-            f"{file}: fixture format {version}, this version reads up to {FIXTURE_FORMAT}",
-            hint="Update ReplayKit: pip install --upgrade agent-replaykit",
-        )
+        raise FormatTooNew(f"{file}: fixture format {version}, this version reads up to {FIXTURE_FORMAT}")
     if version < 1:
         raise _error(f"replaykit: expected the format version {FIXTURE_FORMAT}", text, file, ("replaykit",))
 
@@ -282,6 +309,6 @@ def _raise_readable(said: str, text: bytes, file: str) -> NoReturn:
 
 def _known_keys(path: tuple[str | int, ...]) -> list[str]:
     by_depth: dict[int, type[Struct]] = {0: _File, 2: _Call}
-    by_name: dict[str | int, type[Struct]] = {"usage": _Usage, "wire": _Wire}
+    by_name: dict[str | int, type[Struct]] = {"usage": _Usage, "wire": _Wire, "span": _Span}
     struct = by_depth.get(len(path)) or by_name.get(path[-1], _Error)
     return [info.encode_name for info in msgspec.structs.fields(struct)]

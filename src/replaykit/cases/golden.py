@@ -179,8 +179,7 @@ def _check_form(source: Source) -> None:
     if version > RUN_FORMAT:
         raise FormatTooNew(
             f"{source.file}:{line_of(source.text, ('replaykit',))}: a golden trace of version {version}; "
-            f"this ReplayKit reads up to {RUN_FORMAT}",
-            hint="pip install --upgrade agent-replaykit",
+            f"this ReplayKit reads up to {RUN_FORMAT}"
         )
     known = _File.__struct_fields__
     for key in document:

@@ -12,7 +12,8 @@ from msgspec import Struct
 from replaykit.cases.case import CASE_FILE, MAX_FLAWS, ReplayCase, build_case, find_case_flaws, open_case
 from replaykit.cases.document import Document, read_bytes
 from replaykit.cases.fixtures import FIXTURES, fixture_files, read_fixture
-from replaykit.cases.lint_rules import CASE_RULES, FIXTURE_RULES, Fixture, Subject
+from replaykit.cases.lint_rules import CASE_RULES, FIXTURE_RULES, Fixture, Subject, proof_flaws
+from replaykit.cases.session import case_of_session, read_session
 from replaykit.cases.session_shape import SESSION, looks_like_session
 from replaykit.cases.shape import Flaw, Severity, find_flaws
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError, nearest
@@ -68,6 +69,7 @@ def _lint(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]
         return None, [problem_of(error, str(path))]
     if Path(document.file).name != CASE_FILE and looks_like_session(document.value):
         flaws = list(islice(find_flaws(SESSION, document.value), MAX_FLAWS))
+        flaws += [] if flaws else _session_proof(document)
         return document, located(document, flaws) + _secrets([Path(document.file)])
     fixtures, problems = _read_fixtures(directory)
     problems += _secrets(files_below(directory, ignored=True))
@@ -80,6 +82,15 @@ def _lint(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]
         problems += unreadable + _fixture_problems(subject)
     problems += located(document, flaws)
     return document, sorted(problems, key=lambda problem: (problem.file, problem.line or 0))
+
+
+def _session_proof(document: Document) -> list[Flaw]:
+    """That nobody has seen a session break its contract."""
+    try:
+        session = read_session(document)
+    except (InvalidFile, FormatTooNew):  # of a session in another file, which is looked at by itself
+        return []
+    return list(proof_flaws(case_of_session(session, ())))
 
 
 def _secrets(files: Iterable[Path]) -> list[Problem]:

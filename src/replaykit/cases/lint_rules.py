@@ -12,16 +12,18 @@ from replaykit.cases.case import EVERY_TOOL, ReplayCase
 from replaykit.cases.case_shape import ModelMode
 from replaykit.cases.contradictions import MAX_COMPARED, contradictions, means_the_same, tools_named
 from replaykit.cases.document import Path as PathInside
+from replaykit.cases.proof import Standing, prove_hint, standing_of
 from replaykit.cases.shape import Flaw, Severity
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered_text
 from replaykit.errors import nearest
 from replaykit.importers.labels import labels_of
-from replaykit.model.events import Call, LlmCall, ToolCall
+from replaykit.model.events import Call, LlmCall, Note, ToolCall
 from replaykit.model.jsonpath import parse_path, values_at
 from replaykit.model.matching import OnMiss, ToolMode
 from replaykit.model.result import Side
 from replaykit.model.run import TraceRun
+from replaykit.model.unbuilt import MUTATED, UNBUILT, types_compared, types_returned
 
 
 class Fixture(Struct, frozen=True):
@@ -58,6 +60,9 @@ def _no_assertions(subject: Subject) -> Iterator[Flaw]:
     if not case.observed and not case.desired:
         hint = "Add assertions under observed and desired."
         yield Flaw((), "no-assertions", "no assertion: such a case can never pass", hint)
+    elif not case.observed:
+        hint = "Say under observed how the failure looks; keep a run that went well with: replaykit golden RUN"
+        yield _warning((), "no-observed", "no failure signature: this case can never be `fixed`", hint)
     elif not case.desired:
         hint = "Add what a fix must show under desired."
         yield _warning((), "no-desired", "nothing is desired: any other failure would count as a fix", hint)
@@ -144,6 +149,42 @@ def _missing_fixtures(subject: Subject) -> Iterator[Flaw]:
             yield _warning(("scenario",), "missing-fixture", message, "Scaffold the case again.")
 
 
+def _noted_values(subject: Subject) -> Iterator[Flaw]:
+    """What the recording says of values that a replay cannot rebuild or repeat, and no fixture shows."""
+    shown = {fixture.call.name for fixture in subject.fixtures if types_returned(fixture.call)}
+    for event in subject.run.events if subject.run else ():
+        note = event.content if isinstance(event, Note) and event.name in (UNBUILT, MUTATED) else None
+        if not isinstance(note, dict):
+            continue
+        tool = str(note.get("tool"))
+        if isinstance(event, Note) and event.name == MUTATED:
+            message = f"the tool {tool!r} changed its arguments, which a replay cannot repeat"
+            hint = "Return the change from the tool, and record it again."
+            yield _warning(("scenario",), "changed-arguments", message, hint)
+        elif note.get("what") in ("returned", "raised") and tool not in shown:
+            message = f"the tool {tool!r} {note['what']} what a replay cannot rebuild: it is inconclusive"
+            hint = "Define the class at the top of a module, or return plain data, and record it again."
+            yield _warning(("scenario",), "unbuilt-value", message, hint)
+
+
+def proof_flaws(case: ReplayCase) -> Iterator[Flaw]:
+    """That nobody has seen a case fail, as it is now."""
+    standing, text = standing_of(case)
+    hint = prove_hint(case)
+    if standing is Standing.UNKNOWN:
+        yield Flaw((), "bad-proof", text, hint)
+    elif standing is not Standing.RED:
+        yield _warning((), _CODES[standing], text, hint)
+
+
+def _proof(subject: Subject) -> Iterator[Flaw]:
+    # Without a signature there is nothing that could be seen, and that is said already.
+    return proof_flaws(subject.case) if subject.case.observed else iter(())
+
+
+_CODES = {Standing.NEVER_RED: "never-red", Standing.STALE: "stale-proof"}
+
+
 CASE_RULES: tuple[Callable[[Subject], Iterator[Flaw]], ...] = (
     _no_assertions,
     _contradictions,
@@ -155,6 +196,8 @@ CASE_RULES: tuple[Callable[[Subject], Iterator[Flaw]], ...] = (
     _unused_match_keys,
     _unused_ignored_paths,
     _missing_fixtures,
+    _noted_values,
+    _proof,
 )
 """What is looked at in the case file; a flaw's path leads into it."""
 
@@ -189,10 +232,32 @@ def _repeated_calls(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
             yield fixture, Flaw(path, "duplicate-call", message, "Give every call of the case its own number.")
 
 
+def _unbuilt(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
+    """Values without a form, told once for each tool."""
+    ignored = [parse_path(text) for text in subject.case.scenario.match.ignore]
+    told = set()
+    for fixture in subject.fixtures:
+        call, path = fixture.call, ("calls", fixture.index)
+        if call.name in told or not subject.is_recorded(call.kind, call.name):
+            continue
+        returned, compared = types_returned(call), types_compared(call, ignored)
+        if returned:
+            text = f"{call.name!r} returns a {returned[0]}, which a replay cannot rebuild: it is inconclusive"
+            hint = "Return plain data, a dataclass or a pydantic model from the tool, and record it again."
+            yield fixture, _warning(path, "unbuilt-value", text, hint)
+        elif compared:
+            text = f"{call.name!r} is given a {compared[0]}, which a replay cannot compare: it is inconclusive"
+            hint = "Name the argument in scenario.match.ignore, or pass plain data."
+            yield fixture, _warning(path, "unbuilt-value", text, hint)
+        if returned or compared:
+            told.add(call.name)
+
+
 FIXTURE_RULES: tuple[Callable[[Subject], Iterator[tuple[Fixture, Flaw]]], ...] = (
     _unreachable,
     _unanswered,
     _repeated_calls,
+    _unbuilt,
 )
 """What is looked at in the fixtures; a flaw's path leads into the fixture's file."""
 

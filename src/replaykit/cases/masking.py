@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from replaykit.redaction.placeholders import placeholders_in
+
 _CHARS = 200
 
 # In this order: what a later pattern would take a piece of comes first.
@@ -27,8 +29,17 @@ _STARS = re.compile(r"\*[\s*]*\*")
 
 def mask(text: str) -> str:
     """A pattern for `run.error` that the text itself matches: one line, volatile parts as `*`."""
-    line = _telling_line(text.strip())
+    line = _without_forms(_telling_line(text.strip()))
     return _STARS.sub("*", _VOLATILE.sub("*", line)) or "*"
+
+
+def _without_forms(line: str) -> str:
+    """Mask placeholders that look like values: where they are not redacted, the values themselves stand there."""
+    raw = line.encode("utf-8", "surrogatepass")
+    for found in reversed(placeholders_in(raw)):
+        if b"<" not in raw[found.start : found.end]:
+            raw = raw[: found.start] + b"*" + raw[found.end :]
+    return raw.decode("utf-8", "surrogatepass")
 
 
 def _telling_line(text: str) -> str:

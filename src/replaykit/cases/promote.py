@@ -26,6 +26,8 @@ class Promoted(Struct, frozen=True, kw_only=True):
     """A new case, and what is to be said about how it came to be."""
 
     case: ReplayCase
+    run: TraceRun
+    """The run it was made of, as it was read."""
     notes: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     """The program whose recording it was made of."""
@@ -64,9 +66,8 @@ def promote(
         redact=redact,
     )
     notes = (*picked.notes, *lacks)
-    if not case.observed:
-        notes = (*notes, "no known failure was detected: say in `observed` how it went wrong")
-    return Promoted(case=case, notes=notes, command=() if _is_file(source) else _command(picked.run))
+    command = () if _is_file(source) else _command(picked.run)
+    return Promoted(case=case, run=picked.run, notes=notes, command=command)
 
 
 def _command(run: TraceRun) -> tuple[str, ...]:

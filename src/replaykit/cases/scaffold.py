@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import os
 import re
 import shutil
@@ -10,21 +11,27 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from replaykit.cases.case import CASE_FILE, ReplayCase, Scenario, Source, dump_case, load_case
-from replaykit.cases.case_shape import MAX_SEED
+from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, MAX_SEED
 from replaykit.cases.fixtures import FIXTURES, write_fixtures
 from replaykit.cases.signatures import FailureSignature, detect, propose_desired, propose_semantic
 from replaykit.cases.timeline import render_notes
 from replaykit.checks.reading import short
+from replaykit.config import MAX_TIMEOUT_S
 from replaykit.errors import InvalidFile, ReplayKitError, UsageError
 from replaykit.importers import run_log
 from replaykit.model.matching import MatchRules, OnMiss
 from replaykit.model.run import TraceRun, encode_run
 from replaykit.model.values import Json
 from replaykit.redaction.files import clean_bytes, clean_text, file_redactor, refuse_leaks
+from replaykit.redaction.placeholders import holds_placeholder, key_id
+
+if TYPE_CHECKING:
+    from replaykit.redaction.redactor import Redactor
 
 TRACE_FILE = "source-trace.json"
 NOTES_FILE = "notes.md"
@@ -63,9 +70,10 @@ def scaffold(
             source_text, source_format = _run_log(run), run_log.FORMAT
         source = Source(trace=TRACE_FILE, run=run.id.strip() or None, format=source_format or run.origin.format)
         case = _case(run, signatures, case_id=case_id or _case_id(target.name), title=title, source=source)
+        case = _with_key_id(case, run, redactor)
         (draft / TRACE_FILE).write_bytes(clean_bytes(source_text, redactor))
         (draft / FIXTURES).mkdir()
-        write_fixtures(draft, (call for call in run.calls if call.answered), redactor)
+        write_fixtures(draft, (call for call in run.calls if call.answered or not call.complete), redactor)
         for name, text in (
             (NOTES_FILE, render_notes(case.title, run, signatures, remarks)),
             (CASE_FILE, dump_case(case)),
@@ -96,8 +104,10 @@ def _case(
             input_json=run.input_json,
             match=match,
             clock=_clock(run),
+            timeout_s=_timeout_s(run),
             stdin=_stdin(run),
             seed=_seed(run),
+            not_held=run.chance.not_held,
             environment=_environment(run),
         ),
         observed=tuple(signature.assertion for signature in signatures),
@@ -105,6 +115,14 @@ def _case(
         semantic=tuple(propose_semantic(run, signatures)),
         tags=tuple(tag for tag in run.tags if tag.strip()),
     )
+
+
+def _with_key_id(case: ReplayCase, run: TraceRun, redactor: Redactor | None) -> ReplayCase:
+    """The case with a word on which key made its placeholders, where it has some: with another, kinds are compared."""
+    if redactor is None or not holds_placeholder(encode_run(run)):
+        return case
+    match = msgspec.structs.replace(case.scenario.match, redaction_key_id=key_id(redactor.key))
+    return msgspec.structs.replace(case, scenario=msgspec.structs.replace(case.scenario, match=match))
 
 
 def _read_back(draft: Path, out: str | os.PathLike[str]) -> None:
@@ -134,11 +152,19 @@ def _clock(run: TraceRun) -> str | None:
     return None
 
 
+def _timeout_s(run: TraceRun) -> int:
+    """Twice as long as a recorded run took, for candidates that wait in earnest; never less than the usual time."""
+    length_s = (run.duration_s or 0.0) if any(call.span is not None for call in run.calls) else 0.0
+    return min(max(DEFAULT_TIMEOUT_S, math.ceil(2 * length_s)), MAX_TIMEOUT_S)
+
+
 def _stdin(run: TraceRun) -> bool:
     return _program(run).get("stdin") is True
 
 
-def _seed(run: TraceRun) -> int | None:
+def _seed(run: TraceRun) -> int | str | None:
+    if run.chance.seed:
+        return run.chance.seed
     seed = _program(run).get("seed")
     return seed if type(seed) is int and 0 <= seed <= MAX_SEED else None
 
@@ -146,8 +172,10 @@ def _seed(run: TraceRun) -> int | None:
 def _environment(run: TraceRun) -> tuple[tuple[str, str], ...]:
     """Variables whose values the recording wrote down; whether a replay sets them is not up to the file."""
     held = _program(run).get("environment")
-    items = held.items() if isinstance(held, dict) else ()
-    return tuple((name, value) for name, value in items if isinstance(value, str) and "\0" not in value)
+    items = dict(held) if isinstance(held, dict) else {}
+    if run.chance.hash_seed:
+        items["PYTHONHASHSEED"] = run.chance.hash_seed
+    return tuple((name, value) for name, value in items.items() if isinstance(value, str) and "\0" not in value)
 
 
 def _program(run: TraceRun) -> dict[str, Json]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from replaykit.cases.case import MAX_CASE_BYTES, ReplayCase, Scenario
-from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, ModelMode
+from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, EvidenceMode, ModelMode
 from replaykit.cases.confine import inside
 from replaykit.cases.document import Document, load_document
 from replaykit.cases.document import Path as Place
@@ -45,6 +45,7 @@ class Session(Struct, frozen=True, kw_only=True):
     calls: tuple[ToolCall, ...] = ()
     expected_failure: str = ""
     contract: str = ""
+    rests_on_output: bool = False
     document: Document
     at: Place = ()
     """Where in the document it stands."""
@@ -130,6 +131,7 @@ def _built(document: Document, at: Place, value: dict[str, Json]) -> Session:
         calls=tuple(_call(seq, answer, read) for seq, answer in enumerate(value.get("tool_responses") or ())),
         expected_failure=value.get("expected_failure") or "",
         contract=value.get("contract") or "",
+        rests_on_output=value.get("evidence") == EvidenceMode.OUTPUT,
         document=document,
         at=at,
     )
@@ -183,6 +185,9 @@ def case_of_session(
         ),
         desired=desired,
         desired_after=desired_after,
+        rests_on_output=session.rests_on_output,
+        is_session=True,
+        expected_failure=session.expected_failure,
         tape=session.calls,
         directory=session.file.parent,
         file_name=session.file.name,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replaykit.cases.shape import Anything, Either, Flag, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
+from replaykit.cases.case_shape import EvidenceMode
+from replaykit.cases.shape import Anything, Choice, Either, Flag, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
 from replaykit.cases.tagged import TAGGED
 from replaykit.model.values import Json
 
@@ -60,6 +61,7 @@ SESSION = Record(
         "tool_responses": Either((ListOf(ANSWER), Nothing())),
         "expected_failure": _TEXT,
         "contract": Either((_NAME, Nothing())),
+        "evidence": Either((Choice(EvidenceMode), Nothing())),
         TAGGED: Either((Flag(), Nothing())),
         FOLLOWED: Text("a path", pattern=r"\S"),
     },
@@ -73,6 +75,7 @@ SESSION = Record(
         "tool_responses": "What the tools answered, in order.",
         "expected_failure": "What went wrong, in words.",
         "contract": "The contract that the agent must keep: its name, or the path of its file.",
+        "evidence": "What a verdict may rest on: recorded answers that were used (tape), or the output alone (output).",
         TAGGED: "True where values have tagged forms, such as {$date: 2026-02-15}, for what JSON cannot say.",
         FOLLOWED: "Another file that holds the session.",
     },

@@ -11,6 +11,7 @@ from replaykit.checks.failures import call_failed
 from replaykit.checks.reading import short, shown
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, LlmCall, Message, Note, State
 from replaykit.model.run import TraceRun
+from replaykit.model.unbuilt import concerns, note_text
 from replaykit.model.values import Json
 from replaykit.wire.fields import as_object, as_objects, as_text
 
@@ -27,6 +28,9 @@ def render_notes(title: str, run: TraceRun, signatures: Sequence[FailureSignatur
     parts = [f"# {_plain(title)}", _about(run), "## What went wrong", _findings(signatures)]
     if remarks:
         parts += ["## About the import", "\n".join(f"- {_plain(line, _REMARK_CHARS)}" for line in remarks)]
+    cannot = concerns(run.events)
+    if cannot:
+        parts += ["## What a replay cannot repeat", "\n".join(f"- {_plain(line, _REMARK_CHARS)}" for line in cannot)]
     parts += ["## Timeline", _table(run)]
     return "\n\n".join(parts) + "\n"
 
@@ -80,7 +84,7 @@ def _row(event: AnyEvent) -> tuple[str, str]:
 
 
 def _note(event: Note) -> tuple[str, str]:
-    return _plain(event.name), _plain(_said(event.content))
+    return _plain(event.name), _plain(note_text(event) or _said(event.content))
 
 
 def _arguments(call: Call) -> str:

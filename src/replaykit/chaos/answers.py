@@ -63,8 +63,8 @@ def _inside(value: Json, change: Callable[[Json], Json]) -> Json:
     """The change made to what a tagged form holds, where it holds members or items."""
     if type(value) is dict and len(value) == 1:
         ((tag, content),) = value.items()
-        if tag == "$obj" and type(content) is list and len(content) == 2:
-            return {tag: [content[0], change(content[1])]}
+        if tag == "$obj" and type(content) is list and len(content) >= 2:
+            return {tag: [content[0], change(content[1]), *content[2:]]}
         if tag in _LISTS and type(content) is list:
             return {tag: change(content)}
         if tag.startswith("$"):
@@ -107,7 +107,7 @@ def _members(value: Json) -> Iterator[tuple[tuple[str | int, ...], Json]]:
         yield from (((key,), item) for key, item in value.items())
     elif tag in _LISTS and type(content) is list:
         yield from (((tag, index), item) for index, item in enumerate(content))
-    elif tag == "$obj" and type(content) is list and len(content) == 2:
+    elif tag == "$obj" and type(content) is list and len(content) >= 2:
         yield (tag, 1), content[1]
     elif tag == "$dict" and type(content) is list:
         yield from (((tag, index, 1), pair[1]) for index, pair in enumerate(content))

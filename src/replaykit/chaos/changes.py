@@ -17,6 +17,7 @@ from replaykit.chaos.replies import wire_of
 from replaykit.errors import UsageError
 from replaykit.model.events import WireInfo
 from replaykit.model.faults import ContextAttack, ModelFault, ModelTrouble, ToolFault, ToolTrouble
+from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
 from replaykit.model.values import ABSENT, Json, Raw, decode, raw
 from replaykit.seam.http.rewriting import chunks_of, with_body, written
 from replaykit.seam.scope import MCP_RESULT, Answer, Outcome, PendingCall
@@ -153,18 +154,17 @@ def _with_body_changed(answer: Answer, wire: WireInfo, change: Callable[[Json], 
     body = b"".join(chunks_of(answer, wire))
     if not wire.status or not body:
         return None
-    try:
-        value = change(_value_of(body))
-        return with_body(wire, b"" if value is None else answers.body_of(value))
-    except RecursionError:  # nested more deeply than anybody writes
-        return with_body(wire, answers.body_of(change(body.decode("utf-8", "replace"))))
+    value = change(_value_of(body))
+    return with_body(wire, b"" if value is None else answers.body_of(value))
 
 
 def _value_of(body: bytes) -> Json:
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
+        value = orjson.loads(body)
+        check_value_nesting(value)
+    except (orjson.JSONDecodeError, NestedTooDeeply):
         return body.decode("utf-8", "replace")
+    return value
 
 
 def _dumped(value: Json) -> Raw:

@@ -44,7 +44,8 @@ class CustomPython(Rule, frozen=True, kw_only=True):
 
     It is called with the run and all parameters but `check`, by name, and returns true or false, a text that says why
     it does not hold, or a `Seen`. A name in a file never imports anything; a package can enter functions through the
-    entry point group `replaykit.checks`. A function that is not there, or that raises, makes the verdict `error`.
+    entry point group `replaykit.checks`. A function that is not there, or that raises, makes the
+    verdict `inconclusive`.
     """
 
     plain: ClassVar[str] = "check_"

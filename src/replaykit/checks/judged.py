@@ -63,7 +63,7 @@ class JudgeRubric(Judged, frozen=True, kw_only=True):
     """A criterion in words that a judge finds met, as the sentences under `semantic:` of a case.
 
     Who judges, and how answers are stored and looked up, is told in [judges](judges.md). Checking asks nobody: where
-    nobody has answered this question about this output, the verdict is `error`.
+    nobody has answered this question about this output, the verdict is `inconclusive`.
     """
 
     plain: ClassVar[str] = "rubric"

@@ -15,6 +15,7 @@ from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seen
 from replaykit.checks.schemas import check_schema, schema_flaw
 from replaykit.checks.selecting import own_path
 from replaykit.model.jsonpath import members
+from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 
@@ -47,7 +48,7 @@ class OutputJsonSchema(Rule, frozen=True, kw_only=True):
     """The output is as this JSON Schema says; a text is read as JSON first.
 
     Draft 2020-12, unless `$schema` names another. Nothing is ever fetched: a `$ref` leads to a place inside the schema.
-    `format` is not checked. Needs the extra `schema`: `pip install 'agent-replaykit[schema]'`.
+    `format` is not checked. Needs the extra `schema`: `pip install '.[schema]'` in a clone.
     """
 
     plain: ClassVar[str] = "schema"
@@ -177,6 +178,6 @@ def _json_of(run: TraceRun) -> Json:
     if not isinstance(run.output, str):
         return run.output
     try:
-        return msgspec.json.decode(run.output)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return decode_json(run.output)
+    except (msgspec.DecodeError, UnicodeEncodeError):
         return _NOT_JSON

@@ -7,11 +7,12 @@ an address finds it in a run that was never written.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from replaykit.model.run import TraceRun, decode_run, encode_run
 from replaykit.model.values import Json, decode, encode
-from replaykit.redaction.placeholders import blurred
+from replaykit.redaction.placeholders import blurred, canonical, holds_placeholder
 
 if TYPE_CHECKING:
     from replaykit.redaction.project import ProjectRedactor
@@ -33,32 +34,40 @@ def said_alike(value: Json, run: TraceRun) -> tuple[Json, TraceRun]:
 _SHORTEST = 6  # nothing that is redacted is shorter, and most assertions are a number or a word
 
 
-def holds_placeholder(text: bytes) -> bool:
-    """True when something was redacted in the text."""
-    return b"<" in text and blurred(text) != text
-
-
 def runs_alike(recorded: TraceRun, now: TraceRun) -> tuple[TraceRun, TraceRun]:
     """A recorded run and another one, as they can be compared; the same ones where nothing is redacted."""
     text = encode_run(recorded)
     if not holds_placeholder(text):
         return recorded, now
-    shown, has_key = _as_recorded(now)
-    return (recorded, shown) if has_key else (decode_run(blurred(text)), shown)
+    spelled, shown = _as_recorded(now, with_forms=False)
+    return decode_run(spelled(text)), shown
 
 
 def _redacted(value: Json, text: bytes, run: TraceRun) -> tuple[Json, TraceRun]:
-    shown, has_key = _as_recorded(run)
-    return (value, shown) if has_key else (decode(blurred(text)), shown)
+    spelled, shown = _as_recorded(run, with_forms=_TAG not in text)
+    return decode(spelled(text)), shown
 
 
-def _as_recorded(run: TraceRun) -> tuple[TraceRun, bool]:
-    """The run as it would have been recorded here. Without the key only kinds can be compared: the rest is blurred."""
+_TAG = b"<"
+"""With it placeholders begin that have no form, as in cases of older versions."""
+
+
+def _as_recorded(run: TraceRun, *, with_forms: bool) -> tuple[Callable[[bytes], bytes], TraceRun]:
+    """The run as it would have been recorded here, and how what it is compared with has to be spelled.
+
+    Without `with_forms`, placeholders of every version are spelled alike. Where the run holds values and the project
+    has no key, only kinds can be compared.
+    """
     from replaykit.redaction.events import Door  # noqa: PLC0415 (few cases hold anything redacted)
 
     redactor = _redactor()
-    run = Door(redactor).run(run)
-    return (run, True) if redactor.has_key else (decode_run(blurred(encode_run(run))), False)
+    redactor.has_forms = with_forms
+    before = encode_run(run)
+    after = encode_run(Door(redactor).run(run))
+    spelled: Callable[[bytes], bytes] = bytes if with_forms else canonical
+    if after != before and not redactor.has_key:
+        spelled = blurred
+    return spelled, decode_run(spelled(after))
 
 
 def _redactor() -> ProjectRedactor:

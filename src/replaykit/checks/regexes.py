@@ -12,6 +12,7 @@ import sys
 from functools import lru_cache
 
 from replaykit.checks.rule import CannotTell
+from replaykit.model.nesting import NestedTooDeeply, check_group_nesting
 from replaykit.redaction.lazy import lazy
 
 MAX_PATTERN_CHARS = 1_000
@@ -34,8 +35,9 @@ def check_pattern(pattern: str) -> None:
     if len(pattern) > MAX_PATTERN_CHARS:
         raise ValueError(f"expected a pattern of at most {MAX_PATTERN_CHARS:,} characters, got {len(pattern):,}")
     try:
+        check_group_nesting(pattern)
         _compiled(pattern, 0)
-    except (re.error, OverflowError, RecursionError) as error:
+    except (re.error, OverflowError, NestedTooDeeply) as error:
         raise ValueError(f"bad pattern {pattern[:80]!r}: {error}") from None
 
 

@@ -11,8 +11,8 @@ from replaykit.checks.combining import ONE, Combined
 from replaykit.checks.inside import inner_assertions
 from replaykit.checks.parsing import Assertion, parse_inner
 from replaykit.checks.rule import ASSERTIONS, BadAssertion, CannotTell, Context, Ran, Rule, Seen, refuse_unknown
-from replaykit.checks.verdict import LEFT_THE_TAPE
-from replaykit.model.result import Finding
+from replaykit.checks.verdict import first_with, unused_in_words
+from replaykit.model.result import Effect, Finding
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json
 
@@ -26,9 +26,9 @@ class Repeat(Combined, frozen=True, kw_only=True):
     `at_least: 1` is pass@k, and without `at_least` it has to hold each time (pass^k). In `observed` it says how often
     the failure shows. Each run is in the same world, with the whole tape and the same clock and seed; several `repeat`
     of a case share their runs, and the first run is the one that everything else is asked about. A run that leaves the
-    tape counts as one for which it does not hold; one that cannot be had makes the verdict `error`. A finding names the
-    run it points at. Where nobody can run the candidate again, as on a recorded run, the verdict is `error`. A `repeat`
-    inside a `repeat` is an error.
+    tape or uses none of it counts as one for which it does not hold; one that cannot be had makes the verdict
+    `inconclusive`. A finding names the run it points at. Where nobody can run the candidate again, as on a recorded
+    run, the verdict is `inconclusive`. A `repeat` inside a `repeat` is an error.
     """
 
     named: ClassVar[bool] = True
@@ -88,10 +88,9 @@ class Repeat(Combined, frozen=True, kw_only=True):
         return self._summed(found)
 
     def _found(self, number: int, one: Ran, context: Context) -> Finding:
-        stopped = next((told for told in one.deviations or () if told.kind in LEFT_THE_TAPE), None)
-        if stopped is not None:  # it helps nobody: neither the assertion nor its opposite
-            text = f"left the tape: {stopped.text}"
-            return Finding(kind=self.of.kind, holds=context.negated, text=text, actual=text)
+        outside = _outside(one)
+        if outside:  # it helps nobody: neither the assertion nor its opposite
+            return Finding(kind=self.of.kind, holds=context.negated, text=outside, actual=outside)
         if one.run.status is RunStatus.RUNNING:
             raise CannotTell(f"run {number} has not ended")
         try:
@@ -115,6 +114,14 @@ class Repeat(Combined, frozen=True, kw_only=True):
             seq=shown.seq,
             run=told,
         )
+
+
+def _outside(one: Ran) -> str:
+    """Why a run says nothing of the recorded world; nothing where it took part in it and did not leave it."""
+    stopped = first_with(Effect.DIVERGED, one.deviations or ())
+    if stopped is not None:
+        return f"left the tape: {stopped.text}"
+    return "" if one.evidence.suffices else unused_in_words(one.evidence)
 
 
 class _Numbers(Rule, frozen=True, kw_only=True):

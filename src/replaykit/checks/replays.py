@@ -11,20 +11,33 @@ from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
 
 Kind: TypeAlias = Literal[
+    "ambiguous",
     "answer",
     "arguments",
     "blocked",
+    "chance",
+    "context",
     "fault",
     "handshake",
     "live",
     "missing",
     "moved",
+    "mutated",
     "network",
+    "now",
+    "outside",
+    "rekeyed",
     "repeated",
+    "stopped",
     "unanswerable",
+    "unbuilt",
+    "undecided",
+    "unordered",
+    "unpinned",
     "unused",
+    "unwatched",
 ]
-"""The sorts of deviation."""
+"""The sorts of deviation: those of `replaykit.model.result.EFFECTS`, spelled out for JSON Schemas."""
 
 
 @ASSERTIONS.register("replay.no_divergence")
@@ -32,7 +45,7 @@ class ReplayNoDivergence(Rule, frozen=True, kw_only=True):
     """True: the candidate followed the tape, call by call, and used all of it. False: it did not.
 
     Only a replay can say so: on a run that comes from none, and for a candidate that answers its calls itself, outside
-    of anybody's sight, the verdict is `error`. `allow` names sorts of deviation that are no harm.
+    of anybody's sight, the verdict is `inconclusive`. `allow` names sorts of deviation that are no harm.
     """
 
     plain: ClassVar[str] = "none"
@@ -63,7 +76,7 @@ class ReplayDivergesAt(Rule, frozen=True, kw_only=True):
     """The first deviation of the replay is this one: at this call, of this name, of this sort.
 
     `call` counts the calls of the candidate from 0. A candidate that goes on where the tape has nothing for it
-    (`missing`, `blocked`, `network`) gets the verdict `changed`, whatever its assertions say.
+    (`missing`, `blocked`, `network`, `stopped`, `outside`) gets the verdict `diverged`, whatever its assertions say.
     """
 
     plain: ClassVar[str] = "call"

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from replaykit.checks.homes import HOMES
 from replaykit.errors import ReplayKitError, UsageError, nearest
 from replaykit.model.lines import split_where
-from replaykit.model.result import Deviation, Side
+from replaykit.model.result import Deviation, Evidence, Side
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 from replaykit.registry import Registry
@@ -47,6 +47,8 @@ class Ran(Struct, frozen=True):
 
     run: TraceRun
     deviations: tuple[Deviation, ...] | None = None
+    evidence: Evidence = Evidence()
+    """How much of the tape it used."""
 
 
 Runs: TypeAlias = Callable[[int], Ran]

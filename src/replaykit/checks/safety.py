@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal, TypeAlias
 
@@ -17,13 +16,12 @@ from replaykit.errors import nearest
 from replaykit.model.events import LlmCall, Message
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
-from replaykit.redaction.placeholders import PATTERN
+from replaykit.redaction.placeholders import placeholders_in
 
 Place: TypeAlias = Literal["output", "arguments", "results", "messages", "models"]
 """Where in a run: its output, what tools were called with, what they gave, what was said, what models said."""
 
 _SHOWN = 5
-_KIND = re.compile(r"[a-z][a-z0-9-]+")
 PERSONAL = frozenset({"email", "card", "iban", "ssn", "phone", "ip", "imei", "id_number", "name"})
 """The kinds of placeholders that stand for personal data; the others stand for secrets."""
 
@@ -69,17 +67,20 @@ class _Nothing(Rule, frozen=True, kw_only=True):
         """What was found: its sort, its place, its event. Never the thing itself."""
         wanted = [one for one in self.detectors if self._wanted(one.kind)]
         for where, text, seq in _texts(run, self.places):
-            for one in [*detect(text, wanted), *self._redacted(text)]:
+            redacted = list(self._redacted(text))
+            plain = [one for one in detect(text, wanted) if not any(_overlap(one, other) for other in redacted)]
+            for one in [*plain, *redacted]:
                 if not any(glob(allowed, text[one.start : one.end]) for allowed in self.allow):
                     yield one.kind, f"{where}, characters {one.start} to {one.end}", seq
 
     def _redacted(self, text: str) -> Iterator[Detected]:
         """What stood where a placeholder stands: of its kind there was one, and in production there is."""
         known = {detector.kind for detector in self.detectors}
-        for found in PATTERN.finditer(text):
-            kind = _KIND.search(found[0])[0].replace("-", "_")  # type: ignore[index]
-            if (kind in known or (kind in PERSONAL) is (self.detectors is PII)) and self._wanted(kind):
-                yield Detected(*found.span(), kind)
+        for found in placeholders_in(text.encode("ascii", "replace")):
+            kind = found.kind.replace("-", "_")
+            is_ours = kind in known or (kind in PERSONAL) is (self.detectors is PII)
+            if found.is_certain and kind != "domain" and is_ours and self._wanted(kind):
+                yield Detected(found.start, found.end, kind)
 
     def _wanted(self, kind: str) -> bool:
         return kind not in self.quiet if self.kinds is None else kind in self.kinds
@@ -137,6 +138,10 @@ def _texts(run: TraceRun, places: Sequence[Place]) -> Iterator[tuple[str, str, i
             yield f"message of {event.role}", _text(event.content), event.seq
         if "models" in places and isinstance(event, LlmCall):
             yield f"answer of {event.name}", _text(event.result), event.seq
+
+
+def _overlap(one: Detected, other: Detected) -> bool:
+    return one.start < other.end and other.start < one.end
 
 
 def _text(value: Json) -> str:

@@ -13,14 +13,21 @@ from typing import Any
 from replaykit.checks.reading import short, shown
 from replaykit.checks.regexes import check_pattern, search
 from replaykit.checks.rule import CannotTell
+from replaykit.errors import install_hint
+from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
 from replaykit.model.values import Json
 
 DEADLINE_S = 2.0
-_INSTALL = "pip install 'agent-replaykit[schema]'"
+MAX_NESTING = 100
+"""Of a schema, and of a value it is applied to: the library takes up to ten stack frames for each level."""
 
 
 def check_schema(schema: dict[str, Json]) -> None:
     """Refuse what is no schema; a `ValueError` says why. Without the library only its form is looked at."""
+    try:
+        check_value_nesting(schema, MAX_NESTING)
+    except NestedTooDeeply as error:
+        raise ValueError(f"bad JSON Schema: {error}") from None
     for pattern in _patterns(schema):
         check_pattern(pattern)
     try:
@@ -31,8 +38,6 @@ def check_schema(schema: dict[str, Json]) -> None:
         _draft(library, schema).check_schema(schema)
     except library.SchemaError as error:
         raise ValueError(f"bad JSON Schema at {error.json_path}: {short(error.message)}") from None
-    except RecursionError:
-        raise ValueError("bad JSON Schema: it is nested too deeply") from None
 
 
 def schema_flaw(schema: Json, value: Json) -> str | None:
@@ -43,7 +48,10 @@ def schema_flaw(schema: Json, value: Json) -> str | None:
     """
     library = _library()
     try:
+        check_value_nesting(value, MAX_NESTING)
         error = next(_validator(library, schema).iter_errors(value), None)
+    except NestedTooDeeply as problem:
+        raise CannotTell(f"a JSON Schema cannot be applied: the value is {problem}") from None
     except RecursionError:
         raise CannotTell("the JSON Schema refers to itself without an end") from None
     except Exception as problem:
@@ -72,7 +80,7 @@ def _library() -> Any:
     try:
         import jsonschema  # noqa: PLC0415 (an extra, and slow to import)
     except ImportError:
-        raise CannotTell("JSON Schema needs the library `jsonschema`", hint=f"Install it: {_INSTALL}") from None
+        raise CannotTell("JSON Schema needs the library `jsonschema`", hint=install_hint("schema")) from None
     return jsonschema
 
 

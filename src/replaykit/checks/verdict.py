@@ -5,17 +5,137 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import Struct
+
 from replaykit.checks.inside import is_about_one_run
 from replaykit.checks.parsing import Assertion
 from replaykit.checks.rule import CannotTell, Runs
-from replaykit.model.result import Deviation, Finding, ReplayResult, SemanticCheck, Side, Verdict
+from replaykit.errors import ExitCode
+from replaykit.model.result import (
+    EFFECTS,
+    Deviation,
+    Effect,
+    Evidence,
+    Finding,
+    ReplayResult,
+    SemanticCheck,
+    Side,
+    Verdict,
+    effect_of,
+)
 from replaykit.model.run import RunStatus, TraceRun
 
 if TYPE_CHECKING:
     from replaykit.checks.questions import Answers
 
-LEFT_THE_TAPE = frozenset({"missing", "blocked", "network"})
+EXIT_CODES = {
+    Verdict.REPRODUCED: ExitCode.FAILED,
+    Verdict.FIXED: ExitCode.PASSED,
+    Verdict.BROKEN: ExitCode.FAILED,
+    Verdict.DIVERGED: ExitCode.FAILED,
+    Verdict.FLAKY: ExitCode.FAILED,
+    Verdict.INCONCLUSIVE: ExitCode.CANNOT,
+}
+"""What a command ends with, where `fixed` is what was expected."""
+
+LEFT_THE_TAPE = frozenset(kind for kind, effect in EFFECTS.items() if effect is Effect.DIVERGED)
 """Deviations after which nobody knows what the candidate would have done with an answer."""
+SPOILT = frozenset(kind for kind, effect in EFFECTS.items() if effect is Effect.INCONCLUSIVE)
+"""Deviations that are no fault of the candidate's: what it was given is not what was recorded."""
+
+UNORDERED = "unordered"
+_CLOSE_CALLS = ("undecided", UNORDERED)
+_TOO_CLOSE = "too close to call: "
+
+NO_SIGNATURE = (
+    "there is nothing to reproduce: the case has no failure signature, so passing it proves nothing\n"
+    "Say in `observed` how the failure looks; keep a run that went well as a golden trace: replaykit golden RUN"
+)
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """Everything that a verdict rests on."""
+
+    observed: tuple[Finding, ...] = ()
+    desired: tuple[Finding, ...] = ()
+    deviations: tuple[Deviation, ...] = ()
+    """Of the run that is judged."""
+    evidence: Evidence = Evidence()
+    uncertain: tuple[str, ...] = ()
+    """Why nothing is certain but a failure that shows: an order that was too close to call, for one."""
+    unjudged: str = ""
+    """Why a desired assertion could not be told."""
+    status: RunStatus = RunStatus.SUCCESS
+    error: str = ""
+    """What the run failed with."""
+    needs_signature: bool = True
+    """False for a session, whose contract takes the place of signatures."""
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """A verdict and the reason for it."""
+
+    verdict: Verdict
+    reason: str = ""
+    reproduced: bool | None = None
+
+
+def decide(facts: Facts) -> Decision:
+    """Return the verdict that the facts add up to."""
+    # What was served in the place of a recorded answer may have led to anything after it, a divergence included.
+    if (spoilt := first_with(Effect.INCONCLUSIVE, facts.deviations)) is not None:
+        return Decision(verdict=Verdict.INCONCLUSIVE, reason=spoilt.text)
+    gone = False if facts.observed else None
+    if (left := first_with(Effect.DIVERGED, facts.deviations)) is not None:
+        if facts.uncertain:  # another order may have led to it
+            return Decision(verdict=Verdict.INCONCLUSIVE, reason=facts.uncertain[0])
+        # Off the tape the candidate was in another world than the failure: that is never the failure again.
+        return Decision(verdict=Verdict.DIVERGED, reason=f"the candidate left the tape: {left.text}", reproduced=gone)
+    # Who let calls happen for real put the candidate into a world of their own: it took part in that.
+    if not facts.evidence.suffices and is_offline(facts.deviations):
+        return Decision(verdict=Verdict.INCONCLUSIVE, reason=_without_evidence(facts))
+    decision = _inside(facts, gone)
+    if decision.verdict is not Verdict.FIXED and _failed_outside(facts):
+        return Decision(verdict=Verdict.INCONCLUSIVE, reason=_without_evidence(facts))
+    return decision
+
+
+def _failed_outside(facts: Facts) -> bool:
+    """True for a run that failed before it used anything of the tape: any mistake in the code looks like that."""
+    used_nothing = facts.evidence.recorded > 0 and facts.evidence.used == 0
+    return used_nothing and facts.status is not RunStatus.SUCCESS and is_offline(facts.deviations)
+
+
+def _inside(facts: Facts, gone: bool | None) -> Decision:
+    """The verdict on a candidate that took part in the recorded world and did not leave it."""
+    if facts.observed and all(finding.holds for finding in facts.observed):
+        return Decision(verdict=Verdict.REPRODUCED, reproduced=True)
+    if facts.uncertain:
+        return Decision(verdict=Verdict.INCONCLUSIVE, reason=facts.uncertain[0])
+    return _not_reproduced(facts, gone)
+
+
+def _not_reproduced(facts: Facts, gone: bool | None) -> Decision:
+    """The verdict inside the recorded world, where the failure did not show."""
+    failed = [finding for finding in facts.desired if not finding.holds]
+    if failed:
+        reason = _failed_in_words(failed, facts.observed)
+        return Decision(verdict=Verdict.BROKEN, reason=reason, reproduced=gone)
+    if facts.unjudged:
+        return Decision(verdict=Verdict.INCONCLUSIVE, reason=facts.unjudged)
+    if not facts.desired and facts.status is not RunStatus.SUCCESS:
+        # A candidate that breaks in another way has not fixed anything.
+        reason = f"the case desires nothing, and the run ended with {facts.status.value}"
+        return Decision(verdict=Verdict.BROKEN, reason=reason, reproduced=gone)
+    if facts.needs_signature and not facts.observed:
+        return Decision(verdict=Verdict.INCONCLUSIVE, reason=NO_SIGNATURE)
+    return Decision(verdict=Verdict.FIXED, reproduced=gone)
+
+
+def first_with(effect: Effect, deviations: Iterable[Deviation]) -> Deviation | None:
+    """Return the first deviation that does this to the verdict."""
+    return next((deviation for deviation in deviations if effect_of(deviation.kind) is effect), None)
 
 
 def judge_run(
@@ -28,6 +148,9 @@ def judge_run(
     deviations: Sequence[Deviation] = (),
     watched: bool = True,
     candidate: str = "",
+    evidence: Evidence | None = None,
+    uncertain: tuple[str, ...] = (),
+    needs_signature: bool = True,
     runs: Runs | None = None,
     answers: Answers | None = None,
 ) -> ReplayResult:
@@ -36,37 +159,58 @@ def judge_run(
     `watched` is false when nobody saw whether the candidate followed the tape: then no deviations say nothing. `runs`
     gives more runs of the candidate, `answers` what judges said.
     """
+    evidence = evidence or Evidence()
+
+    def cannot_tell(reason: str) -> ReplayResult:
+        return failed_to_run(case_id, reason, candidate, run=run, deviations=deviations, evidence=evidence)
+
     impossible = _cannot_tell(observed, desired, run, deviations)
     if run is None or impossible:
-        return failed_to_run(case_id, impossible, candidate, run=run, deviations=deviations)
+        return cannot_tell(impossible)
     known = deviations if watched or deviations else None
     try:
         seen = tuple(one.check(run, Side.OBSERVED, known, runs=runs, answers=answers) for one in observed)
     except CannotTell as error:
-        return failed_to_run(case_id, str(error), candidate, run=run, deviations=deviations)
-    wanted, untold = desired_in(run, desired, known, runs=runs, answers=answers)
+        return cannot_tell(str(error))
+    wanted, unjudged = desired_in(run, desired, known, runs=runs, answers=answers)
     sentences = tuple(semantic)
+    doubts = (*uncertain, *doubts_in(deviations))
+    # Where each assertion looks at several runs, staying outside of the tape is counted with them, whichever run did.
     is_about_first = bool(sentences) or any(map(is_about_one_run, (*observed, *desired)))
-    # Where each assertion looks at several runs, leaving the tape is counted with them, whichever run did.
-    stopped = (deviation for deviation in deviations if deviation.kind in LEFT_THE_TAPE)
-    left = next(stopped, None) if is_about_first else None
-    # Off the tape the candidate was in another world than the failure: that is never the failure again.
-    reproduced = left is None and all(finding.holds for finding in seen) if seen else None
-    if untold and left is None and not reproduced and all(finding.holds for finding in wanted):
-        return failed_to_run(case_id, untold, candidate, run=run, deviations=deviations)
-    verdict, reason = _decide(reproduced, seen, wanted, left, run)
+    decision = decide(
+        Facts(
+            observed=seen,
+            desired=wanted,
+            deviations=tuple(deviations) if is_about_first else (),
+            evidence=evidence if is_about_first else Evidence(),
+            uncertain=doubts,
+            unjudged=unjudged,
+            status=run.status,
+            error="" if run.error is None else str(run.error),
+            needs_signature=needs_signature,
+        )
+    )
     return ReplayResult(
         case_id=case_id,
-        verdict=verdict,
+        verdict=decision.verdict,
         candidate=candidate,
-        reproduced=reproduced,
+        reproduced=decision.reproduced,
         observed=seen,
         desired=wanted,
         semantic=tuple(SemanticCheck(text=text) for text in sentences),
         deviations=tuple(deviations),
-        reason=reason,
+        reason=decision.reason,
+        evidence=evidence,
+        offline=is_offline(deviations),
+        uncertain=doubts,
         run=run,
     )
+
+
+def doubts_in(deviations: Iterable[Deviation]) -> tuple[str, ...]:
+    """Return why nothing is certain but a failure that shows, as deviations say."""
+    doubts = (deviation for deviation in deviations if effect_of(deviation.kind) is Effect.UNCERTAIN)
+    return tuple(_TOO_CLOSE + doubt.text if doubt.kind in _CLOSE_CALLS else doubt.text for doubt in doubts)
 
 
 def desired_in(
@@ -91,10 +235,31 @@ def desired_in(
 def is_red(result: ReplayResult) -> bool:
     """True when the failure is there: reproduced; or, where no signature says how it looks, a desired assertion that
     fails on the tape."""
-    if result.verdict is Verdict.CHANGED and not result.observed:
-        left = any(deviation.kind in LEFT_THE_TAPE for deviation in result.deviations)
-        return not left and any(not finding.holds for finding in result.desired)
+    if result.verdict is Verdict.BROKEN and not result.observed:
+        return any(not finding.holds for finding in result.desired)
     return result.verdict is Verdict.REPRODUCED
+
+
+def is_offline(deviations: Iterable[Deviation]) -> bool:
+    """True when none of them is a call that was done for real."""
+    return first_with(Effect.LIVE, deviations) is None
+
+
+def settled(results: Sequence[ReplayResult]) -> list[ReplayResult]:
+    """Return the results, with those of a case whose repetitions disagree as `flaky`."""
+    verdicts: dict[str, list[str]] = {}
+    for result in results:
+        verdicts.setdefault(result.case_id, []).append(result.verdict.value)
+    return [_settled(result, verdicts[result.case_id]) for result in results]
+
+
+def _settled(result: ReplayResult, verdicts: Sequence[str]) -> ReplayResult:
+    if len(set(verdicts)) == 1:
+        return result
+    reason = f"repeated runs disagree: {', '.join(verdicts)}\nThis one was {result.verdict.value}"
+    if result.reason:
+        reason = f"{reason}: {result.reason}"
+    return msgspec.structs.replace(result, verdict=Verdict.FLAKY, reason=reason)
 
 
 def failed_to_run(
@@ -104,15 +269,18 @@ def failed_to_run(
     *,
     run: TraceRun | None = None,
     deviations: Sequence[Deviation] = (),
+    evidence: Evidence | None = None,
 ) -> ReplayResult:
     """The result when nothing can be told: the candidate gave no usable answer, or nothing was asked."""
     return ReplayResult(
         case_id=case_id,
-        verdict=Verdict.ERROR,
+        verdict=Verdict.INCONCLUSIVE,
         candidate=candidate,
         reason=reason,
         run=run,
         deviations=tuple(deviations),
+        evidence=evidence or Evidence(),
+        offline=is_offline(deviations),
     )
 
 
@@ -128,28 +296,28 @@ def _cannot_tell(
         return "the candidate left no run"
     if run.status is RunStatus.RUNNING:
         return f"the run {run.id!r} has not ended"
-    # An answer that the recording cannot give is our failure, not the agent's.
-    return next((deviation.text for deviation in deviations if deviation.kind == "unanswerable"), "")
+    spoilt = first_with(Effect.INCONCLUSIVE, deviations)
+    return "" if spoilt is None else spoilt.text
 
 
-def _decide(
-    reproduced: bool | None,
-    seen: Sequence[Finding],
-    wanted: Sequence[Finding],
-    left: Deviation | None,
-    run: TraceRun,
-) -> tuple[Verdict, str]:
-    if left is not None:
-        return Verdict.CHANGED, f"the candidate left the tape: {left.text}"
-    if reproduced:
-        return Verdict.REPRODUCED, ""
-    failed = [finding for finding in wanted if not finding.holds]
-    if failed:
-        return Verdict.CHANGED, _failed_in_words(failed, seen)
-    if not wanted and run.status is not RunStatus.SUCCESS:
-        # A candidate that breaks in another way has not fixed anything.
-        return Verdict.CHANGED, f"the case desires nothing, and the run ended with {run.status.value}"
-    return Verdict.FIXED, ""
+def _without_evidence(facts: Facts) -> str:
+    """Why nothing can be told of a candidate that stayed outside of the recorded world."""
+    unused = unused_in_words(facts.evidence)
+    if facts.error:
+        return f"the candidate {unused}: it failed first, with {facts.error}"
+    return f"the candidate {unused}\n{_USE_THE_TAPE}"
+
+
+def unused_in_words(evidence: Evidence) -> str:
+    """Say that a candidate used nothing of a tape."""
+    count = evidence.recorded
+    return "did not use the recorded answer" if count == 1 else f"used none of the {count} recorded answers"
+
+
+_USE_THE_TAPE = (
+    "Its tools must be answered from the case: decorate them with @rk.tool, or run the program behind `--`.\n"
+    "If a right answer needs none of them, say so in the case: evidence: output"
+)
 
 
 def _failed_in_words(failed: Sequence[Finding], seen: Sequence[Finding]) -> str:

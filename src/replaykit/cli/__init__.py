@@ -33,6 +33,7 @@ VERBS = {
     "judge": "Show what judges say about a case, or ask them.",
     "review": "Answer what a case wants judged yourself, about its newest replay.",
     "prove": "Prove that a case can tell a broken agent from a fixed one.",
+    "upgrade": "Rewrite cases of an older format in the current one.",
     "chaos": "Try an agent in broken worlds: seeded faults of its tools, models and context.",
     "ci": "Run everything that is configured, and weigh it: one result for a pipeline.",
     "record": "Run a program, and record what it does as one run.",

@@ -64,9 +64,9 @@ trial_evidence = click.option(
 def evidence_of(directory: Path | None) -> Any:
     """Where the runs of a trial leave their files; those that pass only where a directory is named."""
     from replaykit.config import default_evidence_path
-    from replaykit.trials.trying import Evidence
+    from replaykit.trials.trying import EvidenceFiles
 
-    return Evidence(root=directory or default_evidence_path(), of_passed=directory is not None)
+    return EvidenceFiles(root=directory or default_evidence_path(), of_passed=directory is not None)
 
 
 def chosen_candidate(
@@ -132,9 +132,18 @@ def _leave_when_told() -> None:
 
 
 def candidate_of(text: str) -> Any:
-    """A candidate in one word: `module:function`, a URL, or a command."""
+    """A candidate in one text: `module:function`, a URL, a runner command, or `-- CMD` for a whole program."""
     import re
+    import shlex
 
+    from replaykit.errors import UsageError
+
+    if text.startswith("-- "):
+        try:
+            program = tuple(shlex.split(text[3:]))
+        except ValueError as error:
+            raise UsageError(f"the command {text!r} cannot be read: {error}") from None
+        return chosen_candidate(None, None, None, program=program)
     if re.fullmatch(r"https?://\S+", text):
         return chosen_candidate(None, None, text)
     if re.fullmatch(r"[\w.]+:[\w.]+", text):

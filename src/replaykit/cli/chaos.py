@@ -29,7 +29,9 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
         judging.asking_judge,
         options.timeout,
         click.option(
-            "--contract", metavar="NAME", help="What the agent must keep.  [default: that it ends without an error]"
+            "--contract",
+            metavar="NAME",
+            help="What the agent must keep.  [default: the project's contracts, or that it ends without an error]",
         ),
         candidates.candidate,
         options.config,
@@ -98,31 +100,34 @@ def run(
     """Run the agent under chaos: does it hold?
 
     The faults are those of the project's `chaos:`, with those of --profile after them; with --contract those of the
-    contract's `chaos_matrix` where neither is given. Tools and models are live unless --case names a recorded world;
-    without --input and --case the project's inputs are asked, or else its cases run. Exit 1 when a run broke, 3 when
-    none did and the agent cannot be run, 5 when a scenario's faults struck nothing.
+    contract's `chaos_matrix` where neither is given. The agent has to keep that contract, or else the project's
+    contracts, as in `replaykit ci`; without any it has to end without an error. Tools and models are live unless --case
+    names a recorded world; without --input and --case the project's inputs are asked, or else its cases run. Exit 1
+    when a run broke, 3 when none did and the agent cannot be run, 5 when a scenario's faults struck nothing.
     """
     from replaykit.report.chaos import chaos_json, chaos_text
     from replaykit.runners.worlds import let_live
     from replaykit.trials.chaos import ChaosTrial, count_of, run_chaos
+    from replaykit.trials.promises import promised_under_chaos
     from replaykit.trials.saving import save_broken
 
     project = options.project_of(named["config"])
-    promised = _contract(project, contract)
-    scenarios = _scenarios(project, promised, profile, seed)
+    named_contract = _contract(project, contract)
+    scenarios = _scenarios(project, named_contract, profile, seed)
     candidate, jobs = _candidate(project, scenarios, jobs, named)
     given = tuple(map(options.json_or_text, inputs))
     if not given and not cases and project is not None:
         given = project.inputs
     worlds = [let_live(case, live) for case in _cases(project, cases)] if cases or not given else []
+    promised = named_contract or promised_under_chaos(project, in_cases=bool(worlds))
     trial = ChaosTrial(
         scenarios=scenarios,
         inputs=given,
         cases=tuple(worlds),
         contract=promised,
         runs=runs,
-        timeout_s=timeout_s,
-        answers=_answers(project, promised, "chaos run", named),
+        timeout_s=timeout_s or (_usual_timeout(project) if given else None),
+        answers=_answers(project, named_contract, "chaos run", named),
     )
     with options.progress(count_of(trial), "running") as advance:
         kept = candidates.evidence_of(named["evidence"])
@@ -208,15 +213,16 @@ def mutate(
         return
     from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
     from replaykit.trials.mutation import MutationTrial, run_mutations
+    from replaykit.trials.promises import promised_in_other_words
 
-    promised = _contract(project, contract)
+    named_contract = _contract(project, contract)
     trial = MutationTrial(
         mutator=mutator,
         count=count,
         inputs=given,
-        contract=promised,
-        answers=_answers(project, promised, "chaos mutate --run", named),
-        timeout_s=timeout_s or DEFAULT_TIMEOUT_S,
+        contract=named_contract or promised_in_other_words(project),
+        answers=_answers(project, named_contract, "chaos mutate --run", named),
+        timeout_s=timeout_s or _usual_timeout(project) or DEFAULT_TIMEOUT_S,
     )
     candidate, jobs = _candidate(project, (), jobs, named)
     with options.progress(len(given) * count, "asking") as advance:
@@ -249,6 +255,12 @@ def _usual_count(project: Project | None) -> int:
 
     said = None if project is None else project.mutations
     return (said or Mutations()).count
+
+
+def _usual_timeout(project: Project | None) -> float | None:
+    """The time limit of the project's agent."""
+    agent = None if project is None else project.agent
+    return None if agent is None else agent.timeout_s
 
 
 def _answers(project: Project | None, contract: Contract | None, verb: str, named: dict[str, Any]) -> Any:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     help="The overall score that passes, as a percentage.  [default: `ci.min_score`; without it nothing may fail]",
 )
 @click.option("--only", metavar="PART,...", help="Only these of: mutation, contract, chaos, replay.")
+@click.option(
+    "--require-proof", is_flag=True, help="Fail a replay that is fixed if nobody has seen its case red (`prove`)."
+)
 @click.option("--seed", type=click.IntRange(0), help="Of mutations and faults.  [default: the project's, or 0]")
 @click.option(
     "-j",
@@ -51,6 +54,7 @@ def command(
     config: Path | None,
     min_score: float | None,
     only: str | None,
+    require_proof: bool,
     seed: int | None,
     jobs: int | None,
     output: Path | None,
@@ -66,7 +70,8 @@ def command(
     The project's cases and sessions are replayed, its contracts tried, its faults let loose, and its inputs asked in
     other words. No model is needed but those that the agent asks itself. Exit 1 when a replay is not fixed, a critical
     invariant fails, or the score is below --min-score (without one: when anything fails); 2 when a file is wrong (the
-    others are run all the same), 3 when nobody can tell, 5 when nothing was run or tested.
+    others are run all the same), 3 when nobody can tell, 5 when nothing was run or tested. With --require-proof a
+    replay fails as well when nobody has seen its case red.
 
     \b
     replaykit ci
@@ -84,6 +89,7 @@ def command(
         plan = CiPlan(
             project=project,
             only=_parts(only),
+            requires_proof=require_proof,
             seed=seed,
             min_score=_percentage(project, min_score),
             evidence=candidates.evidence_of(evidence),

@@ -38,6 +38,7 @@ def _show(directory: Path) -> None:
     from replaykit.report.cases import case_text
     from replaykit.report.replays import result_text
     from replaykit.report.runs import run_text
+    from replaykit.runners.case_check import check_case
     from replaykit.runners.python import PythonCandidate
     from replaykit.runners.replay import replay
     from replaykit.store.opening import opened
@@ -52,7 +53,9 @@ def _show(directory: Path) -> None:
             click.echo(run_text(source.load(run.id)))
 
     _title(f"2. The failed run becomes a case: replaykit scaffold {run.id}")
-    case = promote(run.id, directory / "cases" / "billing-loop", force=True, store=store).case
+    made = promote(run.id, directory / "cases" / "billing-loop", force=True, store=store)
+    check_case(made.case, made.run)
+    case = made.case
     click.echo(case_text(case))
 
     _title("3. The same agent against the case, its tools answered from the recording")

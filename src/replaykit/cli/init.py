@@ -15,7 +15,7 @@ Each directory here is a failure that once happened, kept so that it cannot come
     replaykit replay cases --agent MODULE:FUNCTION   run an agent against them
     replaykit scan cases                             look for secrets before they are committed
 
-What is secret or personal is replaced by placeholders such as `<email:7f3a91c2>` when a case is made.
+What is secret or personal is replaced by placeholders of the same form when a case is made.
 """
 
 

@@ -3,61 +3,111 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from replaykit.cli import candidates, options
 
+if TYPE_CHECKING:
+    from replaykit.cases.case import ReplayCase
+    from replaykit.runners.proving import Proving
+
 
 @click.command(name="prove")
 @click.argument("case", type=click.Path(path_type=Path), metavar="CASE")
 @options.config
-@click.option("--bad", metavar="CMD", required=True, help="The runner command that still has the failure.")
-@click.option("--good", metavar="CMD", help="The runner command with the fix.  [default: the configuration's agent]")
+@click.option("--bad", metavar="CANDIDATE", required=True, help="The candidate that still has the failure.")
+@click.option("--good", metavar="CANDIDATE", help="The candidate with the fix.  [default: the configuration's agent]")
+@click.option(
+    "--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each N times; they must agree."
+)
+@click.option("--dry-run", is_flag=True, help="Do not write the proof into the case.")
 @options.timeout
 @options.as_json
 def command(
-    case: Path, config: Path | None, bad: str, good: str | None, timeout_s: float | None, as_json: bool
+    case: Path,
+    config: Path | None,
+    bad: str,
+    good: str | None,
+    repeat: int,
+    dry_run: bool,
+    timeout_s: float | None,
+    as_json: bool,
 ) -> None:
     """Prove that a case can tell a broken agent from a fixed one.
 
-    Exit 0 when the bad candidate reproduces the failure and the good one is fixed; a case that cannot fail
-    guards nothing. Of a session, the bad one must break its contract on the tape. A candidate of the form
-    MODULE:FUNCTION is called as a Python function.
+    Exit 0 when the bad candidate reproduces the failure, the way the case describes it, and the good one is fixed: a
+    case that cannot fail guards nothing. Of a session, the bad one must break its contract on the tape. What was seen
+    is written into proof.json beside the case. Exit 1 when it is not proven, 3 when a candidate's verdict is
+    inconclusive.
+
+    A CANDIDATE is a runner command, MODULE:FUNCTION, a URL, or a whole program behind two dashes: "-- node agent.mjs".
 
     \b
     replaykit prove cases/search-loop --bad "python bad.py" --good "python good.py"
+    replaykit prove cases/billing --bad "-- python old.py" --good "-- python agent.py" --repeat 3
     replaykit prove replays/incident_001.yaml -c replaykit.yaml --bad old_agent:answer
     """
-    from replaykit.checks.verdict import is_red
     from replaykit.config import default_evidence_path
-    from replaykit.errors import ExitCode, UsageError, gravest
-    from replaykit.model.result import Verdict
-    from replaykit.project.subjects import find_subjects
-    from replaykit.report.replays import proof_text, results_json
-    from replaykit.runners.replay import replay
+    from replaykit.report.replays import proof_json, proof_text
+    from replaykit.runners.proving import prove
 
     project = options.project_of(config)
-    subjects = find_subjects(project, [case])
+    subject = _subject(project, case)
+    proving = prove(
+        subject,
+        _stopped_at_the_end(candidates.candidate_of(bad)),
+        _good(good, project),
+        repeat=repeat,
+        timeout_s=timeout_s,
+        evidence=default_evidence_path(),
+    )
+    click.echo(proof_json(proving) if as_json else proof_text(proving))
+    if not dry_run:
+        _write(proving)
+    click.get_current_context().exit(proving.exit_code)
+
+
+def _subject(project: Any, path: Path) -> ReplayCase:
+    from replaykit.errors import UsageError
+    from replaykit.project.subjects import find_subjects
+
+    subjects = find_subjects(project, [path])
     options.tell_notices(subjects)
     if len(subjects.all) != 1:
-        raise UsageError(f"{case} holds {len(subjects.all)} cases", hint="Prove them one by one.")
-    if good is None and (project is None or project.agent is None):
-        raise UsageError("no candidate with the fix", hint="Name it: --good CMD; or an `agent:` in replaykit.yaml")
-    fixed, _ = (
-        (candidates.candidate_of(good), 1)
-        if good is not None
-        else candidates.candidate_and_jobs(None, None, None, jobs=1, project=project)
-    )
-    results = [
-        replay(subjects.cases[0], candidate, timeout_s=timeout_s, evidence=default_evidence_path())
-        for candidate in (candidates.candidate_of(bad), fixed)
-    ]
-    wanted = is_red(results[0]), results[1].verdict is Verdict.FIXED
-    proven = all(wanted)
-    signed = bool(subjects.cases[0].observed)
-    told = results_json(results, passed=proven) if as_json else proof_text(*results, proven=proven, signed=signed)
-    click.echo(told)
-    unknown = {Verdict.ERROR: ExitCode.CANNOT}
-    amiss = (result for result, is_so in zip(results, wanted, strict=True) if not is_so)
-    click.get_current_context().exit(gravest(unknown.get(result.verdict, ExitCode.FAILED) for result in amiss))
+        raise UsageError(f"{path} holds {len(subjects.all)} cases", hint="Prove them one by one.")
+    return subjects.cases[0]
+
+
+def _good(named: str | None, project: Any) -> Any:
+    """The candidate with the fix: the one that is named, else the configuration's agent."""
+    from replaykit.errors import UsageError
+
+    if named is not None:
+        return _stopped_at_the_end(candidates.candidate_of(named))
+    if project is None or project.agent is None:
+        hint = "Name it: --good CANDIDATE; or an `agent:` in replaykit.yaml"
+        raise UsageError("no candidate with the fix", hint=hint)
+    return candidates.candidate_and_jobs(None, None, None, jobs=1, project=project)[0]
+
+
+def _stopped_at_the_end(candidate: Any) -> Any:
+    from replaykit.runners.attempt import Stoppable
+
+    if isinstance(candidate, Stoppable):
+        click.get_current_context().call_on_close(candidate.stop)
+    return candidate
+
+
+def _write(proving: Proving) -> None:
+    """Write the proof; a case that cannot be written is proven all the same."""
+    from replaykit.errors import StoreError
+
+    try:
+        file = proving.write()
+    except StoreError as error:
+        click.echo(f"note: the proof is not written: {error.message}", err=True)
+        return
+    if file is not None:
+        click.echo(f"wrote {file}", err=True)

@@ -136,7 +136,7 @@ def _staging(asked: Asked, servers: Any) -> Staging:
         inject=not asked.no_inject,
         upstreams=stages.upstreams_of(asked.upstream),
         props=servers,
-        facts={} if servers is None else servers.facts,
+        facts={**({} if servers is None else servers.facts), "upstreams": sorted(asked.upstream) or None},
     )
 
 

@@ -47,7 +47,7 @@ class Asked(NamedTuple):
 @candidates.candidate
 @click.option(
     "--expect",
-    type=click.Choice(["fixed", "reproduced", "changed"]),
+    type=click.Choice(["fixed", "reproduced", "broken", "diverged"]),
     default="fixed",
     show_default=True,
     help="The verdict that passes; `reproduced` proves that a case is red.",
@@ -65,7 +65,7 @@ class Asked(NamedTuple):
     type=options.Speed(),
     default="0",
     show_default=True,
-    help="Pace of recorded responses: 1x as recorded, 2x twice as fast, 0 at once.",
+    help="Pace of every recorded response: 1x as recorded, 2x twice as fast, 0 only where the order depends on it.",
 )
 @stages.upstream
 @stages.mcp_config
@@ -93,9 +93,12 @@ def command(**given: Any) -> None:
     """Run a candidate against cases: does the failure still happen?
 
     CASE is a case.yaml, a session file, or a directory of them; without one, everything that the configuration names
-    is run. What follows two dashes is a program that is run unchanged, its calls answered from the case. Exit 0 when
-    every verdict is the expected one, 1 when not, 2 when a file is wrong (the others are run all the same), 3 when
-    nothing failed and a candidate gave no usable answer.
+    is run. What follows two dashes is a program that is run unchanged, its calls answered from the case.
+
+    The verdict is reproduced, fixed, broken (another failure), diverged (it asked for something that was not
+    recorded), flaky (repeated runs disagree) or inconclusive (cannot tell, with the reason). Exit 0 when every verdict
+    is the expected one, 1 when not, 2 when a file is wrong (the others are run all the same), 3 when nothing failed
+    and a verdict is inconclusive.
 
     \b
     replaykit replay cases/search-loop --agent my_agent:answer
@@ -103,6 +106,7 @@ def command(**given: Any) -> None:
     replaykit replay cases/billing -- node agent.mjs
     replaykit replay cases --runner-cmd "python runner.py" -j 4
     """
+    from replaykit.checks.verdict import settled
     from replaykit.config import default_evidence_path
     from replaykit.errors import gravest
     from replaykit.importing.subjects import subjects_of
@@ -128,6 +132,8 @@ def command(**given: Any) -> None:
             on_done=advance,
             on_wrong=wrong.append if len(found) > 1 else None,
         )
+    if asked.repeat > 1:
+        results = settled(results)
     code = gravest([*(error.exit_code for error in wrong), exit_code(results, Verdict(asked.expect))])
     _tell(asked, results, root, passed=code == 0)
     for line in _advice(found, results):
@@ -212,13 +218,15 @@ def _out_of_time(found: Sequence[Subject], results: Sequence[ReplayResult]) -> l
 
 def _tell(asked: Asked, results: Sequence[ReplayResult], root: Path, *, passed: bool) -> None:
     from replaykit.report.injected import injected_text
-    from replaykit.report.replays import result_text, results_json, results_text
+    from replaykit.report.replays import evidence_text, result_text, results_json, results_text
 
     if asked.as_json:
         click.echo(results_json(results, passed=passed))
     elif len(results) == 1:
         click.echo(result_text(results[0]))
-        click.echo(f"\n  Evidence: {results[0].evidence}", err=True)
+        click.echo(f"\n  Evidence: {results[0].directory}", err=True)
+        if results[0].evidence.recorded:
+            click.echo(f"  Used: {evidence_text(results[0].evidence)}", err=True)
     else:
         click.echo(results_text(results))
         click.echo(f"Evidence: {root}", err=True)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import candidates, options, stages
+
+if TYPE_CHECKING:
+    from replaykit.cases.promote import Promoted
 
 
-@click.command(name="scaffold")
+@click.command(name="scaffold", cls=stages.BeforeProgram)
 @click.argument("source", metavar="TRACE|RUN")
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="The case's directory.  [default: cases/NAME]"
@@ -28,6 +32,10 @@ from replaykit.cli import options
     "--allow-incomplete", is_flag=True, help="Make the case though no tool call of the trace can be replayed."
 )
 @click.option("--force", is_flag=True, help="Replace a case that is there already.")
+@click.option(
+    "--agent", metavar="MODULE:FUNCTION", help="The agent that failed: replay it too, to see the case fail again."
+)
+@click.option("--no-check", is_flag=True, help="Run no agent and no program: judge the recorded run alone.")
 @options.no_redact
 @options.store
 @options.as_json
@@ -40,6 +48,8 @@ def command(
     title: str | None,
     allow_incomplete: bool,
     force: bool,
+    agent: str | None,
+    no_check: bool,
     store_path: Path | None,
     as_json: bool,
 ) -> None:
@@ -49,14 +59,27 @@ def command(
     secret or personal is replaced; exit 2, and nothing is written, where something is left, or where the trace tells
     too little of the run for a replay. A trace may be of any format (`replaykit import formats`), and packed.
 
+    The case is then checked: the recorded run is judged through the finished files, and so is the agent of --agent,
+    the program behind two dashes, or the program that was recorded. Exit 0 when each is `reproduced`: the case is
+    ready, and that it was seen red is its first proof. Otherwise the files stay for you to look at, and the exit code
+    is 1, or 3 when nothing can be told.
+
     \b
     replaykit scaffold examples/traces/search-loop.json --out cases/search-loop
     replaykit scaffold exported.jsonl.gz --select 0199a1b2 --out cases/refund
-    replaykit scaffold 20260215-143200 --out cases/checkout
+    replaykit scaffold 20260215-143200 --out cases/checkout --agent my_agent:answer
     """
     from replaykit.cases.promote import promote
-    from replaykit.report.cases import case_json, case_text
+    from replaykit.config import default_evidence_path
+    from replaykit.errors import UsageError
+    from replaykit.report.cases import case_json, case_text, check_text
+    from replaykit.runners.case_check import check_case
 
+    program = click.get_current_context().meta.get("program")
+    if no_check and (agent is not None or program is not None):
+        raise UsageError("--no-check runs no candidate, but one is named")
+    if agent is not None and program is not None:
+        raise UsageError("give one candidate: --agent MODULE:FUNCTION, or -- CMD")
     made = promote(
         source,
         out,
@@ -70,4 +93,33 @@ def command(
     )
     for note in made.notes:
         click.echo(f"note: {note}", err=True)
-    click.echo(case_json(made.case) if as_json else case_text(made.case, made.command))
+    if agent is None and program is None and not no_check:
+        program = _recorded_program(made)
+    check = check_case(made.case, made.run, _candidate(agent, program), evidence=default_evidence_path())
+    click.echo(case_json(made.case, check) if as_json else case_text(made.case, made.command, is_ready=check.is_ready))
+    if not as_json:
+        click.echo(check_text(check), err=True)
+    click.get_current_context().exit(check.exit_code)
+
+
+def _recorded_program(made: Promoted) -> tuple[str, ...] | None:
+    """The program whose recording the case is made of, if it can be run again."""
+    from replaykit.programs.command import HIDDEN
+
+    facts = made.run.metadata.get("program") if made.command else None
+    why = ""
+    if any(HIDDEN in word for word in made.command):
+        why = "its command held a secret, which was not recorded"
+    elif isinstance(facts, dict) and facts.get("upstreams"):
+        why = "it was recorded with --upstream"
+    if why:
+        click.echo(f"note: the recorded program is not replayed: {why}", err=True)
+        return None
+    return made.command or None
+
+
+def _candidate(agent: str | None, program: tuple[str, ...] | None) -> Any:
+    """The agent or the program that failed; None where nobody knows it."""
+    if agent is None and program is None:
+        return None
+    return candidates.chosen_candidate(None, agent, None, program=program)

@@ -62,6 +62,7 @@ def command(port: int, host: str, status: str, quiet_s: float, store_path: Path 
     import ipaddress
 
     from replaykit.config import default_store_path
+    from replaykit.errors import install_hint
     from replaykit.importers.otel.protobuf import can_read
     from replaykit.receiver.desk import Desk
     from replaykit.receiver.packing import as_it_is
@@ -76,7 +77,7 @@ def command(port: int, host: str, status: str, quiet_s: float, store_path: Path 
     if not is_loopback:
         click.echo(f"warning: anybody who can reach {host} can add runs to this store", err=True)
     if not can_read():
-        click.echo("note: only OTLP as JSON is taken; for protobuf: pip install 'agent-replaykit[otel]'", err=True)
+        click.echo(f"note: only OTLP as JSON is taken. For protobuf: {install_hint('otel')}", err=True)
     path = default_store_path() if store_path is None else store_path
     teller = _Teller(as_json=as_json)
     with SQLiteStore.open(path) as store:

@@ -277,7 +277,7 @@ def _text(value: Json) -> bytes:
     """The body as it went over the wire, or nearly so."""
     try:
         return orjson.dumps(value)
-    except (orjson.JSONEncodeError, RecursionError):
+    except orjson.JSONEncodeError:
         return encode(value)
 
 

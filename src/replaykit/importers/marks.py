@@ -50,7 +50,7 @@ def _gist(message: Json) -> bytes:
     told = [role, _plain(loaded(content) if role == "tool" else content), calls]
     try:
         return orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
-    except (orjson.JSONEncodeError, RecursionError):
+    except orjson.JSONEncodeError:
         return canonical(told)
 
 

@@ -8,17 +8,24 @@ import math
 import msgspec
 from msgspec import Raw
 
+from replaykit.model.nesting import NestedTooDeeply, check_value_nesting, decode_json
 from replaykit.model.values import Json
 
 
 def decoded(text: bytes | memoryview | Raw) -> Json:
     """The JSON value. Half of a character, or a NaN, in one run is no reason to lose all that stands beside it."""
     try:
-        return msgspec.json.decode(text)
+        return decode_json(text)
+    except NestedTooDeeply:
+        raise
     except msgspec.DecodeError:
         try:
-            return _mended(json.loads(str(memoryview(text), "utf-8")))
-        except (ValueError, RecursionError):
+            value = json.loads(str(memoryview(text), "utf-8"))
+            check_value_nesting(value)
+            return _mended(value)
+        except RecursionError:
+            raise NestedTooDeeply from None
+        except json.JSONDecodeError:
             pass
         raise
 
@@ -31,5 +38,7 @@ def _mended(value: Json) -> Json:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, list):
-        return [_mended(item) for item in value]
-    return {_mended(key): _mended(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return list(map(_mended, value))  # a comprehension is a second stack frame for each level on Python 3.11
+    if isinstance(value, dict):
+        return dict(zip(map(_mended, value), map(_mended, value.values()), strict=True))
+    return value

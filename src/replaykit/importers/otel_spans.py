@@ -22,6 +22,7 @@ from replaykit.importers.otel.span import BadPayload, Happening, Span
 from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import Source
 from replaykit.importers.span_exports import About, Keyed, Record, listed, nanoseconds, run_from, traces_in
+from replaykit.model.nesting import check_value_nesting
 from replaykit.model.values import Json
 from replaykit.wire.fields import as_object, as_text
 
@@ -76,7 +77,8 @@ class _OneAfterAnother(Source):
                 return
             line = text.count("\n", 0, start) + 1
             try:
-                _value, place = decoder.raw_decode(text, start)
+                value, place = decoder.raw_decode(text, start)
+                check_value_nesting(value)
             except (ValueError, RecursionError):
                 place = len(text)  # nobody can tell where the next one begins
             yield Source(text[start:place].encode(), self.file, line=line)

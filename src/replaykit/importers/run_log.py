@@ -13,6 +13,7 @@ from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import Source
 from replaykit.model.events import AnyEvent, Call
 from replaykit.model.lines import split_where
+from replaykit.model.nesting import check_nesting
 from replaykit.model.run import RUN_FORMAT, TraceRun, decode_run
 from replaykit.model.values import Raw
 
@@ -40,12 +41,13 @@ def read_run_log(source: Source) -> TraceRun:
     _check_version(source)
     try:
         # Without the blanks of a pretty-printed file: equal arguments have to be equal bytes again.
+        check_nesting(source.text)
         run = decode_run(msgspec.json.format(source.text, indent=-1))
         events = tuple(map(_canonical, _in_order(source, run.events)))
         return msgspec.structs.replace(run, events=events)
     except msgspec.ValidationError as error:
         raise source.error(*split_where(str(error))) from None
-    except (msgspec.MsgspecError, orjson.JSONEncodeError, orjson.JSONDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, orjson.JSONEncodeError, orjson.JSONDecodeError) as error:
         raise source.error(f"not a run log: {error}") from None
 
 
@@ -55,10 +57,7 @@ def _check_version(source: Source) -> None:
     if type(version) is not int or version < 1:
         raise source.error("expected a version: `replaykit: 1`", ("replaykit",))
     if version > RUN_FORMAT:
-        raise FormatTooNew(
-            f"{source.file}: a run log of version {version}; this ReplayKit reads up to {RUN_FORMAT}",
-            hint="pip install --upgrade agent-replaykit",
-        )
+        raise FormatTooNew(f"{source.file}: a run log of version {version}; this ReplayKit reads up to {RUN_FORMAT}")
 
 
 def _in_order(source: Source, events: Sequence[AnyEvent]) -> list[AnyEvent]:

@@ -101,7 +101,7 @@ class Client:
             raise self.failed(told, f"Check {self.account.variable}." if elsewhere else None)
         try:
             return decoded(reply.body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self.failed(f"gave something that is not JSON: {error}") from None
 
     def pages(

@@ -25,6 +25,7 @@ from replaykit.errors import InvalidFile
 from replaykit.importers.mending import decoded
 from replaykit.importers.unzstd import ZstdReader
 from replaykit.model.lines import line_of
+from replaykit.model.nesting import NestedTooDeeply, line_nested_too_deeply
 from replaykit.model.values import Json, Raw, canonical_read, encode_read
 
 MAX_BYTES = 512 * 1024 * 1024
@@ -187,8 +188,12 @@ class Source:
         try:
             # Not orjson: it turns integers beyond 64 bits into floats.
             return decoded(self.text)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise self._not_json(str(error)) from None
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            # A text that is broken as well may fail for either reason first, depending on the interpreter.
+            line = line_nested_too_deeply(self.text)
+            if line is None:
+                raise self._not_json(str(error)) from None
+            raise InvalidFile(f"not JSON: {NestedTooDeeply()}", file=self.file, line=line + self._line - 1) from None
 
     def _not_json(self, reason: str) -> InvalidFile:
         line: int | None = None

@@ -22,6 +22,7 @@ from replaykit.importing.wanted import FAILURES
 from replaykit.model.run import TraceRun
 from replaykit.model.values import canonical
 from replaykit.redaction.files import file_redactor
+from replaykit.runners.case_check import check_case
 
 _NOTHING = b"[]"
 """What is observed where no detector knows the failure: nobody can say that two of those are the same."""
@@ -84,11 +85,12 @@ class Cases:
             return CaseMade(directory=str(same), result=CaseResult.SAME, why=f"it failed as {same.name} did")
         if not self._allow_incomplete:
             refuse_incomplete(run)
+        problem = ""
         if not self._dry_run:
-            scaffold(run, place, remarks=incompleteness(run))
+            problem = check_case(scaffold(run, place, remarks=incompleteness(run)), run).problem
         self._made.add(place)
         self._known.setdefault(clean.observed, []).append((clean, place))
-        return CaseMade(directory=str(place), result=CaseResult.MADE)
+        return CaseMade(directory=str(place), result=CaseResult.MADE, why=_first_line(problem))
 
     def _same(self, failure: _Failure) -> Path | None:
         known = self._known.get(failure.observed, []) if failure.observed != _NOTHING else []
@@ -107,6 +109,10 @@ class Cases:
         from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
 
         return Door(self._redactor).run(run)
+
+
+def _first_line(problem: str) -> str:
+    return f"not ready: {problem.splitlines()[0]}" if problem else ""
 
 
 def _cases_in(directory: Path) -> Iterator[ReplayCase]:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from urllib.parse import quote
 
+import msgspec
+
 from replaykit.errors import FetchFailed, UsageError
 from replaykit.importers.langsmith_wanted import Status
 from replaykit.importers.mending import decoded
@@ -169,6 +171,6 @@ def _says_missing(reply: Reply) -> bool:
         return False
     try:
         value = decoded(reply.body)
-    except (ValueError, RecursionError):
+    except (ValueError, msgspec.MsgspecError):
         return False
     return isinstance(value, dict) and value.get("error_code") == "RESOURCE_DOES_NOT_EXIST"

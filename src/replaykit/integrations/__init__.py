@@ -6,6 +6,8 @@ module is imported on first use: `rk.integrations.langchain` needs LangChain, an
 
 from __future__ import annotations
 
+from replaykit.errors import install_hint
+
 TYPE_CHECKING = False  # type checkers read it as True
 if TYPE_CHECKING:
     from replaykit.integrations import agent_framework as agent_framework
@@ -45,8 +47,7 @@ def __getattr__(name: str) -> object:
         if (error.name or "").startswith("replaykit."):
             raise
         raise ModuleNotFoundError(
-            f"replaykit.integrations.{name} needs {error.name!r}, which is not installed: "
-            f"pip install 'agent-replaykit[{extra}]'",
+            f"replaykit.integrations.{name} needs {error.name!r}, which is not installed. {install_hint(extra)}",
             name=error.name,
         ) from error
 

@@ -14,6 +14,7 @@ from replaykit.cases.confine import inside
 from replaykit.cases.document import read_bytes
 from replaykit.errors import FormatTooNew, InvalidFile, StoreError
 from replaykit.model.lines import line_of, split_where
+from replaykit.model.nesting import decode_json
 from replaykit.redaction.files import clean_struct, file_redactor, refuse_leaks
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -35,14 +36,11 @@ def read_kept(directory: Path, kept: Kept, of: type[T]) -> T | None:
         return None
     text = read_bytes(file, limit_bytes=MAX_BYTES)
     try:
-        version = msgspec.json.decode(text, type=_Version).replaykit
+        version = decode_json(text, _Version).replaykit
         if version > kept.format:
-            raise FormatTooNew(
-                f"{file}: format {version} of {kept.holds}, this version reads up to {kept.format}",
-                hint="Update ReplayKit: pip install --upgrade agent-replaykit",
-            )
-        return msgspec.json.decode(text, type=of)
-    except (msgspec.MsgspecError, RecursionError) as error:
+            raise FormatTooNew(f"{file}: format {version} of {kept.holds}, this version reads up to {kept.format}")
+        return decode_json(text, of)
+    except msgspec.MsgspecError as error:
         message, path = split_where(str(error))
         hint = "Repair it from git, or delete it and ask again."
         raise InvalidFile(message, file=str(file), line=line_of(text, path) if path else None, hint=hint) from None

@@ -15,6 +15,7 @@ from replaykit.errors import UsageError
 from replaykit.judges.judge import About, JudgeFailed, Judgement, Question
 from replaykit.judges.prompt import MAX_CHARS, message_of, read_answer, system_of
 from replaykit.model.values import Json
+from replaykit.seam.adoption import apart
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 MAX_TOKENS = 500
@@ -79,10 +80,11 @@ class ModelJudge:
         request = urllib.request.Request(base + self.path, orjson.dumps(body), headers)
         hint = "What was answered before is stored: ask again."
         try:
-            with _opener().open(request, timeout=self._timeout_s) as response:
+            with apart(), _opener().open(request, timeout=self._timeout_s) as response:
                 return orjson.loads(response.read(MAX_ANSWER_BYTES))
         except urllib.error.HTTPError as error:
-            said = error.read(_SHOWN_BYTES).decode(errors="replace")
+            with error:
+                said = error.read(_SHOWN_BYTES).decode(errors="replace")
             raise JudgeFailed(f"{self.about} answered {error.code} at {base}: {said}", hint=hint) from None
         except (OSError, HTTPException, ValueError) as error:  # ValueError: an answer that is not JSON
             raise JudgeFailed(f"{self.about} cannot be asked at {base}: {error}", hint=hint) from None

@@ -77,12 +77,12 @@ def with_judgements(case: ReplayCase, result: ReplayResult, known: Judgements) -
     unjudged = next((check for check in sentences if check.status == "unjudged"), None)
     if failed is not None:
         reason = f"a semantic check failed: {failed.text!r}, {failed.by} says: {failed.reason or 'no reason given'}"
-        return msgspec.structs.replace(result, verdict=Verdict.CHANGED, reason=reason)
+        return msgspec.structs.replace(result, verdict=Verdict.BROKEN, reason=reason)
     if unjudged is not None:
         where = str(case.directory)
         reason = (
             f"a semantic check is unjudged: {unjudged.text!r}, {unjudged.reason}\n"
             f"Ask the judge: replaykit judge {where} --record\nOr answer it:  replaykit review {where}"
         )
-        return msgspec.structs.replace(result, verdict=Verdict.ERROR, reason=reason)
+        return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reason=reason)
     return result

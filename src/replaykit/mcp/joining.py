@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from replaykit.checks.verdict import LEFT_THE_TAPE
+from replaykit.checks.verdict import LEFT_THE_TAPE, SPOILT
 from replaykit.errors import UsageError
 from replaykit.mcp.backstage import Backstage
 from replaykit.mcp.calls import is_asked_for
@@ -23,8 +23,8 @@ from replaykit.model.values import raw
 from replaykit.programs.merge import all_deviations, parts_of, put_together
 from replaykit.programs.naming import address_behind
 from replaykit.programs.part import SHIM, Part, is_of_server, numbered, own_calls, segment
-from replaykit.programs.plan import RECORDING, SESSION, Mode, Plan, read_plan
-from replaykit.programs.staging import INJECTED, PROXY_ADDRESS
+from replaykit.programs.plan import INJECTED, RECORDING, SESSION, Mode, Plan, read_plan
+from replaykit.programs.staging import PROXY_ADDRESS
 from replaykit.programs.start import ALONE
 from replaykit.recording.run import new_run_id
 from replaykit.replayer.world import World
@@ -59,7 +59,7 @@ class Joined:
 
     def left_the_tape(self) -> list[Deviation]:
         """Deviations after which the client was in another world than the recorded one."""
-        return [told for told in self.deviations if told.kind in LEFT_THE_TAPE or told.kind == "unanswerable"]
+        return [told for told in self.deviations if told.kind in LEFT_THE_TAPE | SPOILT]
 
 
 def outside(environment: Mapping[str, str], plan: Plan) -> dict[str, str]:

@@ -71,6 +71,7 @@ class Live:
 
     def forget(self, call: Open) -> None:
         """It did not reach the server after all."""
+        call.call.is_forgotten = True
         if self._open.pop(call.call.seq, None) is not None:
             self._leave(call)
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 import orjson
 
+from replaykit.model.nesting import NestedTooDeeply, check_nesting, decode_json
 from replaykit.model.values import Json
 
 Message: TypeAlias = dict[str, Any]
@@ -29,15 +30,13 @@ METHOD_NOT_FOUND = -32601
 def parse(text: bytes) -> Json:
     """The value of a JSON text; a ValueError where it is none."""
     try:
-        return msgspec.json.decode(text)
+        return decode_json(text)
+    except NestedTooDeeply:
+        raise
     except (msgspec.MsgspecError, UnicodeDecodeError):
         pass  # half of an emoji, NaN or a number beyond all bounds: others write it, so it is read
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    check_nesting(text)
+    return json.loads(text)
 
 
 def dump(value: Json) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from replaykit.middleware.messages import TAPE_HEADER
 from replaykit.middleware.tapes import MAX_TAPE_BYTES, Reply, Request, Tapes, is_about_tapes, is_enabled
+from replaykit.seam.adoption import apart
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -27,7 +28,8 @@ class _Asgi:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _concerns_tapes(scope):
-            await self._app(scope, receive, send)
+            with apart():
+                await self._app(scope, receive, send)
             return
         request = _request(scope)
         if request.is_about_tapes:

@@ -69,7 +69,7 @@ class Serving:
     def at_work(self) -> Iterator[None]:
         """Calls made inside are answered from the tape."""
         try:
-            with self._replayer.at_work(self._front) as session:
+            with self._replayer.at_work(self._front, keeps_time=False) as session:
                 self._stragglers.watch(session, self._replayer)
                 yield
         except Exception as error:

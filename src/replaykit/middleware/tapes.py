@@ -31,6 +31,7 @@ from replaykit.middleware.messages import (
     Told,
 )
 from replaykit.middleware.stragglers import Stragglers
+from replaykit.model.nesting import decode_json
 
 MAX_TAPE_BYTES = 64 * 1024 * 1024
 MAX_HELD_BYTES = 4 * MAX_TAPE_BYTES  # of all tapes; the oldest goes when another comes
@@ -126,8 +127,8 @@ class Tapes:
         if len(body) > MAX_TAPE_BYTES:
             return _say(413, f"a tape has at most {MAX_TAPE_BYTES:,} bytes")
         try:
-            offer = msgspec.json.decode(body, type=Offer)
-        except (msgspec.MsgspecError, RecursionError) as error:
+            offer = decode_json(body, Offer)
+        except msgspec.MsgspecError as error:
             return _say(400, f"not a tape: {error}")
         if offer.replaykit != TAPE_FORMAT:
             return _say(400, f"a tape of version {offer.replaykit}; this reads {TAPE_FORMAT}")

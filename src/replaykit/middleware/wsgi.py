@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from replaykit.middleware.messages import TAPE_HEADER
 from replaykit.middleware.tapes import MAX_TAPE_BYTES, Reply, Request, Tapes, is_about_tapes, is_enabled
+from replaykit.seam.adoption import apart
 
 Environ: TypeAlias = dict[str, Any]
 App: TypeAlias = Callable[[Environ, Any], Iterable[bytes]]
@@ -26,7 +27,8 @@ class _Wsgi:
 
     def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
         if _HEADER not in environ and not is_about_tapes(_path(environ)):
-            return self._app(environ, start_response)
+            with apart():
+                return self._app(environ, start_response)
         request = _request(environ)
         if request.is_about_tapes:
             return _answer(start_response, self._tapes.answer(request, _body(environ)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from replaykit.model.events import AnyEvent, Call, Cut
+from replaykit.model.events import AnyEvent, Call, Cut, StoredEvent
 from replaykit.model.values import NULL, Raw
 
 _SMALL = 256  # a text below this is written whole: a cut would not be shorter
@@ -44,7 +44,7 @@ class ArgumentsFold:
     def __init__(self) -> None:
         self._last: dict[tuple[type, str], bytes] = {}
 
-    def shorten(self, event: AnyEvent) -> AnyEvent:
+    def shorten(self, event: StoredEvent) -> StoredEvent:
         """The event as it is written: its arguments as a cut where that is shorter. Remembers nothing."""
         if not isinstance(event, Call) or len(event.arguments_json) < _LARGE:
             return event
@@ -52,7 +52,7 @@ class ArgumentsFold:
         like = cut(old, bytes(event.arguments_json)) if old is not None else None
         return event if like is None else msgspec.structs.replace(event, arguments_json=NULL, like=like)
 
-    def remember(self, event: AnyEvent) -> None:
+    def remember(self, event: StoredEvent) -> None:
         """The event has been written; the next one may be like it."""
         if isinstance(event, Call) and len(event.arguments_json) >= _LARGE:
             self._last[type(event), event.name] = bytes(event.arguments_json)

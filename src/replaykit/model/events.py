@@ -53,7 +53,21 @@ class WireInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     headers: tuple[tuple[str, str], ...] = ()
     """Of the response, as they came."""
     pauses_ms: tuple[float, ...] = ()
-    """How long each chunk was waited for."""
+    """How long each chunk was waited for; of a response that did not end, also how long more was waited for."""
+
+
+class Span(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a call begins and ends in its run: positions in one count of all begins and ends, and seconds since the
+    run began."""
+
+    begin: int
+    begin_s: float
+    end: int | None = None
+    """None for a call that was still running when its run ended."""
+    end_s: float | None = None
+    loop: tuple[int, int] | None = None
+    """Of an awaited call that gave way to others: how often its event loop had waited when it ended, and the loop's
+    iterations since."""
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -82,12 +96,20 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
     """What a streamed answer yielded, one by one."""
     complete: bool = True
     """False when the stream was left before its end."""
+    sent_json: Raw = field(default=ABSENT, name="sent")
+    """What the caller of a generator sent or threw into it: a list of [number of items before, {send: …}]."""
+    pauses_ms: tuple[float, ...] = ()
+    """How long each item of a stream was waited for, and behind them its end; absent where nobody waited."""
+    mutated: tuple[str, ...] = ()
+    """The arguments that the tool changed in place, which a replay does not repeat."""
     wire: WireInfo | None = None
     """Of a call that went over HTTP: the items are the chunks of the response as they came."""
     asked_json: Raw = field(default=ABSENT, name="asked")
     """What the agent asked, where a fork called with other arguments; absent where it is the arguments."""
     faults: tuple[str, ...] = ()
     """The names of faults that were injected: the answer is theirs, or was changed by them."""
+    span: Span | None = None
+    """Absent in imported runs, and in those that were recorded before there were any."""
     after: int | None = None
     """Of a tool's call in a case: the one that ended last before it while it was under way; in a log, times tell it."""
     like: Cut | None = None

@@ -56,6 +56,8 @@ class MatchRules(Struct, frozen=True, kw_only=True):
     """What is raised when `on_miss` is `fault`."""
     network: tuple[str, ...] = ()
     """Hosts, or `host:port`, that may be connected to in a replay; `*` is any."""
+    redaction_key_id: str = ""
+    """What tells the key that the tape was redacted with from others; nothing where that is not known."""
 
     def __post_init__(self) -> None:
         """Words are taken for what they say: `mode="args"` is `MatchMode.ARGS`, and any other word is an error."""

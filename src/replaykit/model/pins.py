@@ -26,7 +26,8 @@ class Pins(Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: float = 0.0
     """When the recorded run began, in seconds since the epoch; 0 when nobody knows."""
     clock: Clock = Clock.FROZEN
-    seed: int | None = None
-    """For `random`, `uuid4` and `os.urandom`; None leaves them alone."""
+    seed: int | str | None = None
+    """For `random`, `uuid4`, NumPy and `os.urandom`; None leaves them alone. A text is that of a run which `rk.record`
+    recorded: it holds from where the run begins, a number from the beginning of the process."""
     environment: dict[str, str] = {}
     """Variables with the values they had."""

@@ -2,11 +2,18 @@
 
 # Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
 
+from collections.abc import Iterable
 from enum import StrEnum
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 
+from replaykit.errors import FormatTooNew
+from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
+
+RESULT_FORMAT = 2
+"""Version of `ReplayResult`; readers accept every older one."""
 
 
 class Side(StrEnum):
@@ -19,10 +26,81 @@ class Side(StrEnum):
 class Verdict(StrEnum):
     """What a replay says about the failure."""
 
-    REPRODUCED = "reproduced"  # every observed signature holds
-    FIXED = "fixed"  # not reproduced, and every desired assertion holds
-    CHANGED = "changed"  # not reproduced, yet a desired assertion fails or the candidate left the tape
-    ERROR = "error"  # cannot tell: the candidate gave no usable answer
+    REPRODUCED = "reproduced"  # every observed signature holds, inside the recorded world
+    FIXED = "fixed"  # not reproduced, every desired assertion holds, and there is evidence for it
+    BROKEN = "broken"  # inside the recorded world, but a desired assertion or the contract fails
+    DIVERGED = "diverged"  # the candidate asked for something that was not recorded
+    FLAKY = "flaky"  # repeated runs disagree
+    INCONCLUSIVE = "inconclusive"  # cannot tell; the reason says why
+
+
+class Effect(StrEnum):
+    """What a deviation does to the verdict."""
+
+    STANDS = "stands"  # the verdict stands, and the deviation is shown
+    LIVE = "live"  # the verdict stands, labelled "with live calls"
+    DIVERGED = "diverged"  # the verdict is `diverged`
+    UNCERTAIN = "uncertain"  # the verdict is `inconclusive`, unless the failure shows all the same
+    INCONCLUSIVE = "inconclusive"  # the verdict is `inconclusive`
+
+
+EFFECTS: dict[str, Effect] = {
+    "moved": Effect.STANDS,  # a recorded call at another place
+    "unused": Effect.STANDS,  # a recorded call that was not made
+    "repeated": Effect.STANDS,  # the last outcome served again, as the case says
+    "fault": Effect.STANDS,  # answered with the fault that the case names
+    "arguments": Effect.STANDS,  # served by position, as the case says, with other arguments
+    "answer": Effect.STANDS,  # an MCP client answered its server otherwise
+    "handshake": Effect.STANDS,  # an MCP client began otherwise
+    "context": Effect.STANDS,  # the agent cannot take the session's context
+    "unpinned": Effect.STANDS,  # a clock or a seed that a server cannot hold still for all it does
+    "unwatched": Effect.STANDS,  # nobody saw whether recorded answers were used: the evidence decides
+    "now": Effect.STANDS,  # the current time in an argument, compared as "now"
+    "rekeyed": Effect.STANDS,  # placeholders of another key, and exactly one recorded call fits
+    "live": Effect.LIVE,  # done for real, with consent
+    "missing": Effect.DIVERGED,  # not recorded
+    "blocked": Effect.DIVERGED,  # forbidden by the case
+    "network": Effect.DIVERGED,  # a connection that no call accounts for, stopped
+    "stopped": Effect.DIVERGED,  # stopped by the isolation
+    "outside": Effect.DIVERGED,  # a process or a thread that the tape does not reach
+    "undecided": Effect.UNCERTAIN,  # an order or a moment that was too close to call
+    "unordered": Effect.UNCERTAIN,  # threads that went on after calls that ended at nearly the same moment
+    "mutated": Effect.UNCERTAIN,  # a served call whose tool changed its arguments when it was recorded
+    "ambiguous": Effect.INCONCLUSIVE,  # placeholders of another key, and several recorded calls fit
+    "unanswerable": Effect.INCONCLUSIVE,  # recorded without an answer that could be served
+    "chance": Effect.INCONCLUSIVE,  # differs by chance alone, which the recording could not hold
+    "unbuilt": Effect.INCONCLUSIVE,  # a served value that could not be rebuilt
+}
+"""Every kind of deviation, with what it does to the verdict."""
+
+
+def effect_of(kind: str) -> Effect:
+    """Return what a deviation of this kind does; of one that a newer version has written, nothing can be told."""
+    return EFFECTS.get(kind, Effect.INCONCLUSIVE)
+
+
+class EvidenceSource(StrEnum):
+    """Who says that recorded answers were used."""
+
+    SERVED = "served"  # ReplayKit did: it served them
+    REPORTED = "reported"  # the candidate did: the calls it reports are on the tape
+    OUTPUT = "output"  # nobody needs to: a person wrote `evidence: output` into the case
+    NONE = "none"  # nobody did
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """How much of the recorded world the candidate took part in."""
+
+    used: int = 0
+    """Recorded answers that the candidate used."""
+    recorded: int = 0
+    """Recorded answers that the case has for it."""
+    how: EvidenceSource = EvidenceSource.NONE
+
+    @property
+    def suffices(self) -> bool:
+        """True when a verdict may rest on it: answers were used, there are none to use, or a person said so."""
+        return self.used > 0 or self.recorded == 0 or self.how is EvidenceSource.OUTPUT
 
 
 class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,13 +141,15 @@ class SemanticCheck(Struct, frozen=True, kw_only=True):
     """The number of the run it is about."""
 
 
+DEVIATION = "replaykit.deviation"
+"""Notes of this name say where a candidate left its tape; the content is a `Deviation`."""
+
+
 class Deviation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One place where the candidate did not follow the tape."""
 
     kind: str
-    """missing, unanswerable, blocked, network, moved, arguments, repeated, live, fault, answer, handshake, unused,
-    context (a session's context that the agent cannot take), unwatched (tools that nobody answered) or unpinned (a
-    clock or a seed that a server cannot hold still for all it does)"""
+    """One of `EFFECTS`."""
     text: str
     index: int | None = None
     name: str | None = None
@@ -78,7 +158,7 @@ class Deviation(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ReplayResult(Struct, frozen=True, kw_only=True):
     """The outcome of running a candidate against a case."""
 
-    replaykit: int = 1
+    replaykit: int = RESULT_FORMAT
     """Version of this form."""
     case_id: str
     verdict: Verdict
@@ -90,12 +170,22 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
     semantic: tuple[SemanticCheck, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     reason: str = ""
-    """Why the verdict is `error` or `changed`, in one sentence."""
+    """Why the verdict is what it is, in plain words; empty for `reproduced` and `fixed`."""
+    evidence: Evidence = Evidence()
+    """How much of the tape the candidate used."""
+    offline: bool = True
+    """False when a call was done for real."""
+    uncertain: tuple[str, ...] = ()
+    """Why the order or the moment of something in the run could not be told."""
+    expected_failure: str = ""
+    """How the incident of a session went wrong, in the words of whoever wrote it down."""
+    unproven: str = ""
+    """Why a `fixed` proves little: the case was never seen red, or has changed since. Empty for one that was."""
     run: TraceRun | None = None
     more: tuple[TraceRun, ...] = ()
     """The runs after the first that assertions asked for."""
     duration_s: float = 0.0
-    evidence: str | None = None
+    directory: str | None = None
     """The directory with logs and files of this replay."""
     trial: str = ""
     """What asked, where it was no replay of a case: contract, chaos or mutation."""
@@ -104,3 +194,53 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
     def passed(self) -> bool:
         """True when the failure is gone and everything desired holds."""
         return self.verdict is Verdict.FIXED
+
+
+class _Version(Struct):
+    replaykit: int = 1
+
+
+class _DeviationKind(Struct):
+    kind: str = ""
+
+
+class _FirstFormat(Struct):
+    """What the first version of the form wrote otherwise."""
+
+    verdict: str
+    deviations: tuple[_DeviationKind, ...] = ()
+    evidence: str | None = None
+
+
+def read_result(data: bytes) -> ReplayResult:
+    """Return the result in the text of a `result.json`, whichever version wrote it."""
+    version = decode_json(data, _Version).replaykit
+    if version > RESULT_FORMAT:
+        raise FormatTooNew(f"a result of version {version}; this version reads up to {RESULT_FORMAT}")
+    if version == 1:
+        data = _upgraded(data)
+    return msgspec.json.decode(data, type=ReplayResult)
+
+
+def _upgraded(data: bytes) -> bytes:
+    """The text of a result as the second version writes it."""
+    fields = msgspec.json.decode(data, type=dict[str, Raw])
+    first = msgspec.json.decode(data, type=_FirstFormat)
+    del fields["verdict"]
+    fields.pop("evidence", None)
+    fields.pop("replaykit", None)
+    changed = {
+        "verdict": upgraded_verdict(first.verdict, (deviation.kind for deviation in first.deviations)),
+        "directory": first.evidence,
+    }
+    return msgspec.json.encode({**fields, **changed})
+
+
+def upgraded_verdict(word: str, kinds: Iterable[str]) -> str:
+    """Return the verdict for a word of the first version, which had `changed` and `error`."""
+    if word == "error":
+        return Verdict.INCONCLUSIVE.value
+    if word != "changed":
+        return word
+    left = any(effect_of(kind) is Effect.DIVERGED for kind in kinds)
+    return Verdict.DIVERGED.value if left else Verdict.BROKEN.value

@@ -35,6 +35,20 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     step: str | None = None
 
 
+class Chance(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What `rk.record` knows of the chance in a run."""
+
+    seed: str = ""
+    """What `random`, `uuid4`, `uuid1` and NumPy drew from; nothing where nobody drew, or nobody held them."""
+    hash_seed: str = ""
+    """PYTHONHASHSEED, on which the order of sets depends; nothing where it was not set."""
+    not_held: tuple[str, ...] = ()
+    """What was drawn and is not known: a replay draws other values."""
+
+
+NO_CHANCE = Chance()
+
+
 class RunHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything about a run but its events."""
 
@@ -53,6 +67,7 @@ class RunHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin: Origin = Origin()
     sampling: Sampling = EVERY_STATE
     """Which states of the agent it keeps."""
+    chance: Chance = NO_CHANCE
     event_count: int | None = None
     """How many events the run had when it ended; None while it runs."""
 

@@ -7,7 +7,10 @@ Plain JSON values stay as they are. What JSON cannot say is written as an object
     $bytes $bytearray        base64                 $timedelta            [days, seconds, microseconds]
     $str                     base64 of UTF-8 with   $uuid $path           text
                              surrogates             $complex              [real, imaginary]
-    $obj                     [class name, content]: rebuilt only from the tool's own annotation
+    $obj                     [class name, content], in a tool's result also [.., module, detail]
+    $error                   an exception: `type`, `module`, `message`, `args`, `attributes`, `bases`
+    $numpy                   a scalar as [dtype, value], an array as [dtype, items, shape]
+    $ref                     the name of a function, class or module
     $opaque                  the name of a type that has no form here
 
 An object that would look like one of these by accident is written as `$dict`. Reading never imports, calls or
@@ -24,10 +27,13 @@ import threading
 import uuid
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, TypeAlias
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 import orjson
+
+from replaykit.model.arrays import array_content, is_array, is_number, number_content, plain_array
 
 Json: TypeAlias = Any
 """A user's payload: any JSON value, or a Python value that `freeze` turns into one."""
@@ -35,11 +41,13 @@ Json: TypeAlias = Any
 Raw = msgspec.Raw
 """JSON text that is already encoded."""
 
+Writer: TypeAlias = Callable[[Any, int, "Forms | None"], Json]
+
 MAX_DEPTH = 240  # orjson stops at 254
 
 _ATOMS = frozenset({str, int, bool, type(None)})
 _NAMES = frozenset({str})
-_DOLLAR = ord("$")  # as a number: of bytes, `in` first fails to make a number, with an error, and then looks for them
+DOLLAR = ord("$")  # as a number: of bytes, `in` first fails to make a number, with an error, and then looks for them
 _AS_IT_IS = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 """With these orjson refuses what `freeze` has a form for, as far as it can be told to."""
 _SORTED = orjson.OPT_SORT_KEYS | _AS_IT_IS
@@ -64,6 +72,13 @@ class Opaque:
 
     def __hash__(self) -> int:
         return hash(self.type_name)
+
+
+class Forms(Protocol):
+    """Forms of objects beyond the plain ones: whoever records a tool's result can rebuild more than data can say."""
+
+    def freeze(self, value: Json, depth: int) -> Json | None:
+        """Return the frozen object, or None for one that has no form of its own."""
 
 
 class _Around(threading.local):
@@ -93,7 +108,7 @@ def encode(value: Json) -> bytes:
 
 def canonical(value: Json) -> bytes:
     """JSON text of any value, keys sorted: equal values give equal bytes."""
-    return _dump(value, _SORTED)
+    return _plain_text(value, _SORTED) or _frozen_text(value, _SORTED)
 
 
 def encode_read(value: Json) -> bytes:
@@ -111,6 +126,17 @@ def raw(value: Json) -> Raw:
     return Raw(_dump(value, _AS_IT_IS))
 
 
+def raw_plain(value: Json) -> Raw | None:
+    """`raw` of a plain JSON value; None for any other."""
+    text = _plain_text(value, _AS_IT_IS)
+    return None if text is None else Raw(text)
+
+
+def raw_in(value: Json, forms: Forms) -> Raw:
+    """`raw`, with objects in these forms."""
+    return Raw(orjson.dumps(freeze(value, 0, forms), option=_AS_IT_IS))
+
+
 def decode(text: bytes | Raw) -> Json:
     """The value that `encode` was given; classes come back as plain dicts."""
     data = bytes(text) if isinstance(text, Raw) else text
@@ -125,7 +151,7 @@ def decode(text: bytes | Raw) -> Json:
 
 def is_tagged(text: bytes) -> bool:
     """True when something in a JSON text may be of a tagged form."""
-    return _DOLLAR in text and text.find(b'{"$') >= 0
+    return DOLLAR in text and text.find(b'{"$') >= 0
 
 
 def _dump_read(value: Json, option: int) -> bytes:
@@ -137,13 +163,21 @@ def _dump_read(value: Json, option: int) -> bytes:
 
 
 def _dump(value: Json, option: int) -> bytes:
+    return _plain_text(value, option) or _frozen_text(value, option)
+
+
+def _frozen_text(value: Json, option: int) -> bytes:
+    return orjson.dumps(freeze(value), option=option)
+
+
+def _plain_text(value: Json, option: int) -> bytes | None:
     try:
         text = orjson.dumps(value, option=option)
         if _holds_plain(value) and (not is_tagged(text) or is_plain(value)):
             return text
     except (TypeError, RecursionError):
         pass  # a huge integer, a lone surrogate, a cycle or a very deep value: the long way says it
-    return orjson.dumps(freeze(value), option=option)
+    return None
 
 
 def _holds_plain(value: Json) -> bool:
@@ -183,23 +217,23 @@ def is_plain(value: Json) -> bool:
     return True
 
 
-def freeze(value: Json, depth: int = 0) -> Json:
+def freeze(value: Json, depth: int = 0, forms: Forms | None = None) -> Json:
     """A JSON value that says everything about `value`, in tagged forms where JSON has no words."""
     if depth > MAX_DEPTH:
         return {"$opaque": "nested too deeply"}
     if type(value) in _ATOMS:
-        return _WRITERS[type(value)](value, depth)
+        return _WRITERS[type(value)](value, depth, forms)
     around = _AROUND.ids
     if id(value) in around:
         return {"$opaque": "a value that holds itself"}
     around.add(id(value))
     try:
-        return _WRITERS.get(type(value), _freeze_instance)(value, depth)
+        return _WRITERS.get(type(value), _freeze_instance)(value, depth, forms)
     except Exception:
         if type(value) in _WRITERS:
             raise
         # Properties and iteration of other people's classes may raise anything.
-        return {"$opaque": f"{type(value).__module__}.{type(value).__qualname__}"}
+        return opaque(value)
     finally:
         around.discard(id(value))
 
@@ -207,7 +241,7 @@ def freeze(value: Json, depth: int = 0) -> Json:
 def thaw(value: Json) -> Json:
     """The Python value a frozen one stands for; `$obj` gives its content as plain data."""
     if type(value) is list:
-        return [thaw(item) for item in value]
+        return list(map(thaw, value))  # a comprehension is a second stack frame for each level on Python 3.11
     if type(value) is not dict:
         return value
     if len(value) == 1:
@@ -218,10 +252,15 @@ def thaw(value: Json) -> Json:
                 return reader(content)
             except (TypeError, ValueError, ArithmeticError, KeyError):
                 return value  # not one of ours after all: plain data that happens to start with "$"
-    return {key: thaw(item) for key, item in value.items()}
+    return dict(zip(value, map(thaw, value.values()), strict=True))
 
 
-def _freeze_int(value: int, _depth: int) -> Json:
+def opaque(value: Json) -> Json:
+    """The form of a value that has none: the name of its type."""
+    return {"$opaque": f"{type(value).__module__}.{type(value).__qualname__}"}
+
+
+def _freeze_int(value: int, _depth: int, _forms: Forms | None = None) -> Json:
     return value if -(2**63) <= value < 2**64 else {"$int": _int_text(value)}
 
 
@@ -229,11 +268,11 @@ def _int_text(value: int) -> str:
     return hex(value)  # hex has no length limit, decimal text has (sys.set_int_max_str_digits)
 
 
-def _freeze_float(value: float, _depth: int) -> Json:
+def _freeze_float(value: float, _depth: int, _forms: Forms | None = None) -> Json:
     return value if math.isfinite(value) else {"$float": repr(value)}
 
 
-def _freeze_str(value: str, _depth: int) -> Json:
+def _freeze_str(value: str, _depth: int, _forms: Forms | None = None) -> Json:
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -241,37 +280,93 @@ def _freeze_str(value: str, _depth: int) -> Json:
     return value
 
 
-def _freeze_dict(value: dict[Json, Json], depth: int) -> Json:
+def _freeze_dict(value: dict[Json, Json], depth: int, forms: Forms | None = None) -> Json:
     named = all(type(key) is str and type(_freeze_str(key, 0)) is str for key in value)
     if named and not (len(value) == 1 and next(iter(value)).startswith("$")):
-        return {key: freeze(item, depth + 1) for key, item in value.items()}
-    return {"$dict": [[freeze(k, depth + 3), freeze(v, depth + 3)] for k, v in value.items()]}
+        return {key: freeze(item, depth + 1, forms) for key, item in value.items()}
+    return {"$dict": [[freeze(k, depth + 3, forms), freeze(v, depth + 3, forms)] for k, v in value.items()]}
 
 
-def _freeze_set(tag: str) -> Callable[[Any, int], Json]:
-    def write(value: set[Json], depth: int) -> Json:
-        items = [freeze(item, depth + 2) for item in value]
+def _freeze_set(tag: str) -> Writer:
+    def write(value: set[Json], depth: int, forms: Forms | None) -> Json:
+        items = [freeze(item, depth + 2, forms) for item in value]
         return {tag: sorted(items, key=lambda item: orjson.dumps(item, option=orjson.OPT_SORT_KEYS))}
 
     return write
 
 
-def _freeze_instance(value: Json, depth: int) -> Json:
+def _freeze_instance(value: Json, depth: int, forms: Forms | None) -> Json:
     """Values recognised by what they are, not by their exact class."""
+    if isinstance(value, Opaque):
+        return {"$opaque": value.type_name}
+    frozen = forms.freeze(value, depth) if forms is not None else None
+    if frozen is not None:
+        return frozen
     name = type(value).__name__
     if isinstance(value, Enum):
-        return {"$obj": [name, freeze(value.value, depth + 2)]}
+        return {"$obj": [name, freeze(value.value, depth + 2, forms)]}
+    if isinstance(value, BaseException):
+        return {"$error": _error_content(value, depth)}
     fields = _object_fields(value)
     if fields is not None:
-        return {"$obj": [name, {key: freeze(item, depth + 3) for key, item in fields.items()}]}
+        return {"$obj": [name, {key: freeze(item, depth + 3, forms) for key, item in fields.items()}]}
+    return _freeze_other(value, depth, forms)
+
+
+def _freeze_other(value: Json, depth: int, forms: Forms | None) -> Json:
+    if is_number(value):
+        return _freeze_number(value, depth, forms)
+    if is_array(value):
+        content = array_content(value, lambda item: freeze(item, depth + 3, forms))
+        return opaque(value) if content is None else {"$numpy": content}
     from pathlib import PurePath  # noqa: PLC0415 (slow to import; few agents bring values of their own)
 
     if isinstance(value, PurePath):
         return {"$path": str(value)}
-    for base, plain in _PLAIN_BASES.items():
-        if isinstance(value, base):
-            return freeze(plain(value), depth + 1)
-    return {"$opaque": f"{type(value).__module__}.{type(value).__qualname__}"}
+    base = plain_base(value)
+    if base is not None:
+        return freeze(_PLAIN_BASES[base](value), depth + 1, forms)
+    reference = _reference(value)
+    return {"$ref": reference} if reference else opaque(value)
+
+
+def _freeze_number(value: Any, depth: int, forms: Forms | None) -> Json:
+    """A NumPy scalar: as it is compared with plain numbers, or with its type where it is to be rebuilt."""
+    plain = number_content(value)
+    if plain is None:
+        return opaque(value)
+    content = freeze(plain, depth + 2, forms)
+    is_moment = value.dtype.kind in "mM"
+    return content if forms is None and not is_moment else {"$numpy": [value.dtype.str, content]}
+
+
+def plain_base(value: Json) -> type | None:
+    """The plain type that the value's class is a kind of, if there is one."""
+    return next((base for base in _PLAIN_BASES if isinstance(value, base)), None)
+
+
+def as_plain(value: Json, base: type) -> Json:
+    """The value as the plain type that its class is a kind of."""
+    return _PLAIN_BASES[base](value)
+
+
+def _error_content(error: BaseException, depth: int) -> Json:
+    args = [freeze(item, depth + 4) for item in error.args]
+    return {"type": type(error).__qualname__, "args": {"$tuple": args}}
+
+
+def _reference(value: Json) -> str:
+    """The name by which the program finds the same function, class or module; empty for one without such a name.
+
+    The module is left out: a program that is run has another name than one that is imported.
+    """
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if not isinstance(value, type | FunctionType | BuiltinFunctionType):
+        return ""
+    if not isinstance(getattr(value, "__self__", None), ModuleType | None):
+        return ""  # a method: its name says nothing of the object that it belongs to
+    return "" if "<" in value.__qualname__ else value.__qualname__
 
 
 def record_fields(kind: Any) -> list[str] | None:
@@ -306,8 +401,8 @@ def _unb64(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-def _items(freezer: str) -> Callable[[Any, int], Json]:
-    return lambda value, depth: {freezer: [freeze(item, depth + 2) for item in value]}
+def _items(tag: str) -> Writer:
+    return lambda value, depth, forms: {tag: [freeze(item, depth + 2, forms) for item in value]}
 
 
 # Subclasses of these are written as what they are a kind of.
@@ -324,37 +419,43 @@ _PLAIN_BASES: dict[type, Callable[[Any], Any]] = {
     dt.datetime: lambda v: dt.datetime.fromisoformat(v.isoformat()),
 }
 
-_WRITERS: dict[type, Callable[[Any, int], Json]] = {
-    type(None): lambda v, _: v,
-    bool: lambda v, _: v,
+_WRITERS: dict[type, Writer] = {
+    type(None): lambda v, *_: v,
+    bool: lambda v, *_: v,
     int: _freeze_int,
     float: _freeze_float,
     str: _freeze_str,
-    list: lambda v, depth: [freeze(item, depth + 1) for item in v],
+    list: lambda v, depth, forms: [freeze(item, depth + 1, forms) for item in v],
     dict: _freeze_dict,
     tuple: _items("$tuple"),
     set: _freeze_set("$set"),
     frozenset: _freeze_set("$frozenset"),
-    bytes: lambda v, _: {"$bytes": _b64(v)},
-    bytearray: lambda v, _: {"$bytearray": _b64(bytes(v))},
-    memoryview: lambda v, _: {"$bytes": _b64(bytes(v))},
-    complex: lambda v, depth: {"$complex": [freeze(v.real, depth + 1), freeze(v.imag, depth + 1)]},
-    dt.datetime: lambda v, _: {"$datetime": v.isoformat()},
-    dt.date: lambda v, _: {"$date": v.isoformat()},
-    dt.time: lambda v, _: {"$time": v.isoformat()},
-    dt.timedelta: lambda v, _: {"$timedelta": [v.days, v.seconds, v.microseconds]},
-    decimal.Decimal: lambda v, _: {"$decimal": str(v)},
-    uuid.UUID: lambda v, _: {"$uuid": str(v)},
-    Raw: lambda v, _: orjson.loads(bytes(v)) if v else None,
-    Opaque: lambda v, _: {"$opaque": v.type_name},
+    bytes: lambda v, *_: {"$bytes": _b64(v)},
+    bytearray: lambda v, *_: {"$bytearray": _b64(bytes(v))},
+    memoryview: lambda v, *_: {"$bytes": _b64(bytes(v))},
+    complex: lambda v, depth, _: {"$complex": [freeze(v.real, depth + 1), freeze(v.imag, depth + 1)]},
+    dt.datetime: lambda v, *_: {"$datetime": v.isoformat()},
+    dt.date: lambda v, *_: {"$date": v.isoformat()},
+    dt.time: lambda v, *_: {"$time": v.isoformat()},
+    dt.timedelta: lambda v, *_: {"$timedelta": [v.days, v.seconds, v.microseconds]},
+    decimal.Decimal: lambda v, *_: {"$decimal": str(v)},
+    uuid.UUID: lambda v, *_: {"$uuid": str(v)},
+    Raw: lambda v, *_: orjson.loads(bytes(v)) if v else None,
+    Opaque: lambda v, *_: {"$opaque": v.type_name},
 }
 
 
 def _read_obj(content: Json) -> Json:
-    name, fields = content
-    if type(name) is not str:
+    name, fields = content[:2]
+    if type(name) is not str or type(content) is not list:
         raise TypeError(name)
     return thaw(fields)
+
+
+def _read_error(content: Json) -> Json:
+    if type(content) is not dict or type(content.get("type")) is not str:
+        raise TypeError(content)
+    return {key: thaw(item) for key, item in content.items()}
 
 
 def _read_path(content: Json) -> Json:
@@ -394,5 +495,8 @@ READERS: dict[str, Callable[[Json], Json]] = {
     "$uuid": lambda v: uuid.UUID(_read_text(v)),
     "$path": _read_path,
     "$obj": _read_obj,
+    "$error": _read_error,
+    "$numpy": lambda v: plain_array(v, thaw),
+    "$ref": lambda v: Opaque(_read_text(v)),
     "$opaque": lambda v: Opaque(_read_text(v)),
 }

@@ -17,6 +17,7 @@ from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 
 from replaykit.programs.naming import end_to_end
+from replaykit.programs.pacing import Turn
 from replaykit.programs.upstreams import Answer
 from replaykit.seam.http.call import HttpCall, Served
 from replaykit.seam.http.response import header_bytes, header_pairs
@@ -26,12 +27,15 @@ _LARGE = 4 * 1024 * 1024  # to write down more than this takes so long that othe
 _END = b"0\r\n\r\n"
 
 
-async def hand_out(request: web.BaseRequest, served: Served) -> web.StreamResponse:
-    """A recorded response, chunk by chunk."""
+async def hand_out(request: web.BaseRequest, served: Served, turn: Turn | None = None) -> web.StreamResponse:
+    """A recorded response, chunk by chunk; `turn` knows when it is time for it to end."""
     if served.waits_s:
         await asyncio.sleep(served.waits_s[0])
+    ends_with_head = turn is not None and turn.ends_with_head
+    if turn is not None and ends_with_head:
+        await turn.come_to_end()
     if not served.status:
-        return drop(request)
+        return await _break_off(request, served, turn)
     headers, size = as_aiohttp_writes(end_to_end(served.headers)), sum(map(len, served.chunks))
     if served.complete and len(served.chunks) == 1:
         headers.setdefault("content-length", str(size))
@@ -44,12 +48,21 @@ async def hand_out(request: web.BaseRequest, served: Served) -> web.StreamRespon
             await outbox.send()
         if served.waits_s:
             await asyncio.sleep(served.waits_s[number])
+        if turn is not None and not ends_with_head and number == len(served.chunks):
+            await turn.come_to_end()
         outbox.put(chunk)
     if not served.complete:
         await outbox.send()
-        return drop(request)
+        return await _break_off(request, served, turn)
     await outbox.end()
     return response
+
+
+async def _break_off(request: web.BaseRequest, served: Served, turn: Turn | None) -> web.StreamResponse:
+    """End a response that has no end. One that the program gave up on is left open until it does so again."""
+    if turn is not None and served.was_abandoned:
+        await turn.hold()
+    return drop(request)
 
 
 async def hand_back(

@@ -8,19 +8,21 @@ import msgspec
 
 from replaykit.errors import ReplayKitError
 from replaykit.model.changes import StateFold
-from replaykit.model.events import AnyEvent, Call, Change, LlmCall, Note, State
+from replaykit.model.events import AnyEvent, Call, Change, LlmCall, Note, Span, State
 from replaykit.model.matching import MatchMode, ToolMode
-from replaykit.model.result import Deviation
-from replaykit.model.run import RunHeader, TraceRun
+from replaykit.model.result import DEVIATION, Deviation
+from replaykit.model.run import Chance, RunHeader, TraceRun
 from replaykit.model.values import Raw
 from replaykit.programs.own import OWN, stays_within
-from replaykit.programs.part import DEVIATION, deviations_of, parts_below, segment
+from replaykit.programs.part import deviations_of, parts_below, segment
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.keys import key_of
 from replaykit.replayer.tape import Matcher, Tape
 from replaykit.replayer.world import World
 from replaykit.seam.scope import PendingCall, Session
 from replaykit.store.protocol import Store
+
+_LONGEST_S = 86_400.0  # how long a run may take on a clock that was held
 
 
 def parts_of(store: Store, run_id: str) -> list[TraceRun]:
@@ -49,9 +51,20 @@ def merged(header: RunHeader, parts: Sequence[TraceRun]) -> TraceRun:
         )
         for number, (order, event) in enumerate(placed)
     ]
+    orders = [order for order, _ in placed]
+    events = _in_one_order(events, [parts[order].started_at - header.started_at for order in orders])
     if sum(any(isinstance(event, State) for event in part.events) for part in parts) > 1:
-        events = _refolded(events, [order for order, _ in placed])
-    return TraceRun.of(msgspec.structs.replace(header, event_count=len(events)), tuple(events))
+        events = _refolded(events, orders)
+    header = msgspec.structs.replace(header, event_count=len(events), chance=_chance_of(header, parts))
+    return TraceRun.of(header, tuple(events))
+
+
+def _chance_of(header: RunHeader, parts: Sequence[TraceRun]) -> Chance:
+    """What the run knows of its chance, and what its processes have drawn that nobody held."""
+    not_held = {name for one in (header, *parts) for name in one.chance.not_held}
+    if not_held == set(header.chance.not_held):
+        return header.chance
+    return msgspec.structs.replace(header.chance, not_held=tuple(sorted(not_held)))
 
 
 def put_together(store: Store, header: RunHeader, finish: Callable[[TraceRun], TraceRun] = lambda run: run) -> TraceRun:
@@ -77,16 +90,28 @@ def _left(run: TraceRun, world: World) -> list[str]:
     """The names of recorded calls that no process made. A process that was killed cannot tell which it was served, so
     it is told from what they did."""
     mode = world.rules.mode if world.rules.mode is MatchMode.SEQUENCE else MatchMode.CAUSAL
-    tape = Tape(call for call in world.calls if isinstance(call, Call))
-    matcher = Matcher(tape, mode, world.rules.ignore)
+    recorded = (call for call in world.calls if isinstance(call, Call))
+    tape = Tape(recorded, started_at=world.pins.started_at)
+    matcher = Matcher(tape, mode, world.rules.ignore, key_id=world.rules.redaction_key_id)
     scope = Session(Replayer(tape)).root
     for event in run.calls:
         if event.error is None or event.error.module != ReplayKitError.__module__:
             made = PendingCall(event.kind, event.name, bytes(event.request_json), scope, event.at)
             made.path, made.key = event.path, key_of(event)
-            matcher.take(made)
+            if matcher.take(made) is None:
+                _take_otherwise(matcher, made, world, run)
     calls = (matcher.calls[index] for index in matcher.unused())
     return [call.name for call in calls if _mode(world, call) is ToolMode.RECORDED]
+
+
+def _take_otherwise(matcher: Matcher, made: PendingCall, world: World, run: TraceRun) -> None:
+    """Take the recorded call that differs only in placeholders of another key, or in the current time: by the clock
+    that was held, or the real one."""
+    held = world.pins.started_at
+    if matcher.take_by_kind(made, written=True) is not None:
+        return
+    if matcher.take_as_now(made, held, held + _LONGEST_S) is None:
+        matcher.take_as_now(made, run.started_at, made.at)
 
 
 def _mode(world: World, call: Call) -> ToolMode:
@@ -98,6 +123,32 @@ def _mode(world: World, call: Call) -> ToolMode:
 def _is_of_the_part(event: AnyEvent) -> bool:
     """True for what is said of a process, and is no part of the run."""
     return isinstance(event, Note) and event.name in (DEVIATION, OWN)
+
+
+def _in_one_order(events: list[AnyEvent], delays_s: list[float]) -> list[AnyEvent]:
+    """Count the begins and ends of all processes together. `delays_s`: how much later than the run the process of each
+    event began."""
+    spans = {
+        index: _later(event.span, delay_s)
+        for index, (event, delay_s) in enumerate(zip(events, delays_s, strict=True))
+        if isinstance(event, Call) and event.span is not None
+    }
+    moments = [(span.begin_s, index, "begin") for index, span in spans.items()]
+    moments += [(span.end_s, index, "end") for index, span in spans.items() if span.end_s is not None]
+    for position, (_, index, side) in enumerate(sorted(moments, key=lambda moment: moment[0])):
+        spans[index] = msgspec.structs.replace(spans[index], **{side: position})
+    return [
+        msgspec.structs.replace(event, span=spans[index]) if index in spans else event
+        for index, event in enumerate(events)
+    ]
+
+
+def _later(span: Span, delay_s: float) -> Span:
+    return msgspec.structs.replace(
+        span,
+        begin_s=round(max(0.0, span.begin_s + delay_s), 6),
+        end_s=None if span.end_s is None else round(max(0.0, span.end_s + delay_s), 6),
+    )
 
 
 def _refolded(events: list[AnyEvent], orders: list[int]) -> list[AnyEvent]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,22 +11,24 @@ from urllib.parse import urlsplit
 import msgspec
 
 from replaykit.chaos.front import under_chaos
-from replaykit.errors import StoreError
+from replaykit.errors import Divergence, StoreError
 from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, Call, Exchange, Note, StoredEvent, ToolCall
 from replaykit.model.matching import MatchMode
-from replaykit.model.result import Deviation
-from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
-from replaykit.model.values import Json, raw
+from replaykit.model.result import DEVIATION, Deviation
+from replaykit.model.run import NO_CHANCE, Chance, Origin, RunHeader, RunStatus, TraceRun
+from replaykit.model.values import raw
 from replaykit.programs.naming import ByUpstream, address_behind
 from replaykit.programs.own import OWN, OwnPorts, OwnServers
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.sharing import MODES, SharedMatcher, shared_tape
 from replaykit.recording.recorder import Recorder
-from replaykit.replayer.handler import Replayer
+from replaykit.replayer.handler import OUTSIDE, Replayer
+from replaykit.replayer.order import RecordedOrder
 from replaykit.replayer.tape import Tape
 from replaykit.replayer.turns import turns_of
 from replaykit.replayer.world import World
+from replaykit.seam.http.cleaning import clean_url
 from replaykit.seam.logged import event_of
 from replaykit.seam.machine import MACHINE
 from replaykit.seam.moment import wall_time
@@ -42,8 +44,6 @@ PARTS = "part"
 """Ids of parts are below this, so that no beginning of a run's id is ambiguous while it is recorded."""
 SHIM = "mcp-"
 """Names of parts begin so that stand before a server of another protocol."""
-DEVIATION = "replaykit.deviation"
-"""Notes of this name say where a process left its tape. They are written at once: no kill loses them."""
 
 
 def parts_below(run_id: str) -> str:
@@ -65,25 +65,46 @@ class Part:
 
     def __init__(self, plan: Plan, world: World | None, names: Iterator[str]) -> None:
         redact_as = Path(plan.redact_as) if plan.redact_as else None
-        self._store = SQLiteStore.open(plan.store, durability=plan.durability, redact_as=redact_as)
-        self.name, writer, self._header = _claim(self._store, plan, names)
+        self._store = SQLiteStore.open(plan.store, durability=plan.durability, redact=plan.redact, redact_as=redact_as)
+        try:
+            self.name, writer, self._header = _claim(self._store, plan, names)
+        except BaseException:
+            self._store.close()
+            raise
         self._writer = _UntilCutOff(writer, self._store)
-        handler: Handler = Recorder(self._writer)
+        self._recorder = Recorder(self._writer)
+        handler: Handler = self._recorder
         recorded: Collection[str] = ()
-        order: Order | None = None
+        self.order: RecordedOrder | None = None
+        self.tape_calls: list[Call] = []
+        """In a replay: the recorded calls that this process is served."""
+        turns: Order | None = None
         if plan.mode is Mode.REPLAY and world is not None:
             handler = replaying = _Replaying(world, self.name, self._writer, Path(plan.store).with_name("taken"))
             recorded = {call.name for call in replaying.tape.calls}
-            order = turns_of(replaying.own.calls)
+            self.tape_calls = list(replaying.own.calls)
+            turns = turns_of(self.tape_calls)
+            # The proxy serves others, who have a time of their own; and who asks for a speed asks for real time.
+            order = (
+                RecordedOrder(replaying.own.calls, world.tie_order) if self.name != PROXY and not plan.speed else None
+            )
+            if order is not None and order.is_known and plan.in_process:
+                self.order = replaying.order = turns = order
             handler = under_chaos(replaying, world.chaos, place=self.name, recorded=replaying.own.calls)
         self.told = ByUpstream(handler, plan.proxy, plan.upstreams, recorded)
         self.session = Session(self.told, lineage=plan.run_id, cleaning=writer.cleaning)
         self.session.speed = plan.speed
-        self.session.order = order
+        self.session.order = turns
+        if self.order is not None:
+            self.order.numbers = self.session.numbers
+        if world is not None and self.name != PROXY:
+            self.session.leaves = _recorded_at_proxy_alone(world, plan)
         self.session.elsewhere = tuple(f"{urlsplit(plan.proxy).netloc}/{name}/" for name in plan.endpoints)
         self._plan = plan
         self._recorded = None if world is None else world.calls
         self.own: OwnServers | None = None
+        self.not_held: set[str] = set()
+        """What of chance the process has drawn that a recording does not hold."""
         self._ended = False
 
     def leave_out_own_servers(self, directory: Path) -> None:
@@ -102,6 +123,12 @@ class Part:
         note = Deviation(kind=kind, text=text)
         self._writer.append(_deviation(note, next(self.session.numbers)))
 
+    def refuse(self, what: str, caller: str) -> Divergence:
+        """Write down a call that belongs to no run, and give the error that stops it."""
+        text = f"`{what}` was called outside of the run, by {caller} of {self.name}"
+        self.tell(text, OUTSIDE)
+        return Divergence(text, index=0, hint="Start what calls it inside of the run.")
+
     def end(self, status: RunStatus = RunStatus.SUCCESS) -> None:
         """Close the part."""
         if self._ended:
@@ -109,24 +136,12 @@ class Part:
         self._ended = True
         for port in sorted(self.own.waited_for) if self.own is not None else ():
             self.tell(f"a live connection to 127.0.0.1:{port} found nobody there: {self.name} tried")
-        self._writer.finish(msgspec.structs.replace(self._header, status=status, ended_at=wall_time()))
+        self._recorder.end()
+        for kind, text in [] if self.order is None else self.order.doubts():
+            self.tell(text, kind)
+        chance = Chance(not_held=tuple(sorted(self.not_held))) if self.not_held else NO_CHANCE
+        self._writer.finish(msgspec.structs.replace(self._header, status=status, ended_at=wall_time(), chance=chance))
         self._store.close()
-
-
-class Nobody:
-    """The handler of a process whose part has ended: everything happens, nothing is kept."""
-
-    def serve(self, call: PendingCall) -> None:
-        pass
-
-    def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
-        pass
-
-    def keep(self, event: AnyEvent) -> None:
-        pass
-
-    def amend(self, step: str | None, state: Json) -> Json:
-        return state
 
 
 class _UntilCutOff:
@@ -179,12 +194,14 @@ class _Replaying(Replayer):
         rules = world.rules
         if name == PROXY and rules.mode is MatchMode.CAUSAL:
             rules = msgspec.structs.replace(rules, mode=MatchMode.ARGS)  # it sees requests, and no paths
-        self.own = Tape(_tape_of(world, name), name=world.case_id)
+        started_at = world.pins.started_at
+        self.own = Tape(_tape_of(world, name), name=world.case_id, started_at=started_at)
         is_shared = rules.mode in MODES and not _stands_before(segment(name))
         super().__init__(Tape(()) if is_shared else self.own, rules, tools=world.tools, models=world.models)
         if is_shared:
             self.tape = shared_tape(self.own, _calls_of_others(world, name))
-            self.matcher = SharedMatcher(self.tape, rules.mode, rules.ignore, taken)
+            self.matcher = SharedMatcher(self.tape, rules, taken)
+        self.world = world
         self._writer = writer
 
     def keep(self, event: AnyEvent) -> None:
@@ -224,6 +241,25 @@ def _calls_of_others(world: World, name: str) -> list[Call]:
         for call, place in placed
         if place != segment(name) and not _stands_before(place)
     ]
+
+
+def _recorded_at_proxy_alone(world: World, plan: Plan) -> Callable[[str], bool]:
+    """Tell by its URL whether the proxy recorded a request, and no Python process did. Older recordings have requests
+    of http.client there."""
+    calls = [event for event in world.calls if isinstance(event, Call) and event.wire is not None]
+    at_proxy = {_address(call) for call in calls if _is_below(call.path, segment(PROXY))}
+    at_proxy -= {_address(call) for call in calls if not _is_below(call.path, segment(PROXY))}
+
+    def leaves(url: str) -> bool:
+        address = address_behind(clean_url(url), plan.proxy, plan.upstreams) if at_proxy else ""
+        return address.partition("?")[0] in at_proxy
+
+    return leaves
+
+
+def _address(call: Call) -> str:
+    """The URL that a call went to, without its query."""
+    return "" if call.wire is None else call.wire.url.partition("?")[0]
 
 
 def _place(call: Call) -> str:

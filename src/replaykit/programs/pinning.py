@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import time
 from collections.abc import Iterable, Mapping
 
@@ -25,6 +24,8 @@ _MOST_HASHES = 2**32
 
 def pins_of_today(environment: Mapping[str, str], names: Iterable[str] = ()) -> Pins:
     """What a recording that starts now has to write down."""
+    import secrets  # noqa: PLC0415 (slow to import, and a replay needs no new seed)
+
     held = {name: environment[name] for name in _checked(names, environment)}
     zone, hashes = environment.get(_ZONE) or _zone(), environment.get(_HASHES, "")
     if zone:
@@ -38,7 +39,18 @@ def held(pins: Pins) -> dict[str, str]:
     """The variables that the program is to have. Without a seed nothing holds the order of sets."""
     if pins.seed is None:
         return pins.environment
-    return {_HASHES: str(pins.seed % _MOST_HASHES), **pins.environment}
+    seed = pins.seed if isinstance(pins.seed, int) else 0
+    return {_HASHES: str(seed % _MOST_HASHES), **pins.environment}
+
+
+def hash_seed(pins: Pins, environment: Mapping[str, str]) -> str:
+    """Return the PYTHONHASHSEED for a process that runs an agent.
+
+    Where the recording had none, the order of its sets cannot be recovered: any order will do that is the same in
+    every replay.
+    """
+    known = pins.environment.get(_HASHES) or environment.get(_HASHES)
+    return known or held(pins).get(_HASHES, "0")
 
 
 def _checked(names: Iterable[str], environment: Mapping[str, str]) -> Iterable[str]:

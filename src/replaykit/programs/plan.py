@@ -16,9 +16,14 @@ from msgspec import Struct
 from replaykit.errors import StoreError, UsageError
 from replaykit.model.pins import Pins
 from replaykit.replayer.world import World
+from replaykit.seam.processes import RECORDED_TREE, SESSION
 
-SESSION = "REPLAYKIT_SESSION"
-"""The environment variable that names the directory."""
+__all__ = ["INJECTED", "PART", "RECORDED_TREE", "RECORDING", "SESSION", "Mode", "Plan", "read_plan", "write_plan"]
+
+INJECTED = Path(__file__).parent / "inject"
+"""The directory of the start-up file that Python processes find first."""
+PART = "REPLAYKIT_PART"
+"""The environment variable that names a process's part, where whoever started it has given it a name."""
 RECORDING = "REPLAYKIT_RECORDING"
 """The environment variable that names the run that a program is recorded as."""
 _FORMAT = 1
@@ -40,6 +45,8 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     store: str
     """The file of the store that the parts are written to; absolute."""
     durability: str = "process"
+    redact: bool | None = None
+    """Whether the parts are redacted; None leaves it to the environment."""
     redact_as: str = ""
     """The store whose project's rules and key hold for the parts, where it is another one."""
     proxy: str = ""
@@ -51,6 +58,10 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     in_process: bool = True
     """False in a replay whose recording was made at the proxy alone: then only that serves, and in Python processes
     nothing but the pins and the guard holds."""
+    is_tree: bool = False
+    """True when it is for the processes that an agent starts, and not for a program from its first process on."""
+    variables: dict[str, str] = {}
+    """What every process of the program has among its variables, also one that is started with others."""
     pins: Pins = Pins()
     speed: float = 0.0
     """The pace at which recorded responses are given; see `Session.speed`."""

@@ -1,8 +1,8 @@
 """The proxy: a server on the loopback interface that stands between a program and the APIs it asks.
 
 It speaks plain HTTP to the program, and forwards to the upstreams it was told of. Each request is a call on the proxy's
-own part of the run. It runs in a thread with a loop of its own. The port is open before the server is: who connects
-early waits a moment, and nobody waits for the imports.
+own part of the run. It runs in a thread with a loop of its own. The port is open before the server is: in a replay that
+has no pace to keep, who connects early waits a moment, and nobody waits for the imports.
 """
 
 from __future__ import annotations
@@ -10,22 +10,25 @@ from __future__ import annotations
 import selectors
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replaykit.errors import ReplayKitError
+from replaykit.model.events import Call
 from replaykit.model.run import RunStatus
 from replaykit.programs.part import PROXY, Part, segment
 from replaykit.programs.plan import Plan
 from replaykit.programs.props import MakeEndpoints
+from replaykit.replayer.schedule import overlapping, spans_of
 from replaykit.replayer.world import World
 
 if TYPE_CHECKING:
     import logging
 
 _BACKLOG = 512
+_START_S = 20.0  # for the server to start on a very busy machine
 _GRACE_S = 0.2  # for responses that are under way when the program has ended
 
 
@@ -58,6 +61,8 @@ def proxying(
         thread = _Serving(port, plan, part, endpoints or (lambda part, ask: {}))
         thread.has_work = world is None or any(event.path.startswith(segment(PROXY)) for event in world.calls)
         thread.start()
+        if world is None or (thread.has_work and _keeps_pace(part.tape_calls)):
+            thread.is_serving.wait(_START_S)  # else a program with little patience would give up before it is heard
         try:
             yield
         finally:
@@ -65,6 +70,12 @@ def proxying(
             part.end(RunStatus.SUCCESS if thread.failure is None else RunStatus.ERROR)
     if thread.failure is not None:
         raise ReplayKitError(f"the proxy failed: {thread.failure}") from thread.failure
+
+
+def _keeps_pace(calls: Iterable[Call]) -> bool:
+    """True when responses have to come in time."""
+    known = list(calls)
+    return any(not call.complete for call in known) or bool(overlapping(spans_of(known)))
 
 
 class _Serving(threading.Thread):
@@ -79,6 +90,8 @@ class _Serving(threading.Thread):
         self._bell, self._rope = socket.socketpair()
         self.has_work = True
         """False when it may well be that nobody comes, and that all the imports would be for nothing."""
+        self.is_serving = threading.Event()
+        """Set when requests are answered, and when that will never be."""
         self.failure: Exception | None = None
 
     def stop(self) -> None:
@@ -96,6 +109,8 @@ class _Serving(threading.Thread):
         except Exception as error:  # noqa: BLE001 (handed to whoever ends the proxy)
             self.failure = error
             self._port.close()
+        finally:
+            self.is_serving.set()
 
     def _is_visited(self) -> bool:
         """True when somebody connects; False when it is time to end."""
@@ -125,6 +140,7 @@ class _Serving(threading.Thread):
             max_field_size=LONGEST_LINE,
         )
         listening = await loop.create_server(server, sock=self._port)
+        self.is_serving.set()
         await loop.run_in_executor(None, self._bell.recv, 1)
         listening.close()
         await server.shutdown(_GRACE_S)

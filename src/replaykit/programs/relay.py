@@ -13,16 +13,17 @@ from replaykit.errors import Divergence, Unreplayable
 from replaykit.programs.bodies import WHOLE_QUESTION, Body
 from replaykit.programs.handing import drop, hand_back, hand_out
 from replaykit.programs.naming import UPSTREAM, end_to_end, led_back
+from replaykit.programs.pacing import RecordedPace
 from replaykit.programs.part import Part
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.props import Endpoint
 from replaykit.programs.refusal import BAD_REQUEST, MISS, NOT_HERE, Refused, refusal
 from replaykit.programs.routing import Target, target_of
 from replaykit.programs.upstreams import Answer, Upstreams
-from replaykit.seam.http.call import HttpCall, HttpRequest
+from replaykit.seam.http.call import HttpCall, HttpRequest, Served
 from replaykit.seam.http.cleaning import SEEN
 from replaykit.seam.http.request import WHOLE_BODY
-from replaykit.seam.http.response import header_pairs
+from replaykit.seam.http.response import LEFT, header_pairs
 from replaykit.seam.scope import Scope
 from replaykit.wire.routes import api_of
 
@@ -34,6 +35,7 @@ class Relay:
         self.plan = plan
         self.part = part
         self.upstreams = upstreams
+        self.pace = RecordedPace(part.tape_calls, plan.speed, part.tell)
         self.endpoints: Mapping[str, Endpoint] = {}
         """Those who answer for an upstream in a way of their own."""
         self.failure: Exception | None = None
@@ -92,10 +94,17 @@ class _Exchange:
             if self._call is not None and self._call.wait_s:
                 await asyncio.sleep(self._call.wait_s)
             if self._call is not None and self._call.served is not None:
-                return await hand_out(self._request, self._call.served)
+                return await self._served(self._call, self._call.served)
             return await self._passed_on()
         finally:
             self._body.close()
+
+    async def _served(self, call: HttpCall, served: Served) -> web.StreamResponse:
+        """Hand out a recorded response at its pace. One that a fault changed has its own."""
+        if call.recorded is None:
+            return await hand_out(self._request, served)
+        with self._relay.pace.turn(call.recorded, served) as turn:
+            return await hand_out(self._request, turn.response, turn)
 
     def _begin(self) -> None:
         """Write down what is asked. Of a large body that is only known when it has passed."""
@@ -126,7 +135,7 @@ class _Exchange:
                     return await self._altered(self._call, answer)
                 return await hand_back(self._request, answer, self._call, self._marks(answer))
         except asyncio.CancelledError:
-            self._break(BrokenPipeError("the program left before the response had ended"))
+            self._break(BrokenPipeError(LEFT))
             raise
         except (aiohttp.ClientError, OSError) as error:
             self._break(ConnectionError(f"{address.partition('?')[0]}: {str(error) or type(error).__name__}"))

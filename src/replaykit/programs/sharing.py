@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from replaykit.model.events import Call
-from replaykit.model.matching import MatchMode
+from replaykit.model.matching import MatchMode, MatchRules
 from replaykit.replayer.tape import Matcher, Tape
 
 MODES = (MatchMode.CAUSAL, MatchMode.ARGS)
@@ -22,7 +22,7 @@ MODES = (MatchMode.CAUSAL, MatchMode.ARGS)
 
 def shared_tape(own: Tape, others: Iterable[Call]) -> Tape:
     """The calls of one process, and behind them those of the others."""
-    tape = Tape((), name=own.name)
+    tape = Tape((), name=own.name, started_at=own.started_at)
     tape.calls = [*own.calls, *Tape(others).calls]
     return tape
 
@@ -30,10 +30,33 @@ def shared_tape(own: Tape, others: Iterable[Call]) -> Tape:
 class SharedMatcher(Matcher):
     """Finds recorded calls as ever, and each is taken once among all processes."""
 
-    def __init__(self, tape: Tape, mode: MatchMode, ignore: Iterable[str], taken: Path) -> None:
-        super().__init__(tape, mode, ignore)
+    def __init__(self, tape: Tape, rules: MatchRules, taken: Path) -> None:
+        super().__init__(tape, rules.mode, rules.ignore, key_id=rules.redaction_key_id)
+        self._is_direct = False
         self._taken = taken
         taken.mkdir(exist_ok=True)
+
+    @classmethod
+    def of(cls, matcher: Matcher, taken: Path) -> SharedMatcher:
+        """The matcher of a process that has begun alone, shared from here on: what it has taken is taken."""
+        shared = cls.__new__(cls)
+        shared.__dict__.update(matcher.__dict__)
+        shared._is_direct = False
+        shared._taken = taken
+        taken.mkdir(exist_ok=True)
+        for index in range(len(shared.calls)):
+            if shared.used[index]:
+                shared._claim(index)
+        return shared
+
+    def unused(self) -> list[int]:
+        """The recorded calls that no process made."""
+        if self._taken.is_dir():
+            taken = {int(name) for name in os.listdir(self._taken)}
+            for index, call in enumerate(self.calls):
+                if call.seq in taken:
+                    self.used[index] = 1
+        return super().unused()
 
     def _first_free(self, waiting: deque[int] | None, said: bytes | None = None) -> int | None:
         index = super()._first_free(waiting, said)

@@ -22,19 +22,18 @@ from replaykit.programs.keys import keys_for, used_by
 from replaykit.programs.naming import UPSTREAM
 from replaykit.programs.part import PROXY, is_at_proxy_alone, segment
 from replaykit.programs.pinning import held
-from replaykit.programs.plan import RECORDING, SESSION, Mode, Plan, write_plan
+from replaykit.programs.plan import INJECTED, RECORDING, SESSION, Mode, Plan, write_plan
 from replaykit.programs.props import Props, in_command, in_environment
 from replaykit.programs.proxy import address_of, open_port, proxying
 from replaykit.programs.swapping import swapped
 from replaykit.programs.wanted import Staging
-from replaykit.replayer.world import World
+from replaykit.replayer.world import World, is_closed
 from replaykit.seam.guard import is_loopback
 
 PROXY_ADDRESS = "REPLAYKIT_PROXY"
 """Tells a program where the proxy is, should it want to know."""
 NETWORK = "REPLAYKIT_NETWORK"
 """Tells the guard in Node which hosts may be reached; see `MatchRules.network`."""
-INJECTED = Path(__file__).parent / "inject"
 
 _FORWARD_PROXY = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 _PAST_IT = ("no_proxy", "NO_PROXY")
@@ -93,16 +92,13 @@ def staged(
         if plan.mode is Mode.RECORD:
             changed[RECORDING] = plan.run_id
         changed |= held(plan.pins)
-        write_plan(directory, plan, world)
         changed[SESSION] = str(directory.absolute())
+        own = {name: value for name, value in changed.items() if environment.get(name) != value}
+        own.pop("PYTHONPATH", None)  # put before whatever a process is given
+        write_plan(directory, msgspec.structs.replace(plan, variables=own), world)
         for file, other in props.files.items() if props.in_place else ():
             stack.enter_context(swapped(file, other))
         yield Stage(environment=changed, files=props.files)
-
-
-def is_closed(world: World) -> bool:
-    """True when nothing in this world is done for real: then no connection is let through."""
-    return not world.is_live and not world.rules.network
 
 
 def _upstreams(environment: Mapping[str, str], staging: Staging, world: World | None) -> list[Upstream]:

@@ -107,8 +107,7 @@ def _shape_of(document: Document) -> Record:
     version = value.get("replaykit")
     if type(version) is int and version > PROJECT_FORMAT:
         raise FormatTooNew(
-            f"{document.file}: configuration format {describe(version)}, this version reads up to {PROJECT_FORMAT}",
-            hint="Update ReplayKit: pip install --upgrade agent-replaykit",
+            f"{document.file}: configuration format {describe(version)}, this version reads up to {PROJECT_FORMAT}"
         )
     return FLAKESTORM if "version" in value and "replaykit" not in value else PROJECT
 

@@ -75,7 +75,7 @@ def read(request: Request) -> Reading:
 def _parsed(body: bytes) -> object:
     try:
         return decoded(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadPayload(f"not JSON: {error}") from None
 
 

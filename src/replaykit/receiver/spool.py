@@ -110,8 +110,9 @@ class Spool:
         """Traces that nothing came for in that time, and those that may be whole."""
         now = self._clock()
         rows = self._rows(
-            "SELECT trace, seen <= ?1 OR seen > ?2 FROM traces WHERE last > made"
-            " AND (seen <= ?1 OR seen > ?2 OR state = 1) ORDER BY seen LIMIT ?3",  # after now: the clock was set back
+            # Seen after now: the clock was set back.
+            "SELECT trace, is_quiet FROM (SELECT *, seen <= ? OR seen > ? AS is_quiet FROM traces WHERE last > made)"
+            " WHERE is_quiet OR state = 1 ORDER BY seen LIMIT ?",
             now - quiet_s,
             now,
             limit,
@@ -237,7 +238,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     elif application != APPLICATION_ID:
         raise StoreError(f"{path} is a database, but not a spool of ReplayKit")
     elif version > SPOOL_FORMAT:
-        raise FormatTooNew(f"{path} was written by a newer ReplayKit", hint="pip install --upgrade agent-replaykit")
+        raise FormatTooNew(f"{path} was written by a newer ReplayKit")
     db.execute("COMMIT")
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
 
 from replaykit.errors import StoreError
 from replaykit.model.events import AnyEvent
 from replaykit.model.values import Json
+from replaykit.recording.spans import SpanLog
 from replaykit.seam.logged import event_of
 from replaykit.seam.scope import Outcome, PendingCall
+from replaykit.seam.through import ABANDONED
 from replaykit.store.protocol import RunWriter
 
 
@@ -18,10 +21,14 @@ class Recorder:
     Tools that are called by tasks and threads which a run has left behind are just called.
     """
 
-    def __init__(self, writer: RunWriter) -> None:
+    def __init__(self, writer: RunWriter, started: float | None = None) -> None:
+        """`started`: `time.perf_counter()` when the run began, if that was earlier."""
         self._writer = writer
         self._process = os.getpid()
         self._over = False
+        self._spans = SpanLog(started)
+        # Held while an end is counted and written, so that calls go on in the order that their ends are counted in.
+        self._ending = threading.RLock()
 
     @property
     def is_at_work(self) -> bool:
@@ -29,8 +36,13 @@ class Recorder:
         return not self._over and self._process == os.getpid()
 
     def end(self) -> None:
-        """The run has ended: no more calls are kept."""
-        self._over = True
+        """The run has ended: calls that are still running are written down as abandoned, and no more are kept."""
+        with self._ending:
+            self._over = True
+            running = self._spans.left() if self._process == os.getpid() else []
+            for call, span, duration_s in running:
+                if not call.is_forgotten:
+                    self._writer.append(event_of(call, ABANDONED, duration_s, span))
 
     def serve(self, call: PendingCall) -> None:
         """Nothing is served: the call happens, unless it could not be written down."""
@@ -41,11 +53,16 @@ class Recorder:
                 hint="Start a run of its own in the child, with `rk.record`, or record the whole program: "
                 "replaykit record -- CMD",
             )
+        self._spans.begin(call)
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
         """Write the call down."""
-        if not self._over:
-            self._writer.append(event_of(call, outcome, duration_s))
+        self._ending.acquire()  # `with` takes twice as long
+        try:
+            if not self._over:
+                self._writer.append(event_of(call, outcome, duration_s, self._spans.end(call)))
+        finally:
+            self._ending.release()
 
     def keep(self, event: AnyEvent) -> None:
         """Write the event down; an error where the run has ended, since whoever says something wants it kept."""

@@ -9,22 +9,27 @@ import time
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from replaykit.errors import UsageError
 from replaykit.model.events import Decision, ErrorEvent, Message, Note
-from replaykit.model.run import RunHeader, TraceRun
+from replaykit.model.pins import Clock, Pins
+from replaykit.model.run import NO_CHANCE, Chance, RunHeader, TraceRun
 from replaykit.model.sampling import sampling
 from replaykit.model.values import ABSENT, Json, raw, sayable
 from replaykit.recording.agents import AGENTS
 from replaykit.recording.auto import prune_sometimes
 from replaykit.recording.keeping import is_kept, share_of
 from replaykit.recording.recorder import Recorder
+from replaykit.seam.chance import held_for_run
 from replaykit.seam.failures import describe, status_of
+from replaykit.seam.processes import recorded_tree
 from replaykit.seam.scope import Scope, Session, current, enter, leave
+from replaykit.seam.set_order import hash_seed
 from replaykit.store.opening import StoreLike, opened
 from replaykit.store.protocol import Durability, RunWriter
 from replaykit.store.sqlite import SQLiteStore
@@ -156,9 +161,19 @@ def record(
 
 
 def _is_left_behind(scope: Scope) -> bool:
-    """True where a run has ended, or is that of the process this one was forked from."""
+    """True where a run has ended, or is that of another process, which has started this one."""
+    if scope.session.gives_way:
+        return True
     handler = scope.session.handler
     return isinstance(handler, Recorder) and not handler.is_at_work
+
+
+class _InProgress(NamedTuple):
+    """What the processes that a run starts have to know of it."""
+
+    header: RunHeader
+    store: SQLiteStore
+    pins: Pins
 
 
 class RunRecorder:
@@ -184,6 +199,8 @@ class RunRecorder:
                 self._begin(stack)
             else:  # inside a run that is recorded or replayed already: this is a part of that one
                 self._run = Run("", scope.session, self._header.input)
+                if scope is scope.session.root and scope.session.begins_with_run:
+                    scope.session.resalt("")
             self._stack = stack.pop_all()
         return self._run
 
@@ -197,20 +214,30 @@ class RunRecorder:
                 self._run.session.keep_last_state()
                 self._recorder.end()
                 self._end(self._writer, self._ended(error))
+                self._run.session.end_tree()
 
     def _begin(self, stack: ExitStack) -> None:
         store = self._opened = stack.enter_context(
             opened(self._store, durability=self._durability, redact=self._redact)
         )
+        started = time.perf_counter()
         self._header = msgspec.structs.replace(self._header, id=new_run_id(), started_at=time.time())
+        seed, self._chance = stack.enter_context(held_for_run(self._header.id, self._header.started_at))
+        self._header = msgspec.structs.replace(self._header, chance=Chance(seed=seed, hash_seed=hash_seed()))
         self._writer = store.begin(self._header)
-        self._recorder = Recorder(self._writer)
+        self._recorder = Recorder(self._writer, started)
         session = Session(
             self._recorder,
             lineage=self._header.id,
             sampling=self._header.sampling,
             cleaning=self._writer.cleaning,
         )
+        session.set_ordered = None if hash_seed() else set()
+        if self._chance is not None:
+            session.resalt = self._chance.begin
+        if isinstance(store, SQLiteStore):
+            pins = Pins(seed=seed or None, started_at=self._header.started_at, clock=Clock.LIVE)
+            session.make_tree = partial(recorded_tree, _InProgress(self._header, store, pins), session)
         self._run = Run(self._header.id, session, self._header.input)
         if (told := watched(self._header.id)) is not None:
             stack.enter_context(told.active())
@@ -234,7 +261,21 @@ class RunRecorder:
             ended_at=time.time(),
             error=describe(error, traceback=text) if error is not None else None,
             output_json=ABSENT if self._run.output is None else raw(self._run.output),
+            chance=self._drawn(),
         )
+
+    def _drawn(self) -> Chance:
+        """What of chance a replay has to hold: nothing, where nothing was drawn."""
+        known = self._header.chance
+        if self._chance is None:
+            return msgspec.structs.replace(known, not_held=("random",))  # another run has it
+        if not self._chance.has_drawn() and not self._run.session.has_started_processes:
+            known = msgspec.structs.replace(known, seed="")
+        not_held = sorted(self._chance.not_held)
+        if self._run.session.set_ordered:
+            not_held.append("sets")
+        drawn = msgspec.structs.replace(known, not_held=tuple(not_held))
+        return NO_CHANCE if drawn == NO_CHANCE else drawn  # the very one, which is not written
 
     def __call__(self, fn: F) -> F:
         """Decorate an agent function: each call of it is a run."""

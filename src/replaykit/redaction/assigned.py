@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy import lazy
+from replaykit.redaction.placeholders import is_placeholder
 from replaykit.redaction.plausible import is_plausible
 from replaykit.redaction.rules import Rules
 from replaykit.redaction.tables import csv_hits
@@ -287,10 +288,11 @@ def _checked(
         end -= 1
     if b"<<<<<<<<" in view.flat[start:end] and not view.flat[start:end].strip(b"<"):
         return
-    if is_plausible(view.text[start:end], told, quoted=quoted, loose=loose):
+    value = view.text[start:end]
+    if is_plausible(value, told, quoted=quoted, loose=loose) and not is_placeholder(value, told.kind):
         kind = told.kind
         if kind == "secret":
-            kind = refined(name, view.text[start:end], view.low[max(0, start - 160) : start])
+            kind = refined(name, value, view.low[max(0, start - 160) : start])
         yield Hit(kind, start, end, 3)
 
 

@@ -36,6 +36,12 @@ def luhn(digits: str) -> bool:
     return total % 10 == 0 and len(set(digits)) > 1
 
 
+def luhn_digit(digits: str) -> str:
+    """The Luhn check digit that belongs behind these digits."""
+    total = sum(_DOUBLED[int(digit)] for digit in digits[-1::-2]) + sum(map(int, digits[-2::-2]))
+    return str(-total % 10)
+
+
 def is_card(digits: str, *, named: bool = False) -> bool:
     """True for the number of a payment card; old and rare issuers only where the text speaks of a card."""
     known = _CARD.fullmatch(digits) or (named and _LOOSE_CARD.fullmatch(digits))
@@ -55,6 +61,12 @@ def iban_length(text: str) -> int:
         return 0
     number = "".join(str(int(char, 36)) for char in account[4:] + account[:4])
     return length if int(number) % 97 == 1 else 0
+
+
+def iban_check_digits(country: str, account: str) -> str:
+    """The two check digits of an account, of which letters and digits are given in capitals."""
+    number = "".join(str(int(char, 36)) for char in f"{account}{country}00")
+    return f"{98 - int(number) % 97:02}"
 
 
 def is_ssn(area: str, group: str, serial: str) -> bool:

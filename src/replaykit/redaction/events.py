@@ -65,10 +65,10 @@ class Door:
 
     def event(self, event: StoredEvent, served: Call | None = None) -> StoredEvent:
         """An event; its state, if it is one, has been seen to where it was made, and so has an answer off a tape."""
-        if isinstance(event, Shared):
-            return event
         if isinstance(event, Call):
             return self._call(event, served)  # type: ignore[return-value]
+        if isinstance(event, Shared):
+            return event
         place = self._place(event)
         if isinstance(event, Message | Decision):
             return msgspec.structs.replace(event, **place, content_json=self._raw(event.content_json))
@@ -94,7 +94,7 @@ class Door:
         if self._is_plainly_clean(call, served):
             return call  # as most do: one look for all of it
         changed: dict[str, object] = dict(self._place(call))
-        for field in ("arguments_json", "asked_json", "result_json"):
+        for field in ("arguments_json", "asked_json", "result_json", "sent_json"):
             before: Raw = getattr(call, field)
             after = self._raw(before, tool=call.name)
             if after is not before:
@@ -110,7 +110,7 @@ class Door:
         return msgspec.structs.replace(call, **changed) if changed else call
 
     def _is_plainly_clean(self, call: Call, served: Call | None) -> bool:
-        if call.asked_json:
+        if call.asked_json or call.sent_json:
             return False
         said = f"{call.name}\n{call.path}\n{call.step or ''}".encode("utf-8", "surrogatepass")
         texts = [said, call.arguments_json]

@@ -1,6 +1,6 @@
 """Names of people: no pattern finds them, so somebody else's recogniser does, behind one small protocol.
 
-`names = true` in redaction.toml asks for it. The extra `agent-replaykit[names]` brings presidio.
+`names = true` in redaction.toml asks for it. The extra `names` brings presidio.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from replaykit.errors import UsageError
+from replaykit.errors import UsageError, install_hint
 
 
 class NameFinder(Protocol):
@@ -53,7 +53,7 @@ def installed_finder() -> NameFinder:
     except ImportError:
         raise UsageError(
             "names of people are to be redacted (names = true in redaction.toml), but presidio is not installed",
-            hint="Install it: pip install 'agent-replaykit[names]', or leave out `names`.",
+            hint=f"{install_hint('names')}, or leave out `names`.",
         ) from None
     models = sorted((name for name in get_installed_models() if name.startswith("en")), key=_size)
     if not models:

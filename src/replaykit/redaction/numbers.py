@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 from replaykit.redaction.checksums import iban_length, is_card, is_imei, is_ssn
 from replaykit.redaction.finding import Hit
+from replaykit.redaction.forms import is_spare_phone
 from replaykit.redaction.lazy import lazy
 from replaykit.redaction.phones import phone_hits
+from replaykit.redaction.placeholders import Found, is_placeholder, number_placeholders
 from replaykit.redaction.view import View
 
 # Seven digits or more, with up to two separators between them; no part of a word, of a float or of a longer number.
@@ -21,6 +23,7 @@ _IMEI = lazy(rb"(?<!\d)(?:\d{2}([- ])\d{6}\1\d{6}\1\d|\d{6}([- ])\d{2}\2\d{6}\2\
 _DATE = lazy(rb"(?:19|20)\d\d([-/.])\d\d\1\d\d(?!\d)|[0-3]?\d([-/.])[0-3]?\d\2(?:19|20)?\d\d(?!\d|[-/.]\d)")
 _NOT_DIGIT = lazy(rb"\D+")
 _BEFORE = 48
+_SHORTEST = 9
 _CARD_WORD = lazy(rb"card|visa|master|amex|maestro|karte|carte|tarjeta|cart[ao]|\bcc\b|\bpan\b|credit|debit|kredit")
 _SSN_WORD = lazy(rb"\bssn\b|social|security")
 
@@ -36,8 +39,28 @@ def number_hits(view: View) -> Iterator[Hit]:
 
 
 def _in_cluster(view: View, start: int, end: int) -> Iterator[Hit]:
-    found = list(_checked(view, start, end)) if end - start >= 9 else []
-    yield from found or phone_hits(view, start, end)
+    found = _values(view, start, end, _checked(view, start, end)) if end - start >= _SHORTEST else []
+    yield from found or _values(view, start, end, phone_hits(view, start, end))
+
+
+def _values(view: View, start: int, end: int, hits: Iterator[Hit]) -> list[Hit]:
+    """The hits without those that are placeholders."""
+    found = list(hits)
+    known = number_placeholders(view.flat, max(0, start - 2), end) if found else []
+    return [hit for hit in found if not _is_placeholder(view, hit, known)]
+
+
+def _is_placeholder(view: View, hit: Hit, known: list[Found]) -> bool:
+    """True for a placeholder, or a part of one. Digits alone that are one of a phone may yet be a card."""
+    text = view.flat[hit.start : hit.end]
+    if hit.kind == "phone" and is_spare_phone(_NOT_DIGIT.sub(b"", text).decode(), plus=b"+" in text[:2]):
+        return True
+    if is_placeholder(text.decode(), hit.kind):
+        return True
+    return any(
+        hit.start < found.end and found.start < hit.end and (found.is_certain or hit.kind in ("phone", found.kind))
+        for found in known
+    )
 
 
 def _checked(view: View, start: int, end: int) -> Iterator[Hit]:

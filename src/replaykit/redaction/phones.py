@@ -9,14 +9,11 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from replaykit.redaction.dialing import COUNTRY_CODE
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy import lazy
 from replaykit.redaction.view import View
 
-_COUNTRY = lazy(
-    rb"1|7|2(?:0|7|1[1-8]|[2-4]\d|5[0-8]|6[0-9]|9[017-9])|3(?:[0-469]|5\d|7[0-8]|8[0-9])|4(?:[013-9]|2[013])"
-    rb"|5(?:[1-8]|0\d|9\d)|6(?:[0-6]|7[02-9]|8\d|9[0-2])|8(?:[1246]|5[0-6]|8[0-8])|9(?:[0-58]|6[0-8]|7[0-79]|9[2-8])"
-)
 _NATIONAL = lazy(
     rb"""(?<![\d])(?:
         (?:1[ .-])?\(?[2-9]\d\d\)?[ .-]{1,2}[2-9]\d\d[ .-]\d{4}         # North America
@@ -113,8 +110,7 @@ def _international(flat: bytes, begin: int, start: int, end: int) -> int:
     """Where the number ends, when it begins with a country code and has as many digits as numbers have; else 0."""
     zeros = flat[begin : begin + 1] != b"+"
     first = start + 2 * zeros
-    code = _COUNTRY.match(flat, first)
-    if code is None:
+    if COUNTRY_CODE.match(flat, first) is None:
         return 0
     found = _ANY.match(flat, first) or _LONG.match(flat, first)
     if found is None or found.end() > end:

@@ -198,6 +198,22 @@ LOOSE, BOUND = _providers()
 """Those whose literal stands inside of the token, and those that begin with it, by literal."""
 
 
+def _literals() -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for literal, providers in BOUND.items():
+        for provider in providers:
+            found.setdefault(provider.kind, []).append(literal.decode())
+    return {
+        kind: tuple(sorted(words, key=len, reverse=True)) for kind, words in found.items() if kind not in _NO_PREFIX
+    }
+
+
+_NO_PREFIX = ("jwt", "private-key")
+"""The beginnings of these are encoded text, and no sign of who made them."""
+LITERALS = _literals()
+"""By kind, what the keys of a provider begin with, the longest first."""
+
+
 def _branches(words: list[str]) -> str:
     """An alternation that looks at each character once: `gh(?:p_|o_)`, not `ghp_|gho_`."""
     heads: dict[str, list[str]] = {}

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import warnings
 
+from replaykit.model.nesting import NestedTooDeeply, check_group_nesting
+
 MAX_CHARS = 8_000
 _MANY = 16
 
@@ -35,8 +37,9 @@ def compile_re2(pattern: str) -> re.Pattern[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about sets that may change their meaning: RE2's will not
         try:
+            check_group_nesting(text)
             compiled = re.compile(text, re.ASCII)
-        except (re.error, OverflowError, RecursionError) as error:
+        except (re.error, OverflowError, NestedTooDeeply) as error:
             raise ValueError(f"not a pattern: {error}") from None
     _refuse_nested_repeats(text)
     return compiled

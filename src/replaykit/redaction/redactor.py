@@ -15,7 +15,14 @@ from replaykit.redaction.json_text import Leaf, escaped, is_scalar, is_whole, le
 from replaykit.redaction.lazy import lazy
 from replaykit.redaction.names import NameFinder, installed_finder
 from replaykit.redaction.percent import quoted, unquoted
-from replaykit.redaction.placeholders import PATTERN, is_placeholder, placeholder
+from replaykit.redaction.placeholders import (
+    OF_DIGITS,
+    is_placeholder,
+    old_placeholder,
+    placeholder,
+    placeholders_in,
+    without_placeholders,
+)
 from replaykit.redaction.plausible import is_plausible, looks_random
 from replaykit.redaction.quick import is_plainly_clean
 from replaykit.redaction.rules import DEFAULT, Rules
@@ -36,6 +43,8 @@ _HEADERS = frozenset(
 _OF_COOKIES = frozenset(["path", "expires", "max-age", "domain", "samesite", "version", "comment", "priority"])
 _PARAMETERS = frozenset(words_of("key sig code auth signature k apikey access"))
 _ANY = Telling("secret", Trust.ANY)
+Known = dict[str, tuple[str, str]]
+"""Values that were found before: what stands for them, and their kind."""
 _BYTE_LIMIT = 8
 _TEXTS_OF_A_NAME = lazy(r'"\s*:\s*\[\s*"')
 
@@ -60,6 +69,8 @@ class Redactor:
         self.key = key
         self.rules = rules
         self.names = names or (installed_finder() if rules.names else None)
+        self.has_forms = True
+        """False where placeholders shall be as older versions made them."""
         self._is_usual = self.names is None and rules.are_usual
 
     def text(self, text: str) -> str:
@@ -76,7 +87,9 @@ class Redactor:
 
     def passes(self, raw: bytes) -> bool:
         """True when a quick look shows that nothing in it would be replaced; False says nothing."""
-        return self._is_usual and is_plainly_clean(raw)
+        if not self._is_usual:
+            return False
+        return is_plainly_clean(raw) or ((masked := without_placeholders(raw)) is not raw and is_plainly_clean(masked))
 
     def value(self, value: Json, *, name: str = "", tool: str = "") -> Json:
         """The same for a value; `name` is the key that it stands under, `tool` the tool whose paths hold."""
@@ -98,8 +111,11 @@ class Redactor:
             secret = value[start:]
             if is_placeholder(secret) or not is_plausible(secret, _ANY, quoted=True):
                 return value
-            return value[:start] + placeholder(self.key, refined(name, secret), secret)
+            return value[:start] + self._stand_in(refined(name, secret), secret)
         return self.text(value)
+
+    def _stand_in(self, kind: str, value: str) -> str:
+        return (placeholder if self.has_forms else old_placeholder)(self.key, kind, value)
 
     def tells_of_header(self, name: str) -> bool:
         """True when the name of a header says that its value is not for everybody."""
@@ -144,7 +160,7 @@ class Redactor:
         return found
 
     def edits(
-        self, text: str, *, name: str = "", tool: str = "", known: dict[str, str] | None = None, is_json: bool = False
+        self, text: str, *, name: str = "", tool: str = "", known: Known | None = None, is_json: bool = False
     ) -> list[Edit]:
         """What one look at the text replaces, in order. `known`: values that were found before, and their stand-ins."""
         if not known and self._is_plainly_clean(text.encode("utf-8", "surrogatepass"), name):
@@ -158,7 +174,7 @@ class Redactor:
 
         `looked`: a quick look was taken, and was not enough.
         """
-        known: dict[str, str] = {}
+        known: Known = {}
         for number in range(MAX_PASSES):
             if looked and not number:
                 edits = self._edits(text, name, tool, known, depth=0, is_json=is_json or name != "")
@@ -167,12 +183,10 @@ class Redactor:
             if not edits:
                 break
             text = applied(text, edits)
-            known |= {edit.value: edit.text for edit in edits if _is_worth_knowing(edit)}
+            known |= {edit.value: (edit.text, edit.kind) for edit in edits if _is_worth_knowing(edit)}
         return text
 
-    def _edits(
-        self, text: str, name: str, tool: str, known: dict[str, str], *, depth: int, is_json: bool = False
-    ) -> list[Edit]:
+    def _edits(self, text: str, name: str, tool: str, known: Known, *, depth: int, is_json: bool = False) -> list[Edit]:
         hits = self._hits(text, known)
         if not hits and not self._must_walk(text, name):
             return []
@@ -192,35 +206,35 @@ class Redactor:
             return True
         return "\\u" in text or "\\/" in text or '[["' in text or _TEXTS_OF_A_NAME.search(text) is not None
 
-    def _hits(self, text: str, known: dict[str, str]) -> list[Hit]:
+    def _hits(self, text: str, known: Known) -> list[Hit]:
         hits = hits_in(text, self.rules)
         if known:
             hits = settled(hits + [Hit("", at, at + len(value), 9) for value in known for at in _places(text, value)])
         if self.names is not None and not looks_like_json(text):
             named = [Hit("name", *span, 8) for span in self.names.find(text)]
-            taken = [found.span() for found in PATTERN.finditer(text)]
+            taken = placeholders_in(text.encode("ascii", "replace"))
             hits = settled(
-                hits + [hit for hit in named if not any(hit.start < end and start < hit.end for start, end in taken)]
+                hits + [hit for hit in named if not any(hit.start < one.end and one.start < hit.end for one in taken)]
             )
         return hits
 
-    def _edit(self, text: str, hit: Hit, known: dict[str, str]) -> Edit:
+    def _edit(self, text: str, hit: Hit, known: Known) -> Edit:
         raw = text[hit.start : hit.end]
         if not hit.kind:
-            return Edit(hit.start, hit.end, known[raw], known[raw][1:].partition(":")[0], raw)
+            return Edit(hit.start, hit.end, *known[raw], raw)
         if hit.spelling is Spelling.BASE64:
             return Edit(hit.start, hit.end, self._base64(raw, hit.kind), hit.kind)
         if hit.spelling is Spelling.PERCENT:
             value, layers = unquoted(raw)
-            return Edit(hit.start, hit.end, quoted(placeholder(self.key, hit.kind, value), layers), hit.kind)
-        return Edit(hit.start, hit.end, placeholder(self.key, hit.kind, raw), hit.kind, raw)
+            return Edit(hit.start, hit.end, quoted(self._stand_in(hit.kind, value), layers), hit.kind)
+        return Edit(hit.start, hit.end, self._stand_in(hit.kind, raw), hit.kind, raw)
 
     def _base64(self, raw: str, kind: str) -> str:
         """The same text in the same base64, redacted."""
         text = text_in(raw)
         after = self.text(text) if text is not None else None
         if text is None or after is None or after == text:
-            return placeholder(self.key, kind, raw)
+            return self._stand_in(kind, raw)
         from base64 import b64encode, urlsafe_b64encode  # noqa: PLC0415 (rarely needed)
 
         data = after.encode("utf-8", "surrogatepass")
@@ -228,7 +242,7 @@ class Redactor:
         encoded = (urlsafe_b64encode if url_safe else b64encode)(data).decode()
         return encoded if raw.endswith("=") or len(raw) % 4 == 0 else encoded.rstrip("=")
 
-    def _json(self, text: str, hits: list[Hit], name: str, tool: str, known: dict[str, str], depth: int) -> list[Edit]:
+    def _json(self, text: str, hits: list[Hit], name: str, tool: str, known: Known, depth: int) -> list[Edit]:
         edits: list[Edit] = []
         waiting = list(reversed(hits))
         for leaf in leaves(text, self.rules.paths, name=name, tool=tool):
@@ -243,7 +257,7 @@ class Redactor:
                 edits += self._scalar(text, leaf)
         return edits
 
-    def _string(self, text: str, leaf: Leaf, hits: list[Hit], known: dict[str, str], depth: int) -> list[Edit]:
+    def _string(self, text: str, leaf: Leaf, hits: list[Hit], known: Known, depth: int) -> list[Edit]:
         start, end = leaf.start + 1, leaf.end - 1
         inside = text[start:end]
         places = None
@@ -280,7 +294,7 @@ class Redactor:
             for edit in inner
         ]
 
-    def _clipped(self, text: str, hit: Hit, start: int, end: int, leaf: Leaf, known: dict[str, str]) -> Edit:
+    def _clipped(self, text: str, hit: Hit, start: int, end: int, leaf: Leaf, known: Known) -> Edit:
         """A hit in the JSON text, kept inside of the string that it is in."""
         within = Hit(hit.kind, max(hit.start, start), min(hit.end, end), hit.rank, hit.spelling)
         edit = self._edit(text, within, known)
@@ -296,25 +310,28 @@ class Redactor:
                 return None
             kind = refined(leaf.name, value) if told.kind == "secret" else told.kind
         start = _after_scheme(value)
-        if not value or is_placeholder(value[start:]) or self.rules.allows(value):
-            return None
         secret = value[start:]
+        if not secret or is_placeholder(secret, kind) or self.rules.allows(value):
+            return None
         found = hits_in(secret, self.rules)
         if len(found) == 1 and found[0].start == 0 and found[0].end == len(secret) and not found[0].spelling:
-            kind = found[0].kind  # `token: ghp_…`: the same placeholder as anywhere else
-        return Edit(start, len(value), placeholder(self.key, kind, secret), kind, secret)
+            kind = found[0].kind if found[0].kind not in OF_DIGITS else kind  # `token: ghp_…`: as anywhere else
+        return Edit(start, len(value), self._stand_in(kind, secret), kind, secret)
 
     def _scalar(self, text: str, leaf: Leaf) -> list[Edit]:
         """A bare number is taken by its name alone: ids and seeds pass every check on numbers now and then."""
         word = text[leaf.start : leaf.end]
         told = None if word in ("true", "false", "null") else self._told(leaf, word)
-        return [] if told is None else [Edit(leaf.start, leaf.end, f'"{told.text}"', told.kind, "", leaf.path)]
+        if told is None:
+            return []
+        is_number = told.text.isdigit() and told.text[0] != "0"
+        return [Edit(leaf.start, leaf.end, told.text if is_number else f'"{told.text}"', told.kind, "", leaf.path)]
 
     def _cookie(self, part: str) -> str:
         name, sign, value = part.partition("=")
         if not sign or value.isalpha() or is_placeholder(value) or name.lower() in _OF_COOKIES:
             return part
-        return f"{name}={placeholder(self.key, 'secret', value)}" if value else part
+        return f"{name}={self._stand_in('secret', value)}" if value else part
 
     def _parameter(self, part: str) -> str:
         name, sign, value = part.partition("=")
@@ -323,7 +340,7 @@ class Redactor:
         plain, layers = unquoted(value)
         if is_placeholder(plain) or not looks_random(plain) or self.rules.allows(plain):
             return part
-        return f"{name}={quoted(placeholder(self.key, 'secret', plain), max(layers, 1))}"
+        return f"{name}={quoted(self._stand_in('secret', plain), max(layers, 1))}"
 
 
 def _after_scheme(value: str) -> int:
@@ -333,7 +350,7 @@ def _after_scheme(value: str) -> int:
 
 def _is_worth_knowing(edit: Edit) -> bool:
     """A value that is looked for elsewhere too: long enough to be no word by chance."""
-    return len(edit.value) >= _BYTE_LIMIT and looks_random(edit.value) and edit.text.startswith("<")
+    return len(edit.value) >= _BYTE_LIMIT and looks_random(edit.value)
 
 
 def _places(text: str, value: str) -> list[int]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from replaykit.errors import InvalidFile, nearest
 from replaykit.model.jsonpath import parse_path
+from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
 from replaykit.redaction.re2 import compile_re2
 from replaykit.redaction.rules import Rule, Rules
 from replaykit.redaction.telling import compact
@@ -25,6 +26,7 @@ _RULE = frozenset(
     words_of("id description regex path secretGroup entropy keywords tags allowlist allowlists skipReport required")
 )
 _MAX_BYTES = 4 * 1024 * 1024
+_MAX_NESTING = 100
 _KIND = re.compile(r"[^a-z0-9]+")
 _Table = dict[str, Any]
 
@@ -74,12 +76,16 @@ def _parsed(path: Path) -> tuple[str, _Table]:
         raise InvalidFile(f"has {len(data):,} bytes; rule files have {_MAX_BYTES:,} at most", file=str(path))
     try:
         text = data.decode()
-        return text, tomllib.loads(text)
+        table = tomllib.loads(text)
+        check_value_nesting(table, _MAX_NESTING)
     except UnicodeDecodeError:
         raise InvalidFile("is no UTF-8 text", file=str(path)) from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (RecursionError, NestedTooDeeply):
+        raise InvalidFile(f"is no TOML: {NestedTooDeeply(_MAX_NESTING)}", file=str(path)) from None
+    except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         raise InvalidFile(f"is no TOML: {error}", file=str(path), line=int(line[1]) if line else None) from None
+    return text, table
 
 
 def _rules(path: Path, text: str, table: _Table, stopwords: tuple[str, ...]) -> list[Rule]:

@@ -19,7 +19,7 @@ from replaykit.redaction.joined import joined_texts
 from replaykit.redaction.json_text import Leaf, escaped, leaves, unescaped
 
 if TYPE_CHECKING:
-    from replaykit.redaction.redactor import Redactor
+    from replaykit.redaction.redactor import Known, Redactor
 
 _Piece = TypeVar("_Piece", bytes, str)
 _LINE = re.compile(r"[^\r\n]+")
@@ -53,14 +53,14 @@ def redacted_chunks(redactor: Redactor, chunks: list[_Piece]) -> list[_Piece]:
     if is_plainly_clean(redactor, b"".join(pieces)):
         return chunks
     found = False
-    known: dict[str, str] = {}
+    known: Known = {}
     for _ in range(MAX_PASSES):
         text = b"".join(pieces).decode("utf-8", errors)
         edits = _edits(redactor, text, known)
         if not edits:
             break
         found = True
-        known |= {edit.value: edit.text for edit in edits if len(edit.value) >= 12 and edit.text.startswith("<")}
+        known |= {edit.value: (edit.text, edit.kind) for edit in edits if len(edit.value) >= 12}
         pieces = spread(pieces, _in_bytes(text, edits, errors))
     if not found:
         return chunks
@@ -73,7 +73,7 @@ def is_plainly_clean(redactor: Redactor, body: bytes, *others: bytes) -> bool:
     return texts is not None and redactor.passes(b"\n".join([*others, body, *texts]))
 
 
-def _edits(redactor: Redactor, text: str, known: dict[str, str]) -> list[Edit]:
+def _edits(redactor: Redactor, text: str, known: Known) -> list[Edit]:
     events = list(_events(text))
     if sum(event.members is not None for event in events) < 2 and not text.startswith(("data:", "event:", ":")):
         return redactor.edits(text, known=known)
@@ -122,7 +122,7 @@ def _members(events: list[_Event], apart: frozenset[str]) -> dict[tuple[str, ...
     return groups
 
 
-def _spread_over(redactor: Redactor, parts: list[_Part], known: dict[str, str], as_json: bool) -> list[Edit]:
+def _spread_over(redactor: Redactor, parts: list[_Part], known: Known, as_json: bool) -> list[Edit]:
     """The edits of the joined text, cut at the borders of its parts."""
     joined = "".join(part.text for part in parts)
     edits: list[Edit] = []

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy import lazy
+from replaykit.redaction.placeholders import is_placeholder
 from replaykit.redaction.plausible import is_plausible
 from replaykit.redaction.rules import Rules
 from replaykit.redaction.telling import Telling, Trust
@@ -89,4 +90,4 @@ def _hit(view: View, start: int, end: int, told: Telling) -> Hit | None:
     value = view.text[start:end]
     if start == end or (told.trust is Trust.ANY and " " in value) or not is_plausible(value, told, quoted=True):
         return None
-    return Hit(told.kind, start, end, 4)
+    return None if is_placeholder(value, told.kind) else Hit(told.kind, start, end, 4)

@@ -6,10 +6,9 @@ literals. Escaped line ends and placeholders are blanked: neither may hide or ma
 
 from __future__ import annotations
 
-import re
 from string import ascii_lowercase, ascii_uppercase, digits
 
-from replaykit.redaction.placeholders import IN_BYTES
+from replaykit.redaction.placeholders import spans
 
 _SAME = {
     " ": "\u00a0\u2009\u202f\u3000",
@@ -50,8 +49,7 @@ class View:
         if b"\\" in flat:
             for escape in _ESCAPES:
                 flat = flat.replace(escape, b"  ")
-        if b":" in flat:
-            flat = _without_placeholders(flat)
+        flat = _without_placeholders(flat)
         self.flat = flat
         self.low = flat.lower()
         self.shape = flat.translate(_SHAPE)
@@ -68,11 +66,10 @@ def _plainer(text: str) -> str:
 
 
 def _without_placeholders(flat: bytes) -> bytes:
-    for sign, form in zip((b"<", b"%3C"), IN_BYTES, strict=True):
-        if sign in flat:
-            flat = form.sub(_blank, flat)
-    return flat
-
-
-def _blank(found: re.Match[bytes]) -> bytes:
-    return b"<" * len(found[0])
+    found = spans(flat)
+    if not found:
+        return flat
+    blank = bytearray(flat)
+    for start, end in found:
+        blank[start:end] = b"<" * (end - start)
+    return bytes(blank)

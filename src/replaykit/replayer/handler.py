@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
-from replaykit.errors import ReplayKitError
-from replaykit.model.events import AnyEvent, Call, ErrorInfo, LlmCall
+import msgspec
+import orjson
+
+from replaykit.errors import Divergence, ReplayKitError
+from replaykit.model.events import AnyEvent, Call, ErrorInfo, LlmCall, Note
 from replaykit.model.matching import MatchMode, MatchRules, OnMiss, ToolMode
-from replaykit.model.result import Deviation
-from replaykit.model.values import Json, raw
-from replaykit.replayer.miss import blocked, explain, unanswerable
+from replaykit.model.result import DEVIATION, Deviation
+from replaykit.model.unbuilt import opaque_types, unrepeated_text
+from replaykit.model.values import DOLLAR, Json, raw
+from replaykit.redaction.keys import VARIABLE
+from replaykit.replayer.miss import ambiguous, blocked, explain, unanswerable
+from replaykit.replayer.order import RecordedOrder, end_run
 from replaykit.replayer.tape import Matcher, Tape
 from replaykit.replayer.turns import turns_of
+from replaykit.replayer.unheld import CHANCE, by_chance
+from replaykit.replayer.world import World
 from replaykit.seam.failures import describe
 from replaykit.seam.logged import event_of
 from replaykit.seam.machine import MACHINE
+from replaykit.seam.pinning import pinned
+from replaykit.seam.processes import Tree, replayed_tree
+from replaykit.seam.results import OPAQUE
 from replaykit.seam.scope import Answer, Handler, Outcome, PendingCall, Session
 
+REKEYED, AMBIGUOUS = "rekeyed", "ambiguous"
+"""Deviations where placeholders of another key were compared by their kind: one recorded call fits, or several do."""
+_MUTATED = "mutated"
+"""The deviation of a served call whose tool changed its arguments in place when it was recorded."""
 MODEL = str(LlmCall.__struct_config__.tag)
+OUTSIDE = "outside"
+"""The deviation of a call that nobody could attribute to the run, or of a process that could not be followed."""
+_ASTRAY = frozenset({"missing", "moved", "repeated"})
+"""Deviations of a call that was not recorded where it is made."""
+_COMPARED = 50  # recorded calls, to tell whether chance explains a miss
 _LIVE, _BLOCKED = ToolMode.LIVE, ToolMode.BLOCKED
 """Asked for every call: Python 3.11 is slow to find a member of an enum."""
 
@@ -37,7 +59,7 @@ class Replayer:
     ) -> None:
         self.tape = tape
         self.rules = rules or MatchRules()
-        self.matcher = Matcher(tape, self.rules.mode, self.rules.ignore)
+        self.matcher = Matcher(tape, self.rules.mode, self.rules.ignore, key_id=self.rules.redaction_key_id)
         self.deviations: list[Deviation] = []
         self._tools = dict(tools or {})
         self._default = self._tools.get("*", ToolMode.RECORDED)
@@ -46,26 +68,57 @@ class Replayer:
         self._count = 0
         self._kept: list[AnyEvent] = []
         self._made: list[tuple[PendingCall, Answer, float]] = []
+        self._tree: Tree | None = None
+        self._gathered: tuple[AnyEvent, ...] | None = None
+        self._numbers: dict[int, int] = {}
+        self.world = World(
+            case_id=tape.name,
+            calls=tuple(tape.calls),  # type: ignore[arg-type]
+            rules=self.rules,
+            tools=self._tools,
+            models=models,
+            pins=tape.pins,
+            not_held=tape.not_held,
+        )
+        """What processes that the candidate starts are given."""
+        self.tell: Callable[[str], None] | None = None
+        """In a forked child: notes a connection that was stopped, where the parent finds it."""
+        self._began_at = time.time()
+        self.order: RecordedOrder | None = None
 
     def serve(self, call: PendingCall) -> Answer | None:
         """The recorded outcome; None where the rules let the call happen; Divergence where they stop it."""
+        order = self.order if call.path else None  # of tasks and threads alone nobody knows who is first
+        if order is not None and order.is_late(call) and not self.matcher.has_left(call):
+            order.hold(call)
         with self._lock:
             index, self._count = self._count, self._count + 1
-            mode = self._mode(call.kind, call.name)
+            mode = self._models if call.kind == MODEL else self._tools.get(call.name, self._default)
             if mode is _LIVE:
                 self._note("live", call, index, f"`{call.name}` was done live, as the case says")
                 return None
             if mode is _BLOCKED:
                 raise self._stop("blocked", blocked(self.tape, call, index), call, index)
-            found = self.matcher.take(call)
+            matcher = self.matcher
+            found = matcher.take(call) or self._by_kind(call, index)
+            if found is None:
+                found = matcher.take_as_now(call, self._began_at, time.time())
             if found is None:
                 return self._miss(call, index)
             position, how = found
-            if position in self.matcher.unanswerable:
-                raise self._stop("unanswerable", unanswerable(call, self.matcher.unanswerable[position]), call, index)
+            if position in matcher.unanswerable:
+                raise self._stop("unanswerable", unanswerable(call, matcher.unanswerable[position]), call, index)
             if how != "exact":
                 self._note(how, call, index, self._in_words(how, call, position))
-            recorded = self.matcher.calls[position]
+            if DOLLAR in call.arguments and OPAQUE in call.arguments:
+                self._note_uncompared(call, index)
+            recorded = matcher.calls[position]
+            if recorded.mutated:
+                self._note(_MUTATED, call, index, unrepeated_text(call.name, recorded.mutated))
+            if order is None or recorded.span is None or not order.is_before_its_turn(recorded.span):
+                return self._give(call, recorded, recorded.duration_s)
+        order.take_turn(call, recorded.span)
+        with self._lock:
             return self._give(call, recorded, recorded.duration_s)
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
@@ -76,7 +129,10 @@ class Replayer:
     def keep(self, event: AnyEvent) -> None:
         """Something happened that is not a call."""
         with self._lock:
-            self._kept.append(event)
+            if isinstance(event, Note) and event.name == DEVIATION:
+                self.deviations.append(msgspec.convert(event.content, Deviation))
+            else:
+                self._kept.append(event)
 
     def amend(self, step: str | None, state: Json) -> Json:
         """The state as it is."""
@@ -84,39 +140,95 @@ class Replayer:
 
     def events(self) -> list[AnyEvent]:
         """What the candidate did, as events in the order it began them."""
+        if self._gathered is not None:
+            return list(self._gathered)
         with self._lock:
             return sorted([*(event_of(*made) for made in self._made), *self._kept], key=lambda event: event.seq)
 
     def served(self) -> dict[int, Call]:
         """The recorded call behind each call that was answered from the tape, by the number of the latter."""
         with self._lock:
-            return {call.seq: answer for call, answer, _ in self._made if isinstance(answer, Call)}
+            served = {call.seq: answer for call, answer, _ in self._made if isinstance(answer, Call)}
+        return {self._numbers.get(number, number): answer for number, answer in served.items()}
+
+    def share(self, shared: Callable[[Matcher], Matcher]) -> None:
+        """Share the tape with other processes from here on."""
+        with self._lock:
+            self.matcher = shared(self.matcher)
+
+    def gathered(self, numbers: dict[int, int], events: tuple[AnyEvent, ...], deviations: Iterable[Deviation]) -> None:
+        """Take in what other processes did: all events, the new numbers of the own ones, and what was off the tape."""
+        self.matcher.unused()  # notes what the others have taken
+        with self._lock:
+            self._numbers, self._gathered = numbers, events
+            self.deviations.extend(deviations)
 
     def all_deviations(self) -> list[Deviation]:
         """What happened off the tape, and what of the tape did not happen."""
         calls = [self.matcher.calls[index] for index in self.matcher.unused()]
         names = [call.name or "a model" for call in calls if self._mode(call.kind, call.name) is ToolMode.RECORDED]
         unused = [Deviation(kind="unused", name=name, text=f"`{name}` was not called") for name in names]
-        return [*self.deviations, *unused]
+        doubts = [] if self.order is None else self.order.doubts(calls)
+        return [*self.deviations, *unused, *(Deviation(kind=kind, text=text) for kind, text in doubts)]
 
     @contextmanager
-    def at_work(self, front: Handler | None = None, *, alone: bool = False) -> Iterator[Session]:
+    def at_work(
+        self, front: Handler | None = None, *, alone: bool = False, keeps_time: bool = True
+    ) -> Iterator[Session]:
         """Calls made inside are served here, and nothing else reaches the network. `front` is asked before.
 
         `alone`: the process is there for this only, so that none of its other threads may reach the network either.
+        `keeps_time`: time is that of the recording, for the whole process.
         """
         from replaykit.seam.guard import Guard  # noqa: PLC0415 (brings in sockets)
 
         session = Session(front or self)
-        session.order = turns_of(self.tape.calls)
         guard = Guard(session, self.rules.network, self.stopped, everywhere=alone)
-        with guard.standing(), session.active():
-            yield session
+        order = RecordedOrder(self.tape.calls, self.world.tie_order) if keeps_time else None
+        session.refuse = self.outside
+        session.make_tree = partial(self.tree_for, session)
+        try:
+            with guard.standing(), ExitStack() as stack:
+                if order is not None and order.is_known:
+                    self.order = session.order = order
+                    order.numbers = session.numbers
+                    stack.enter_context(order.at_work(self.tape.started_at if self.tape.holds_date else 0.0))
+                else:
+                    session.order = turns_of(self.tape.calls)
+                self._began_at = time.time()  # as the candidate sees it: the date may be held
+                stack.enter_context(session.active())
+                if keeps_time:
+                    stack.callback(end_run, session, self.order)
+                yield session
+        finally:
+            self.end_tree()
+
+    def tree_for(self, session: Session) -> Tree:
+        """The processes that this session of the replay starts: one tree for all of its sessions."""
+        if self._tree is None:
+            self._tree = replayed_tree(self)
+        self._tree.session = session
+        return self._tree
+
+    def end_tree(self) -> None:
+        """Gather what the processes of the candidate did."""
+        if self._tree is not None:
+            self._tree.close()
 
     def stopped(self, text: str) -> None:
         """A connection was stopped that no call accounts for."""
+        if self.tell is not None:
+            self.tell(text)
+            return
         with self._lock:
             self.deviations.append(Deviation(kind="network", text=text))
+
+    def outside(self, what: str, caller: str) -> Divergence:
+        """Note a call that belongs to no run, and give the error that stops it."""
+        text = f"`{what}` was called outside of the run, by {caller}: several runs are under way in this process"
+        with self._lock:
+            self.deviations.append(Deviation(kind=OUTSIDE, text=text, name=what))
+        return Divergence(text, index=self._count, hint="Start what calls it inside of the run.")
 
     def _mode(self, kind: str, name: str) -> ToolMode:
         return self._models if kind == MODEL else self._tools.get(name, self._default)
@@ -126,6 +238,15 @@ class Replayer:
         if call.name not in MACHINE or self.rules.mode is MatchMode.STRICT:
             return False
         return not any(recorded.name == call.name for recorded in self.tape.calls)
+
+    def _by_kind(self, call: PendingCall, index: int) -> tuple[int, str] | None:
+        """The recorded call that can be meant where the recording was redacted with another key."""
+        found = self.matcher.take_by_kind(call)
+        if found is None:
+            return None
+        if found.index is None:
+            raise self._stop(AMBIGUOUS, ambiguous(call, found.fitting, index), call, index)
+        return found.index, REKEYED
 
     def _miss(self, call: PendingCall, index: int) -> Answer | None:
         if self.asks_machine_anew(call):
@@ -143,7 +264,19 @@ class Replayer:
             fault = self.rules.fault
             self._note("fault", call, index, f"`{call.name}` is not on the tape and was answered with {fault.type}")
             return self._log(call, Outcome(error=_error_of(fault.type, fault.message)), 0.0)
-        raise self._stop("missing", explain(self.tape, self.matcher, call, index), call, index)
+        error = explain(self.tape, self.matcher, call, index)
+        if reason := self._by_chance(call):
+            self._log(call, Outcome(error=describe(error)), 0.0)
+            self._note(CHANCE, call, index, reason)
+            raise error
+        raise self._stop("missing", error, call, index)
+
+    def _by_chance(self, call: PendingCall) -> str:
+        """Why the call may differ from a recorded one by chance alone, if it may."""
+        free = [i for i in self.matcher.of_name(call) if not self.matcher.used[i]][:_COMPARED]
+        now = orjson.loads(call.arguments)
+        reasons = (by_chance(self.matcher.calls[i], now, not_held=self.world.not_held) for i in free)
+        return next(filter(None, reasons), "")
 
     def _give(self, call: PendingCall, answer: Answer, duration_s: float) -> Answer:
         """A recorded answer, with the faults in it that are injected."""
@@ -156,6 +289,8 @@ class Replayer:
         return answer
 
     def _note(self, kind: str, call: PendingCall, index: int, text: str) -> None:
+        if self.order is not None and kind in _ASTRAY and not self.matcher.has_left(call):
+            self.order.strayed(call)
         self.deviations.append(Deviation(kind=kind, text=text, index=index, name=call.name))
 
     def _stop(self, kind: str, error: ReplayKitError, call: PendingCall, index: int) -> ReplayKitError:
@@ -163,10 +298,27 @@ class Replayer:
         self._log(call, Outcome(error=describe(error)), 0.0)
         return error
 
+    def _note_uncompared(self, call: PendingCall, index: int) -> None:
+        """Say that the call was found although an argument of it cannot be compared: it may be another one."""
+        compared = orjson.loads(self.matcher.key(call.name, call.key))
+        types = opaque_types(compared)
+        if types:
+            text = f"`{call.name}` was called with a {types[0]}, which cannot be compared with the recorded one"
+            self._note("unbuilt", call, index, text)
+
     def _in_words(self, how: str, call: PendingCall, position: int) -> str:
+        if how == "now":
+            return f"`{call.name}` was called with the current time, which was compared as now"
         if how == "moved":
             recorded = self.matcher.calls[position]
+            if recorded.path == call.path:
+                return f"`{call.name}` moved: the answer before it was given to an equal call in another place"
             return f"`{call.name}` moved: recorded at {recorded.path or '/'}, now at {call.path or '/'}"
+        if how == REKEYED:
+            return (
+                f"`{call.name}` was found by the kinds of its redacted arguments alone: the recording was redacted "
+                f"with another key; set {VARIABLE} to that one to compare them exactly"
+            )
         return f"`{call.name}` was served by its position; its arguments are not the recorded ones"
 
 
@@ -181,5 +333,6 @@ def replaying(
 ) -> Iterator[Replayer]:
     """Calls made inside are served from the tape; the replayer tells afterwards what happened."""
     replayer = Replayer(tape, rules, tools=tools)
-    with replayer.at_work():
+    with pinned(tape.pins) as resalt, replayer.at_work() as session:
+        session.resalt, session.begins_with_run = resalt, tape.pins.seed is not None
         yield replayer

@@ -9,6 +9,7 @@ from replaykit.model.diff import Difference, call_text, differences
 from replaykit.model.events import Call, LlmCall
 from replaykit.model.matching import MatchMode
 from replaykit.model.values import Json
+from replaykit.redaction.keys import VARIABLE
 from replaykit.replayer.keys import key_of
 from replaykit.replayer.tape import Matcher, Tape
 from replaykit.seam.scope import PendingCall
@@ -45,6 +46,17 @@ def blocked(tape: Tape, call: PendingCall, index: int) -> Divergence:
         f"  now       {call_text(call.name, orjson.loads(call.arguments))}",
         index=index,
         hint="Allow it in the case: `scenario.tools`.",
+    )
+
+
+def ambiguous(call: PendingCall, fitting: int, index: int) -> Divergence:
+    """The error for a call that several recorded ones may answer, redacted with another key as they are."""
+    return Divergence(
+        f"`{call.name}` (call {index + 1}) cannot be told from its like: the recording was redacted with another key, "
+        f"and {fitting} recorded calls differ in redacted values alone\n"
+        f"  now       {call_text(call.name, orjson.loads(call.arguments))}",
+        index=index,
+        hint=f"Set {VARIABLE} to the key that the recording was made with.",
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 
 from replaykit.errors import Unreplayable
 from replaykit.model.matching import MatchRules
-from replaykit.model.values import Json, canonical, decode
+from replaykit.model.values import Json, canonical
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.tape import Tape
-from replaykit.seam.failures import rebuild_error
+from replaykit.seam.results import ToolValues
 from replaykit.seam.scope import Answer, PendingCall, Session
 from replaykit.seam.through import through
 from replaykit.seam.tool import TOOL
@@ -28,15 +29,15 @@ class ToolReplayer:
     def replay(self, tool: str, arguments: Mapping[str, Json] | None = None) -> Json:
         """What the tool answered to these arguments; its exception is raised again, a miss is a Divergence."""
         call = PendingCall(TOOL, tool, canonical(dict(arguments or {})), self._scope, time.time())
-        return through(self._scope, call, lambda: _not_live(tool), _give)
+        return through(self._scope, call, lambda: _not_live(tool), partial(_give, ToolValues(tool, None)))
 
 
-def _give(outcome: Answer) -> Json:
+def _give(values: ToolValues, outcome: Answer) -> Json:
     if outcome.error is not None:
-        raise rebuild_error(outcome.error, {})
+        values.raise_error(outcome.error)
     if outcome.items_json is not None:
-        return [decode(item) for item in outcome.items_json]
-    return decode(outcome.result_json)
+        return [values.give_item(item) for item in outcome.items_json]
+    return values.give(outcome.result_json)
 
 
 def _not_live(tool: str) -> Json:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
 
 from replaykit.model.events import Call, ToolCall
-from replaykit.seam.scope import Answer
+from replaykit.seam.scope import Answer, PendingCall
 from replaykit.seam.through import later
+
+T = TypeVar("T")
 
 _PATIENCE_S = 0.05
 _ROUNDS = 100  # of the event loop
@@ -23,12 +26,14 @@ _HEAD_START_S = 0.001  # for a thread that has just ended to get its result to w
 class Turns:
     """Who has to wait for whom, and who has ended."""
 
+    pace = 0.0
+
     def __init__(self, before: dict[int, int]) -> None:
         self._before = before
         self._ended: set[int] = set()
         self._changed = threading.Condition()
 
-    def wait(self, answer: Answer) -> None:
+    def wait(self, call: PendingCall, answer: Answer) -> None:
         """Return when it is this call's turn to end."""
         if not isinstance(answer, Call):
             return
@@ -40,7 +45,7 @@ class Turns:
             self._ended.add(answer.seq)
             self._changed.notify_all()
 
-    async def wait_awhile(self, answer: Answer) -> None:
+    async def wait_awhile(self, call: PendingCall, answer: Answer) -> None:
         """`wait`, for a call that is awaited."""
         if not isinstance(answer, Call):
             return
@@ -52,6 +57,27 @@ class Turns:
         with self._changed:
             self._ended.add(answer.seq)
             self._changed.notify_all()
+
+    def has_ended(self, call: PendingCall, answer: Answer) -> bool:
+        """It may have to wait."""
+        return False
+
+    def begin(self, call: PendingCall, answer: Answer) -> None:
+        """Nothing depends on it."""
+
+    def outlast(self, call: PendingCall) -> None:
+        """Nothing waits."""
+
+    async def outlast_awaited(self, call: PendingCall) -> None:
+        """The same."""
+
+    def really(self, live: Callable[[], T]) -> Callable[[], T]:
+        """The call as it is: all time is real."""
+        return live
+
+    def really_awaited(self, live: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
+        """The same."""
+        return live
 
 
 def turns_of(calls: Iterable[Call]) -> Turns | None:

@@ -23,8 +23,12 @@ class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: dict[str, ToolMode] = {}
     models: ToolMode = ToolMode.RECORDED
     pins: Pins = Pins()
+    not_held: tuple[str, ...] = ()
+    """What of chance the recording could not keep; see `Chance.not_held`."""
     chaos: ChaosPlan | None = None
     """Faults that come between the agent and what it calls."""
+    tie_order: int = 0
+    """In which order threads go on after calls that ended at nearly the same moment: 0 as recorded, else another."""
     run_id: str | None = None
     """The recorded run it is made of."""
 
@@ -32,3 +36,8 @@ class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_live(self) -> bool:
         """True when calls may be done for real, whoever they are made to."""
         return self.rules.on_miss is OnMiss.LIVE or ToolMode.LIVE in (self.models, *self.tools.values())
+
+
+def is_closed(world: World) -> bool:
+    """True when nothing in this world is done for real: then no connection is let through."""
+    return not world.is_live and not world.rules.network

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import orjson
@@ -11,12 +12,17 @@ from click import style
 
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.lint import Problem, Severity
+from replaykit.cases.proof import RECORDED_RUN
 from replaykit.checks.assertions import Assertion
 from replaykit.model.values import Json
 from replaykit.report.panel import counted, short
 
+if TYPE_CHECKING:
+    from replaykit.runners.case_check import CaseCheck
+    from replaykit.runners.upgrading import Upgraded
 
-def case_text(case: ReplayCase, command: Sequence[str] = ()) -> str:
+
+def case_text(case: ReplayCase, command: Sequence[str] = (), *, is_ready: bool = True) -> str:
     """A new case: its files, what it looks for, and what to do next; `command` is the program that was recorded."""
     lines = [f"Created {style(str(case.directory), bold=True)}"]
     lines += [f"  {name}" for name in sorted(_files(case))]
@@ -24,12 +30,23 @@ def case_text(case: ReplayCase, command: Sequence[str] = ()) -> str:
     lines += ["Desired assertions:", *_assertions(case.desired, "none")]
     if case.semantic:
         lines += ["Semantic checks:", *(f"  - {text}" for text in case.semantic)]
+    if not is_ready:
+        return "\n".join(lines)
     candidate = f"-- {shlex.join(command)}" if command else "--agent MODULE:FUNCTION"
     lines += ["", f"Next: replaykit replay {case.directory} {candidate}"]
     return "\n".join(lines)
 
 
-def case_json(case: ReplayCase) -> str:
+def check_text(check: CaseCheck) -> str:
+    """What a new case says of the run it was made of."""
+    if check.is_ready:
+        names = " and ".join(result.candidate for result in check.results)
+        return f"{style('Ready', fg='green')}: reproduced by {names}"
+    first, *more = check.problem.splitlines()
+    return "\n".join([f"{style('Not ready', fg='red', bold=True)}: {first}", *(f"  {line}" for line in more)])
+
+
+def case_json(case: ReplayCase, check: CaseCheck) -> str:
     """A new case for programs."""
     return _json(
         {
@@ -40,8 +57,30 @@ def case_json(case: ReplayCase) -> str:
             "observed": [{a.kind: a.value} for a in case.observed],
             "desired": [{a.kind: a.value} for a in case.desired],
             "semantic": list(case.semantic),
+            "ready": check.is_ready,
+            "problem": check.problem,
+            "checks": [{"candidate": result.candidate, "verdict": result.verdict} for result in check.results],
         }
     )
+
+
+def upgraded_text(cases: Sequence[Upgraded], *, dry_run: bool) -> str:
+    """What was done to each case, and what is left to do."""
+    rewritten, proven = ("would rewrite", "would be proven red") if dry_run else ("rewrote", "proven red")
+    lines: list[str] = []
+    for case in cases:
+        lines += [f"{rewritten} {file}" for file in case.rewritten]
+        if case.proven:
+            lines.append(f"{case.directory}: {proven} by {RECORDED_RUN}")
+        elif case.unproven:
+            lines.append(f"{case.directory}: {style('not proven', fg='yellow')}: {case.unproven.splitlines()[0]}")
+    changed = sum(bool(case.rewritten or case.proven) for case in cases)
+    return "\n".join([*lines, f"{counted(len(cases), 'case')}: {changed} changed, {len(cases) - changed} as they were"])
+
+
+def upgraded_json(cases: Sequence[Upgraded]) -> str:
+    """The same for programs."""
+    return _json({"replaykit": 1, "cases": cases})
 
 
 def problems_text(problems: Sequence[Problem], count: int, what: str = "case") -> str:

@@ -27,7 +27,23 @@ def ci_text(result: CiResult) -> str:
     if len(groups) > _SHOWN_FAILURES:
         left = sum(len(group) for group in groups[_SHOWN_FAILURES:])
         blocks.append(f"… and {left} more; --json and the reports have all")
-    return "\n\n".join([*blocks, _table(result.parts), verdict_text(result)])
+    return "\n\n".join([*blocks, _table(result.parts), *notes_of(result), verdict_text(result)])
+
+
+def notes_of(result: CiResult) -> list[str]:
+    """What decides nothing and has to be known of what passed."""
+    live = [item for item in result.items if not item.offline]
+    weak = [item for item in result.items if item.unproven and item.outcome is Outcome.PASSED]
+    notes = [f"note: calls were done for real in: {_names(live)}"] if live else []
+    if weak:
+        notes.append(f"note: green, and never seen red as they are: {_names(weak)} (see `replaykit prove`)")
+    return notes
+
+
+def _names(items: Sequence[CiItem]) -> str:
+    names = ", ".join(short(item.id, 40) for item in items[:_SHOWN_FINDINGS])
+    more = f" and {len(items) - _SHOWN_FINDINGS} more" if len(items) > _SHOWN_FINDINGS else ""
+    return names + more
 
 
 def verdict_text(result: CiResult) -> str:
@@ -54,6 +70,7 @@ def told(item: CiItem) -> Iterator[tuple[str, str]]:
         yield "got", finding.actual
     if len(item.failures) > _SHOWN_FINDINGS:
         yield "failed", f"… and {len(item.failures) - _SHOWN_FINDINGS} more"
+    yield "incident", item.expected_failure
     if item.faults:
         more = f" (and {len(item.faults) - _SHOWN_FINDINGS} more)" if len(item.faults) > _SHOWN_FINDINGS else ""
         yield "injected", "; ".join(item.faults[:_SHOWN_FINDINGS]) + more

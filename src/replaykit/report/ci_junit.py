@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as Xml
 
 from replaykit.cases.seen_calls import SeenCall
@@ -55,6 +55,9 @@ def _test(item: CiItem) -> Xml.Element:
         test.set("file", _clean(item.file))
     if item.line:
         test.set("line", str(item.line))
+    properties = Xml.SubElement(test, "properties")
+    for name, value in _properties(item):
+        Xml.SubElement(properties, "property", name=name, value=_clean(value))
     if item.outcome is Outcome.PASSED:
         return test
     kind = "failure" if item.outcome is Outcome.FAILED else "error"
@@ -65,6 +68,16 @@ def _test(item: CiItem) -> Xml.Element:
     if seen:
         Xml.SubElement(test, "system-out").text = _clean("\n".join(seen), _TEXT_CHARS)
     return test
+
+
+def _properties(item: CiItem) -> Iterator[tuple[str, str]]:
+    yield "verdict", item.verdict
+    if item.tape is not None:
+        yield "evidence", f"{item.tape.how.value}: {item.tape.used} of {item.tape.recorded} recorded answers used"
+    if not item.offline:
+        yield "live", "with live calls"
+    if item.unproven:
+        yield "unproven", item.unproven
 
 
 def _message(item: CiItem) -> str:

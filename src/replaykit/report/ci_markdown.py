@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from replaykit.report.ci import told
+from replaykit.report.ci import notes_of, told
 from replaykit.report.panel import short
 from replaykit.trials.ci_result import CiItem, CiResult, Outcome
 
@@ -18,6 +18,7 @@ def ci_markdown(result: CiResult) -> str:
     """The verdict, the parts, and what did not pass. What an agent said stands in code: it is shown, not obeyed."""
     mark = _MARKS[Outcome.PASSED if result.passed else Outcome.FAILED]
     lines = [f"## {mark} replaykit ci", "", result.verdict, "", *_parts(result), ""]
+    lines += [part for note in notes_of(result) for part in (code(note), "")]
     failures = result.failures
     for item in failures[:_SHOWN_FAILURES]:
         lines += [*_item(item), ""]

@@ -3,44 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from click import style, unstyle
 
-from replaykit.checks.verdict import is_red
-from replaykit.model.result import Finding, ReplayResult, Verdict
+from replaykit.model.result import RESULT_FORMAT, Deviation, Evidence, EvidenceSource, Finding, ReplayResult, Verdict
 from replaykit.report.injected import counts_text
 from replaykit.report.panel import counted, panel, short
+
+if TYPE_CHECKING:
+    from replaykit.runners.proving import Proving
 
 _TITLES = {
     Verdict.REPRODUCED: ("FAILURE REPRODUCED", "red"),
     Verdict.FIXED: ("FIXED", "green"),
-    Verdict.CHANGED: ("CHANGED", "yellow"),
-    Verdict.ERROR: ("CANNOT TELL", "magenta"),
+    Verdict.BROKEN: ("BROKEN", "red"),
+    Verdict.DIVERGED: ("DIVERGED", "yellow"),
+    Verdict.FLAKY: ("FLAKY", "yellow"),
+    Verdict.INCONCLUSIVE: ("INCONCLUSIVE", "magenta"),
 }
-_UNSEEN = ("unwatched", "context", "unpinned")
+_IN_WORDS = {
+    Verdict.DIVERGED: "it asked for something that was not recorded",
+    Verdict.FLAKY: "repeated runs disagree",
+    Verdict.INCONCLUSIVE: "cannot tell",
+}
+_NEXT = {
+    Verdict.DIVERGED: "Next: allow what may differ in the case (`match.ignore`, `match.on_miss`), or record the agent"
+    " as it is now and scaffold that run",
+    Verdict.FLAKY: "Next: hold still what differs (`clock`, `seed`), or say how often it has to hold (`repeat:`)",
+}
+_WITH_LIVE_CALLS = "with live calls"
+_NAMED_NOTES = {
+    "unused": "recorded and not called",
+    "moved": "called at another place than recorded",
+    "repeated": "answered once more with the last recorded outcome",
+    "fault": "not recorded, and answered with the case's fault",
+    "arguments": "answered by position, with other arguments than recorded",
+    "rekeyed": "matched by the kind of its placeholders, which have another key (set REPLAYKIT_REDACTION_KEY)",
+    "now": "called with the current time, compared as now",
+    "live": "done for real",
+}
 _NOTES = {
     "unused": "recorded calls were not made in",
+    "moved": "calls were at another place than recorded in",
+    "repeated": "recorded outcomes were repeated in",
+    "fault": "calls were answered with the case's fault in",
+    "arguments": "calls were answered by position, with other arguments, in",
+    "rekeyed": "placeholders have another key (set REPLAYKIT_REDACTION_KEY) in",
+    "now": "the current time was compared as now in",
+    "live": "calls were done for real in",
     "unwatched": "tools were not answered from the tape in",
     "context": "the context was not given in",
     "unpinned": "the clock, chance or variables were not held still for all in",
 }
 _SHOWN_IDS = 3
+PROVE = "Prove it: replaykit prove CASE --bad CANDIDATE --good CANDIDATE"
+"""What to type where a green rests on no red."""
 
 
 def result_text(result: ReplayResult) -> str:
     """One replay: the panel, the three counts, and what failed."""
     title, colour = _TITLES[result.verdict]
     seen = "; ".join(finding.text for finding in result.observed)
-    box = panel("ReplayKit Result", [line for line in (seen, f"Result: {title}") if line])
+    box = panel("ReplayKit Result", [line for line in (seen, f"Result: {headline(result)}") if line])
     lines = [box.replace(title, style(title, fg=colour, bold=True)), ""]
-    if result.verdict is not Verdict.ERROR:
+    if result.verdict is not Verdict.INCONCLUSIVE:
         lines += [*_counts(result), ""]
     if not _is_said_below(result):
         lines += [f"  {line}" for line in result.reason.splitlines()]
-    if result.verdict is not Verdict.ERROR:
+    if result.verdict is not Verdict.INCONCLUSIVE:
         lines += _failures(result.desired)
-    return "\n".join([*lines, *(f"  {line}" for line in _notes(result))]).rstrip()
+    lines += [f"  {line}" for line in (*_incident(result), *_next(result), *_notes(result))]
+    return "\n".join(lines).rstrip()
+
+
+def headline(result: ReplayResult) -> str:
+    """The verdict in plain words."""
+    title, _ = _TITLES[result.verdict]
+    words = _IN_WORDS.get(result.verdict)
+    if words:
+        title = f"{title}: {words}"
+    return title if result.offline else f"{title} {_WITH_LIVE_CALLS}"
+
+
+def evidence_text(evidence: Evidence) -> str:
+    """How much of the tape was used, and who says so."""
+    if evidence.how is EvidenceSource.OUTPUT:
+        return "none needed: the case says `evidence: output`"
+    by = {EvidenceSource.REPORTED: ", as the candidate reports", EvidenceSource.NONE: ""}
+    return f"{evidence.used} of {counted(evidence.recorded, 'recorded answer')}{by.get(evidence.how, '')}"
+
+
+def _incident(result: ReplayResult) -> list[str]:
+    """How the incident of a session went wrong, beside what failed now."""
+    if result.passed or not result.expected_failure:
+        return []
+    return [f"the incident: {short(result.expected_failure, 200)}"]
+
+
+def _next(result: ReplayResult) -> list[str]:
+    return [_NEXT[result.verdict]] if result.verdict in _NEXT else []
 
 
 def _is_said_below(result: ReplayResult) -> bool:
@@ -52,8 +115,9 @@ def _is_said_below(result: ReplayResult) -> bool:
 def failure_text(result: ReplayResult) -> str:
     """Why a replay does not pass, in a few lines without colour."""
     lines = ["; ".join(finding.text for finding in result.observed), *result.reason.splitlines()]
-    if result.verdict is not Verdict.ERROR:
+    if result.verdict is not Verdict.INCONCLUSIVE:
         lines += [unstyle(line) for line in _failures(result.desired)]
+    lines += [*_incident(result), *_next(result)]
     head = f"case {result.case_id}: {result.verdict.value}, expected {Verdict.FIXED.value}"
     return "\n".join([head, *(f"  {short(line, 200)}" for line in lines if line)])
 
@@ -65,19 +129,29 @@ def results_text(results: Sequence[ReplayResult]) -> str:
     for result in results:
         word, colour = result.verdict.value, _TITLES[result.verdict][1]
         why = _first_line(result.reason) or "; ".join(f.text for f in result.observed)
-        lines.append(f"{style(f'{word:<10}', fg=colour)} {result.case_id:<{wide}}  {short(why, 70)}")
+        lines.append(f"{style(f'{word:<12}', fg=colour)} {result.case_id:<{wide}}  {short(why, 70)}")
     counts = [(verdict, sum(r.verdict is verdict for r in results)) for verdict in Verdict]
     total = ", ".join(f"{count} {verdict.value}" for verdict, count in counts if count)
-    flaky = [f"{style('flaky', fg='yellow')}: {text}" for text in _flaky(results)]
-    return "\n".join([*lines, "", *_notes_of_many(results), *flaky, f"{counted(len(results), 'replay')}: {total}"])
+    return "\n".join([*lines, "", *_notes_of_many(results), f"{counted(len(results), 'replay')}: {total}"])
 
 
 def _notes(result: ReplayResult) -> list[str]:
-    """What decides nothing and is good to know: what of the tape was not used, and what nobody saw or gave."""
-    unused = [told.name or "" for told in result.deviations if told.kind == "unused"]
-    texts = [f"recorded and not called: {short(counts_text(unused), 200)}"] if unused else []
-    texts += dict.fromkeys(short(told.text, 200) for told in result.deviations if told.kind in _UNSEEN)
+    """What decides nothing and is good to know: where the candidate deviated, and what nobody saw or gave."""
+    texts: list[str] = []
+    for kind, words in _NAMED_NOTES.items():
+        names = [deviation.name for deviation in result.deviations if deviation.kind == kind and deviation.name]
+        if names:
+            texts.append(f"{words}: {short(counts_text(names), 200)}")
+    texts += dict.fromkeys(short(deviation.text, 200) for deviation in result.deviations if _is_told_whole(deviation))
+    texts += [short(reason, 200) for reason in result.uncertain]
+    if result.unproven:
+        texts.append(f"{result.unproven}\n    {PROVE}")
     return [f"{style('note', fg='yellow')}: {text}" for text in texts]
+
+
+def _is_told_whole(deviation: Deviation) -> bool:
+    """True for one that is about no call in particular."""
+    return deviation.kind in _NOTES and not (deviation.kind in _NAMED_NOTES and deviation.name)
 
 
 def _notes_of_many(results: Sequence[ReplayResult]) -> list[str]:
@@ -86,8 +160,11 @@ def _notes_of_many(results: Sequence[ReplayResult]) -> list[str]:
     for result in results:
         for kind in dict.fromkeys(told.kind for told in result.deviations):
             kinds.setdefault(kind, []).append(result)
-    said = {kind: _ids(kinds[kind]) for kind in ("unused", *_UNSEEN) if kind in kinds}
-    return [f"{style('note', fg='yellow')}: {_NOTES[kind]}: {ids}" for kind, ids in said.items()]
+    texts = [f"{_NOTES[kind]}: {_ids(kinds[kind])}" for kind in _NOTES if kind in kinds]
+    weak = [result for result in results if result.unproven]
+    if weak:
+        texts.append(f"green, and never seen red as they are: {_ids(weak)}\n    {PROVE}")
+    return [f"{style('note', fg='yellow')}: {text}" for text in texts]
 
 
 def _ids(results: Sequence[ReplayResult]) -> str:
@@ -96,17 +173,9 @@ def _ids(results: Sequence[ReplayResult]) -> str:
     return ", ".join(short(name, 40) for name in ids[:_SHOWN_IDS]) + more
 
 
-def _flaky(results: Sequence[ReplayResult]) -> list[str]:
-    """The cases whose repetitions did not agree."""
-    verdicts: dict[str, list[str]] = {}
-    for result in results:
-        verdicts.setdefault(result.case_id, []).append(result.verdict.value)
-    return [f"{case_id} was {', '.join(seen)}" for case_id, seen in verdicts.items() if len(set(seen)) > 1]
-
-
 def results_json(results: Sequence[ReplayResult], *, passed: bool) -> str:
     """Results for programs."""
-    document = {"replaykit": 1, "passed": passed, "results": results}
+    document = {"replaykit": RESULT_FORMAT, "passed": passed, "results": results}
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
@@ -134,18 +203,25 @@ def _first_line(text: str) -> str:
     return text.splitlines()[0] if text else ""
 
 
-def proof_text(bad: ReplayResult, good: ReplayResult, *, proven: bool, signed: bool) -> str:
-    """Red and green, and whether they are; `signed` where signatures say how red looks."""
-    lines = []
-    red = Verdict.REPRODUCED if signed else Verdict.CHANGED
-    for name, result, wanted, is_so in (
-        ("bad", bad, red, is_red(bad)),
-        ("good", good, Verdict.FIXED, good.verdict is Verdict.FIXED),
+def proof_text(proving: Proving) -> str:
+    """Red and green, and whether they are."""
+    lines: list[str] = []
+    for name, results, expected, is_so in (
+        ("bad", proving.bad, proving.expected_red, proving.is_red),
+        ("good", proving.good, Verdict.FIXED, proving.is_green),
     ):
         mark = style("✓", fg="green") if is_so else style("✗", fg="red")
-        lines.append(f"{mark} {name:<5} {result.verdict.value:<11} {short(result.candidate, 60)}")
+        result = next((one for one in results if one.verdict is not expected), results[0])
+        times = f" × {len(results)}" if len(results) > 1 else ""
+        lines.append(f"{mark} {name:<5} {result.verdict.value + times:<12} {short(result.candidate, 60)}")
         if not is_so:
             why = result.reason or "; ".join(finding.text for finding in result.observed)
-            lines += [f"    expected {wanted.value}: {line}" for line in why.splitlines()[:5]]
+            lines += [f"    expected {expected.value}: {line}" for line in why.splitlines()[:5]]
+    proven = proving.is_proven
     said = "proven: red → green" if proven else "not proven"
-    return "\n".join([*lines, "", f"{good.case_id}: {style(said, fg='green' if proven else 'red', bold=True)}"])
+    return "\n".join([*lines, "", f"{proving.case.id}: {style(said, fg='green' if proven else 'red', bold=True)}"])
+
+
+def proof_json(proving: Proving) -> str:
+    """A proof for programs: every replay, the bad candidate's first."""
+    return results_json([*proving.bad, *proving.good], passed=proving.is_proven)

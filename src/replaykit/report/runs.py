@@ -20,10 +20,18 @@ from replaykit.model.events import (
     State,
 )
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
+from replaykit.model.unbuilt import concerns, note_text
 from replaykit.report.panel import counted, short, table
 from replaykit.telemetry.span import recorded_trace
 
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.RUNNING: "cyan", RunStatus.CANCELLED: "yellow"}
+_NOT_HELD = {
+    "secrets": "what `secrets` and `os.urandom` gave is",
+    "hashes": "what `hash` gave is",
+    "sets": "the order of a set in an argument is",
+    "random": "`random` is",
+}
+"""What `show` says of chance that a replay cannot draw again."""
 
 
 def runs_text(headers: Sequence[RunHeader]) -> str:
@@ -54,15 +62,22 @@ def run_text(run: TraceRun) -> str:
         ("origin", _origin(run)),
         ("trace", recorded_trace(run) or ""),
         ("states", _sampling(run)),
+        ("chance", _not_held(run)),
         ("input", brief(run.input, 200)),
         ("output", brief(run.output, 200) if run.output_json else ""),
         ("error", short(str(run.error), 200) if run.error else ""),
         *(("replay", line) for line in _replayable(run)),
+        *(("replay", short(line, 300)) for line in concerns(run.events)),
     ]
     lines += [f"  {name:<8} {value}" for name, value in facts if value]
     lines.append("")
     lines += [event_line(event, run.started_at) for event in run.events] or ["  no events"]
     return "\n".join(lines)
+
+
+def _not_held(run: TraceRun) -> str:
+    names = (_NOT_HELD.get(name, name) for name in run.chance.not_held)
+    return ", ".join(f"{name} not held" for name in names)
 
 
 def event_line(event: AnyEvent, started_at: float) -> str:
@@ -106,7 +121,7 @@ def _what(event: AnyEvent) -> str:
         return f"decided {short(str(event.content), 80)}"
     if isinstance(event, State):
         return "checkpoint" + (" (change)" if event.change is not None else "" if event.kept else " (not kept)")
-    return f"{event.name} {short(str(event.content), 70)}"
+    return f"{event.name} {short(note_text(event) or str(event.content), 70)}"
 
 
 def _answer(call: Call) -> str:

@@ -15,6 +15,7 @@ from replaykit.errors import UsageError
 from replaykit.model.diff import call_text
 from replaykit.model.events import Call, ToolCall
 from replaykit.model.matching import ErrorSpec
+from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
 from replaykit.model.values import Json, canonical, encode, thaw
 from replaykit.report.panel import short, visible
 from replaykit.report.stepper import Stop
@@ -101,11 +102,13 @@ def parsed(text: str) -> Json:
     """The value of an edited text; a UsageError says on which line it is no JSON."""
     lines = ["" if line.lstrip().startswith(_COMMENT) else line for line in text.split("\n")]
     try:
-        return thaw(orjson.loads("\n".join(lines).encode("utf-8", "surrogatepass")))
+        value = orjson.loads("\n".join(lines).encode("utf-8", "surrogatepass"))
+        check_value_nesting(value)
+        return thaw(value)
     except orjson.JSONDecodeError as error:
         raise UsageError(f"this is no JSON: {error}") from None
-    except RecursionError:
-        raise UsageError("this is no JSON that can be used: it is nested too deeply") from None
+    except NestedTooDeeply as error:
+        raise UsageError(f"this JSON cannot be used: it is {error}") from None
 
 
 def with_error(text: str, error: UsageError) -> str:

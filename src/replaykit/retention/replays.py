@@ -9,6 +9,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from replaykit.model.nesting import decode_json
+from replaykit.model.result import upgraded_verdict
+
 _MOST = 2000
 _STAMP = len("20240312-143200")
 
@@ -22,15 +25,25 @@ class Replays(Struct, frozen=True, kw_only=True):
     looked_at: int = 0
     verdicts: dict[str, int] = {}
     success_rate: float | None = None
-    """Those that came to an end, whatever the end: every verdict but `error`."""
+    """Those that came to an end, whatever the end: every verdict but `inconclusive`."""
     latency_p50_s: float | None = None
     latency_p95_s: float | None = None
     latency_sum_s: float = 0.0
 
 
+class _Deviation(Struct, frozen=True, kw_only=True):
+    kind: str = ""
+
+
 class _Result(Struct, frozen=True, kw_only=True):
     verdict: str
     duration_s: float = 0.0
+    deviations: tuple[_Deviation, ...] = ()
+
+    @property
+    def upgraded(self) -> str:
+        """The verdict in the words of today."""
+        return upgraded_verdict(self.verdict, (deviation.kind for deviation in self.deviations))
 
 
 _decode = msgspec.json.Decoder(_Result).decode
@@ -44,14 +57,14 @@ def replays_since(evidence: Path, *, days: float, now: float) -> Replays:
         return Replays(days=days, total=len(names))
     verdicts: dict[str, int] = {}
     for result in results:
-        verdicts[result.verdict] = verdicts.get(result.verdict, 0) + 1
+        verdicts[result.upgraded] = verdicts.get(result.upgraded, 0) + 1
     times = sorted(result.duration_s for result in results)
     return Replays(
         days=days,
         total=len(names),
         looked_at=len(results),
         verdicts=dict(sorted(verdicts.items())),
-        success_rate=1 - verdicts.get("error", 0) / len(results),
+        success_rate=1 - verdicts.get("inconclusive", 0) / len(results),
         latency_p50_s=quantile(times, 0.5),
         latency_p95_s=quantile(times, 0.95),
         latency_sum_s=sum(times),
@@ -77,6 +90,6 @@ def _names(evidence: Path, since: str) -> list[str]:
 def _read(file: Path) -> _Result | None:
     """None for a replay that is under way, or whose file is none of ours."""
     try:
-        return _decode(file.read_bytes())
-    except (OSError, msgspec.MsgspecError, RecursionError):
+        return decode_json(file.read_bytes(), _Result)
+    except (OSError, msgspec.MsgspecError):
         return None

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from replaykit.runners.output import MAX_OUTPUT_BYTES
+from replaykit.seam.adoption import apart
 
 T = TypeVar("T")
 _PAUSE_S = 0.1  # before a connection that failed is tried again
@@ -75,7 +76,7 @@ def _once(request: Ask, timeout_s: float) -> Answer:
         asked = urllib.request.Request(
             request.url, data=request.body, headers=dict(request.headers), method=request.method
         )
-        with _opener(request.url).open(asked, timeout=timeout_s) as reply:
+        with apart(), _opener(request.url).open(asked, timeout=timeout_s) as reply:  # a run may be under way here
             return _read(reply.status, reply, ends)
     except urllib.error.HTTPError as error:
         with error:

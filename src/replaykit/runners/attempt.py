@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from replaykit.model.result import Deviation
+from replaykit.model.result import Deviation, Evidence
 from replaykit.model.run import TraceRun
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ class Attempt(Struct, frozen=True, kw_only=True):
     watched: bool = True
     """False when the candidate answered its calls itself, and nobody saw whether it followed the tape."""
     reason: str = ""
+    """Why there is no run."""
+    evidence: Evidence | None = None
+    """How much of the tape was used; None where the candidate does not count that itself."""
+    uncertain: tuple[str, ...] = ()
+    """Why the order or the moment of something in the run could not be told."""
 
 
 @runtime_checkable

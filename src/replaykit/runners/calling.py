@@ -11,14 +11,17 @@ from typing import Any
 
 from replaykit.chaos.front import under_chaos
 from replaykit.model.events import Call, ErrorInfo
+from replaykit.model.pins import Clock
 from replaykit.model.run import Origin, TraceRun
-from replaykit.model.values import ABSENT, Json, decode, raw
+from replaykit.model.values import ABSENT, Json, raw
 from replaykit.recording.calling import call_with, finished
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.tape import Tape
 from replaykit.replayer.world import World
 from replaykit.seam.failures import describe, status_of
 from replaykit.seam.pinning import pinned
+from replaykit.seam.rebuild import value_of
+from replaykit.seam.results import namespace_of
 
 
 class AgentCall:
@@ -27,18 +30,30 @@ class AgentCall:
     def __init__(self, world: World, *, alone: bool = False) -> None:
         self._world = world
         self._alone = alone
-        tape = Tape((call for call in world.calls if isinstance(call, Call)), name=world.case_id)
+        calls = (call for call in world.calls if isinstance(call, Call))
+        tape = Tape(calls, name=world.case_id, started_at=world.pins.started_at)
+        tape.holds_date = world.pins.clock is not Clock.LIVE
         self.replayer = Replayer(tape, world.rules, tools=world.tools, models=world.models)
+        self.replayer.world = world
         self._began = time.time()
 
-    def run(self, agent: Callable[..., Any]) -> TraceRun:
-        """Call the agent; an exception of its own is the run's error, `sys.exit` included."""
+    def run(self, agent: Callable[..., Any], known_by: Callable[..., Any] | None = None) -> TraceRun:
+        """Call the agent; an exception of its own is the run's error, `sys.exit` included.
+
+        The classes of the input's objects are those that the agent can name, or the function `known_by`.
+        """
+        namespace = namespace_of(known_by or agent)
         output: Json = None
         failure: BaseException | None = None
         front = under_chaos(self.replayer, self._world.chaos, recorded=self.replayer.tape.calls)
-        with pinned(self._world.pins), self.replayer.at_work(front, alone=self._alone):
+        with (
+            pinned(self._world.pins) as resalt,
+            self.replayer.at_work(front, alone=self._alone) as session,
+        ):
+            session.resalt = resalt
+            session.begins_with_run = isinstance(self._world.pins.seed, str)
             try:
-                output = finished(call_with(agent, decode(self._world.input_json)))
+                output = finished(call_with(agent, value_of(self._world.input_json, None, namespace)))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001 (the candidate's own failure is what is looked for)
@@ -47,6 +62,7 @@ class AgentCall:
 
     def so_far(self, output: Json = None, failure: BaseException | None = None) -> TraceRun:
         """The run up to here."""
+        self.replayer.end_tree()  # of a run that hangs, nobody else does
         events = tuple(self.replayer.events())
         return TraceRun(
             id=f"replay-{self._world.case_id}",

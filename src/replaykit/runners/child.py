@@ -29,7 +29,7 @@ def main() -> None:
     gc.freeze()  # what is there stays, and the agent's collections need not look at it
     gc.enable()
     try:
-        entry = Entry(load_named(spec), spec)
+        entry = Entry(load_named(spec, replayer=call.replayer), spec)
     except UsageError as error:
         _leave(told, Reply(reason=str(error)))
     if refused := entry.refusal(world):

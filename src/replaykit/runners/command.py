@@ -65,12 +65,13 @@ class CommandCandidate:
         elif ended.exit_code is None or output.exists() or not (seen or self._answered(ended, log)):
             attempt = attempt_of(ended, workspace, timeout_s)
             redact_output(output)
-            return msgspec.structs.replace(attempt, deviations=attempt.deviations + deviations)
+            evidence = performance.evidence_in(attempt.run)
+            return msgspec.structs.replace(attempt, deviations=attempt.deviations + deviations, evidence=evidence)
         else:
             run = performance.ended(ended.exit_code, log)
         if not output.exists():
             write_log_output(output, run, deviations)  # the evidence of what was judged
-        return Attempt(run=run, deviations=deviations)
+        return Attempt(run=run, deviations=deviations, evidence=performance.evidence)
 
     def _answered(self, ended: Ended, log: Path) -> bool:
         return self._is_program and ended.exit_code == 0 and log.stat().st_size > 0

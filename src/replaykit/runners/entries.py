@@ -43,7 +43,7 @@ class Entry:
 
     def run(self, call: AgentCall, world: World) -> TraceRun:
         """Ask the agent inside of the world."""
-        return call.run(self._asked(_context_of(world)))
+        return call.run(self._asked(_context_of(world)), self._ask)
 
     def deviations(self, call: AgentCall, world: World) -> tuple[Deviation, ...]:
         """What happened off the tape; and that it was not given the context, if it was not."""

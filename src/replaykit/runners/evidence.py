@@ -96,9 +96,13 @@ def summary(result: ReplayResult, asked: Raw, remarks: Sequence[str] = ()) -> st
         "",
         f"- candidate: `{result.candidate}`",
         *([] if result.trial else [f"- failure reproduced: {reproduced}"]),
+        *([] if result.trial else [f"- recorded answers used: {_used(result)}"]),
+        *([] if result.offline else ["- done with live calls"]),
         f"- time: {result.duration_s:.2f} s",
         *(f"- {_line(remark)}" for remark in remarks),
     ]
+    if result.expected_failure:
+        lines.append(f"- the incident: {_line(result.expected_failure)}")
     if result.reason:
         lines += ["", result.reason]
     lines += _section("Observed failure signatures", result.observed)
@@ -119,8 +123,13 @@ def summary(result: ReplayResult, asked: Raw, remarks: Sequence[str] = ()) -> st
 
 def _word(result: ReplayResult) -> str:
     """The verdict; of a trial, which knows of no failure that could be fixed, whether it passed."""
-    words = {Verdict.FIXED: "passed", Verdict.CHANGED: "not passed"} if result.trial else {}
+    words = {Verdict.FIXED: "passed", Verdict.BROKEN: "not passed"} if result.trial else {}
     return words.get(result.verdict, result.verdict.value)
+
+
+def _used(result: ReplayResult) -> str:
+    evidence = result.evidence
+    return f"{evidence.used} of {evidence.recorded} ({evidence.how.value})"
 
 
 def _semantic(check: SemanticCheck) -> str:

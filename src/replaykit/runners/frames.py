@@ -44,6 +44,8 @@ class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     last: bool = False
     """True when the worker ends with it."""
+    died: str = ""
+    """How the case's own process ended, where it gave no answer."""
 
 
 def send(stream: IO[bytes], message: Struct) -> None:

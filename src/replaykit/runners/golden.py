@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from replaykit.cases.golden import Aspect, Golden, read_golden
 from replaykit.checks.redacted import runs_alike
-from replaykit.checks.verdict import LEFT_THE_TAPE
+from replaykit.checks.verdict import LEFT_THE_TAPE, SPOILT
 from replaykit.errors import UsageError
 from replaykit.model.events import Call, State
 from replaykit.model.jsonpath import parse_path
@@ -27,7 +27,7 @@ from replaykit.runners.comparable import by_cause, comparable
 from replaykit.travel.compare import compare
 from replaykit.travel.compare_result import Comparison, EntryKind, FirstDivergence, Parting
 
-_STOPPED = LEFT_THE_TAPE | {"unanswerable"}  # what got no answer
+_STOPPED = LEFT_THE_TAPE | SPOILT  # what got no answer, or not the recorded one
 _DIFFERENCES = 5  # shown of the first divergence
 
 

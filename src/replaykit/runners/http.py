@@ -26,7 +26,8 @@ from replaykit.runners.attempt import Attempt
 from replaykit.runners.output import parse_output
 from replaykit.runners.runner import OUTPUT_NAME, timed_out_run
 from replaykit.runners.tape_client import UNWATCHED, Handed, TapeClient, TapeRefused
-from replaykit.runners.worlds import calls_of, world_of
+from replaykit.runners.tape_use import reported_on, served_from
+from replaykit.runners.worlds import world_of
 
 
 class HttpCandidate:
@@ -45,20 +46,24 @@ class HttpCandidate:
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Post the case once; inside of its tape, where there is one and the agent takes it."""
-        calls = tuple(calls_of(case))
+        world = world_of(case)
+        calls = [call for call in world.calls if isinstance(call, Call)]
         taped = bool(calls) and self._tapes.look(timeout_s).takes_tapes
         try:
-            handed = self._tapes.offer(world_of(case), timeout_s) if taped else None
+            handed = self._tapes.offer(world, timeout_s) if taped else None
             ends = time.monotonic() + timeout_s
             attempt = self._posted(case, calls, handed, workspace, timeout_s)
             if handed is not None:
                 timed_out = attempt.run is not None and attempt.run.status is RunStatus.TIMEOUT
                 left = 0.0 if timed_out else ends - time.monotonic()
-                return self._with_log(attempt, self._tapes.log(handed, timeout_s, work_s=left), timeout_s)
+                attempt = self._with_log(attempt, self._tapes.log(handed, timeout_s, work_s=left), timeout_s)
+                evidence = served_from(world, attempt.run, attempt.deviations)
+                return msgspec.structs.replace(attempt, evidence=evidence)
         except TapeRefused as error:
             return Attempt(reason=f"{self.label} does not take the tape: {error}")
         told = (Deviation(kind=UNWATCHED, text=_NOT_KNOWN),) if calls and attempt.run is not None else ()
-        return msgspec.structs.replace(attempt, deviations=attempt.deviations + told)
+        evidence = reported_on(world, attempt.run)
+        return msgspec.structs.replace(attempt, deviations=attempt.deviations + told, evidence=evidence)
 
     def _posted(
         self, case: ReplayCase, calls: Iterable[Call], handed: Handed | None, workspace: Path, timeout_s: float

@@ -33,10 +33,11 @@ from replaykit.runners.attempt import Attempt
 from replaykit.runners.http_answers import Said, said_in
 from replaykit.runners.output import write_log_output
 from replaykit.runners.runner import OUTPUT_NAME
-from replaykit.runners.tape_client import UNWATCHED, Handed, Looked, TapeClient, TapeRefused, refusal_of
+from replaykit.runners.tape_client import Handed, Looked, TapeClient, TapeRefused, refusal_of
+from replaykit.runners.tape_use import reported_on, served_from
 from replaykit.runners.worlds import world_of
 
-_UNWATCHED_TEXT = "the agent takes no tape: its tools were as live as they are, and this run need not come out again"
+_LIVE_TEXT = "the agent takes no tape: its tools were as live as they are, and this run need not come out again"
 _PROBE_S = 10.0
 
 
@@ -82,9 +83,11 @@ class HttpAgent:
             return self._live(case, request, workspace, timeout_s)
         try:
             handed = self._tapes.offer(world, timeout_s)
-            return self._taped(case, request, handed, workspace, timeout_s)
+            attempt = self._taped(case, request, handed, workspace, timeout_s)
         except TapeRefused as error:
             return Attempt(reason=self._shown(f"{self.label} does not take the tape: {error}"))
+        evidence = served_from(world, attempt.run, attempt.deviations)
+        return msgspec.structs.replace(attempt, evidence=evidence)
 
     def _taped(self, case: ReplayCase, request: Ask, handed: Handed, workspace: Path, timeout_s: float) -> Attempt:
         began, ends = time.time(), time.monotonic() + timeout_s
@@ -106,8 +109,9 @@ class HttpAgent:
     def _live(self, case: ReplayCase, request: Ask, workspace: Path, timeout_s: float) -> Attempt:
         began = time.time()
         answer = self._asked(request, timeout_s)
-        taped = Taped(deviations=(Deviation(kind=UNWATCHED, text=_UNWATCHED_TEXT),))
-        return self._attempt(case, answer, taped, began, workspace)
+        taped = Taped(deviations=(Deviation(kind="live", text=_LIVE_TEXT),))
+        attempt = self._attempt(case, answer, taped, began, workspace)
+        return msgspec.structs.replace(attempt, evidence=reported_on(world_of(case), attempt.run))
 
     def _attempt(self, case: ReplayCase, answer: Answer, taped: Taped, began: float, workspace: Path) -> Attempt:
         said = Said()

@@ -11,6 +11,7 @@ from replaykit.model.events import Call
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.calling import AgentCall
 from replaykit.runners.entries import Entry
+from replaykit.runners.tape_use import served_from
 from replaykit.runners.worlds import world_of
 
 
@@ -28,4 +29,6 @@ class CallableCandidate:
         if refused := self._entry.refusal(world):
             return Attempt(reason=refused)
         call = AgentCall(world)
-        return Attempt(run=self._entry.run(call, world), deviations=self._entry.deviations(call, world))
+        run = self._entry.run(call, world)
+        deviations = self._entry.deviations(call, world)
+        return Attempt(run=run, deviations=deviations, evidence=served_from(world, run, deviations))

@@ -6,12 +6,14 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from replaykit.errors import UsageError
 from replaykit.model.events import AnyEvent
 from replaykit.model.values import Json
+from replaykit.replayer.handler import Replayer
 from replaykit.seam.scope import Answer, Outcome, PendingCall, Session
 
 _SPEC = re.compile(r"[\w.]+:[\w.]+")
@@ -32,17 +34,19 @@ def load_agent(spec: str, *directories: str, what: str = "agent") -> Callable[..
     return found  # type: ignore[no-any-return]
 
 
-def load_named(spec: str, *directories: str, what: str = "agent") -> Any:
-    """What `module:attribute` names, whatever it is."""
+def load_named(spec: str, *directories: str, what: str = "agent", replayer: Replayer | None = None) -> Any:
+    """What `module:attribute` names, whatever it is. Processes that are started meanwhile belong to the replay."""
     module_name, _, attribute = check_spec(spec).partition(":")
     for directory in reversed(directories or (os.getcwd(),)):
         if directory not in sys.path:
             sys.path.insert(0, directory)
     try:
-        importing = _Importing(module_name)
-        with Session(importing).active():
+        session = Session(_Importing(module_name))
+        session.carries = False
+        if replayer is not None:
+            session.make_tree = partial(replayer.tree_for, session)
+        with session.active():
             found: Any = import_module(module_name)
-        importing.is_done = True
         for name in attribute.split("."):
             found = getattr(found, name)
     except BaseException as error:  # importing runs the user's code, which may end in any way
@@ -55,14 +59,8 @@ class _Importing:
 
     def __init__(self, module: str) -> None:
         self._module = module
-        self.is_done = False
 
     def serve(self, call: PendingCall) -> Answer | None:
-        if self.is_done:
-            raise UsageError(
-                f"the tool `{call.name}` was called by a thread that was started while {self._module} was imported",
-                hint="Start it inside of the run, or record and replay the whole program: replaykit record -- CMD",
-            )
         raise UsageError(
             f"the tool `{call.name}` was called while {self._module} was imported",
             hint='Put what runs the agent under `if __name__ == "__main__":`',

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.find import Unusable
-from replaykit.checks.verdict import failed_to_run
+from replaykit.checks.verdict import EXIT_CODES, failed_to_run
 from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, ReplayKitError, gravest
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.runners.attempt import Candidate, Stoppable
@@ -68,5 +68,7 @@ def side_by_side(work: Sequence[T], one: Callable[[T], R], candidate: Candidate,
 
 def exit_code(results: Sequence[ReplayResult], expected: Verdict = Verdict.FIXED) -> ExitCode:
     """Passed only when there is something, and all of it is as expected."""
-    codes = {expected: ExitCode.PASSED, Verdict.ERROR: ExitCode.CANNOT}
-    return gravest(codes.get(result.verdict, ExitCode.FAILED) for result in results) if results else ExitCode.NOTHING
+    if not results:
+        return ExitCode.NOTHING
+    codes = {**EXIT_CODES, Verdict.FIXED: ExitCode.FAILED, expected: ExitCode.PASSED}
+    return gravest(codes[result.verdict] for result in results)

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorInfo, Message, Note, ToolCall
+from replaykit.model.nesting import check_nesting
 from replaykit.model.result import Deviation
 from replaykit.model.run import RUN_FORMAT, Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, Json, canonical, decode, encode
@@ -105,6 +106,7 @@ def parse_output(text: bytes) -> Attempt:
     """The run that the text of a runner output describes."""
     text = text.removeprefix(BOM_UTF8)
     try:
+        check_nesting(text)
         if msgspec.json.decode(text, type=_Known).replaykit is not None:
             return _log_of(msgspec.json.decode(text, type=_LogOutput))
         run = _run_of(msgspec.json.decode(text, type=_Output))
@@ -113,7 +115,7 @@ def parse_output(text: bytes) -> Attempt:
         return Attempt(run=run, watched=False)
     except msgspec.ValidationError as error:
         return Attempt(reason=f"the runner output has the wrong shape: {error} ({CONTRACT})")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Attempt(reason=f"the runner output is not JSON: {error}")
     except ValueError as error:
         return Attempt(reason=f"the runner output has the wrong shape: {error} ({CONTRACT})")

@@ -12,7 +12,7 @@ import msgspec
 
 from replaykit.cases.case import ReplayCase
 from replaykit.config import default_store_path
-from replaykit.model.result import Deviation
+from replaykit.model.result import Deviation, Evidence
 from replaykit.model.run import Origin, RunHeader, TraceRun
 from replaykit.programs.ending import MAX_OUTPUT, ended
 from replaykit.programs.merge import all_deviations, merged, parts_of
@@ -20,6 +20,7 @@ from replaykit.programs.part import is_of_server
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.staging import Stage, staged
 from replaykit.programs.wanted import Staging
+from replaykit.runners.tape_use import reported_on, served_from
 from replaykit.runners.worlds import world_of
 from replaykit.store.sqlite import SQLiteStore
 
@@ -45,6 +46,8 @@ class Performance:
         self.run = TraceRun.of(header, ())
         """What its processes did; how it ended is not in it."""
         self.deviations: tuple[Deviation, ...] = ()
+        self.evidence = Evidence()
+        """What its processes used of the tape."""
 
     @contextmanager
     def stage(self) -> Iterator[Stage]:
@@ -71,6 +74,11 @@ class Performance:
             parts = parts_of(store, self.run.id)
         self.run = merged(self.run.header, parts)
         self.deviations = tuple(all_deviations(parts, self.run, self._world))
+        self.evidence = served_from(self._world, self.run, self.deviations)
+
+    def evidence_in(self, reported: TraceRun | None) -> Evidence:
+        """What was served; where that is nothing, what the program says it used."""
+        return self.evidence if self.evidence.used else reported_on(self._world, reported)
 
     def ended(self, code: int, log: Path) -> TraceRun:
         """The run of a program that ended by itself, with what it printed."""

@@ -6,7 +6,10 @@ import os
 import sys
 from pathlib import Path
 
+import msgspec
+
 from replaykit.cases.case import ReplayCase
+from replaykit.programs.pinning import hash_seed
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.frames import Task
 from replaykit.runners.loading import check_spec
@@ -14,6 +17,7 @@ from replaykit.runners.output import write_log_output
 from replaykit.runners.process import Processes
 from replaykit.runners.runner import OUTPUT_NAME, attempt_of, runner_environment
 from replaykit.runners.talking import TALK, Talk
+from replaykit.runners.tape_use import reported_on, served_from
 from replaykit.runners.worlds import world_of
 
 # Garbage is looked for when the agent is there: what is loaded before it stays.
@@ -30,9 +34,11 @@ class PythonCandidate:
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Import and call the function in a new interpreter."""
+        world = world_of(case)
         env = {**os.environ, **runner_environment(case, workspace), "REPLAYKIT_AGENT": self.label}
+        env["PYTHONHASHSEED"] = hash_seed(world.pins, os.environ)
         command = [sys.executable, "-c", _MAIN]
-        with Talk(Task(world=world_of(case), timeout_s=timeout_s)) as talk:
+        with Talk(Task(world=world, timeout_s=timeout_s)) as talk:
             ended = self._processes.run(
                 command,
                 env={**env, TALK: talk.address},
@@ -44,10 +50,12 @@ class PythonCandidate:
         if reply is None and ended.exit_code == 0 and not (workspace / OUTPUT_NAME).exists():
             return Attempt(reason=f"the agent {self.label!r} ended its process, with exit code 0, before it answered")
         if reply is None or (ended.exit_code != 0 and not reply.reason):
-            return attempt_of(ended, workspace, timeout_s)
+            attempt = attempt_of(ended, workspace, timeout_s)
+            return msgspec.structs.replace(attempt, evidence=reported_on(world, attempt.run))
         if reply.run is not None:
             write_log_output(workspace / OUTPUT_NAME, reply.run, reply.deviations)  # the evidence of what was judged
-        return Attempt(run=reply.run, deviations=reply.deviations, reason=reply.reason)
+        evidence = served_from(world, reply.run, reply.deviations)
+        return Attempt(run=reply.run, deviations=reply.deviations, reason=reply.reason, evidence=evidence)
 
     def stop(self) -> None:
         """End the function's process wherever it runs."""

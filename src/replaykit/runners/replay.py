@@ -11,20 +11,25 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from replaykit.cases.case import CASE_FILE, ReplayCase, load_case
+from replaykit.cases.proof import unproven
 from replaykit.checks.inside import judged_in
-from replaykit.checks.verdict import failed_to_run, judge_run
+from replaykit.checks.verdict import UNORDERED, failed_to_run, judge_run
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError
 from replaykit.model.faults import ChaosPlan
-from replaykit.model.result import ReplayResult, Verdict
+from replaykit.model.result import ReplayResult, Side, Verdict
 from replaykit.model.run import TraceRun
 from replaykit.runners.again import Again
 from replaykit.runners.attempt import Candidate
 from replaykit.runners.evidence import new_workspace, write_evidence
+from replaykit.runners.tape_use import evidence_of
 from replaykit.telemetry.switch import watcher
 
 if TYPE_CHECKING:
     from replaykit.checks.questions import Answers
+
+_OTHER_ORDERS = 3
+"""How many other orders a fix has to hold in, where the order of some threads is a matter of chance."""
 
 CandidateLike: TypeAlias = Candidate | Callable[..., Any] | str
 
@@ -51,7 +56,7 @@ def replay(
     runner = _candidate(candidate, case if isinstance(case, TraceRun) else None)
     if evidence is not None:
         workspace = new_workspace(Path(evidence), subject.id)
-        result = msgspec.structs.replace(_once(subject, runner, workspace, timeout_s), evidence=str(workspace))
+        result = msgspec.structs.replace(_once(subject, runner, workspace, timeout_s), directory=str(workspace))
         return write_evidence(workspace, result, subject.scenario.input_json)
     from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and most replays leave evidence)
 
@@ -98,13 +103,39 @@ def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: fl
     began = time.perf_counter()
     runs = Again(case, candidate, workspace, limit)
     case = _after_faults(case, runs.first.run)
-    result = msgspec.structs.replace(_judge(case, candidate, runs), more=runs.more)
+    result = _judge(case, candidate, runs)
+    if result.verdict is Verdict.INCONCLUSIVE and _is_fix_in_any_order(case, candidate, runs, workspace, limit):
+        result = _judge(case, candidate, runs.without(UNORDERED))
+    result = msgspec.structs.replace(result, more=runs.more)
     if case.semantic or any(judged_in((*case.observed, *case.desired))):
         result = _with_judgements(case, result)
-    result = msgspec.structs.replace(result, duration_s=round(time.perf_counter() - began, 6))
+    if result.verdict is Verdict.FIXED and case.scenario.chaos is None:
+        result = msgspec.structs.replace(result, unproven=unproven(case))
+    duration_s = round(time.perf_counter() - began, 6)
+    result = msgspec.structs.replace(result, expected_failure=case.expected_failure, duration_s=duration_s)
     if (listening := watcher()) is not None:
         listening.replayed(runs.first.run, result.verdict.value, result.duration_s)
     return result
+
+
+def _is_fix_in_any_order(
+    case: ReplayCase, candidate: Candidate, runs: Again, workspace: Path, timeout_s: float
+) -> bool:
+    """True for a fix whose threads went on after calls that ended at nearly the same moment, and that is a fix in every
+    other order that is tried as well."""
+    if all(deviation.kind != UNORDERED for deviation in runs.first.deviations):
+        return False
+    if _judge(case, candidate, runs.without(UNORDERED)).verdict is not Verdict.FIXED:
+        return False
+    for number in range(1, _OTHER_ORDERS + 1):
+        place = workspace / f"order-{number}"
+        place.mkdir()
+        scenario = msgspec.structs.replace(case.scenario, tie_order=number)
+        other = msgspec.structs.replace(case, scenario=scenario)
+        again = Again(other, candidate, place, timeout_s, ignored=UNORDERED)
+        if _judge(other, candidate, again).verdict is not Verdict.FIXED:
+            return False
+    return True
 
 
 def _after_faults(case: ReplayCase, run: TraceRun | None) -> ReplayCase:
@@ -122,7 +153,7 @@ def _judge(case: ReplayCase, candidate: Candidate, runs: Again) -> ReplayResult:
     attempt = runs.first
     if attempt.run is None:
         return failed_to_run(case.id, attempt.reason, candidate.label, deviations=attempt.deviations)
-    return judge_run(
+    result = judge_run(
         case_id=case.id,
         observed=case.observed,
         desired=case.desired,
@@ -131,9 +162,36 @@ def _judge(case: ReplayCase, candidate: Candidate, runs: Again) -> ReplayResult:
         deviations=attempt.deviations,
         watched=attempt.watched,
         candidate=candidate.label,
+        evidence=evidence_of(case, attempt),
+        uncertain=attempt.uncertain,
+        needs_signature=not case.is_session,
         runs=runs,
         answers=_answers(case),
     )
+    return _with_signature(case, _with_doubts(result, runs.uncertain))
+
+
+def _with_signature(case: ReplayCase, result: ReplayResult) -> ReplayResult:
+    """The result; not `fixed` where no run could ever have been `reproduced`."""
+    if result.verdict is not Verdict.FIXED or len(case.observed) < 2:
+        return result
+    from replaykit.cases.contradictions import contradictions  # noqa: PLC0415 (few cases have a fix to look at)
+
+    clash = next(contradictions(case.observed, Side.OBSERVED), None)
+    if clash is None:
+        return result
+    reason = f"there is nothing to reproduce: no run can have all signatures in `observed`: {clash[2]}"
+    return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reproduced=None, reason=reason)
+
+
+def _with_doubts(result: ReplayResult, uncertain: tuple[str, ...]) -> ReplayResult:
+    """The result, with what could not be told in runs after the first: they are made while the first is judged."""
+    if uncertain == result.uncertain:
+        return result
+    result = msgspec.structs.replace(result, uncertain=uncertain)
+    if result.verdict not in (Verdict.FIXED, Verdict.BROKEN, Verdict.DIVERGED):
+        return result
+    return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reason=uncertain[0])
 
 
 def _answers(case: ReplayCase) -> Answers | None:
@@ -153,5 +211,5 @@ def _with_judgements(case: ReplayCase, result: ReplayResult) -> ReplayResult:
     try:
         known = read_judgements(case.directory) if case.file.is_file() else NONE
     except (InvalidFile, FormatTooNew) as error:  # of one case among many, which are replayed all the same
-        return msgspec.structs.replace(result, verdict=Verdict.ERROR, reason=str(error))
+        return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reason=str(error))
     return with_judgements(case, result, known)

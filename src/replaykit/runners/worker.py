@@ -1,8 +1,13 @@
-"""Inside a worker: import the agent once, then run case after case, each with the tape behind the seam."""
+"""Inside a worker: import the agent once, then run each case in a process of its own with the tape behind the seam.
+
+A case runs in a fork of the process that has imported the agent and run nothing, so no case meets what another one has
+left behind in caches, counters or loops. Where a fork is not safe, a worker runs one case and ends.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -11,12 +16,18 @@ from contextvars import copy_context
 from functools import partial
 from typing import IO, Any, NoReturn
 
+import msgspec
+
 from replaykit.errors import UsageError
-from replaykit.model.values import sayable
+from replaykit.model.values import NULL, sayable
 from replaykit.recording.calling import finished
+from replaykit.replayer.handler import Replayer
+from replaykit.replayer.tape import Tape
+from replaykit.replayer.world import World
 from replaykit.runners.calling import AgentCall
 from replaykit.runners.clock import Clock
 from replaykit.runners.entries import Entry
+from replaykit.runners.forking import ForkedTask, OpenFiles, can_fork
 from replaykit.runners.frames import Job, Reply, Task, receive, send
 from replaykit.runners.loading import load_agent, load_named
 
@@ -27,17 +38,46 @@ def main() -> None:
     job = receive(tasks, Job)
     if job is None:
         _leave()
+    _warm_up()
+    files = OpenFiles()
     try:
-        entry = Entry(load_named(job.spec, *job.directories), job.spec, job.sort)
+        # Of processes that the import starts nobody knows yet which case they will be in: they are served nothing.
+        closed = Replayer(Tape(()))
+        entry = Entry(load_named(job.spec, *job.directories, replayer=closed), job.spec, job.sort)
         reset = load_agent(job.reset, *job.directories) if job.reset else None
     except UsageError as error:
         send(replies, Reply(reason=sayable(str(error)), last=True))
         _leave()
+    forks = can_fork(files)
+    if forks:
+        gc.collect()
+        gc.freeze()  # a collection in a fork would copy every page of what is imported
     send(replies, Reply())
-    worker = _Worker(entry, reset, replies)
     while (task := receive(tasks, Task)) is not None:
-        worker.run(task)
+        worker = _Worker(entry, reset, replies)
+        if not forks:
+            worker.run(task, last=True)
+            _leave()
+        _run_forked(worker, task, replies)
     _leave()
+
+
+def _warm_up() -> None:
+    """Replay nothing, to import what a replay imports late: 10 ms that each fork would spend otherwise."""
+    AgentCall(World(case_id="", input_json=NULL), alone=True).run(lambda _: None)
+
+
+def _run_forked(worker: _Worker, task: Task, replies: IO[bytes]) -> None:
+    """Run one case in a fork; if it dies without a reply, say how it ended."""
+    forked = ForkedTask()
+    if forked.is_child:
+        worker.run(task, forked=forked)
+        _leave()
+    how = forked.wait()
+    if forked.is_cut_off:
+        os._exit(1)  # half a reply stands in the pipe: nothing that follows could be read
+    if not forked.has_replied:
+        send(replies, Reply(died=how))
 
 
 class _Turn:
@@ -54,24 +94,27 @@ class _Turn:
 
 
 class _Worker:
-    """Runs tasks, each under the clock: one that takes too long ends the worker, and leaves what it did so far."""
+    """Runs one task under the clock: one that takes too long ends its process, and leaves what it did so far."""
 
     def __init__(self, entry: Entry, reset: Callable[..., Any] | None, replies: IO[bytes]) -> None:
         self._entry = entry
         self._reset = reset
         self._replies = replies
-        self._process = os.getpid()
         self._clock = Clock()
+        self._forked: ForkedTask | None = None
+        self._last = False
 
-    def run(self, task: Task) -> None:
-        """Run one case, and say how it ended."""
+    def run(self, task: Task, *, forked: ForkedTask | None = None, last: bool = False) -> None:
+        """Run the case in this process, and say how it ended; `last` when the worker ends with it."""
+        self._forked, self._last = forked, last
+        process = os.getpid()
         if task.logs is not None:
             _print_to(*task.logs)
         turn = _Turn(task)
         self._clock.start(task.timeout_s, partial(self._out_of_time, turn))
         # A context of its own: what a case leaves in context variables is gone with it.
         reply = copy_context().run(self._reply, turn)
-        if os.getpid() != self._process:
+        if os.getpid() != process:
             os._exit(0)  # the agent forked, and this is the copy: the original answers
         self._clock.cancel()
         turn.take(wait=True)
@@ -92,17 +135,22 @@ class _Worker:
     def _out_of_time(self, turn: _Turn) -> None:
         limit, call = turn.task.timeout_s, turn.call
         if call is None:
-            reply = Reply(reason=f"the agent was not reset within {limit:g} s", last=True)
+            reply = Reply(reason=f"the agent was not reset within {limit:g} s")
         else:
             run = call.so_far(failure=TimeoutError(f"no answer within {limit:g} s"))
-            reply = Reply(run=run, deviations=self._entry.deviations(call, turn.task.world), last=True)
+            reply = Reply(run=run, deviations=self._entry.deviations(call, turn.task.world))
         if turn.take(wait=False):
             self._say(reply)
             _leave()
 
     def _say(self, reply: Reply) -> None:
         _flush()
+        if self._forked is None:
+            send(self._replies, msgspec.structs.replace(reply, last=self._last))
+            return
+        self._forked.begin_reply()
         send(self._replies, reply)
+        self._forked.end_reply()
 
 
 def _pipes() -> tuple[IO[bytes], IO[bytes]]:

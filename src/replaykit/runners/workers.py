@@ -1,4 +1,4 @@
-"""Workers: processes that import an agent once and run case after case, replaced when one hangs or dies."""
+"""Workers: processes that import an agent once and fork for each case, replaced when one hangs or dies."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from msgspec import MsgspecError, Struct
 
 from replaykit.cases.case import ReplayCase
 from replaykit.model.values import sayable
+from replaykit.programs.pinning import hash_seed
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.clock import Clock
 from replaykit.runners.frames import Job, Reply, Task, receive, send
 from replaykit.runners.process import kill_group, last_lines
 from replaykit.runners.runner import timed_out_run
+from replaykit.runners.tape_use import reported_on, served_from
 from replaykit.runners.worker_logs import in_files, worker_logs
 from replaykit.runners.worlds import world_of
 
@@ -53,20 +55,24 @@ class WorkerCandidate:
         """Run the case in the first worker that is free."""
         if self._cannot_load:  # nor could it for the next case
             return Attempt(reason=self._cannot_load)
-        worker = self._take()
+        world = world_of(case)
+        worker = self._take(hash_seed(world.pins, os.environ))
         with worker.printing_into(workspace) as logs:
-            attempt = worker.run(Task(world=world_of(case), timeout_s=timeout_s, logs=logs), workspace)
+            attempt = worker.run(Task(world=world, timeout_s=timeout_s, logs=logs), workspace)
         if not attempt.run and not attempt.reason:
             attempt = Attempt(reason=worker.how_it_died(workspace))
         self._cannot_load = self._cannot_load or worker.cannot_load
         self._give_back(worker)
         return attempt
 
-    def _take(self) -> _Worker:
+    def _take(self, hashes: str) -> _Worker:
+        """A worker whose sets have the order that the case needs."""
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        worker = _Worker(self._job)
+            for worker in self._idle:
+                if worker.hashes == hashes:
+                    self._idle.remove(worker)
+                    return worker
+        worker = _Worker(self._job, hashes)
         with self._lock:
             self._all.add(worker)
         return worker
@@ -94,9 +100,11 @@ def _end(workers: set[_Worker]) -> None:
 class _Worker:
     """One process. `usable` until it has died or was ended."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, hashes: str) -> None:
+        self.hashes = hashes
         self._process = subprocess.Popen(
             [sys.executable, "-c", _MAIN],
+            env={**os.environ, "PYTHONHASHSEED": hashes},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -111,6 +119,7 @@ class _Worker:
         self._spec = job.spec
         self._job: Job | None = job
         self._timed_out = False
+        self._died = ""
         self._clock = Clock()
         self.usable = True
         self.cannot_load = ""
@@ -118,6 +127,7 @@ class _Worker:
 
     def run(self, task: Task, workspace: Path) -> Attempt:
         """Run one case; the agent is loaded before the first. Neither run nor reason where it died."""
+        self._died = ""
         if self._job is not None:
             loaded = self._asked(self._job, LOAD_TIMEOUT_S)
             self._job = None
@@ -130,10 +140,15 @@ class _Worker:
             if self.cannot_load:
                 return Attempt(reason=self.cannot_load)
         reply = self._asked(task, task.timeout_s + _GRACE_S)
+        if reply is not None and reply.died:
+            self._died = reply.died
+            return Attempt()
         if reply is not None:
-            return Attempt(run=reply.run, deviations=reply.deviations, reason=reply.reason)
+            evidence = served_from(task.world, reply.run, reply.deviations)
+            return Attempt(run=reply.run, deviations=reply.deviations, reason=reply.reason, evidence=evidence)
         if self._timed_out:
-            return Attempt(run=timed_out_run(task.timeout_s))
+            run = timed_out_run(task.timeout_s)
+            return Attempt(run=run, evidence=reported_on(task.world, run))
         return Attempt()
 
     def printing_into(self, workspace: Path) -> AbstractContextManager[tuple[str, str]]:
@@ -142,7 +157,8 @@ class _Worker:
 
     def how_it_died(self, workspace: Path) -> str:
         """Why there is neither a run nor a reason; its logs are whole by now."""
-        how = self._how_it_ended(last_lines(workspace / "stderr.log"))
+        printed = last_lines(workspace / "stderr.log")
+        how = _in_words(self._died, printed) if self._died else self._how_it_ended(printed)
         return f"the agent's process died while it ran this case: {how}"
 
     def _asked(self, message: Struct, timeout_s: float) -> Reply | None:
@@ -163,13 +179,12 @@ class _Worker:
         self._timed_out = True
         kill_group(self._process)
 
-    def _how_it_ended(self, said: str) -> str:
+    def _how_it_ended(self, printed: str) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_GRACE_S)
         self.end()
         code = self._process.returncode
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return sayable(f"{how}\n{said}" if said else how)
+        return _in_words(f"signal {-code}" if code < 0 else f"exit code {code}", printed)
 
     def end(self) -> None:
         """End the process and whatever it has started."""
@@ -181,6 +196,10 @@ class _Worker:
                 stream.close()
         if self._logs is not None:
             self._logs.close()
+
+
+def _in_words(how: str, printed: str) -> str:
+    return sayable(f"{how}\n{printed}" if printed else how)
 
 
 class _Loading(threading.Thread):

@@ -28,7 +28,9 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
         tools=dict(case.scenario.tools),
         models=ToolMode(case.scenario.models),
         pins=_pins(case),
+        not_held=case.scenario.not_held,
         chaos=case.scenario.chaos,
+        tie_order=case.scenario.tie_order,
         run_id=case.source.run,
     )
 

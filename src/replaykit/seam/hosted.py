@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from replaykit.model.values import Json, Raw, canonical, raw, sayable
-from replaykit.seam.failures import rebuild_error
+from replaykit.model.values import Json, Raw, canonical, sayable
+from replaykit.seam.adoption import adopted
 from replaykit.seam.moment import wall_time
-from replaykit.seam.rebuild import return_hint, value_of
+from replaykit.seam.results import ToolValues
 from replaykit.seam.scope import Answer, PendingCall, Scope, current
 from replaykit.seam.through import athrough, through
 from replaykit.seam.tool import TOOL
@@ -38,10 +38,13 @@ def call_tool(
     result of that data. `fn` is the function behind the tool, whose return annotation says what recorded data is.
     """
     scope = current()
+    if scope is None or scope.session.over:
+        scope = adopted(scope, name)
     if scope is None:
         return live(dict(arguments))
     call = _pending(scope, name, arguments, effects)
-    return through(scope, call, lambda: live(_wanted(call, arguments)), _giver(give, fn), _keeper(keep))
+    values = ToolValues(call.name, fn)
+    return through(scope, call, lambda: live(_wanted(call, arguments)), _giver(give, values), _keeper(keep, values))
 
 
 async def acall_tool(
@@ -56,10 +59,15 @@ async def acall_tool(
 ) -> T:
     """`call_tool`, for a tool that is awaited."""
     scope = current()
+    if scope is None or scope.session.over:
+        scope = adopted(scope, name)
     if scope is None:
         return await live(dict(arguments))
     call = _pending(scope, name, arguments, effects)
-    return await athrough(scope, call, lambda: live(_wanted(call, arguments)), _giver(give, fn), _keeper(keep))
+    values = ToolValues(call.name, fn)
+    return await athrough(
+        scope, call, lambda: live(_wanted(call, arguments)), _giver(give, values), _keeper(keep, values)
+    )
 
 
 def _pending(scope: Scope, name: str, arguments: Mapping[str, Json], effects: str) -> PendingCall:
@@ -72,15 +80,15 @@ def _wanted(call: PendingCall, arguments: Mapping[str, Json]) -> Arguments:
     return dict(arguments) if call.override is None else call.override
 
 
-def _keeper(keep: Callable[[T], Json] | None) -> Callable[[T], Raw]:
-    return raw if keep is None else lambda result: raw(keep(result))
+def _keeper(keep: Callable[[T], Json] | None, values: ToolValues) -> Callable[[T], Raw]:
+    return values.keep if keep is None else lambda result: values.keep(keep(result))
 
 
-def _giver(give: Callable[[Any], T] | None, fn: Callable[..., Any] | None) -> Callable[[Answer], T]:
+def _giver(give: Callable[[Any], T] | None, values: ToolValues) -> Callable[[Answer], T]:
     def given(answer: Answer) -> T:
         if answer.error is not None:
-            raise rebuild_error(answer.error, getattr(fn, "__globals__", {}))
-        value = value_of(answer.result_json, None if fn is None else return_hint(fn))
+            values.raise_error(answer.error)
+        value = values.give(answer.result_json)
         return value if give is None else give(value)
 
     return given

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from replaykit.model.values import decode
+from replaykit.seam.adoption import adopted
 from replaykit.seam.moment import wall_time
 from replaykit.seam.scope import Answer, PendingCall, current
 from replaykit.seam.through import through
@@ -39,6 +40,8 @@ def random() -> float:
 
 def _asked(name: str, live: Callable[[], T]) -> T:
     scope = current()
+    if scope is None or scope.session.over:
+        scope = adopted(scope, name)
     if scope is None:
         return live()
     call = PendingCall("exchange", name, b"null", scope, wall_time(), effects="none")

@@ -9,10 +9,7 @@ import time
 def wall_time() -> float:
     """Seconds since the epoch, whatever the agent is made to believe."""
     machine = sys.modules.get("time_machine")
-    if machine is None:
+    if machine is None or not machine.traveller_stack:
         return time.time()
-    try:
-        real: float = machine.escape_hatch.time.time()
-    except ValueError:  # nobody holds the clock
-        return time.time()
+    real: float = machine._time_machine.original_time()  # its public way takes five times as long
     return real

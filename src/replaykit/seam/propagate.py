@@ -10,18 +10,21 @@ therefore starts in a child scope of its own, named after its function and numbe
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
 from typing import Any
 
-from replaykit.seam.scope import current, enter
+from replaykit.seam.loop_turns import counted
+from replaykit.seam.scope import current, enter, scope_in
 
 
 def _create_task(original: Callable[..., Any]) -> Callable[..., Any]:
     def create_task(loop: Any, coro: Any, *, context: Context | None = None, **options: Any) -> Any:
-        scope = current() if context is None else context.run(current)
+        # A context of its own may be empty: who makes the task is still known.
+        scope = current() if context is None else scope_in(context) or current()
         # What starts a loop (asyncio.run) goes on where it stands; what is started in it is a branch.
-        if scope is not None and loop.is_running():
+        if scope is not None and scope.session.carries and loop.is_running():
             context = copy_context() if context is None else context.copy()
             context.run(enter, scope.job(_name(coro)))
         if context is not None:
@@ -55,7 +58,7 @@ def _start(original: Callable[..., Any]) -> Callable[..., Any]:
         target = getattr(thread, "_target", None)
         # A pool's worker outlives the run; its jobs bring their own context.
         is_worker = getattr(target, "__module__", "") == "concurrent.futures.thread"
-        if scope is not None and not is_worker:
+        if scope is not None and scope.session.carries and not is_worker:
             context = copy_context()
             context.run(enter, scope.job(_name(target or type(thread).run)))
             thread.run = functools.partial(context.run, thread.run)
@@ -64,12 +67,29 @@ def _start(original: Callable[..., Any]) -> Callable[..., Any]:
     return start
 
 
+def _set(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For the `set` that `asyncio.as_completed` makes of what it is given, to make tasks of that.
+
+    Such a set is in the order of addresses, so that the tasks would begin, and be numbered, in another order each time.
+    """
+
+    def make(*items: Iterable[Any]) -> Any:
+        is_as_completed = sys._getframe(1).f_code.co_name in ("as_completed", "__init__")
+        return list(dict.fromkeys(*items)) if is_as_completed and items else original(*items)
+
+    return make
+
+
 HOOKS: dict[str, tuple[tuple[str, str, Callable[[Callable[..., Any]], Callable[..., Any]]], ...]] = {
     "threading": (("Thread", "start", _start),),
     "concurrent.futures.thread": (("ThreadPoolExecutor", "submit", _submit),),
-    "asyncio.base_events": (("BaseEventLoop", "create_task", _create_task),),
+    "asyncio.base_events": (
+        ("BaseEventLoop", "create_task", _create_task),
+        ("BaseEventLoop", "_run_once", counted),
+    ),
+    "asyncio.tasks": (("", "set", _set),),
 }
-"""Module → the classes and methods that start something, and what takes the methods' place."""
+"""Module → the classes and methods that start something, or a builtin that they use, and what takes their place."""
 
 
 def _context_inside(fn: Callable[..., Any]) -> Context | None:

@@ -1,170 +1,321 @@
-"""Results in their own type again, by the tool's own return annotation.
+"""Recorded results and exceptions as the objects they were.
 
-A recorded class is only a name; it becomes an object again when the annotation, at that place, can mean a class
-of that name, and is a record of fields. Fields are set, constructors and validators are not run.
+A recording names a class. It is looked up among what the tool's annotation, its module and its closure name, and in
+the very module that the recording names, if that is loaded. Enums, dataclasses, named tuples, pydantic models, attrs
+classes and exceptions are rebuilt field by field: no constructor, validator or setter of the class is run. Whatever
+cannot be rebuilt is counted in `Rebuilder.unbuilt`.
 """
 
 from __future__ import annotations
 
-import types
+import sys
 import typing
-from collections.abc import Iterator
-from enum import Enum
-from typing import Any, get_args, get_origin
+from collections.abc import Callable, Mapping
+from enum import Enum, Flag
+from functools import lru_cache
+from typing import Any
 
 import msgspec
 import orjson
 
-from replaykit.model.values import READERS, Json, Raw, is_tagged, record_fields, thaw
+from replaykit.errors import Unreplayable
+from replaykit.model.arrays import checked_shape, dtype_parts, loaded_numpy
+from replaykit.model.events import ErrorInfo
+from replaykit.model.values import READERS, Json, Opaque, Raw, freeze, is_tagged, thaw
+from replaykit.seam.classes import Kind, defined, field_names, find_class, kind_of, members
+from replaykit.seam.hints import classes_in, item_hint, member_hint
 
-_STREAMS = ("Iterator", "Iterable", "Generator", "AsyncIterator", "AsyncIterable", "AsyncGenerator")
-
-
-def rebuild(value: Json, hint: Any) -> Json:
-    """The frozen value as the hint's classes where it names them, else as plain data."""
-    if type(value) is list:
-        return [rebuild(item, _item_hint(hint, i)) for i, item in enumerate(value)]
-    if type(value) is not dict:
-        return value
-    if len(value) == 1:
-        ((tag, content),) = value.items()
-        if tag == "$obj" and _is_object(content):
-            return _rebuild_object(content[0], content[1], hint)
-        if tag in ("$tuple", "$set", "$frozenset") and type(content) is list:
-            items = [rebuild(item, _item_hint(hint, i)) for i, item in enumerate(content)]
-            return {"$tuple": tuple, "$set": set, "$frozenset": frozenset}[tag](items)
-        if tag in READERS:
-            return thaw(value)
-    return {key: rebuild(item, _member_hint(hint, key)) for key, item in value.items()}
+_SEQUENCES: dict[str, Callable[[Any], Any]] = {"$tuple": tuple, "$set": set, "$frozenset": frozenset}
+_OBJECTS = ("$obj", "$error", "$numpy")
+"""Tags that no data but ours has."""
+_WRONG = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+"""What content raises that is not of the form which its class asks for."""
 
 
-def value_of(text: Raw, hint: Any) -> Json:
-    """The recorded value, as the hint's classes where it names them."""
+class Unbuilt(Opaque):
+    """Stands where a value was that cannot be rebuilt. It may be handed on; any other use is refused."""
+
+    __slots__ = ("_report",)
+
+    def __init__(self, type_name: str, report: Callable[[str], None] | None = None) -> None:
+        super().__init__(type_name)
+        self._report = report
+
+    def _refuse(self, *_: Any) -> Any:
+        if self._report is not None:
+            self._report(self.type_name)
+        raise Unreplayable(
+            f"a {self.type_name} stood here when this was recorded; it cannot be rebuilt",
+            hint="Return plain data, a dataclass or a pydantic model from the tool, and record it again.",
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return self._refuse()
+
+    __hash__ = Opaque.__hash__
+    __bool__ = __call__ = __iter__ = __len__ = __getitem__ = __contains__ = __next__ = __enter__ = __exit__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __int__ = __float__ = __index__ = __str__ = __format__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __await__ = __aiter__ = __setitem__ = _refuse
+
+
+def value_of(text: Raw, hint: Any = None, namespace: Mapping[str, Any] | None = None) -> Json:
+    """The recorded value, rebuilt as far as it can be."""
     data = bytes(text)
     value = orjson.loads(data)
-    return rebuild(value, hint) if is_tagged(data) else value
+    return Rebuilder(namespace or {}).value(value, hint) if is_tagged(data) else value
 
 
-def item_hint(hint: Any) -> Any:
-    """What the items of a stream with this return annotation are."""
-    for option in _options(hint):
-        origin = get_origin(option)
-        if getattr(origin, "__name__", "") in _STREAMS and get_args(option):
-            return get_args(option)[0]
-    return None
+def rebuild_error(info: ErrorInfo, namespace: Mapping[str, Any]) -> BaseException:
+    """The recorded exception, as its own class where `namespace` or the module it was of has it."""
+    return Rebuilder(namespace).error(info)
 
 
-def return_hint(fn: Any) -> Any:
-    """The function's return annotation, resolved; None when it has none that can be resolved."""
-    try:
-        return typing.get_type_hints(fn, include_extras=False).get("return")
-    except Exception:  # noqa: BLE001 (evaluating a user's annotations can raise anything)
-        return getattr(fn, "__annotations__", {}).get("return")
+class Rebuilder:
+    """Makes objects of recorded values, by the classes that one tool can mean."""
+
+    def __init__(self, namespace: Mapping[str, Any], report: Callable[[str], None] | None = None) -> None:
+        self.unbuilt: list[str] = []
+        """The types of values that could not be rebuilt."""
+        self._namespace = namespace
+        self._report = report
+        self._details = 0  # above 0 inside of what few look at, such as the attributes of an exception
+
+    def value(self, frozen: Json, hint: Any = None) -> Any:
+        """The object that a frozen value stands for; the hint is the annotation of its place."""
+        if type(frozen) is list:
+            return [self.value(item, item_hint(hint, i)) for i, item in enumerate(frozen)]
+        if type(frozen) is not dict:
+            return frozen
+        if len(frozen) == 1:
+            ((tag, content),) = frozen.items()
+            if tag in READERS:
+                try:
+                    return self._tagged(tag, content, hint)
+                except _WRONG:
+                    return self._malformed(tag, frozen)
+        return {key: self.value(item, member_hint(hint, key)) for key, item in frozen.items()}
+
+    def error(self, info: ErrorInfo) -> BaseException:
+        """The exception that was recorded, or one that its bases catch."""
+        from replaykit.seam.recorded_errors import make_error  # noqa: PLC0415 (slow to import; most calls do not fail)
+
+        return make_error(info, self._namespace, self._detail, self._missing_error)
+
+    def _tagged(self, tag: str, content: Json, hint: Any) -> Any:
+        if tag == "$obj":
+            return self._object(content, hint)
+        if tag == "$error":
+            return self.error(msgspec.convert(_as_info(content), ErrorInfo))
+        if tag == "$numpy":
+            return self._array(content)
+        if tag in ("$opaque", "$ref"):
+            return self._missing(content)
+        if tag in _SEQUENCES:
+            return _SEQUENCES[tag]([self.value(item, item_hint(hint, i)) for i, item in enumerate(content)])
+        if tag == "$dict":
+            return {self.value(key): self.value(item, member_hint(hint, None)) for key, item in content}
+        return READERS[tag](content)
+
+    def _malformed(self, tag: str, frozen: Json) -> Json:
+        """Plain data that happens to start with "$", or an object that has been damaged."""
+        if tag in _OBJECTS:
+            self.unbuilt.append(f"damaged {tag}")
+        return frozen
+
+    def _detail(self, frozen: Json) -> Any:
+        """A value that few look at: what cannot be rebuilt in it counts when it is used."""
+        self._details += 1
+        try:
+            return self.value(frozen)
+        finally:
+            self._details -= 1
+
+    def _missing(self, type_name: Json) -> Unbuilt:
+        if type(type_name) is not str:
+            raise TypeError(type_name)
+        if self._details:
+            return Unbuilt(type_name, self._report)
+        self.unbuilt.append(type_name)
+        return Unbuilt(type_name)
+
+    def _missing_error(self, info: ErrorInfo) -> None:
+        # No code here can name a class of a module that is not loaded: a stand-in makes no difference to it.
+        if not self._details and info.module in sys.modules:
+            self.unbuilt.append(f"{info.module}.{info.type}")
+
+    def _object(self, content: Json, hint: Any) -> Any:
+        name, fields = content[:2]
+        module = content[2] if len(content) > 2 else None
+        detail = content[3] if len(content) > 3 else None
+        if type(content) is not list or type(name) is not str or type(module) not in (str, type(None)):
+            raise TypeError(content)
+        try:
+            if module is not None and _is_known(module, name):
+                return self._known(module, name, fields)
+            return self._made(content, hint, detail)
+        except _WRONG:
+            return self._given_as_data(module, name, fields)
+
+    def _known(self, module: str, name: str, fields: Json) -> Any:
+        from replaykit.seam import libraries  # noqa: PLC0415 (slow to import; few recordings hold such objects)
+
+        return libraries.made(module, name, self.value(fields))
+
+    def _made(self, content: Json, hint: Any, detail: Json) -> Any:
+        name, fields = content[:2]
+        kind = self._class(content, hint)
+        which = None if kind is None else kind_of(kind)
+        if kind is None or which is None:
+            raise LookupError(name)
+        if which is Kind.ENUM:
+            return _member(kind, fields, detail)
+        is_older = len(content) < 3 or content[2] is None  # then annotations tell the classes of what it holds
+        hints = _field_hints(kind) if is_older else {}
+        return self._record(kind, which, fields, detail, hints)
+
+    def _class(self, content: Json, hint: Any) -> type | None:
+        name, module = content[0], content[2] if len(content) > 2 else None
+        if module is not None:
+            found = find_class(module, name, self._namespace)
+            if found is not None:
+                return found
+        simple = name.rpartition(".")[2]
+        by_hint = next((kind for kind in classes_in(hint) if kind.__name__ == simple), None)
+        return by_hint or find_class(None, name, self._namespace)
+
+    def _given_as_data(self, module: str | None, name: str, fields: Json) -> Any:
+        self.unbuilt.append(f"{module}.{name}" if module else name)
+        return self.value(fields)
+
+    def _record(self, kind: type, which: Kind, fields: Json, detail: Json, hints: dict[str, Any]) -> Any:
+        if type(fields) is not dict:
+            raise TypeError(fields)
+        names = field_names(kind)
+        more = fields.keys() - set(names)
+        # Older recordings hold what a model allows beside its fields among them.
+        extra = {key: self.value(fields[key]) for key in fields if key in more} if which is Kind.MODEL else {}
+        values = {key: self.value(fields[key], hints.get(key)) for key in names if key in fields}
+        if which is Kind.MODEL:
+            return _model(kind, values, extra, self._parts(detail))
+        if len(values) != len(names) and which in (Kind.NAMED_TUPLE, Kind.STRUCT):
+            raise ValueError(f"{kind.__name__} has other fields")
+        if which is Kind.NAMED_TUPLE:
+            return tuple.__new__(kind, values.values())
+        if which is Kind.STRUCT:
+            return kind(**values)
+        beside = {name: part for name, part in self._parts(detail).items() if name not in values}
+        return _filled(kind, {**values, **beside})
+
+    def _parts(self, detail: Json) -> dict[str, Any]:
+        """What an object holds beside its fields, part by part."""
+        if type(detail) is not dict:
+            return {}
+        return {key: self._detail(item) for key, item in detail.items()}
+
+    def _array(self, content: Json) -> Any:
+        numpy = loaded_numpy()
+        parts = dtype_parts(content[0])
+        if parts is None:
+            raise TypeError(content)
+        if numpy is None:
+            self.unbuilt.append("numpy.ndarray" if len(content) > 2 else "numpy.generic")
+            return thaw({"$numpy": content})
+        if len(content) == 2:
+            return _number(numpy, content[0], self.value(content[1]))
+        return _array(numpy, content, self.value)
 
 
-def _is_object(content: Json) -> bool:
-    return type(content) is list and len(content) == 2 and type(content[0]) is str
+def _is_known(module: str, name: str) -> bool:
+    from replaykit.seam import libraries  # noqa: PLC0415 (slow to import; few recordings hold such objects)
+
+    return libraries.is_known(module, name)
 
 
-def _rebuild_object(name: str, content: Json, hint: Any) -> Json:
-    for option in _options(hint):
-        for kind in _with_subclasses(option):
-            if kind.__name__ == name:
-                return _make(kind, content)
-    return rebuild(content, None)
-
-
-def _make(kind: Any, content: Json) -> Json:
-    if issubclass(kind, Enum):
-        member = thaw(content)
-        return next((m for m in kind if m.value == member), member)
+def _as_info(content: Json) -> Json:
+    """An error's content for `msgspec.convert`: its values stay the JSON text they are."""
     if type(content) is not dict:
-        return thaw(content)
-    names = record_fields(kind)
-    if names is None:
-        return rebuild(content, None)
-    hints = _field_hints(kind)
-    takes_more = getattr(kind, "model_config", {}).get("extra") == "allow"
-    # Only what the class itself declares is set: a name out of a log must not reach a property.
-    fields = {key: rebuild(item, hints.get(key)) for key, item in content.items() if takes_more or key in names}
-    if issubclass(kind, tuple):
-        return tuple.__new__(kind, fields.values())
-    if hasattr(kind, "model_fields"):
-        return _make_model(kind, fields)
-    if issubclass(kind, msgspec.Struct):
-        return kind(**fields)  # msgspec makes structs in no other way
-    made = object.__new__(kind)
-    for key, item in fields.items():
-        object.__setattr__(made, key, item)
+        raise TypeError(content)
+    texts = {key: Raw(orjson.dumps(content[key])) for key in ("args", "attributes") if key in content}
+    return {**content, **texts}
+
+
+def _member(kind: type, value: Json, name: Json) -> Any:
+    """The member of an enum, by its name, or by its value; a combination of flags by its number."""
+    named = defined(kind, "_member_map_")
+    if type(named) is not dict:
+        raise LookupError(kind)
+    if type(name) is str and name in named:
+        return named[name]
+    wanted = (value, freeze(thaw(value)))
+    for member in named.values():
+        if freeze(member._value_) in wanted:
+            return member
+    if type(value) is int and _combines_itself(kind):
+        return kind(value)
+    raise LookupError(value)
+
+
+def _combines_itself(kind: type) -> bool:
+    """True for flags of which a combination is made by Python's own code only."""
+    is_flag = issubclass(kind, Flag) and defined(kind, "_missing_") is members(Flag)["_missing_"]
+    return is_flag and type(kind) is type(Enum) and defined(kind, "_member_type_") in (object, int)
+
+
+def _filled(kind: type, values: dict[str, Any]) -> Any:
+    """An object that holds these values: slots and its `__dict__` are filled, no setter is asked."""
+    from replaykit.seam.forms import slot_members  # noqa: PLC0415 (needed only for objects of classes)
+
+    made: Any = object.__new__(kind)
+    slots = slot_members(kind)
+    for name, value in values.items():
+        if name in slots:
+            slots[name].__set__(made, value)
+        else:
+            object.__getattribute__(made, "__dict__")[name] = value
     return made
 
 
-def _make_model(kind: Any, fields: dict[str, Json]) -> Any:
-    """A pydantic model, by the way it unpickles itself: fields are set, validators are not run."""
-    made = kind.__new__(kind)
-    extra = {key: item for key, item in fields.items() if key not in kind.model_fields}
-    made.__setstate__(
-        {
-            "__dict__": {key: item for key, item in fields.items() if key in kind.model_fields},
-            "__pydantic_fields_set__": set(fields),
-            "__pydantic_extra__": extra if kind.model_config.get("extra") == "allow" else None,
-            "__pydantic_private__": None,
-        }
-    )
+def _model(kind: type, values: dict[str, Any], extra: dict[str, Any], parts: dict[str, Any]) -> Any:
+    """A pydantic model, its parts set one by one; neither validators nor `model_post_init` are run."""
+    made: Any = object.__new__(kind)
+    more = {**extra, **parts.get("extra", {})}
+    config = defined(kind, "model_config") or {}
+    object.__setattr__(made, "__dict__", values)
+    object.__setattr__(made, "__pydantic_fields_set__", set(parts.get("set", values)))
+    object.__setattr__(made, "__pydantic_extra__", more if config.get("extra") == "allow" else None)
+    object.__setattr__(made, "__pydantic_private__", parts.get("private") or None)
     return made
 
 
+def _number(numpy: Any, dtype: str, value: Any) -> Any:
+    if dtype_parts(dtype) is None or dtype.lstrip("<>|=")[:1] == "O":
+        raise TypeError(dtype)
+    if dtype.lstrip("<>|=")[0] in "mM":
+        return numpy.array(value, dtype="i8").astype(dtype)[()]
+    return numpy.array(value, dtype=dtype)[()]
+
+
+def _array(numpy: Any, content: Json, rebuild: Callable[[Json], Any]) -> Any:
+    dtype, items, shape = content
+    kind = dtype.lstrip("<>|=")[0]
+    checked_shape(shape)
+    if isinstance(items, str):
+        data = READERS["$bytes"](items)
+        stored = dtype if kind not in "mM" else "<i8"
+        flat = numpy.frombuffer(data, dtype=stored).astype(dtype)
+    elif kind == "O":
+        flat = numpy.empty(len(items), dtype=object)
+        flat[:] = [rebuild(item) for item in items]
+    else:
+        values = [rebuild(item) for item in items]
+        flat = numpy.array(values, dtype="i8" if kind in "mM" else dtype).astype(dtype)
+    return flat.reshape(shape)
+
+
+@lru_cache(256)
 def _field_hints(kind: type) -> dict[str, Any]:
     try:
         return typing.get_type_hints(kind)
     except Exception:  # noqa: BLE001 (evaluating a user's annotations can raise anything)
         return {}
-
-
-def _options(hint: Any) -> Iterator[Any]:
-    """The classes and generics a hint can mean: unions, aliases and wrappers taken apart."""
-    if isinstance(hint, typing.TypeVar):
-        yield from _options(hint.__bound__)
-        for constraint in hint.__constraints__:
-            yield from _options(constraint)
-    elif hasattr(hint, "__supertype__"):
-        yield from _options(hint.__supertype__)
-    elif hasattr(hint, "__value__"):  # a `type X = …` alias
-        yield from _options(hint.__value__)
-    elif get_origin(hint) in (typing.Union, types.UnionType):
-        for argument in get_args(hint):
-            yield from _options(argument)
-    elif get_origin(hint) in (typing.Annotated, typing.Final, typing.ClassVar):
-        yield from _options(get_args(hint)[0])
-    elif hint is not None:
-        yield hint
-
-
-def _with_subclasses(option: Any) -> Iterator[type]:
-    origin = get_origin(option) or option
-    if isinstance(origin, type) and origin is not object:
-        yield origin
-        children: list[type] = [] if origin.__module__ == "builtins" else origin.__subclasses__()
-        for child in children:
-            yield from _with_subclasses(child)
-
-
-def _item_hint(hint: Any, index: int) -> Any:
-    for option in _options(hint):
-        arguments = get_args(option)
-        if not arguments:
-            continue
-        if get_origin(option) is tuple and arguments[-1] is not Ellipsis:
-            return arguments[index] if index < len(arguments) else None
-        return arguments[0]
-    return None
-
-
-def _member_hint(hint: Any, key: str) -> Any:
-    for option in _options(hint):
-        if typing.is_typeddict(option):
-            return _field_hints(option).get(key)
-        arguments = get_args(option)
-        if len(arguments) == 2:
-            return arguments[1]
-    return None

@@ -10,22 +10,25 @@ from __future__ import annotations
 import itertools
 import threading
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from contextvars import Context, ContextVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from replaykit.model.events import AnyEvent, ErrorInfo, Event, State, Usage, WireInfo
+from replaykit.model.events import AnyEvent, ErrorInfo, Event, Span, State, Usage, WireInfo
 from replaykit.model.sampling import EVERY_STATE, NOT_KEPT, Sampling, StateLog, Written
 from replaykit.model.values import ABSENT, Json, Raw
 from replaykit.seam.moment import wall_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from replaykit.model.changes import Cleaning
     from replaykit.seam.http.request import HttpRequest
+    from replaykit.seam.processes import Tree
 
+
+T = TypeVar("T")
 
 MCP_RESULT = "mcp"
 """The form of what an MCP server answers to `tools/call`."""
@@ -44,6 +47,12 @@ class Answer(Protocol):
     def complete(self) -> bool: ...
     @property
     def wire(self) -> WireInfo | None: ...
+    @property
+    def sent_json(self) -> Raw: ...
+    @property
+    def pauses_ms(self) -> tuple[float, ...]: ...
+    @property
+    def span(self) -> Span | None: ...
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -54,8 +63,12 @@ class Outcome(Struct, frozen=True, kw_only=True):
     items_json: tuple[Raw, ...] | None = None
     complete: bool = True
     wire: WireInfo | None = None
+    sent_json: Raw = ABSENT
+    pauses_ms: tuple[float, ...] = ()
     usage: Usage | None = None
     finish_reason: str | None = None
+    span: Span | None = None
+    """None: what is given instead of a recorded answer has no place of its own in the run."""
 
 
 class Injected:
@@ -87,8 +100,12 @@ class PendingCall:
         "form",
         "hosted",
         "injected",
+        "is_awaited",
+        "is_forgotten",
         "key",
         "kind",
+        "look_again",
+        "mutated",
         "name",
         "override",
         "parent",
@@ -115,7 +132,11 @@ class PendingCall:
         self.override: dict[str, Json] | None = None  # other arguments that a handler wants it done with
         self.injected: Injected | None = None  # faults that a handler wants in it
         self.request: HttpRequest | None = None  # of a call that goes over HTTP
+        self.is_awaited = True  # False for one that holds up its thread: no event loop turns before it has ended
+        self.is_forgotten = False  # it did not happen after all, and leaves nothing behind
         self.form = ""  # what its answer is written in, where that is a protocol's own: MCP_RESULT
+        self.look_again: Callable[[], tuple[str, ...]] | None = None  # finds the arguments that the tool has changed
+        self.mutated: tuple[str, ...] = ()  # those that it found
 
     def rephrase(self, arguments: bytes) -> None:
         """Say the arguments otherwise wherever they are written down or compared; the call itself is made as it was."""
@@ -139,12 +160,33 @@ class Handler(Protocol):
 
 
 class Order(Protocol):
-    """Whose turn it is to end, among served calls that run side by side."""
+    """When served calls end."""
 
-    def wait(self, answer: Answer) -> None:
-        """Return when it is the turn of this one."""
+    pace: float
+    """At which recorded responses are given where nobody says otherwise: 1 as they came, 0 at once."""
 
-    async def wait_awhile(self, answer: Answer) -> None:
+    def begin(self, call: PendingCall, answer: Answer) -> None:
+        """A call begins that is served, and ends when its caller has read all of it."""
+
+    def has_ended(self, call: PendingCall, answer: Answer) -> bool:
+        """True when nobody else has anything to do before this call ends: it has ended. A quick way around `wait`."""
+
+    def wait(self, call: PendingCall, answer: Answer) -> None:
+        """Return when it is the turn of this call to end."""
+
+    async def wait_awhile(self, call: PendingCall, answer: Answer) -> None:
+        """The same, for a call that is awaited."""
+
+    def outlast(self, call: PendingCall) -> None:
+        """Wait for what never came when it was recorded; return when nothing else can happen."""
+
+    async def outlast_awaited(self, call: PendingCall) -> None:
+        """The same, for a call that is awaited."""
+
+    def really(self, live: Callable[[], T]) -> Callable[[], T]:
+        """What is done live takes real time."""
+
+    def really_awaited(self, live: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
         """The same, for a call that is awaited."""
 
 
@@ -204,12 +246,41 @@ class Session:
         """In a replay of tools that ran side by side: the order they ended in."""
         self.elsewhere: tuple[str, ...] = ()
         """Places (host, port and the beginning of a path) whose requests somebody else writes down or serves."""
+        self.leaves: Callable[[str], bool] = lambda _: False
+        """In a replay: tells by its URL whether a request of http.client is left to the proxy, which recorded it."""
         self.own: OwnPlaces | None = None
         """Of a whole program: where it listens itself."""
         self.speed = 0.0
         """The pace at which recorded responses are given: 1 as they came, 2 twice as fast, 0 at once."""
+        self.reported: set[tuple[str, str]] = set()
+        """What has been reported, which is done once for each tool."""
         self.over = False
         """True when its run has ended; threads that it has left behind may still be at work."""
+        self.stops_when_over = False
+        """True in a replay that ends what it has left behind when it is over."""
+        self.idle_threads: set[int] = set()
+        """Of such a replay: threads that it has started, and that wait for something to do since."""
+        self.set_ordered: set[str] | None = None
+        """In a recording: tools that were called with items in the order of a set, where that is chance."""
+        self.carries = True
+        """False while an agent's module is imported: threads started meanwhile belong to the run that comes after."""
+        self.refuse: Callable[[str, str], BaseException] | None = None
+        """In a replay: notes a call by somebody who belongs to no run, and gives the error that stops it."""
+        self.make_tree: Callable[[], Tree] | None = None
+        """Makes the tree of the processes that the run starts; None where they are not followed."""
+        self.is_elsewhere = False
+        """True when the run is another process's, and this one writes down its own share of it."""
+        self.is_apart = False
+        """True for what is no part of any run, and is not to become one."""
+        self.gives_way = False
+        """True where a run that begins inside is one of its own, and no part of this one."""
+        self._tree: Tree | None = None
+        self.begins_with_run = False
+        """True where chance was held from where `rk.record` was entered, and has to begin there again."""
+        self.resalt: Callable[[str], None] = lambda _: None
+        """Begins chance anew in a forked child of that name, which would go on as its parent does."""
+        self.foreign: dict[Any, Scope] = {}
+        """The scopes of threads and tasks that nobody of the run has started, by whoever they are."""
         self._states = StateLog(sampling, cleaning)
         self._state_lock = threading.Lock()
         self._state_scope = self.root  # where the last state was
@@ -253,6 +324,28 @@ class Session:
         with self._state_lock:
             self._keep_state(self._states.last(), self._state_scope)
 
+    def tree(self) -> Tree | None:
+        """The processes that the run starts; made when the first of them is."""
+        with self._jobs_lock:
+            if self._tree is None and self.make_tree is not None:
+                self._tree = self.make_tree()
+            return self._tree
+
+    @property
+    def has_started_processes(self) -> bool:
+        return self._tree is not None
+
+    def end_tree(self) -> None:
+        """Gather what the processes of the run did."""
+        if self._tree is not None:
+            self._tree.close()
+
+    def go_on_in_child(self, handler: Handler) -> None:
+        """This is a forked child: what happens from here on is its own share of the run."""
+        self.handler = handler
+        self.order = None
+        self._states.lost()  # the parent's log has it, not the child's
+
     def job_started(self, name: str, number: int) -> None:
         """The agent itself, not something it started, has started its n-th task, job or thread of that name."""
         with self._jobs_lock:
@@ -293,10 +386,12 @@ class Session:
 
         with hooks.installed():
             self.over = False
+            active_sessions.append(self)
             token = _active.set(self.root)
             try:
                 yield self
             finally:
+                active_sessions.remove(self)
                 with suppress(ValueError):  # left in another context than it was entered in, as async generators may be
                     _active.reset(token)
                 self.end_exchanges()
@@ -363,10 +458,19 @@ class Scope:
         self._children = other._children
 
 
+active_sessions: list[Session] = []
+"""The runs under way in this process, in any of its threads."""
 _active: ContextVar[Scope | None] = ContextVar("replaykit_scope", default=None)
 
 current = _active.get
 """The active scope, or None outside of any run."""
+
+
+def scope_in(context: Context) -> Scope | None:
+    """The active scope of a context, whether or not anybody is in it."""
+    return context.get(_active)
+
+
 enter = _active.set
 """Make a scope the active one; gives the token for `leave`."""
 leave = _active.reset

@@ -8,38 +8,47 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import msgspec
+import orjson
 
-from replaykit.errors import Unreplayable
-from replaykit.model.values import ABSENT, NULL, Json, Raw, raw
-from replaykit.seam.failures import describe, is_interruption
-from replaykit.seam.scope import Answer, Handler, Injected, Outcome, PendingCall, Scope, enter, leave
+from replaykit.errors import Divergence, Unreplayable
+from replaykit.model.events import Note
+from replaykit.model.result import DEVIATION, Deviation
+from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, raw
+from replaykit.seam.failures import came_from_outside, describe, is_interruption, raise_again
+from replaykit.seam.scope import Answer, Handler, Injected, Order, Outcome, PendingCall, Scope, current, enter, leave
 
 T = TypeVar("T")
 
 ABANDONED = Outcome(complete=False)
 MOST_ITEMS = 10_000
 """Of a stream that a fault changes: all of it has to be there for that."""
+SEND, THROW, CLOSE = "send", "throw", "close"
+"""What the caller of a generator may do beside taking its next item."""
 
 
 def through(
     scope: Scope, call: PendingCall, live: Callable[[], T], give: Callable[[Answer], T], keep: Callable[[T], Raw] = raw
 ) -> T:
     """The outcome of a plain call; `keep` makes data of its result."""
+    call.is_awaited = False
     handler, number = scope.session.handler, scope.number(call.name)
     served = handler.serve(call)
     if served is not None:
-        if not served.complete and not _answered(served):
-            raise Unreplayable(f"`{call.name}` was interrupted when it was recorded; there is no answer to give")
         if call.injected is not None:
             _pause(call.injected)
-        if scope.session.order is not None:
-            scope.session.order.wait(served)
+        order = scope.session.order
+        if order is not None and not order.has_ended(call, served):
+            order.wait(call, served)
+        if not served.complete and not answered(served):
+            raise Unreplayable(f"`{call.name}` was interrupted when it was recorded; there is no answer to give")
         return give(served)
+    if scope.session.order is not None:
+        live = scope.session.order.really(live)
     token = enter(scope.inside(call, number))
     began = time.perf_counter()
     try:
@@ -48,12 +57,12 @@ def through(
         result = live()
     except BaseException as error:
         leave(token)
-        handler.settle(call, failed(error), time.perf_counter() - began)
+        _settle(handler, call, failed(error), began)
         raise
     leave(token)
     if call.injected is not None and call.injected.alter is not None:
-        return give(_altered(handler, call, Outcome(result_json=keep(result)), time.perf_counter() - began))
-    handler.settle(call, Outcome(result_json=keep(result)), time.perf_counter() - began)
+        return give(_altered(handler, call, Outcome(result_json=keep(result)), began))
+    _settle(handler, call, Outcome(result_json=keep(result)), began)
     return result
 
 
@@ -68,13 +77,16 @@ async def athrough(
     handler, number = scope.session.handler, scope.number(call.name)
     served = handler.serve(call)
     if served is not None:
-        if not served.complete and not _answered(served):
-            await never()
         if call.injected is not None:
             await _apause(call.injected)
-        if scope.session.order is not None:
-            await scope.session.order.wait_awhile(served)
+        order = scope.session.order
+        if order is not None and not order.has_ended(call, served):
+            await order.wait_awhile(call, served)
+        if not served.complete and not answered(served):
+            await never()
         return give(served)
+    if scope.session.order is not None:
+        live = scope.session.order.really_awaited(live)
     token = enter(scope.inside(call, number))
     began = time.perf_counter()
     try:
@@ -83,12 +95,12 @@ async def athrough(
         result = await live()
     except BaseException as error:
         leave(token)
-        handler.settle(call, failed(error), time.perf_counter() - began)
+        _settle(handler, call, failed(error), began)
         raise
     leave(token)
     if call.injected is not None and call.injected.alter is not None:
-        return give(_altered(handler, call, Outcome(result_json=keep(result)), time.perf_counter() - began))
-    handler.settle(call, Outcome(result_json=keep(result)), time.perf_counter() - began)
+        return give(_altered(handler, call, Outcome(result_json=keep(result)), began))
+    _settle(handler, call, Outcome(result_json=keep(result)), began)
     return result
 
 
@@ -96,24 +108,36 @@ def stream(
     scope: Scope,
     call: PendingCall,
     live: Callable[[], Generator[T, Any, Any]],
-    give: Callable[[Answer], tuple[list[T], Json]],
+    give: Callable[[Answer], Replayed],
+    keep: ItemKeeper,
 ) -> Generator[T, Any, Any]:
     """The items of a call that yields, its return value at the end."""
     handler, number = scope.session.handler, scope.number(call.name)
     served = handler.serve(call)
     if call.injected is not None:
         _pause(call.injected)
-    if served is not None:
-        items, result = give(_streamed(served))
-        yield from items
-        _end_of(served, call)
-        return result
     inner = scope.inside(call, number)
-    if call.injected is not None and call.injected.alter is not None:
-        items, result = give(_streamed(_collected(inner, call, live)))
-        yield from items
-        return result
-    recorder, began = _Items(), time.perf_counter()
+    if served is None and call.injected is not None and call.injected.alter is not None:
+        served = _collected(inner, call, live, keep)
+    if served is not None:
+        tape = ReplayedStream(call, served, give, scope.session.order)
+        for item in tape.items():
+            if tape.wait_s:
+                time.sleep(tape.wait_s)
+            try:
+                sent = yield item
+            except GeneratorExit as error:
+                return tape.closed(error)
+            except BaseException as error:  # noqa: BLE001 (thrown in by the caller: the tape says what came of it)
+                tape.interrupted(error)
+            else:
+                tape.resumed(sent)
+        if tape.wait_s:
+            time.sleep(tape.wait_s)
+        if tape.was_left and scope.session.order is not None:
+            scope.session.order.outlast(call)
+        return tape.end()
+    recorder = _Items(call, scope, keep)
     try:
         generator = live()
         resume = partial(generator.send, None)
@@ -123,86 +147,303 @@ def stream(
                 break
             recorder.add(item)
             try:
-                resume = partial(generator.send, (yield item))
+                sent = yield item
             except GeneratorExit:
-                generator.close()
-                raise
+                returned: Any = recorder.closing(generator.close)  # since Python 3.13 it may return something
+                if returned is None:
+                    raise
+                return recorder.left(returned)
             except BaseException as error:  # noqa: BLE001 (thrown in by the caller, for the tool to handle)
+                recorder.thrown(error)
                 resume = partial(generator.throw, error)
+            else:
+                recorder.sent(sent)
+                resume = partial(generator.send, sent)
     except BaseException as error:
-        handler.settle(call, recorder.failed(error), time.perf_counter() - began)
+        recorder.failed(error)
         raise
-    handler.settle(call, recorder.ended(result), time.perf_counter() - began)
+    recorder.ended(result)
     return result
 
 
 async def astream(
     scope: Scope,
     call: PendingCall,
-    live: Callable[[], AsyncIterator[T]],
-    give: Callable[[Answer], tuple[list[T], Json]],
-) -> AsyncGenerator[T, None]:
+    live: Callable[[], AsyncGenerator[T, Any]],
+    give: Callable[[Answer], Replayed],
+    keep: ItemKeeper,
+) -> AsyncGenerator[T, Any]:
     """The items of a call that yields asynchronously."""
     handler, number = scope.session.handler, scope.number(call.name)
     served = handler.serve(call)
     if call.injected is not None:
         await _apause(call.injected)
-    if served is not None:
-        items, _ = give(_streamed(served))
-        for item in items:
-            yield item
-        _end_of(served, call)
-        return
     inner = scope.inside(call, number)
-    if call.injected is not None and call.injected.alter is not None:
-        items, _ = give(_streamed(await _acollected(inner, call, live)))
-        for item in items:
-            yield item
+    if served is None and call.injected is not None and call.injected.alter is not None:
+        served = await _acollected(inner, call, live, keep)
+    if served is not None:
+        tape = ReplayedStream(call, served, give, scope.session.order)
+        for item in tape.items():
+            if tape.wait_s:
+                await later(tape.wait_s)
+            try:
+                sent = yield item
+            except BaseException as error:  # noqa: BLE001 (thrown in by the caller: the tape says what came of it)
+                tape.interrupted(error)
+            else:
+                tape.resumed(sent)
+        if tape.wait_s:
+            await later(tape.wait_s)
+        if tape.was_left and scope.session.order is not None:
+            await scope.session.order.outlast_awaited(call)
+        tape.end()
         return
-    recorder, began = _Items(), time.perf_counter()
-    iterator = live().__aiter__()
+    recorder = _Items(call, scope, keep)
     try:
+        generator = live()
+        resume: Callable[[], Awaitable[T]] = generator.__anext__
         while True:
             token = enter(inner)
             try:
-                item = await anext(iterator)
+                item = await resume()
             except StopAsyncIteration:
                 break
             finally:
                 leave(token)
             recorder.add(item)
-            yield item
+            try:
+                sent = yield item
+            except GeneratorExit:
+                await recorder.aclosing(generator.aclose)
+                raise
+            except BaseException as error:  # noqa: BLE001 (thrown in by the caller, for the tool to handle)
+                recorder.thrown(error)
+                resume = partial(generator.athrow, error)
+            else:
+                recorder.sent(sent)
+                resume = partial(generator.asend, sent)
     except BaseException as error:
-        handler.settle(call, recorder.failed(error), time.perf_counter() - began)
-        close = getattr(iterator, "aclose", None)
-        if close is not None:
-            await close()
+        recorder.failed(error)
         raise
-    handler.settle(call, recorder.ended(None), time.perf_counter() - began)
+    recorder.ended(None)
 
 
 def failed(error: BaseException) -> Outcome:
     """The outcome of a call that raised; one that was cancelled or interrupted has none."""
-    return ABANDONED if is_interruption(type(error)) else Outcome(error=describe(error))
+    return ABANDONED if came_from_outside(error) else Outcome(error=describe(error))
+
+
+def _settle(handler: Handler, call: PendingCall, outcome: Outcome, began: float) -> None:
+    """Write down how a call ended that was done."""
+    duration_s = time.perf_counter() - began
+    if call.look_again is not None:
+        call.mutated = call.look_again()
+    handler.settle(call, outcome, duration_s)
+
+
+class Replayed:
+    """What a recorded stream gives again: its items, its return value, and the exception it may end with."""
+
+    __slots__ = ("error", "items", "result")
+
+    def __init__(self, items: list[Any], result: Any, error: BaseException | None) -> None:
+        self.items = items
+        self.result = result
+        self.error = error
+
+
+class ItemKeeper(Protocol):
+    """Makes data of what a stream yields and returns."""
+
+    def keep_item(self, item: Any) -> Raw: ...
+    def keep_end(self, result: Any) -> Raw: ...
 
 
 class _Items:
-    """What a stream yielded, frozen item by item."""
+    """What a stream yields and is sent, frozen one by one; written down when it ends, or when its run does."""
 
-    __slots__ = ("items",)
+    __slots__ = ("_began", "_call", "_keep", "_pauses_s", "_resumed", "_sent", "_session", "items")
 
-    def __init__(self) -> None:
+    def __init__(self, call: PendingCall, scope: Scope, keep: ItemKeeper) -> None:
         self.items: list[Raw] = []
+        self._sent: list[list[Json]] = []
+        self._call = call
+        self._keep = keep
+        self._session = scope.session
+        self._began = self._resumed = time.perf_counter()
+        self._pauses_s: list[float] = []
+        self._session.unfinished[call.seq] = self
 
-    def add(self, item: Json) -> None:
-        self.items.append(raw(item))
+    def add(self, item: Any) -> None:
+        self._paused()
+        self.items.append(self._keep.keep_item(item))
 
-    def ended(self, result: Json) -> Outcome:
-        return Outcome(items_json=tuple(self.items), result_json=raw(result))
+    def _paused(self) -> None:
+        self._pauses_s.append(time.perf_counter() - self._resumed)
 
-    def failed(self, error: BaseException) -> Outcome:
-        cut = is_interruption(type(error))
-        return Outcome(items_json=tuple(self.items), error=None if cut else describe(error), complete=not cut)
+    def sent(self, value: Any) -> None:
+        """The caller goes on; it has sent a value, unless it is `None`, which a plain `next` sends."""
+        self._resumed = time.perf_counter()
+        if value is not None:
+            self._sent.append([len(self.items), {SEND: Raw(canonical(value))}])
+
+    def thrown(self, error: BaseException) -> None:
+        """The caller has thrown an exception."""
+        self._resumed = time.perf_counter()
+        self._sent.append([len(self.items), {THROW: Raw(canonical(error))}])
+
+    def closing(self, close: Callable[[], T]) -> T:
+        """Close the stream, and remember it where that fails."""
+        try:
+            return close()
+        except BaseException:
+            self._sent.append([len(self.items), {CLOSE: True}])
+            raise
+
+    async def aclosing(self, close: Callable[[], Awaitable[None]]) -> None:
+        """`closing`, of a stream that is awaited."""
+        try:
+            await close()
+        except BaseException:
+            self._sent.append([len(self.items), {CLOSE: True}])
+            raise
+
+    def ended(self, result: Any) -> None:
+        self._settle(self.outcome(result))
+
+    def left(self, result: T) -> T:
+        """The caller has closed the stream, and it returned something all the same."""
+        self._settle(Outcome(result_json=self._keep.keep_end(result), complete=False))
+        return result
+
+    def failed(self, error: BaseException) -> None:
+        cut = came_from_outside(error)
+        self._settle(Outcome(error=None if cut else describe(error), complete=not cut))
+
+    def broke(self) -> None:
+        """The run has ended, and nobody has closed the stream."""
+        self._settle(ABANDONED)
+
+    def outcome(self, result: Any) -> Outcome:
+        """How the stream ended that returned this."""
+        return Outcome(items_json=tuple(self.items), result_json=self._keep.keep_end(result), sent_json=self._sent_json)
+
+    def _settle(self, outcome: Outcome) -> None:
+        if self._session.unfinished.pop(self._call.seq, None) is not self:
+            return  # written down already
+        if outcome.complete:
+            self._paused()
+        whole = msgspec.structs.replace(
+            outcome, items_json=tuple(self.items), sent_json=self._sent_json, pauses_ms=self._pauses_ms
+        )
+        _settle(self._session.handler, self._call, whole, self._began)
+
+    @property
+    def _pauses_ms(self) -> tuple[float, ...]:
+        pauses_ms = tuple([round(pause_s * 10_000) / 10 for pause_s in self._pauses_s])
+        return pauses_ms if any(pauses_ms) else ()
+
+    @property
+    def _sent_json(self) -> Raw:
+        return raw(self._sent) if self._sent else ABSENT
+
+
+class ReplayedStream:
+    """A recorded stream that is given again; what is sent into it has to be what was sent when it was recorded."""
+
+    def __init__(
+        self, call: PendingCall, served: Answer, give: Callable[[Answer], Replayed], order: Order | None
+    ) -> None:
+        whole = _streamed(served)
+        self.wait_s = 0.0
+        """How long the next item, or the end, is waited for."""
+        self._pauses_ms: tuple[float, ...] = ()
+        if order is not None:
+            order.begin(call, served)
+            self._pauses_ms = served.pauses_ms if order.pace else ()
+        self._call = call
+        self._whole = whole
+        self._given = give(whole)
+        self._sent: dict[int, dict[str, Json]] = {}
+        for place, what in orjson.loads(bytes(served.sent_json)) if served.sent_json else ():
+            self._sent[place] = what
+        self._place = 0
+        self._thrown: BaseException | None = None
+
+    def items(self) -> Iterator[Any]:
+        """The items in turn."""
+        pauses_s = iter([pause_ms / 1000 for pause_ms in self._pauses_ms])
+        for place, item in enumerate(self._given.items, 1):
+            self._place = place
+            self.wait_s = next(pauses_s, 0.0)
+            yield item
+        self.wait_s = next(pauses_s, 0.0)
+
+    @property
+    def was_left(self) -> bool:
+        """True when nobody knows how it goes on: it was cancelled, or its caller left it."""
+        return not self._whole.complete and self._given.error is None and self._given.result is None
+
+    def resumed(self, sent: Any) -> None:
+        """The caller goes on, and may have sent a value."""
+        recorded = self._sent.get(self._place)
+        if sent is None and recorded is None:
+            return
+        if sent is None or recorded is None or not _is_recorded(sent, recorded.get(SEND, ABSENT)):
+            self._leave(f"was sent {sent!r}", recorded)
+        self._thrown = None
+
+    def closed(self, error: GeneratorExit) -> Any:
+        """The caller has closed the stream: return what it returned then, or end as it did."""
+        if CLOSE in self._sent.get(self._place, {}) and self._given.error is not None:
+            raise_again(self._given.error)
+        if self._whole.complete or self._given.result is None:
+            raise error
+        return self._given.result
+
+    def interrupted(self, error: BaseException) -> None:
+        """The caller has thrown an exception into the stream, or closed one that is awaited."""
+        if isinstance(error, GeneratorExit):
+            self.closed(error)
+        if self.was_left and self._place == len(self._given.items) and is_interruption(type(error)):
+            raise error  # cancelled where it was left
+        recorded = self._sent.get(self._place)
+        if recorded is None or not _is_recorded(error, recorded.get(THROW)):
+            self._leave(f"was thrown {error!r}", recorded)
+        self._thrown = error
+
+    def end(self) -> Any:
+        """The last item has been given: end as the stream did."""
+        error = self._given.error
+        if error is not None and self._thrown is not None and _frozen(self._thrown) == _frozen(error):
+            raise self._thrown
+        if error is not None:
+            raise_again(error)
+        _end_of(self._whole, self._call)
+        return self._given.result
+
+    def _leave(self, now: str, recorded: dict[str, Json] | None) -> NoReturn:
+        before = "nothing" if recorded is None else ", ".join(f"{how} {value}" for how, value in recorded.items())
+        text = f"`{self._call.name}` {now} after item {self._place}; recorded: {before}"
+        scope = current()
+        if scope is not None:
+            deviation = Deviation(kind="missing", name=self._call.name, text=text)
+            scope.session.keep(Note, name=DEVIATION, content_json=raw(msgspec.to_builtins(deviation)))
+        raise Divergence(text, index=self._place)
+
+
+def _frozen(value: Any) -> Json:
+    return orjson.loads(canonical(value))
+
+
+def _is_recorded(value: Any, recorded: Json) -> bool:
+    """True when the value is the recorded one, as it is or as it is redacted."""
+    text = canonical(value)
+    if orjson.loads(text) == recorded:
+        return True
+    from replaykit.redaction.project import project_redactor  # noqa: PLC0415 (needed only where something differs)
+
+    return bool(orjson.loads(project_redactor(foreign=True).raw(text)) == recorded)
 
 
 def _advance(inner: Scope, resume: Callable[[], Any]) -> tuple[Any, Any, bool]:
@@ -226,16 +467,18 @@ async def _apause(injected: Injected) -> None:
         await later(injected.wait_s)
 
 
-def _altered(handler: Handler, call: PendingCall, outcome: Outcome, duration_s: float) -> Answer:
+def _altered(handler: Handler, call: PendingCall, outcome: Outcome, began: float) -> Answer:
     """What a fault makes of the answer of a call that was done: that is written down, and given."""
     altered = call.injected.applied(outcome) if call.injected is not None else outcome
-    handler.settle(call, altered, duration_s)  # type: ignore[arg-type]
+    _settle(handler, call, altered, began)  # type: ignore[arg-type]
     return altered
 
 
-def _collected(inner: Scope, call: PendingCall, live: Callable[[], Generator[Any, Any, Any]]) -> Answer:
+def _collected(
+    inner: Scope, call: PendingCall, live: Callable[[], Generator[Any, Any, Any]], keep: ItemKeeper
+) -> Answer:
     """All that a stream yields, changed by a fault; at most `MOST_ITEMS`, since some have no end."""
-    handler, recorder, began = inner.session.handler, _Items(), time.perf_counter()
+    handler, recorder, began = inner.session.handler, _Items(call, inner, keep), time.perf_counter()
     generator, result, ended = live(), None, False
     try:
         while not ended and len(recorder.items) < MOST_ITEMS:
@@ -244,14 +487,17 @@ def _collected(inner: Scope, call: PendingCall, live: Callable[[], Generator[Any
                 recorder.add(item)
         generator.close()
     except BaseException as error:
-        handler.settle(call, recorder.failed(error), time.perf_counter() - began)
+        recorder.failed(error)
         raise
-    return _altered(handler, call, recorder.ended(result), time.perf_counter() - began)
+    inner.session.unfinished.pop(call.seq, None)
+    return _altered(handler, call, recorder.outcome(result), began)
 
 
-async def _acollected(inner: Scope, call: PendingCall, live: Callable[[], AsyncIterator[Any]]) -> Answer:
+async def _acollected(
+    inner: Scope, call: PendingCall, live: Callable[[], AsyncIterator[Any]], keep: ItemKeeper
+) -> Answer:
     """The same of a stream that is awaited."""
-    handler, recorder, began = inner.session.handler, _Items(), time.perf_counter()
+    handler, recorder, began = inner.session.handler, _Items(call, inner, keep), time.perf_counter()
     iterator = live().__aiter__()
     token = enter(inner)
     try:
@@ -261,22 +507,24 @@ async def _acollected(inner: Scope, call: PendingCall, live: Callable[[], AsyncI
         pass
     except BaseException as error:
         leave(token)
-        handler.settle(call, recorder.failed(error), time.perf_counter() - began)
+        recorder.failed(error)
         raise
     leave(token)
     close = getattr(iterator, "aclose", None)
     if close is not None:
         await close()
-    return _altered(handler, call, recorder.ended(None), time.perf_counter() - began)
+    inner.session.unfinished.pop(call.seq, None)
+    return _altered(handler, call, recorder.outcome(None), began)
 
 
-def _answered(outcome: Answer) -> bool:
+def answered(outcome: Answer) -> bool:
+    """True when there is an outcome to give."""
     return bool(outcome.result_json) or outcome.error is not None or outcome.items_json is not None
 
 
 async def never() -> None:
     """Wait as the recorded call did: until the caller's own timeout or cancellation ends it."""
-    if (trio := _trio()) is not None:
+    if (trio := running_trio()) is not None:
         await trio.sleep_forever()
     import asyncio  # noqa: PLC0415 (slow to import, and here already when this runs)
 
@@ -285,15 +533,30 @@ async def never() -> None:
 
 async def later(seconds: float) -> None:
     """Wait for what took that long."""
-    if (trio := _trio()) is not None:
+    if (trio := running_trio()) is not None:
         await trio.sleep(seconds)
         return
     import asyncio  # noqa: PLC0415 (as above)
 
-    await asyncio.sleep(seconds)
+    if seconds <= 0:
+        await asyncio.sleep(0)
+        return
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    timer = loop.call_later(seconds, recorded_pause_over, future)
+    try:
+        await future
+    finally:
+        timer.cancel()
 
 
-def _trio() -> Any:
+def recorded_pause_over(future: Any) -> None:
+    """End a pause of the recording. The clock tells it from the agent's own timers by this function."""
+    if not future.done():
+        future.set_result(None)
+
+
+def running_trio() -> Any:
     """trio, where it runs this code; None where asyncio does."""
     trio = sys.modules.get("trio")
     if trio is None:

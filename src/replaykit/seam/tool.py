@@ -11,19 +11,24 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
+import orjson
+from msgspec import Struct
+
 from replaykit.errors import UsageError, nearest
 from replaykit.model.events import ToolCall
-from replaykit.model.values import canonical, sayable
-from replaykit.seam.failures import rebuild_error
+from replaykit.model.values import DOLLAR, canonical, sayable
+from replaykit.seam.adoption import adopted
 from replaykit.seam.moment import wall_time
-from replaykit.seam.rebuild import item_hint, return_hint, value_of
+from replaykit.seam.results import OPAQUE, ToolValues, report_mutated, report_uncompared
 from replaykit.seam.scope import Answer, PendingCall, Scope, current
-from replaykit.seam.through import astream, athrough, stream, through
+from replaykit.seam.set_order import note_order
+from replaykit.seam.through import Replayed, astream, athrough, stream, through
 
 F = TypeVar("F", bound=Callable[..., Any])
 TOOL = str(ToolCall.__struct_config__.tag)
 EFFECTS = ("none", "idempotent", "external")
 RECEIVERS = ("self", "cls")
+_UNCHANGING = frozenset({str, int, float, bool, bytes, complex, type(None)})
 
 
 @overload
@@ -67,50 +72,77 @@ class _Tool:
         self.name = name
         self.effects = effects
         self.bind = _binder(inspect.signature(fn))
+        self.values = ToolValues(name, fn)
+        self.keep = self.values.keep
 
-    def live(self, call: PendingCall, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Do it, with the arguments the agent gave, or with others that a fork wants tried."""
-        if call.override is None:
-            return self.fn(*args, **kwargs)
-        names = list(inspect.signature(self.fn).parameters)
-        receiver = args[:1] if names and names[0] in RECEIVERS else ()
-        return self.fn(*receiver, **call.override)
-
-    def call(self, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PendingCall | None:
+    def call(self, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Live | None:
         """The call, frozen; None when Python itself will refuse these arguments, or a framework has made it already."""
         if scope.call is not None and scope.call.hosted and scope.call.name == self.name:
             return None
         named = self.bind(args, kwargs)
         if named is None:
             return None
-        return PendingCall(TOOL, self.name, canonical(named), scope, wall_time(), self.effects)
-
-    @functools.cached_property
-    def hint(self) -> Any:
-        return return_hint(self.fn)
+        if scope.session.set_ordered is not None:
+            note_order(self.name, named, scope.session.set_ordered)
+        pending = PendingCall(TOOL, self.name, canonical(named), scope, wall_time(), self.effects)
+        return _Live(pending, self, args, kwargs, named, pending.arguments)
 
     def give(self, outcome: Answer) -> Any:
         """The recorded result, or the recorded exception raised."""
         if outcome.error is not None:
-            raise rebuild_error(outcome.error, self.namespace)
-        return value_of(outcome.result_json, self.hint)
+            self.values.raise_error(outcome.error)
+        return self.values.give(outcome.result_json)
 
-    def give_items(self, outcome: Answer) -> tuple[list[Any], Any]:
-        """The items of a stream, which may end in an exception, and its return value."""
-        hint = item_hint(self.hint)
-        items: Any = [value_of(item, hint) for item in outcome.items_json or ()]
-        if outcome.error is not None:
-            items = _then_raise(items, rebuild_error(outcome.error, self.namespace))
-        return items, value_of(outcome.result_json, None) if outcome.result_json else None
-
-    @property
-    def namespace(self) -> dict[str, Any]:
-        return getattr(inspect.unwrap(self.fn), "__globals__", {})
+    def give_items(self, outcome: Answer) -> Replayed:
+        """The items of a stream, its return value, and the exception it may end with."""
+        items = [self.values.give_item(item) for item in outcome.items_json or ()]
+        result = self.values.give_end(outcome.result_json) if outcome.result_json else None
+        error = None if outcome.error is None else self.values.error(outcome.error)
+        return Replayed(items, result, error)
 
 
-def _then_raise(items: list[Any], error: BaseException) -> Any:
-    yield from items
-    raise error
+class _Live(Struct):  # made for every call: in a quarter of the time that a class with an `__init__` takes
+    """One call of a tool: does it for real, and tells afterwards what a replay will not repeat."""
+
+    pending: PendingCall
+    _spec: _Tool
+    _args: tuple[Any, ...]
+    _kwargs: dict[str, Any]
+    _named: dict[str, Any]
+    _arguments: bytes
+    _has_run: bool = False
+
+    def __call__(self) -> Any:
+        """Do it, with the arguments the agent gave, or with others that a fork wants tried."""
+        self._has_run = True
+        if not _UNCHANGING.issuperset(map(type, self._named.values())):
+            self.pending.look_again = self._mutated_arguments
+        fn, override = self._spec.fn, self.pending.override
+        if override is None:
+            return fn(*self._args, **self._kwargs)
+        names = list(inspect.signature(fn).parameters)
+        receiver = self._args[:1] if names and names[0] in RECEIVERS else ()
+        return fn(*receiver, **override)
+
+    def ended(self, scope: Scope, error: BaseException | None = None) -> None:
+        """Report what was seen in the call, where it was done, that a replay cannot repeat, compare or rebuild."""
+        if not self._has_run:
+            return
+        if error is not None:
+            self._spec.values.check_error(error)
+        if DOLLAR in self._arguments and OPAQUE in self._arguments:
+            report_uncompared(scope.session, self._spec.name, self._arguments)
+        if self.pending.mutated:
+            report_mutated(scope.session, self._spec.name, self.pending.mutated)
+
+    def _mutated_arguments(self) -> tuple[str, ...]:
+        """Return the names of the arguments that are not what they were before the call."""
+        self.pending.look_again = None
+        now_json = canonical(self._named)
+        if now_json == self._arguments:
+            return ()
+        before, now = orjson.loads(self._arguments), orjson.loads(now_json)
+        return tuple(name for name in now if name in before and before[name] != now[name])
 
 
 def _wrap(spec: _Tool) -> Callable[..., Any]:
@@ -131,10 +163,18 @@ def _wrap_plain(spec: _Tool) -> Callable[..., Any]:
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         scope = current()
-        pending = spec.call(scope, args, kwargs) if scope is not None else None
-        if scope is None or pending is None:
+        if scope is None or scope.session.over:
+            scope = adopted(scope, spec.name)
+        live = spec.call(scope, args, kwargs) if scope is not None else None
+        if scope is None or live is None:
             return fn(*args, **kwargs)
-        return through(scope, pending, lambda: spec.live(pending, args, kwargs), spec.give)
+        try:
+            result = through(scope, live.pending, live, spec.give, spec.keep)
+        except BaseException as error:
+            live.ended(scope, error)
+            raise
+        live.ended(scope)
+        return result
 
     return call
 
@@ -145,10 +185,18 @@ def _wrap_async(spec: _Tool) -> Callable[..., Any]:
     @functools.wraps(fn)
     async def call(*args: Any, **kwargs: Any) -> Any:
         scope = current()
-        pending = spec.call(scope, args, kwargs) if scope is not None else None
-        if scope is None or pending is None:
+        if scope is None or scope.session.over:
+            scope = adopted(scope, spec.name)
+        live = spec.call(scope, args, kwargs) if scope is not None else None
+        if scope is None or live is None:
             return await fn(*args, **kwargs)
-        return await athrough(scope, pending, lambda: spec.live(pending, args, kwargs), spec.give)
+        try:
+            result = await athrough(scope, live.pending, live, spec.give, spec.keep)
+        except BaseException as error:
+            live.ended(scope, error)
+            raise
+        live.ended(scope)
+        return result
 
     return call
 
@@ -159,10 +207,38 @@ def _wrap_generator(spec: _Tool) -> Callable[..., Any]:
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         scope = current()
-        pending = spec.call(scope, args, kwargs) if scope is not None else None
-        if scope is None or pending is None:
-            return (yield from fn(*args, **kwargs))
-        return (yield from stream(scope, pending, lambda: spec.live(pending, args, kwargs), spec.give_items))
+        if scope is None or scope.session.over:
+            scope = adopted(scope, spec.name)
+        live = spec.call(scope, args, kwargs) if scope is not None else None
+        if scope is None or live is None:
+            items = fn(*args, **kwargs)
+        else:
+            items = stream(scope, live.pending, live, spec.give_items, spec.values)
+        resume = items.__next__
+        try:
+            while True:
+                item = resume()
+                # Not `yield from`, which loses what `close` returns since Python 3.13.
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    returned = items.close()
+                    if returned is None:
+                        raise
+                    break
+                except BaseException as error:  # noqa: BLE001 (thrown in by the caller, for the tool to handle)
+                    resume = functools.partial(items.throw, error)
+                else:
+                    resume = functools.partial(items.send, sent)
+        except StopIteration as stop:
+            returned = stop.value
+        except BaseException as error:
+            if scope is not None and live is not None:
+                live.ended(scope, error)
+            raise
+        if scope is not None and live is not None:
+            live.ended(scope)
+        return returned
 
     return call
 
@@ -173,15 +249,32 @@ def _wrap_asyncgen(spec: _Tool) -> Callable[..., Any]:
     @functools.wraps(fn)
     async def call(*args: Any, **kwargs: Any) -> Any:
         scope = current()
-        pending = spec.call(scope, args, kwargs) if scope is not None else None
-        items = (
-            fn(*args, **kwargs)
-            if scope is None or pending is None
-            else astream(scope, pending, lambda: spec.live(pending, args, kwargs), spec.give_items)
-        )
+        if scope is None or scope.session.over:
+            scope = adopted(scope, spec.name)
+        live = spec.call(scope, args, kwargs) if scope is not None else None
+        if scope is None or live is None:
+            items = fn(*args, **kwargs)
+        else:
+            items = astream(scope, live.pending, live, spec.give_items, spec.values)
+        resume = items.__anext__
         try:
-            async for item in items:
-                yield item
+            while True:
+                item = await resume()
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    raise
+                except BaseException as error:  # noqa: BLE001 (thrown in by the caller, for the tool to handle)
+                    resume = functools.partial(items.athrow, error)
+                else:
+                    resume = functools.partial(items.asend, sent)
+        except StopAsyncIteration:
+            if scope is not None and live is not None:
+                live.ended(scope)
+        except BaseException as error:
+            if scope is not None and live is not None:
+                live.ended(scope, error)
+            raise
         finally:
             await items.aclose()
 

@@ -8,6 +8,7 @@ import msgspec
 import zstandard
 
 from replaykit.errors import CorruptStore, StoreError
+from replaykit.model.nesting import check_nesting
 from replaykit.model.run import RunHeader
 from replaykit.store.frames import checksum, compress, seal, unseal
 
@@ -49,8 +50,10 @@ def read_header(number: int, run_id: str, data: bytes) -> RunHeader:
     """A run's header from its row, checked."""
     where = f"run {run_id}, header"
     try:
-        header = _decode_header(unseal(number, data, where))
-    except (msgspec.MsgspecError, RecursionError) as error:
+        text = unseal(number, data, where)
+        check_nesting(text)
+        header = _decode_header(text)
+    except msgspec.MsgspecError as error:
         raise CorruptStore(f"not a run header ({error})", where=where) from None
     if header.id != run_id:
         raise CorruptStore(f"the row says {run_id!r}, the header {header.id!r}", where=where)

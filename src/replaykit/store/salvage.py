@@ -94,7 +94,7 @@ class _Found:
                     self.blobs[address] = (size, data)
                 case (None, str(run_id), str(), str(), _, bytes(data)):
                     self._header(cell, read_header(cell.key, run_id, data), image)
-        except (CorruptStore, msgspec.MsgspecError, RecursionError, ValueError):
+        except (CorruptStore, msgspec.MsgspecError, ValueError):
             pass
 
     def _piece(self, cell: Cell, piece: Piece) -> None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from replaykit.errors import CorruptStore
 from replaykit.model.cuts import ArgumentsFold
 from replaykit.model.events import Message, Shared, State, StoredEvent, decode_event
+from replaykit.model.nesting import decode_json
 from replaykit.model.run import RunHeader
 from replaykit.model.values import ABSENT, raw
 from replaykit.store import blobs
@@ -31,7 +32,7 @@ class Piece(Struct, frozen=True, kw_only=True):
         """Their texts; a ValueError or CorruptStore when it is none."""
         if not self.frame:
             return [self.body]
-        found = msgspec.json.decode(decompress(self.frame, "a pack"), type=list[msgspec.Raw])
+        found = decode_json(decompress(self.frame, "a pack"), list[msgspec.Raw])
         if len(found) != self.count:
             raise ValueError("not as many events as the pack says")
         return [bytes(text) for text in found]
@@ -107,7 +108,7 @@ class SalvagedRun:
                 continue
             try:
                 event = self._event(store, text, seqs)
-            except (ValueError, CorruptStore, msgspec.MsgspecError, RecursionError) as error:
+            except (ValueError, CorruptStore, msgspec.MsgspecError) as error:
                 self._lose(place, error.reason if isinstance(error, CorruptStore) else str(error))
                 event = None
             if isinstance(event, State) and not event.kept and b'"change"' in text:

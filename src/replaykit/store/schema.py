@@ -119,8 +119,7 @@ def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool)
         raise StoreError(f"{_file(db)} holds no ReplayKit store")
     if version > STORE_FORMAT:
         raise FormatTooNew(
-            f"{_file(db)} was written by a newer ReplayKit (store format {version}, this one reads {STORE_FORMAT})",
-            hint="Upgrade: pip install -U agent-replaykit",
+            f"{_file(db)} was written by a newer ReplayKit (store format {version}, this one reads {STORE_FORMAT})"
         )
     if not read_only:
         if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":  # a backup that is used as a store

@@ -16,6 +16,7 @@ import msgspec
 from replaykit.errors import CorruptStore, RunNotFound, StoreError
 from replaykit.model.cuts import ArgumentsFold
 from replaykit.model.events import AnyEvent, Shared, StoredEvent, decode_event, decode_events
+from replaykit.model.nesting import check_nesting
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json
 from replaykit.store import blobs
@@ -359,9 +360,10 @@ class SQLiteStore:
 
     def _decode(self, body: bytes, where: str) -> list[StoredEvent]:
         try:
+            check_nesting(body)
             found = decode_events(body) if body[:1] == b"[" else [decode_event(body)]
             return blobs.internalise(self, found, body) if blobs.marked(body) else found
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise CorruptStore(f"not an event ({error})", where=where) from None
 
     def verify(self) -> Iterator[Damage]:

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from replaykit.errors import CorruptStore
+from replaykit.model.nesting import check_nesting
 from replaykit.model.run import Origin, RunStatus
 from replaykit.store.frames import unseal
 from replaykit.store.live import held
@@ -139,8 +140,10 @@ def last_event_at(store: SQLiteStore, number: int) -> float | None:
 def _read(number: int, run_id: str, data: bytes) -> RunSummary:
     where = f"run {run_id}, header"
     try:
-        run = _decode(unseal(number, data, where))
-    except (msgspec.MsgspecError, RecursionError) as error:
+        text = unseal(number, data, where)
+        check_nesting(text)
+        run = _decode(text)
+    except msgspec.MsgspecError as error:
         raise CorruptStore(f"not a run header ({error})", where=where) from None
     if run.id != run_id:
         raise CorruptStore(f"the row says {run_id!r}, the header {run.id!r}", where=where)

@@ -181,7 +181,7 @@ def _over_the_wire(call: LlmCall, wire: WireInfo) -> Iterator[tuple[str, Attribu
     kind = next((value for name, value in wire.headers if name.lower() == "content-type"), "")
     if kind.startswith(_STREAMS):
         yield "gen_ai.request.stream", True
-        if wire.pauses_ms:
+        if wire.pauses_ms and call.items_json:
             yield "gen_ai.response.time_to_first_chunk", wire.pauses_ms[0] / 1000
 
 

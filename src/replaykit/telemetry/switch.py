@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
-from replaykit.errors import UsageError
+from replaykit.errors import UsageError, install_hint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +83,7 @@ def enable(*, content: bool | None = None, tracer_provider: Any = None, meter_pr
     except ModuleNotFoundError as error:
         raise UsageError(
             f"the OpenTelemetry SDK is not installed ({error.name} is missing)",
-            hint="pip install 'agent-replaykit[otel]'",
+            hint=install_hint("otel"),
         ) from None
     wanted = os.environ.get(CAPTURE, "").lower() in _CAPTURING if content is None else content
     _SWITCH.watcher = Live(tracer_provider, meter_provider, content=wanted)

@@ -25,7 +25,7 @@ from replaykit.model.values import Json, canonical
 from replaykit.runners.attempt import Attempt, Candidate
 from replaykit.runners.many import side_by_side
 from replaykit.runners.worlds import calls_of, live_case, with_chaos
-from replaykit.trials.trying import NO_FAULT, Evidence, Judged, Tried, Trying, found_in, left_in, name_of
+from replaykit.trials.trying import NO_FAULT, EvidenceFiles, Judged, Tried, Trying, found_in, left_in, name_of
 
 CHAOS = "chaos"
 """The name of the scenario that is a project's own faults."""
@@ -151,7 +151,7 @@ def run_chaos(
     *,
     jobs: int = 1,
     on_done: Callable[[], None] = lambda: None,
-    evidence: Evidence | None = None,
+    evidence: EvidenceFiles | None = None,
 ) -> ChaosResult:
     """How the candidate does under the trial's plans; `NothingSelected` when there is nothing to ask."""
     began = time.perf_counter()
@@ -236,7 +236,7 @@ def _judged(trial: ChaosTrial, cell: _Cell, tried: Tried) -> ChaosRun:
     found, untold = found_in(tried, asked, trial.answers)
     failures = tuple(finding for finding in found if not finding.holds)
     # Where the contract asks nothing of a run, it still has to complete.
-    reason = _why(attempt, failures, asked) or ("" if asked else _incomplete(attempt.run))
+    reason = _why(attempt, failures, asked) or ("" if asked or untold else _incomplete(attempt.run))
     told = msgspec.structs.replace(told, asked=len(asked))
     if not reason:
         return msgspec.structs.replace(told, verdict=ChaosVerdict.ERROR, reason=untold) if untold else told

@@ -17,7 +17,7 @@ from replaykit.trials.ci_items import Crew, PartOfCi, Ran, Setting, with_own_ids
 from replaykit.trials.ci_places import Places
 from replaykit.trials.ci_replays import Replays
 from replaykit.trials.ci_result import CiItem, CiPart, CiResult, Outcome, Part, exit_code_of, overall
-from replaykit.trials.trying import Evidence
+from replaykit.trials.trying import EvidenceFiles
 
 
 class CiPlan(Struct, frozen=True, kw_only=True):
@@ -29,8 +29,10 @@ class CiPlan(Struct, frozen=True, kw_only=True):
     """Of mutations and faults; the project's own unless said."""
     min_score: float | None = None
     """The overall score that passes, 0 to 100; the project's own unless said. Without one nothing may fail."""
-    evidence: Evidence | None = None
+    evidence: EvidenceFiles | None = None
     """Where runs leave their files; none are kept without."""
+    requires_proof: bool = False
+    """True when a replay passes only if its case was seen red."""
     on_fetched: Callable[[], None] = lambda: None
     """Called for each run that a source gives."""
 
@@ -51,6 +53,7 @@ class Ci:
             given_seed=plan.seed,
             evidence=plan.evidence,
             subjects=subjects.all,
+            requires_proof=plan.requires_proof,
         )
         every: list[PartOfCi] = [Mutated(setting), Contracts(setting), Chaos(setting), Replays(setting)]
         self._parts = [part for part in every if part.part in plan.only and part.count]

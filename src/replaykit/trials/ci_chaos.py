@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from replaykit.cases.case import ReplayCase
-from replaykit.contracts.conditions import Conditions
-from replaykit.contracts.contract import Contract
 from replaykit.contracts.matrix import ChaosScenario
-from replaykit.contracts.types import needs_baseline
 from replaykit.errors import ReplayKitError
 from replaykit.judges.stored import ProjectAnswers
 from replaykit.model.faults import ChaosPlan
@@ -24,6 +21,7 @@ from replaykit.trials.ci_items import Crew, Ran, Setting, Watched, best_of_none,
 from replaykit.trials.ci_places import Where, command, spoken
 from replaykit.trials.ci_result import CiItem, Outcome, Part
 from replaykit.trials.mutation import MutationRun, MutationTrial, run_mutations
+from replaykit.trials.promises import promised_in_other_words, promised_under_chaos
 from replaykit.trials.rewording import mutator_of
 from replaykit.trials.trying import name_of
 
@@ -47,13 +45,11 @@ class Chaos:
             plan = msgspec.structs.replace(plan, seed=setting.given_seed)
         cases = tuple(subject for subject in setting.subjects if isinstance(subject, ReplayCase))
         worlds = () if project.inputs else cases
-        several = len(project.contracts) > 1
         self._trial = ChaosTrial(
             scenarios=(ChaosScenario(name=CHAOS, plan=plan),),
             inputs=project.inputs,
             cases=worlds,
-            # Each session keeps a contract of its own; all of them at once would be asked of none of them.
-            contract=None if worlds and several else promised(project.contracts.values()),
+            contract=promised_under_chaos(project, in_cases=bool(worlds)),
             timeout_s=setting.timeout_s if project.inputs else None,
             answers=ProjectAnswers(project.directory, "chaos run --contract NAME"),
         )
@@ -82,7 +78,7 @@ class Chaos:
         outcome = _OUTCOMES[run.verdict]
         if untested and outcome is Outcome.PASSED:
             outcome = Outcome.UNTESTED
-        words = ["--seed", str(run.seed), *(["--contract", self._contract] if self._contract else [])]
+        words = ["--seed", str(run.seed)]
         if self._trial.inputs:
             words += ["--input", run.input]
         return CiItem(
@@ -103,12 +99,6 @@ class Chaos:
             **members_of(run.run),
         )
 
-    @property
-    def _contract(self) -> str:
-        """A contract that a command can name: the only one."""
-        known = list(self._setting.project.contracts)
-        return known[0] if self._trial.contract is not None and len(known) == 1 else ""
-
 
 class Mutated:
     """The project's inputs in other words."""
@@ -119,12 +109,11 @@ class Mutated:
         self._setting = setting
         project = setting.project
         said = project.mutations or Mutations()
-        contract = promised(project.contracts.values())
         trial = MutationTrial(
             mutator=mutator_of(project, seed=setting.seed),
             count=said.count,
             inputs=project.inputs,
-            contract=contract if contract and contract.assertions(Conditions()) else None,
+            contract=promised_in_other_words(project),
             answers=ProjectAnswers(project.directory, "chaos mutate --run --contract NAME"),
         )
         limit = setting.timeout_s
@@ -168,18 +157,6 @@ class Mutated:
             evidence=run.evidence,
             **watched.members(live_case(run.mutation.input)),
         )
-
-
-def promised(contracts: Iterable[Contract]) -> Contract | None:
-    """What an agent must keep whatever it is asked: the invariants without probes and baselines of their own."""
-    every = list(contracts)
-    kept = [
-        invariant
-        for contract in every
-        for invariant in contract.invariants
-        if not invariant.probes and not needs_baseline(invariant.assertion)
-    ]
-    return Contract(name=", ".join(one.name for one in every), invariants=tuple(kept)) if kept else None
 
 
 def owner(project: Project, failures: Sequence[Finding]) -> str:

@@ -23,7 +23,7 @@ from replaykit.project.project import Project
 from replaykit.runners.attempt import Attempt, Candidate, Stoppable
 from replaykit.trials.ci_places import Places, Where
 from replaykit.trials.ci_result import CiItem, Outcome, Part
-from replaykit.trials.trying import Evidence
+from replaykit.trials.trying import EvidenceFiles
 
 _ON_THE_TAPE = frozenset({"unused", "context", "unwatched", "unpinned", "live"})
 """Deviations that are no call of the agent which the tape does not hold."""
@@ -46,9 +46,11 @@ class Setting(Struct, frozen=True, kw_only=True):
     seed: int = 0
     given_seed: int | None = None
     """One that goes before those of the configuration."""
-    evidence: Evidence | None = None
+    evidence: EvidenceFiles | None = None
     """Where runs leave their files; none are kept without."""
     subjects: tuple[ReplayCase | Unusable, ...] = ()
+    requires_proof: bool = False
+    """True when a replay passes only if its case was seen red."""
 
     @property
     def timeout_s(self) -> float | None:

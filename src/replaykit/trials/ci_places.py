@@ -112,5 +112,14 @@ def replay_command(project: Project, subject: ReplayCase | Unusable) -> str:
         return subject.command
     if subject.file == project.file:
         return command("replay", project)
+    return command("replay", project, _typed(subject))
+
+
+def prove_command(project: Project, subject: ReplayCase | Unusable) -> str:
+    """How to prove this one; the candidate that still fails, only a person knows."""
+    return f"{command('prove', project, _typed(subject))} --bad CANDIDATE"
+
+
+def _typed(subject: ReplayCase | Unusable) -> str:
     is_case = isinstance(subject, ReplayCase) and subject.file_name == CASE_FILE
-    return command("replay", project, str(subject.file.parent if is_case else subject.file))
+    return str(subject.file.parent if is_case else subject.file)

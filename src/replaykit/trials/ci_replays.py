@@ -10,15 +10,20 @@ from replaykit.errors import ExitCode
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.runners.many import replay_many
 from replaykit.trials.ci_items import Crew, Ran, Setting, first_divergence, members_of
-from replaykit.trials.ci_places import replay_command
+from replaykit.trials.ci_places import prove_command, replay_command
 from replaykit.trials.ci_result import CiItem, Outcome, Part
 
 _OUTCOMES = {
     Verdict.FIXED: Outcome.PASSED,
     Verdict.REPRODUCED: Outcome.FAILED,
-    Verdict.CHANGED: Outcome.FAILED,
-    Verdict.ERROR: Outcome.ERROR,
+    Verdict.BROKEN: Outcome.FAILED,
+    Verdict.DIVERGED: Outcome.FAILED,
+    Verdict.FLAKY: Outcome.FAILED,
+    Verdict.INCONCLUSIVE: Outcome.ERROR,
 }
+
+UNPROVEN = "unproven"
+"""The word for a replay that is `fixed` and rests on no red, where `--require-proof` asks for one."""
 
 
 class Replays:
@@ -55,19 +60,25 @@ class Replays:
             outcome=_OUTCOMES[result.verdict],
             verdict=result.verdict.value,
             duration_s=result.duration_s,
-            evidence=result.evidence or "",
+            evidence=result.directory or "",
+            tape=result.evidence if result.evidence.recorded else None,
+            offline=result.offline,
             file=str(subject.file),
+            unproven=result.unproven,
             **members_of(result.run),
         )
         if isinstance(subject, ReplayCase):
             scenario = subject.scenario
             item = msgspec.structs.replace(item, input_json=scenario.input_json, context_json=scenario.context_json)
+        if item.unproven and self._setting.requires_proof:
+            return self._refused(item, subject)
         if item.outcome is Outcome.PASSED:  # only what failed is looked up in its file: most do not
             return item
         where = self._setting.places.of_subject(subject)
         return msgspec.structs.replace(
             item,
             reason=result.reason or "; ".join(finding.text for finding in result.observed),
+            expected_failure=result.expected_failure,
             divergence=first_divergence(result.deviations),
             failures=tuple(finding for finding in result.desired if not finding.holds),
             contract=where.contract,
@@ -75,4 +86,18 @@ class Replays:
             line=where.line,
             command=replay_command(self._setting.project, subject),
             is_wrong_file=item.outcome is Outcome.ERROR and result.reason in bad,
+        )
+
+    def _refused(self, item: CiItem, subject: ReplayCase | Unusable) -> CiItem:
+        """An item that passed, of a case that was never seen red, where that is not enough."""
+        where = self._setting.places.of_subject(subject)
+        return msgspec.structs.replace(
+            item,
+            outcome=Outcome.FAILED,
+            verdict=UNPROVEN,
+            reason=f"fixed, but {item.unproven}",
+            contract=where.contract,
+            file=where.file,
+            line=where.line,
+            command=prove_command(self._setting.project, subject),
         )

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from replaykit.cases.seen_calls import SeenCall
 from replaykit.contracts.contract import Severity
 from replaykit.errors import ExitCode, gravest
-from replaykit.model.result import Deviation, Finding
+from replaykit.model.result import Deviation, Evidence, Finding
 from replaykit.model.values import ABSENT, Raw, decode
 
 CI_FORMAT = 1
@@ -54,8 +54,14 @@ class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     outcome: Outcome
     verdict: str = ""
-    """The part's own word: fixed, changed, held, broke, kept, broken."""
+    """The part's own word: that of a replay (fixed, diverged, ...), held, broke, kept, broken."""
     reason: str = ""
+    expected_failure: str = ""
+    """How the incident of a session went wrong, in words."""
+    tape: Evidence | None = None
+    """How much of its tape a replay used."""
+    offline: bool = True
+    """False when a replay did a call for real."""
     divergence: Deviation | None = None
     """The first call that did not follow the tape."""
     failures: tuple[Finding, ...] = ()
@@ -76,6 +82,8 @@ class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     command: str = ""
     """What to type to look closer."""
     is_wrong_file: bool = False
+    unproven: str = ""
+    """Why a replay that passed proves little: its case was never seen red, or has changed since."""
 
     @property
     def is_regression(self) -> bool:

@@ -25,7 +25,7 @@ from replaykit.runners.attempt import Attempt, Candidate
 from replaykit.runners.many import side_by_side
 from replaykit.runners.worlds import calls_of, live_case, with_chaos
 from replaykit.trials.chaos import names_of, struck_in
-from replaykit.trials.trying import NO_FAULT, Evidence, Judged, Tried, Trying, found_in, left_in, name_of
+from replaykit.trials.trying import NO_FAULT, EvidenceFiles, Judged, Tried, Trying, found_in, left_in, name_of
 
 _EXCERPT_CHARS = 500
 
@@ -60,7 +60,7 @@ def run_contract(
     *,
     jobs: int = 1,
     on_done: Callable[[], None] = lambda: None,
-    evidence: Evidence | None = None,
+    evidence: EvidenceFiles | None = None,
 ) -> ContractResult:
     """How well the candidate keeps the contract; `NothingSelected` when there is nothing to ask."""
     began = time.perf_counter()

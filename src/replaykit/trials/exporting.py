@@ -94,7 +94,7 @@ def _sessions(report: Path, contract: str | None, notices: list[str]) -> Iterato
     version = value.get("replaykit")
     if type(version) is int and version > CI_FORMAT:
         message = f"{report}: report format {version}, this version reads up to {CI_FORMAT}"
-        raise FormatTooNew(message, hint="Update ReplayKit: pip install --upgrade agent-replaykit")
+        raise FormatTooNew(message)
     try:
         if "items" in value:
             yield from _ours(msgspec.json.decode(data, type=CiResult), contract, notices)

@@ -16,7 +16,8 @@ from replaykit.judges.judge import PERSON, About, Answer, Asks, Judge, JudgeFail
 from replaykit.judges.models import MODELS
 from replaykit.judges.semantic import Asked, checked, everything_asked
 from replaykit.judges.stored import add_judgement, read_judgements
-from replaykit.model.result import ReplayResult, SemanticCheck
+from replaykit.model.nesting import decode_json
+from replaykit.model.result import SemanticCheck, read_result
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 from replaykit.runners.loading import load_agent
@@ -142,8 +143,8 @@ def judged_runs(case: ReplayCase, result: Path | None, root: Path) -> tuple[Trac
     """The runs to judge: those of a replay's result, or of the newest replay of the case below `root`."""
     file = _newest(case, root) if result is None else result / RESULT_FILE if result.is_dir() else result
     try:
-        found = msgspec.json.decode(read_bytes(file), type=ReplayResult)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        found = read_result(read_bytes(file))
+    except msgspec.MsgspecError as error:
         raise InvalidFile(f"not a replay's result: {error}", file=str(file)) from None
     if found.case_id != case.id:
         raise UsageError(f"{file} is a replay of {found.case_id!r}, not of {case.id!r}")
@@ -167,6 +168,6 @@ class _Named(msgspec.Struct):
 
 def _case_of(file: Path) -> str:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=_Named).case_id
-    except (msgspec.MsgspecError, RecursionError, OSError):
+        return decode_json(file.read_bytes(), _Named).case_id
+    except (msgspec.MsgspecError, OSError):
         return ""  # of somebody else, or half written

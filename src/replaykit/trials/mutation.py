@@ -22,7 +22,7 @@ from replaykit.model.values import Json, canonical, raw
 from replaykit.runners.attempt import Candidate
 from replaykit.runners.many import side_by_side
 from replaykit.runners.worlds import live_case
-from replaykit.trials.trying import Evidence, Judged, Tried, Trying, found_in, left_in, name_of
+from replaykit.trials.trying import EvidenceFiles, Judged, Tried, Trying, found_in, left_in, name_of
 
 
 class MutationTrial(Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ def run_mutations(
     *,
     jobs: int = 1,
     on_done: Callable[[], None] = lambda: None,
-    evidence: Evidence | None = None,
+    evidence: EvidenceFiles | None = None,
 ) -> MutationResult:
     """How the candidate does when it is asked otherwise; `NothingSelected` when nothing can be said otherwise."""
     began = time.perf_counter()

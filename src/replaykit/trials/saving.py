@@ -7,12 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from replaykit.cases.case import dump_case, load_case
+from replaykit.cases.case import ReplayCase, dump_case, load_case
 from replaykit.cases.scaffold import scaffold
 from replaykit.cases.slug import slug
 from replaykit.checks.assertions import Assertion, parse_assertion
 from replaykit.contracts.contract import Contract
 from replaykit.redaction.files import file_redactor, write_clean
+from replaykit.runners.case_check import check_case
 from replaykit.trials.chaos import ChaosResult, ChaosRun, ChaosVerdict
 
 _COMPLETES = parse_assertion("status_is", "success")
@@ -26,9 +27,10 @@ def save_broken(result: ChaosResult, directory: Path, contract: Contract | None 
             continue
         struck = dict.fromkeys(f"{fault.fault} in {fault.call or 'the input'}" for fault in run.faults)
         remarks = [f"Under chaos ({run.scenario}, seed {run.seed}) it broke: {run.reason}", *struck]
-        scaffold(run.run, place, remarks=remarks)
+        case = scaffold(run.run, place, remarks=remarks)
         asked = () if contract is None else contract.assertions(run.conditions)
-        _desire(place, asked or (_COMPLETES,))
+        case = _rewritten(case, observed=case.observed or _broken(run, asked), desired=asked or (_COMPLETES,))
+        check_case(case, run.run)
         saved.append(place)
     return saved
 
@@ -46,8 +48,21 @@ def _places(result: ChaosResult, directory: Path) -> Iterator[tuple[ChaosRun, Pa
         yield run, directory / name
 
 
-def _desire(place: Path, asked: tuple[Assertion, ...]) -> None:
-    """What the trial asked is what a fix must show."""
-    case = msgspec.structs.replace(load_case(place), desired=asked)
-    write_clean(case.file, dump_case(case), file_redactor(), fail_closed=True)
-    load_case(place)
+def _broken(run: ChaosRun, asked: tuple[Assertion, ...]) -> tuple[Assertion, ...]:
+    """The signatures of a run that no detector calls a failure: what it was asked, and did not keep."""
+    failed = {(finding.id, finding.kind) for finding in run.failures}
+    return tuple(_opposite(assertion) for assertion in asked if (assertion.id, assertion.kind) in failed)
+
+
+def _opposite(assertion: Assertion) -> Assertion:
+    if assertion.kind != "not":
+        return parse_assertion("not", {assertion.kind: assertion.value})
+    ((kind, value),) = assertion.value.items()
+    return parse_assertion(kind, value)
+
+
+def _rewritten(case: ReplayCase, *, observed: tuple[Assertion, ...], desired: tuple[Assertion, ...]) -> ReplayCase:
+    """The case with these assertions: what the trial asked is what a fix must show."""
+    changed = msgspec.structs.replace(case, observed=observed, desired=desired)
+    write_clean(case.file, dump_case(changed), file_redactor(), fail_closed=True)
+    return load_case(case.directory)

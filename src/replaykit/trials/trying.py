@@ -16,9 +16,9 @@ from replaykit.cases.case import ReplayCase
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.inside import is_about_one_run
 from replaykit.checks.questions import Answers
-from replaykit.checks.verdict import LEFT_THE_TAPE, desired_in
+from replaykit.checks.verdict import LEFT_THE_TAPE, desired_in, first_with, is_offline
 from replaykit.errors import StoreError
-from replaykit.model.result import Finding, ReplayResult, Verdict
+from replaykit.model.result import Effect, Evidence, Finding, ReplayResult, Verdict
 from replaykit.runners.again import Again
 from replaykit.runners.attempt import Attempt, Candidate
 from replaykit.runners.evidence import new_workspace, write_evidence
@@ -27,7 +27,7 @@ _NAME_CHARS = 60
 NO_FAULT = "no fault struck: nothing is known of this world"
 
 
-class Evidence(Struct, frozen=True, kw_only=True):
+class EvidenceFiles(Struct, frozen=True, kw_only=True):
     """Where the runs of a trial leave their files."""
 
     root: Path
@@ -64,7 +64,7 @@ class Judged(Struct, frozen=True, kw_only=True):
 class Trying:
     """Runs a candidate, each time in a directory of its own; what is not kept is gone when the `with` block ends."""
 
-    def __init__(self, trial: str, candidate: Candidate, evidence: Evidence | None = None) -> None:
+    def __init__(self, trial: str, candidate: Candidate, evidence: EvidenceFiles | None = None) -> None:
         self._trial = trial
         self._candidate = candidate
         self._evidence = evidence
@@ -102,19 +102,21 @@ class Trying:
     def _result(self, tried: Tried, judged: Judged, evidence: str) -> ReplayResult:
         """What a replay says of its run, said of this one."""
         attempt = tried.attempt
-        verdict = Verdict.FIXED if judged.passed else Verdict.CHANGED
+        verdict = Verdict.FIXED if judged.passed else Verdict.BROKEN
         return ReplayResult(
             case_id=f"{self._trial} {judged.name}",
             trial=self._trial,
-            verdict=Verdict.ERROR if attempt.run is None else verdict,
+            verdict=Verdict.INCONCLUSIVE if attempt.run is None else verdict,
             candidate=self._candidate.label,
             desired=judged.findings,
             deviations=attempt.deviations,
             reason=judged.reason,
+            evidence=attempt.evidence or Evidence(),
+            offline=is_offline(attempt.deviations),
             run=attempt.run,
             more=tried.runs.more,
             duration_s=tried.duration_s,
-            evidence=evidence,
+            directory=evidence,
         )
 
 
@@ -122,6 +124,9 @@ def found_in(tried: Tried, asked: Sequence[Assertion], answers: Answers | None) 
     """What assertions find in a run, and why one of them cannot tell; nothing where all can."""
     attempt = tried.attempt
     assert attempt.run is not None
+    spoilt = first_with(Effect.INCONCLUSIVE, attempt.deviations)
+    if spoilt is not None:  # what the agent did with another answer than the recorded one says nothing
+        return (), spoilt.text
     known = attempt.deviations if attempt.watched or attempt.deviations else None
     return desired_in(attempt.run, asked, known, runs=tried.runs, answers=answers)
 

@@ -50,7 +50,7 @@ def test_a_failed_trace_is_a_case_that_tells_the_broken_agent_from_the_mended_on
     assert run(["lint", "cases/refund"]) == 0
 
     assert rk.replay("cases/refund", broken).verdict == "reproduced"
-    assert rk.replay("cases/refund", mended).verdict == "changed", "it ends well, though it does not try again"
+    assert rk.replay("cases/refund", mended).verdict == "broken", "it ends well, though it does not try again"
 
 
 def test_a_case_of_a_trace_in_protobuf_keeps_the_run_log_which_people_can_read() -> None:

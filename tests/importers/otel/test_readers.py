@@ -310,7 +310,7 @@ def test_without_the_extra_json_is_read_and_protobuf_is_an_error_that_says_what_
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
 
     assert done.stdout.splitlines()[0] == "1"
-    assert "pip install 'agent-replaykit[otel]'" in done.stdout
+    assert "pip install '.[otel]'" in done.stdout
 
 
 def _nested(depth: int) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def test_a_tool_with_an_asynchronous_way_of_its_own_is_served_both_ways() -> Non
     with rk.replaying(rk.Tape.of(trace)) as replayer:
         assert called() == recorded == ["aa", "bb", "cc", "dd"]
     assert ran == ["run", "run", "arun", "run"]
-    assert replayer.all_deviations() == []
+    assert replayer.deviations == []
     assert {call.name for call in trace.tool_calls} == {"say_it_twice"}, "as the model knows it"
     assert [call.arguments["text"] for call in trace.tool_calls] == ["a", "b", "c", "d"]
 
@@ -212,7 +212,7 @@ def test_the_model_is_told_the_same_of_objects_that_no_annotation_names() -> Non
     told = told_twice(lambda url: asked(wrapped, url), TURN)
 
     assert told.replayed == told.recorded == "It is [Forecast(city='Bern', celsius=14.5)]."
-    assert told.tools[0].result == "[Forecast(city='Bern', celsius=14.5)]"
+    assert told.tools[0].result == [{"city": "Bern", "celsius": 14.5}]
     assert told.deviations == []
 
 

@@ -78,7 +78,7 @@ def test_matched_by_arguments_alone_nothing_has_moved() -> None:
     with rk.replaying(rk.Tape.of(told.trace), rk.MatchRules(mode=MatchMode.ARGS)) as replayer:
         assert asked(wrapped, "http://127.0.0.1:9") == ANSWER
 
-    assert replayer.all_deviations() == []
+    assert replayer.deviations == []
     assert len(own.ran) == 2
 
 
@@ -198,7 +198,7 @@ def test_an_output_is_given_back_as_it_was(fn: Any) -> None:
     assert served.raw_input == recorded.raw_input
     if fn is not picture:  # whose blocks are classes of the framework, which come back as data
         assert served.raw_output == recorded.raw_output
-    assert replayer.all_deviations() == []
+    assert replayer.deviations == []
 
 
 def test_a_tool_that_is_only_callable_is_made_asynchronous() -> None:

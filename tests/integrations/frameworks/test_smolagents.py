@@ -113,7 +113,7 @@ def test_an_agent_that_writes_code_is_recorded_and_served() -> None:
         assert agent(model.url) == ANSWER
 
     assert own.ran == ["get_weather", "get_time"]
-    assert replayer.all_deviations() == []
+    assert replayer.deviations == []
     assert model.connections == made
     assert [(call.name, call.arguments, call.result) for call in trace.tool_calls] == [
         (*CALLS[0], "sunny in Paris é"),
@@ -218,7 +218,7 @@ def test_images_are_recorded_as_png_and_given_back_as_images(kind: type) -> None
     assert seen[0] is given, "the tool gets the object itself"
     assert isinstance(served, AgentImage) == (kind is AgentImage)
     assert pixels(served) == pixels(recorded) == [(100, 50, 25)] * 6
-    assert replayer.all_deviations() == []
+    assert replayer.deviations == []
     (call,) = trace.tool_calls
     assert call.result["image"] == ("AgentImage" if kind is AgentImage else "Image")
     assert call.arguments["image"]["png"].startswith("iVBORw0KGgo")

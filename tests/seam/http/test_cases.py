@@ -94,5 +94,5 @@ def test_an_agent_that_asks_something_else_is_told_what_was_recorded(case, agent
 
     result = rk.replay(case, other)
 
-    assert result.verdict == "changed"
+    assert result.verdict == "diverged"
     assert "request `GET elsewhere/weather`" in result.deviations[0].text

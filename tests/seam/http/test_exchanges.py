@@ -319,22 +319,44 @@ def test_a_response_that_is_dropped_is_in_the_log_when_the_run_ends(library, ser
     assert (during, call.items, call.complete) == (0, ["1"] if library == "httpx" else [], False)
 
 
-def test_a_thread_that_outlives_the_run_goes_on_undisturbed(server, tapes):
-    url = server.says("/late", *numbered(2))
-    ended, said = threading.Event(), []
+def left_behind(url, ended, said):
+    """A thread that asks for something when its run has ended."""
 
     def late():
         ended.wait(timeout=10)
-        said.append(httpx.get(url).text)
+        try:
+            said.append(httpx.get(url).text)
+        except rk.Divergence as error:
+            said.append(error)
 
-    thread = threading.Thread(target=late)
+    return threading.Thread(target=late)
+
+
+def test_a_thread_that_outlives_the_run_goes_on_undisturbed(server, tapes):
+    url = server.says("/late", *numbered(2))
+    ended, said = threading.Event(), []
+    thread = left_behind(url, ended, said)
+
     tapes.record(thread.start)
-    with rk.replaying(rk.Tape([])):  # so that the patches are there
-        ended.set()
-        thread.join(timeout=10)
+    ended.set()
+    thread.join(timeout=10)
 
     assert said == ["answer 0"]
     assert tapes.calls == []
+
+
+def test_a_thread_that_outlives_its_run_reaches_nobody_in_a_replay_that_comes_after(server, tapes):
+    url = server.says("/late", *numbered(2))
+    ended, said = threading.Event(), []
+    thread = left_behind(url, ended, said)
+
+    tapes.record(thread.start)
+    with rk.replaying(rk.Tape([])) as replayer:
+        ended.set()
+        thread.join(timeout=10)
+
+    assert isinstance(said[0], rk.Divergence)
+    assert [deviation.kind for deviation in replayer.deviations] == ["missing"]
 
 
 @pytest.mark.parametrize("library", ["httpx", "aiohttp"])

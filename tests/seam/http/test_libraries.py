@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import http.client
 import threading
+import urllib.error
+import urllib.request
+from urllib.parse import urlsplit
 
 import aiohttp
 import httpx
@@ -256,6 +260,7 @@ def test_what_was_not_recorded_is_a_divergence_that_reaches_the_caller(fetch, se
 def test_a_fault_is_raised_as_the_library_raises_it(fetch, server, tapes):
     tapes.record(lambda: None)
     names = {"requests": "ReadTimeoutError", "urllib3": "ReadTimeoutError", "aiohttp": "ServerTimeoutError"}
+    names["http.client"] = "TimeoutError"
     name = names.get(fetch.name, "ReadTimeout")
     rules = MatchRules(on_miss=OnMiss.FAULT, fault=ErrorSpec(type=name, message="too slow"))
 
@@ -491,3 +496,79 @@ def test_a_time_out_is_raised_again_without_the_wait(server, tapes):
     assert [kind.__name__ for kind, _ in live] == ["ReadTimeout", "ConnectionError", "ReadTimeoutError", "TimeoutError"]
     assert [kind for kind, _ in replayed] == [kind for kind, _ in live]
     assert replayed[0] == live[0]
+
+
+def test_urllib_sees_in_a_replay_what_it_saw(server, tapes):
+    url = server.says("/text", chunks=[b"one\n", b"two\n"])
+    moved = server.says("/moved", status=302, headers=[("location", url)], framing="length")
+    missing = server.says("/missing", chunks=[b"no such page"], status=404, framing="length")
+    stuck = server.says("/stuck", chunks=[b"a", b"b"], gate=threading.Event())
+    breaks = server.says("/breaks", chunks=[b"a"], breaks=True)
+
+    def read(url, body=None):
+        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=0.5) as response:
+            return response.status, response.url, list(response.headers.items()), response.read(2), response.readlines()
+
+    def attempts():
+        seen = [read(url), read(moved), read(url, b"name=value")]
+        for failing in (missing, stuck, breaks, "http://127.0.0.1:9/"):
+            try:
+                seen.append(read(failing))
+            except (OSError, http.client.HTTPException) as error:
+                reason = getattr(error, "reason", None)
+                body = error.read() if isinstance(error, urllib.error.HTTPError) else b""
+                seen.append((type(error), str(error), type(reason), body))
+        return seen
+
+    live, replayed = tapes.both(attempts)
+
+    assert replayed == live
+    assert [type(one[0]) for one in live] == [int, int, int, type, type, type, type]
+    assert [call.name.partition(" ")[0] for call in tapes.calls] == ["GET"] * 3 + ["POST"] + ["GET"] * 4
+
+
+def test_a_connection_of_http_client_serves_requests_one_after_the_other(server, tapes):
+    url = server.says("/text", chunks=[b"hello"], framing="length")
+    server.says("/empty", status=204, framing="length")
+
+    def attempts():
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
+        connection.connect()
+        seen = []
+        for method, path in (("GET", "/text"), ("HEAD", "/text"), ("GET", "/empty"), ("POST", "/text")):
+            connection.putrequest(method, path)
+            connection.putheader("content-length", "4" if method == "POST" else "0")
+            connection.endheaders(b"body" if method == "POST" else None)
+            response = connection.getresponse()
+            seen.append((response.status, response.read(2), response.read()))
+        connection.close()
+        return seen
+
+    live, replayed = tapes.both(attempts)
+
+    assert replayed == live == [(200, b"he", b"llo"), (200, b"", b""), (204, b"", b""), (200, b"he", b"llo")]
+    assert tapes.calls[-1].arguments == {"body": "body"}
+
+
+def test_requests_of_urllib3_are_recorded_once(server, tapes):
+    url = server.says("/text", chunks=[b"hello"], framing="length")
+
+    live, replayed = tapes.both(lambda: (requests.get(url).text, urllib3.request("GET", url).data))
+
+    assert replayed == live
+    assert len(tapes.calls) == 2
+
+
+def test_a_response_of_http_client_that_nobody_closes_is_kept_as_far_as_it_was_read(server, tapes):
+    url = server.says("/text", chunks=[b"one", b"two"], headers=[("connection", "close")])
+
+    def attempts():
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
+        connection.request("GET", "/text")
+        return connection.getresponse().read1()
+
+    live, replayed = tapes.both(attempts)
+
+    assert replayed == live == b"one"
+    (call,) = tapes.calls
+    assert (call.complete, call.items) == (False, ["one"])

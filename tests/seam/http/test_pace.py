@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any
 
@@ -10,6 +9,9 @@ import msgspec
 import pytest
 
 import replaykit as rk
+import replaykit.seam.http.aiohttp
+import replaykit.seam.http.httpx
+from replaykit.seam import through
 from replaykit.seam.scope import current
 
 from .conftest import Client, Server, Tapes
@@ -22,23 +24,22 @@ HEAD_S = 0.1
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What was waited for; nobody really waits."""
     seen: list[float] = []
-    nap = asyncio.sleep
 
-    async def sleep(seconds: float, *rest: Any) -> None:
+    async def later(seconds: float) -> None:
         seen.append(round(seconds, 3))
-        await nap(0)
 
     monkeypatch.setattr(time, "sleep", lambda seconds: seen.append(round(seconds, 3)))
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    for module in (through, replaykit.seam.http.aiohttp, replaykit.seam.http.httpx):
+        monkeypatch.setattr(module, "later", later)
     return seen
 
 
 def slowly(run: rk.TraceRun) -> rk.TraceRun:
-    """The run, as if its response had come slowly."""
+    """The run, as if its response had come slowly. It does not say when: a replay of it has the time of the machine."""
     (call,) = run.events
     wire = msgspec.structs.replace(call.wire, pauses_ms=PAUSES)  # type: ignore[union-attr]
     took = HEAD_S + sum(PAUSES) / 1000
-    return msgspec.structs.replace(run, events=(msgspec.structs.replace(call, wire=wire, duration_s=took),))
+    return msgspec.structs.replace(run, events=(msgspec.structs.replace(call, wire=wire, duration_s=took, span=None),))
 
 
 @pytest.mark.parametrize(("speed", "expected"), [(0.0, []), (1.0, [0.1, 0.02, 0.04]), (2.0, [0.05, 0.01, 0.02])])

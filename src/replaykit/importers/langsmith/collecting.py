@@ -13,6 +13,7 @@ from replaykit.importers.fields import Fields
 from replaykit.importers.langsmith.documents import Document
 from replaykit.importers.langsmith.members import loaded
 from replaykit.importers.source import JsonPath, Source
+from replaykit.model.nesting import decode_json
 from replaykit.model.values import Json, Raw
 
 _SEGMENT = re.compile(r"(\d{8}T\d{12})Z(.+)")
@@ -85,8 +86,8 @@ class RunFields(Fields):
     def loaded(self, text: Raw, name: str) -> Json:
         """What the text of a member says, or of a part of it."""
         try:
-            return msgspec.json.decode(text)
-        except (msgspec.MsgspecError, RecursionError) as error:
+            return decode_json(text)
+        except msgspec.MsgspecError as error:
             raise self.error(f"not JSON: {error}", name) from None
 
     def kept(self, value: Json, *names: str) -> Raw:

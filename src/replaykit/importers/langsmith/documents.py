@@ -13,6 +13,7 @@ from replaykit.errors import InvalidFile
 from replaykit.importers.gathering import Gathering, Piece
 from replaykit.importers.langsmith.members import KNOWN, members_of
 from replaykit.importers.source import JsonPath, Source
+from replaykit.model.nesting import check_nesting
 from replaykit.model.values import Json
 
 FORMAT = "langsmith"
@@ -128,6 +129,7 @@ def _gather(gathered: Gathering, line: Source) -> None:
     """Put the runs of a line where their traces are; `InvalidFile` when it is not JSON."""
     text = line.text
     try:
+        check_nesting(text)
         for part in _parts(text) if text[:64].lstrip()[:1] == b"[" else (text,):
             head = _head_of(part)
             if head.run_type is None and (lists := head.lists):
@@ -138,7 +140,7 @@ def _gather(gathered: Gathering, line: Source) -> None:
                 gathered.add_place(head.trace, line.at, len(text), line.line, head.is_known)
             else:
                 gathered.add(head.trace, bytes(part), line.line, head.is_known)
-    except (msgspec.MsgspecError, RecursionError):
+    except msgspec.MsgspecError:
         _ = line.value
         gathered.add(_LOOSE, text, line.line)  # of a wrong type somewhere: whoever reads it says where
 

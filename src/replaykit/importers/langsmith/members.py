@@ -11,6 +11,7 @@ from typing import Any, TypedDict, cast
 import msgspec
 from msgspec import Raw
 
+from replaykit.model.nesting import check_nesting, decode_json
 from replaykit.model.values import NULL, Json
 
 ABOUT = ("session_name", "session_id", "project_id", "thread_id", "reference_example_id", "feedback_stats", "app_path")
@@ -78,10 +79,11 @@ _decode = msgspec.json.Decoder(_Members).decode
 def members_of(text: bytes) -> dict[str, Json] | None:
     """The known members of a run, inputs, outputs and settings as text; None where that does not do."""
     try:
+        check_nesting(text)
         if not text.isascii():
             text.decode()  # in what stays text, nobody would see a wrong byte
         found = cast(dict[str, Json], _decode(text))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     for name in ("inputs", "outputs"):
         if found.get(name) == NULL:
@@ -92,6 +94,6 @@ def members_of(text: bytes) -> dict[str, Json] | None:
 def loaded(value: Json) -> Json:
     """A member that may still be text; one that cannot be read stays so, and whoever takes it says that."""
     try:
-        return msgspec.json.decode(value) if type(value) is Raw else value
-    except (msgspec.MsgspecError, RecursionError):
+        return decode_json(value) if type(value) is Raw else value
+    except msgspec.MsgspecError:
         return value

@@ -54,7 +54,7 @@ class Requests:
             return given
         try:
             members = _members(given)
-        except (msgspec.ValidationError, RecursionError):
+        except msgspec.ValidationError:
             return fields.loaded(given, "inputs")
         return {name: raw if name in _REPEATED else fields.loaded(raw, "inputs") for name, raw in members.items()}
 

@@ -87,7 +87,7 @@ def _gather(gathered: Gathering, heads: Heads, line: Source, mended: bytes = b""
                 gathered.add(trace, bytes(item) if number else heads.joined(head, item), line.line, number)
         if not found and not all(map(_is_request, _listed(line.value))):
             return line.error(f"not OTLP: {EXPECTED}")
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except msgspec.MsgspecError as error:
         try:
             _merged(line, map(read_document, _listed(line.value)))
         except InvalidFile as problem:

@@ -135,7 +135,7 @@ def _half_decoded(value: str) -> Json:
     """What was cut within a character before it was written as JSON."""
     try:
         return mending.decoded(value.encode()) if "\\u" in value else value
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeEncodeError):
         return value
 
 

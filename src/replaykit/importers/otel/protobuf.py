@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any
 
-from replaykit.errors import UsageError
+from replaykit.errors import UsageError, install_hint
 from replaykit.importers.otel.collecting import (
     MAX_ATTRIBUTES,
     MAX_DEPTH,
@@ -39,7 +39,7 @@ class MissingExtra(UsageError):
     def __init__(self) -> None:
         super().__init__(
             "OTLP as protobuf needs the package opentelemetry-proto",
-            hint="pip install 'agent-replaykit[otel]', or send JSON: OTEL_EXPORTER_OTLP_PROTOCOL=http/json",
+            hint=f"{install_hint('otel')}, or send JSON: OTEL_EXPORTER_OTLP_PROTOCOL=http/json",
         )
 
 

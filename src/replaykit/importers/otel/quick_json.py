@@ -23,6 +23,7 @@ from replaykit.importers.otel.collecting import (
 from replaykit.importers.otel.otlp_json import ERROR, any_value, read_record, read_resource, read_scope, read_span
 from replaykit.importers.otel.span import BadPayload, Happening, Reading, Span
 from replaykit.importers.otel.splitting import BETWEEN, RECORDS
+from replaykit.model.nesting import decode_json
 from replaykit.model.values import Json
 
 _NONE = Raw(b"")
@@ -137,7 +138,7 @@ def _read(text: bytes, head: int, heads: Heads) -> Span | None:
         return read_record(_value(text), scope, resource)
     try:
         return _span(_decode(text), scope, resource)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return read_span(_value(text), scope, resource)
 
 
@@ -216,6 +217,6 @@ _NESTED = ("kvlistValue", "bytesValue")
 
 def _value(text: bytes | memoryview | Raw) -> Json:
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return decode_json(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadPayload(f"not JSON: {error}") from None

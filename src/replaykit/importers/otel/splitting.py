@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 
 from replaykit.importers.otel.collecting import link_id, trace_id
 from replaykit.importers.otel.span import BadPayload
+from replaykit.model.nesting import check_nesting
 
 SPANS, RECORDS = b"spans", b"records"
 BETWEEN = b"\x1e"  # a byte that JSON has nowhere
@@ -63,9 +64,9 @@ _decode_ids = msgspec.json.Decoder(_Ids).decode
 def by_trace(text: bytes) -> Iterator[tuple[str, bytes, Raw]]:
     """The spans and log records of a request (or a list of them), each with its trace and what was said around it.
 
-    Raises `msgspec.MsgspecError` or `RecursionError` where the text is no such request, as far as that shows without
-    reading its spans.
+    Raises `msgspec.MsgspecError` where the text is no such request, as far as that shows without reading its spans.
     """
+    check_nesting(text)
     for request in _decode_list(text) if text[:64].lstrip()[:1] == b"[" else [_decode(text)]:
         for held in (*(request.resourceSpans or ()), *(request.resource_spans or ())):
             for scoped in (*(held.scopeSpans or ()), *(held.scope_spans or ())):
@@ -105,5 +106,5 @@ def _trace(item: Raw, *, of_logs: bool) -> str | None:
         ids = _decode_ids(item)
         given = ids.trace_id if ids.traceId is None else ids.traceId
         return (link_id(given, of_trace=True) or None) if of_logs else trace_id(given)
-    except (msgspec.MsgspecError, RecursionError, BadPayload):
+    except (msgspec.MsgspecError, BadPayload):
         return NO_TRACE

@@ -1,4 +1,4 @@
-"""LangGraph: its threads as runs in a ReplayKit store (`pip install 'agent-replaykit[langgraph]'`).
+"""LangGraph: its threads as runs in a ReplayKit store (the extra `langgraph`).
 
     graph = builder.compile(checkpointer=ReplayKitSaver())
 

@@ -19,6 +19,7 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from replaykit.errors import UsageError
 from replaykit.integrations.langgraph.kinds import EMPTY, Kind, kind_of
+from replaykit.model.nesting import check_group_nesting
 from replaykit.model.values import Json
 
 
@@ -33,9 +34,11 @@ def _zone(key: Any) -> zoneinfo.ZoneInfo:
 
 
 def _pattern(content: Any) -> re.Pattern[Any]:
+    source, flags = content
     try:
-        return re.compile(content[0], content[1])
-    except (re.error, RecursionError) as error:
+        check_group_nesting(source if isinstance(source, str) else source.decode("latin-1"))
+        return re.compile(source, flags)
+    except re.error as error:
         raise ValueError(str(error)) from None
 
 

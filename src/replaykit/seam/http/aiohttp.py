@@ -25,7 +25,7 @@ from replaykit.seam.http.cleaning import Headers
 from replaykit.seam.http.request import Amended
 from replaykit.seam.http.response import header_pairs, http1_body, http1_head
 from replaykit.seam.scope import Scope
-from replaykit.seam.through import never
+from replaykit.seam.through import later, never
 
 _STATE = "_replaykit"  # on the protocol of a connection, which has one response at a time
 _LONGEST = 2**24  # of a recorded header: what was taken once is taken again
@@ -130,7 +130,7 @@ class _Hops:
     async def _recorded(self, request: Any, served: Served) -> Any:
         """A recorded response, or the recorded failure raised."""
         if served.waits_s:
-            await asyncio.sleep(served.waits_s[0])
+            await later(served.waits_s[0])
         if served.was_cut_off and not served.status:
             await never()
         error = _failure(request, served)
@@ -221,7 +221,7 @@ class _Replay(StreamReader):
     async def _wait(self, func_name: str) -> None:
         frames: _Frames = getattr(self._protocol, _STATE)
         if (wait := next(frames.waits, 0.0)) > 0:
-            await asyncio.sleep(wait)
+            await later(wait)
         if not frames.feed(self._protocol, self):
             await super()._wait(func_name)
 

@@ -18,6 +18,7 @@ import zstandard
 
 from replaykit.model.events import Call, ErrorInfo, WireInfo
 from replaykit.model.values import ABSENT, Raw, encode_read, raw, sayable
+from replaykit.seam.adoption import adopted, exports_telemetry
 from replaykit.seam.failures import describe, is_cancellation, is_interruption
 from replaykit.seam.http.cleaning import Headers, clean_chunks, clean_headers, clean_url, taken_apart
 from replaykit.seam.http.request import EXCHANGE, MODEL, HttpRequest, pending, text_or_bytes
@@ -40,6 +41,8 @@ def listening(url: object = None) -> Scope | None:
     program of several processes.
     """
     here = current()
+    if (here is None or here.session.over) and not exports_telemetry():
+        here = adopted(here, "an HTTP request" if url is None else clean_url(str(url)))
     if here is None or here.session.over or (here.call is not None and here.call.kind in (MODEL, EXCHANGE)):
         return None
     if url is not None and here.session.elsewhere:
@@ -90,15 +93,22 @@ class HttpCall:
         self._pauses: list[float] = []
         self._size = 0
         self._interruption: BaseException | None = None
+        self._is_sent = False
         self._process = os.getpid()
         self._began = self._last = time.perf_counter()
         answer = scope.session.handler.serve(self._call)
-        self.served = None if answer is None else self._recorded(answer, scope.session.speed)
+        self.recorded = answer if isinstance(answer, Call) and self._call.injected is None else None
+        """The recorded call that answers it as it is; None when it is made, or when a fault answers."""
+        self.served = None if answer is None else self._recorded(answer)
         """The recorded response; None when the request is to be made."""
         if answer is None:
             scope.session.unfinished[self._call.seq] = self
 
-    def _recorded(self, answer: Answer, speed: float) -> Served:
+    def _recorded(self, answer: Answer) -> Served:
+        order, speed = self._scope.session.order, self._scope.session.speed
+        if order is not None:
+            order.begin(self._call, answer)
+            speed = speed or order.pace
         response = served(self._call, answer, self.request.method.upper())
         if self.wait_s:
             return later_by(response, self.wait_s)
@@ -138,6 +148,11 @@ class HttpCall:
     def inside(self) -> Inside:
         """The same, for who writes down himself what fails."""
         return Inside(self._scope.inside(self._call, self._number))
+
+    def sent(self) -> None:
+        """The request has been sent; what fails from here on fails while its response is waited for."""
+        self._is_sent = True
+        self._last = time.perf_counter()
 
     def answered(
         self, status: int, headers: Sequence[tuple[str, str]], *, reason: str = "", version: str = "HTTP/1.1"
@@ -201,6 +216,9 @@ class HttpCall:
         status, reason, version, headers = self._head
         if self._size > KEPT_BYTES:
             error, complete = ErrorInfo(type=TOO_LARGE, message=f"{self._size} bytes, of at most {KEPT_BYTES}"), False
+        pauses = self._pauses
+        if (status or self._is_sent) and not complete:
+            pauses = [*pauses, time.perf_counter() - self._last]
         wire = WireInfo(
             method=self.request.method,
             url=clean_url(self.request.url),
@@ -208,7 +226,7 @@ class HttpCall:
             reason=sayable(reason),
             version=version,
             headers=clean_headers(headers),
-            pauses_ms=tuple([round(pause * 10_000) / 10 for pause in self._pauses]),
+            pauses_ms=tuple([round(pause * 10_000) / 10 for pause in pauses]),
         )
         if not status:
             return Outcome(error=error, complete=complete, wire=wire)

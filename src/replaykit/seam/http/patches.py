@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from replaykit.seam.scope import current
+from replaykit.seam.scope import active_sessions, current
 
 Make: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -23,7 +23,7 @@ def _late(translator: str, name: str, *more: str) -> Make:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal translated
-            if current() is None:
+            if current() is None and not active_sessions:
                 return original(*args, **kwargs)
             if translated is None:
                 translated = getattr(import_module(f"replaykit.seam.http.{translator}"), name)(original, *more)
@@ -49,6 +49,12 @@ HOOKS: dict[str, tuple[tuple[str, str, Make], ...]] = {
     "urllib3.connectionpool": (
         ("HTTPConnectionPool", "_make_request", _late("urllib3", "make_request")),
         ("HTTPSConnectionPool", "_prepare_proxy", _late("urllib3", "prepare_proxy")),
+    ),
+    "http.client": (
+        ("HTTPConnection", "connect", _late("http_client", "connect")),
+        ("HTTPSConnection", "connect", _late("http_client", "connect")),
+        ("HTTPConnection", "endheaders", _late("http_client", "end_headers")),
+        ("HTTPConnection", "getresponse", _late("http_client", "get_response")),
     ),
     "aiohttp.client": (("ClientSession", "_request", _late("aiohttp", "request")),),
     "botocore.httpsession": (("URLLib3Session", "send", _late("botocore", "send")),),

@@ -12,14 +12,16 @@ from msgspec import Struct
 from replaykit.errors import Unreplayable
 from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.model.values import decode
-from replaykit.seam.failures import rebuild_error
 from replaykit.seam.http.cleaning import Headers
+from replaykit.seam.rebuild import rebuild_error
 from replaykit.seam.scope import Answer, PendingCall
 
 TOO_LARGE = "TooLarge"
 """The error of a response that was passed on and not kept."""
 CANCELLED = "CancelledError"
 """The error of a response that somebody waited for until they were cancelled."""
+LEFT = "the program left before the response had ended"
+"""The message of the error that the proxy records when a program gives up on a request."""
 
 
 class Served(Struct, frozen=True, kw_only=True):
@@ -55,6 +57,20 @@ class Served(Struct, frozen=True, kw_only=True):
     def was_cut_off(self) -> bool:
         """True when whoever waited for it was cancelled: there was, and is, nothing to do but wait."""
         return self.error is not None and self.error.type == CANCELLED
+
+    @property
+    def was_sent(self) -> bool:
+        """True when the request is known to have been sent."""
+        return bool(self.status or self.pauses_ms)
+
+    @property
+    def was_abandoned(self) -> bool:
+        """True when whoever waited for it gave up: there is no more of it, and nobody knows how it would have ended."""
+        if self.complete:
+            return False
+        if self.error is None or self.was_cut_off:
+            return True
+        return self.error.message == LEFT or "Timeout" in self.error.type
 
     def failure(self, namespace: Mapping[str, Any]) -> BaseException | None:
         """What it ends with, as an exception that `namespace` knows; None when it ends well."""

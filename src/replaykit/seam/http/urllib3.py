@@ -6,7 +6,6 @@ is read by urllib3 itself, from a connection whose socket holds it; so it has ev
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from urllib3.response import HTTPResponse
 from replaykit.model.values import Opaque
 from replaykit.seam.http.call import HttpCall, HttpRequest, Served, listening
 from replaykit.seam.http.cleaning import Headers
-from replaykit.seam.http.response import http1_body, http1_head, in_time
+from replaykit.seam.http.recorded_socket import RecordedSocket
 
 _TUNNEL = "_replaykit_tunnel"
 _PORTS = {"http": 80, "https": 443}
@@ -120,64 +119,13 @@ def _recorded(pool: Any, conn: Any, served: Served) -> HTTPConnection:
         if isinstance(getattr(error, "__dict__", {}).get(name), Opaque):
             setattr(error, name, thing)
     if error is not None and not served.status:
+        if served.waits_s:
+            time.sleep(served.waits_s[0])
         raise error
     connection = HTTPConnection(conn.host, conn.port)
-    connection.sock = _Socket(served, error)
+    connection.sock = RecordedSocket(served, error)
     connection.is_verified = True
     return connection
-
-
-class _Socket:
-    """As much of a socket as http.client wants."""
-
-    def __init__(self, served: Served, error: BaseException | None) -> None:
-        self._frames = _frames(served, error)
-
-    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
-        return io.BufferedReader(_Frames(self._frames))
-
-    def sendall(self, data: Any) -> None:
-        pass
-
-    def settimeout(self, timeout: Any) -> None:
-        pass
-
-    def shutdown(self, how: int) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-def _frames(served: Served, error: BaseException | None) -> Iterator[bytes]:
-    if served.waits_s:
-        time.sleep(served.waits_s[0])
-    yield http1_head(served)
-    yield from http1_body(served, in_time(served))
-    if error is not None:
-        raise error
-
-
-class _Frames(io.RawIOBase):
-    """A file whose reads never go beyond the end of a frame: chunks stay what they were."""
-
-    def __init__(self, frames: Iterator[bytes]) -> None:
-        self._frames = frames
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            frame = next(self._frames, None)
-            if frame is None:
-                return 0
-            self._rest = memoryview(frame)
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
 
 
 def _begin(response: Any, call: HttpCall) -> None:

@@ -1,0 +1,229 @@
+"""Proof: a case that was seen to fail, and a fix that was seen to pass. A green rests on a red.
+
+    cases/search-loop/proof.json
+      {"replaykit": 1,
+       "red": {"candidate": "python bad.py", "at": "2026-02-15T14:32:00Z", "tape": "…", "signatures": "…"},
+       "green": {"candidate": "python good.py", …}}
+
+It is a file of its own beside the case, so that nobody's comments in `case.yaml` are rewritten, two branches rarely
+meet in it, and older versions pass it over. What was seen holds for the tape and the signatures it was seen with: both
+are named by a digest, and a case that changed since has to be proven again.
+"""
+
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+
+import datetime as dt
+import os
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.cases.case import CASE_FILE, ReplayCase
+from replaykit.cases.confine import inside
+from replaykit.cases.document import read_bytes
+from replaykit.cases.fixtures import fixture_files
+from replaykit.cases.slug import slug
+from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, StoreError
+from replaykit.model.lines import line_of, split_where
+from replaykit.model.nesting import decode_json
+from replaykit.model.values import canonical
+from replaykit.redaction.files import clean_text, file_redactor, refuse_leaks
+
+PROOF_FORMAT = 1
+"""Version of the proof file; readers accept every older one."""
+PROOF_FILE = "proof.json"
+"""The file beside a `case.yaml`; that of a session has the session's id before it."""
+RECORDED_RUN = "the recorded run"
+"""The candidate that every scaffolded case is checked with: what was recorded, judged through the finished case."""
+_MAX_BYTES = 1 << 20
+_DIGEST_CHARS = 32
+
+
+class Seen(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One time that a case was red, or green: by which candidate, when, and on which tape."""
+
+    candidate: str
+    at: str
+    """ISO 8601, in UTC."""
+    tape: str
+    """The digest of the input and the recorded calls."""
+    signatures: str
+    """The digest of `observed`."""
+    repeats: int = 1
+    """How many runs agreed."""
+
+
+class Proof(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was seen of a case: that it can fail, and that a fix passes."""
+
+    replaykit: int
+    red: Seen | None = None
+    green: Seen | None = None
+
+
+NOTHING_SEEN = Proof(replaykit=PROOF_FORMAT)
+
+
+class Standing(StrEnum):
+    """What a green of a case rests on."""
+
+    RED = "red"  # the case was seen to fail, as it is now
+    NEVER_RED = "never_red"  # nothing shows that it can fail
+    STALE = "stale"  # it was seen to fail, and has changed since
+    UNKNOWN = "unknown"  # its proof cannot be read
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """What of a case a proof holds for, as digests."""
+
+    tape: str
+    signatures: str
+
+
+def proof_path(case: ReplayCase) -> Path | None:
+    """Return the file of a case's proof; None for a case that stands in no file."""
+    if not case.file_name or not case.file.is_file():
+        return None
+    name = PROOF_FILE if case.file_name == CASE_FILE else f"{slug('tool_call', case.id)}.{PROOF_FILE}"
+    try:
+        return inside(case.directory, name)
+    except ValueError as error:
+        raise InvalidFile(str(error), file=str(case.directory / name)) from None
+
+
+def is_proof(file_name: str) -> bool:
+    """True for the name of a proof file."""
+    return file_name == PROOF_FILE or file_name.endswith(f".{PROOF_FILE}")
+
+
+def read_proof(case: ReplayCase) -> Proof:
+    """Return what was seen of the case; an empty proof when there is no file."""
+    file = proof_path(case)
+    if file is None or not os.path.lexists(file):
+        return NOTHING_SEEN
+    text = read_bytes(file, limit_bytes=_MAX_BYTES)
+    try:
+        version = decode_json(text, _Version).replaykit
+        if version > PROOF_FORMAT:
+            raise FormatTooNew(f"{file}: proof format {version}, this version reads up to {PROOF_FORMAT}")
+        return decode_json(text, Proof)
+    except msgspec.MsgspecError as error:
+        message, path = split_where(str(error))
+        line = line_of(text, path) if path else None
+        raise InvalidFile(message, file=str(file), line=line, hint=f"Delete it, and {_prove_it(case)}") from None
+
+
+class _Version(Struct):
+    replaykit: int
+
+
+def identity_of(case: ReplayCase) -> Identity:
+    """Return the digests of the case's tape and of its signatures."""
+    if case.tape is None:
+        calls = [part for file in fixture_files(case.directory) for part in _recorded_in(read_bytes(file))]
+    else:
+        calls = [msgspec.json.encode(call) for call in case.tape]
+    observed = canonical([[assertion.kind, assertion.value] for assertion in case.observed])
+    return Identity(tape=_digest(bytes(case.scenario.input_json), *calls), signatures=_digest(observed))
+
+
+def _recorded_in(text: bytes) -> list[bytes]:
+    """What a fixture file says of recorded calls: neither its version nor its blanks change an answer."""
+    try:
+        fields = msgspec.json.decode(msgspec.json.format(text, indent=-1), type=dict[str, msgspec.Raw])
+    except msgspec.MsgspecError:
+        return [text]  # whoever reads it says what is wrong
+    return [bytes(fields[key]) for key in sorted(fields) if key != "replaykit"]
+
+
+def _digest(*parts: bytes) -> str:
+    import hashlib  # noqa: PLC0415 (slow to import, and few cases are looked at so closely)
+
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(len(part).to_bytes(8, "big") + part)
+    return whole.hexdigest()[:_DIGEST_CHARS]
+
+
+def standing_of(case: ReplayCase) -> tuple[Standing, str]:
+    """Return what a green of the case rests on, and in words what is amiss with that; none for a proven one."""
+    try:
+        red = read_proof(case).red
+        if red is None:
+            return Standing.NEVER_RED, "never seen red: nothing shows that this case can fail"
+        now = identity_of(case)
+    except ReplayKitError as error:
+        return Standing.UNKNOWN, f"its proof cannot be read: {error.message}"
+    if red.tape != now.tape:
+        return Standing.STALE, "not seen red since its tape changed"
+    if red.signatures != now.signatures:
+        return Standing.STALE, "not seen red since its signatures changed"
+    return Standing.RED, ""
+
+
+def unproven(case: ReplayCase) -> str:
+    """Return why a green of the case proves little; nothing when it was seen red, or stands in no file."""
+    return "" if proof_path(case) is None else standing_of(case)[1]
+
+
+def prove_hint(case: ReplayCase) -> str:
+    """Return what to type to prove the case."""
+    return f"Prove it: {_prove_it(case)}"
+
+
+def _prove_it(case: ReplayCase) -> str:
+    place = case.directory if case.file_name == CASE_FILE else case.file
+    return f"replaykit prove {place} --bad CANDIDATE --good CANDIDATE"
+
+
+class ProofWriter:
+    """Writes what was seen into a case's proof. What is there already and still holds stays as it is."""
+
+    def __init__(self, case: ReplayCase) -> None:
+        self._case = case
+        self._now = identity_of(case)
+
+    def write(self, *, red: str | None = None, green: str | None = None, repeats: int = 1) -> Path | None:
+        """Write that these candidates were red and green; return the file if that changed it."""
+        file = proof_path(self._case)
+        if file is None:
+            return None
+        before = read_proof(self._case)
+        proof = Proof(
+            replaykit=PROOF_FORMAT,
+            red=self._seen(before.red, red, repeats),
+            green=self._seen(before.green, green, repeats),
+        )
+        if proof == before:
+            return None
+        _write(file, proof)
+        return file
+
+    def _seen(self, before: Seen | None, candidate: str | None, repeats: int) -> Seen | None:
+        """What is written: the older sighting where it holds and nothing better is known."""
+        if candidate is None:
+            return before
+        seen = Seen(
+            candidate=clean_text(candidate, file_redactor()),
+            at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            tape=self._now.tape,
+            signatures=self._now.signatures,
+            repeats=repeats,
+        )
+        if before is not None and msgspec.structs.replace(before, at=seen.at) == seen:
+            return before
+        return seen
+
+
+def _write(file: Path, proof: Proof) -> None:
+    text = msgspec.json.format(msgspec.json.encode(proof), indent=2) + b"\n"
+    refuse_leaks({str(file): text}, file_redactor())
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(text)
+        draft.replace(file)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise StoreError(f"{file} cannot be written: {error.strerror}") from None

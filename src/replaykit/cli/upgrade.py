@@ -1,0 +1,61 @@
+"""`replaykit upgrade`: cases of an older format become current ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from replaykit.cli import options
+
+if TYPE_CHECKING:
+    from replaykit.errors import ReplayKitError
+    from replaykit.runners.upgrading import Upgraded
+
+
+@click.command(name="upgrade")
+@click.argument("cases", nargs=-1, type=click.Path(path_type=Path), metavar="[CASE]...")
+@options.config
+@click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
+@options.as_json
+def command(cases: tuple[Path, ...], config: Path | None, dry_run: bool, as_json: bool) -> None:
+    """Rewrite cases of an older format in the current one.
+
+    Only version numbers change: your comments and the order of keys stay. Older cases work as they are, so this is
+    for whoever wants the new keys, and a proof: a case without one is checked as `scaffold` does, and where its source
+    trace reproduces the failure, proof.json says so. Without CASE, all cases of the configuration are upgraded.
+    Exit 2 when a case cannot be read (the others are upgraded), 3 when a newer version wrote one.
+
+    \b
+    replaykit upgrade --dry-run
+    replaykit upgrade cases/search-loop
+    """
+    from replaykit.cases.case import CASE_FILE
+    from replaykit.cases.find import find_case_files
+    from replaykit.errors import ExitCode, ReplayKitError, gravest
+    from replaykit.report.cases import upgraded_json, upgraded_text
+    from replaykit.runners.upgrading import upgrade_case
+
+    files = [file for file in find_case_files(cases or _configured(config)) if file.name == CASE_FILE]
+    done: list[Upgraded] = []
+    wrong: list[ReplayKitError] = []
+    for file in files:
+        try:
+            done.append(upgrade_case(file.parent, dry_run=dry_run))
+        except ReplayKitError as error:
+            wrong.append(error)
+            click.echo(f"{click.style('error', fg='red', bold=True)}: {error}", err=True)
+    click.echo(upgraded_json(done) if as_json else upgraded_text(done, dry_run=dry_run))
+    codes = [error.exit_code for error in wrong]
+    click.get_current_context().exit(gravest([ExitCode.PASSED if files else ExitCode.NOTHING, *codes]))
+
+
+def _configured(config: Path | None) -> tuple[Path, ...]:
+    """The paths of the configuration's cases."""
+    from replaykit.errors import UsageError
+
+    project = options.project_of(config)
+    if project is None or not project.cases:
+        raise UsageError("no case to upgrade", hint="Name one: replaykit upgrade cases")
+    return tuple(project.cases)

@@ -1,0 +1,53 @@
+"""Spans: where each call of a recording begins and ends."""
+
+from __future__ import annotations
+
+import itertools
+from time import perf_counter  # an agent that replaces `time.perf_counter` does not change what is recorded
+from typing import TypeAlias
+
+from replaykit.model.events import Span
+from replaykit.seam.loop_turns import loop_turn
+from replaykit.seam.scope import PendingCall
+
+_Begun: TypeAlias = tuple[PendingCall, int, float, tuple[int, int] | None]
+"""A call that has begun: its position, when it began, and the turn of its event loop."""
+
+
+class SpanLog:
+    """Counts begins and ends of calls, and times them from the start of the run."""
+
+    def __init__(self, started: float | None = None) -> None:
+        self._started = perf_counter() if started is None else started
+        self._positions = itertools.count()
+        self._running: dict[int, _Begun] = {}
+
+    def begin(self, call: PendingCall) -> None:
+        """Note that a call begins."""
+        turn = loop_turn() if call.is_awaited else None
+        self._running[call.seq] = (call, next(self._positions), perf_counter(), turn)
+
+    def end(self, call: PendingCall) -> Span | None:
+        """Return the span of a call that ends now; None for one that never began here."""
+        begun = self._running.pop(call.seq, None)
+        if begun is None:
+            return None
+        _, position, began, begun_in = begun
+        turn = loop_turn() if call.is_awaited else None
+        # Both are rounded down to the microsecond; `round` takes four times as long.
+        return Span(
+            begin=position,
+            begin_s=(began - self._started) * 1e6 // 1 / 1e6,
+            end=next(self._positions),
+            end_s=(perf_counter() - self._started) * 1e6 // 1 / 1e6,
+            loop=turn if turn != begun_in else None,
+        )
+
+    def left(self) -> list[tuple[PendingCall, Span, float]]:
+        """Return the calls that are still running, with their spans and how long they have run; they end nowhere."""
+        now = perf_counter()
+        running, self._running = list(self._running.values()), {}
+        return [
+            (call, Span(begin=position, begin_s=round(began - self._started, 6)), now - began)
+            for call, position, began, _ in running
+        ]

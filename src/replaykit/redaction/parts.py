@@ -1,0 +1,90 @@
+"""Parts of placeholders: what an agent has taken out of one, where it took the same out of the value before.
+
+`acme.com` of an address, the digits of a phone, the name before the @; or all of it, where a name told of the value in
+one place and none does in another. They are in a recording as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from replaykit.redaction.lazy import lazy
+from replaykit.redaction.placeholders import Found, canonical, digest, placeholder, placeholders_in
+
+_NAME = lazy(rb"(?<![\w@-])p-([0-9a-f]{8})(?![\w@-])")
+_PLAIN = {
+    "domain": lazy(rb"[\w-]+(?:\.[\w-]+)+"),
+    "name": lazy(rb"[^@\s\"\\<>]{1,64}"),
+    "phone": lazy(rb"\+?[\d ().-]{7,24}"),
+    "secret": lazy(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
+}
+"""Kinds that are told by more than their form, and what such a value looks like where it is in clear."""
+
+
+class Parts:
+    """The placeholders in a text, parts of such among them, and what stands between them."""
+
+    def __init__(self, text: bytes) -> None:
+        names = [Found(*one.span(), "name", one[1].decode()) for one in _NAME.finditer(text)]
+        self._found = sorted([*placeholders_in(text), *names])
+        self._texts = [text[one.start : one.end] for one in self._found]
+        self._between: list[bytes] = []
+        at = 0
+        for one in self._found:
+            self._between.append(text[at : one.start])
+            at = one.end
+        self._between.append(text[at:])
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    @property
+    def are_names(self) -> bool:
+        """True when one of them is a name before an @, which no key can check by itself."""
+        return any(one.kind == "name" for one in self._found)
+
+    def agree_with(self, other: bytes, key: bytes) -> bool:
+        """True when the other text is the same, some of it in clear, as the key shows."""
+        return self._each(other, lambda one, text: _slot(key, one.kind, text) == one.slot)
+
+    def fit(self, other: bytes) -> bool:
+        """True when the other text may be the same, some of it in clear."""
+        return self._each(other, _may_be)
+
+    def _each(self, other: bytes, is_same: Callable[[Found, bytes], bool]) -> bool:
+        plain = self._in_place(other)
+        if plain is None:
+            return False
+        rows = zip(self._found, self._texts, plain, strict=True)
+        return all(text == own or is_same(one, text) for one, own, text in rows)
+
+    def _in_place(self, other: bytes) -> list[bytes] | None:
+        """What the other text has in the places of the placeholders; None when it differs elsewhere."""
+        first, *rest = self._between
+        if not other.startswith(first):
+            return None
+        at, plain = len(first), []
+        for number, between in enumerate(rest, 1):
+            is_last = number == len(rest)
+            end = len(other) - len(between) if is_last else other.find(between, at)
+            if end < at or not other.startswith(between, end):
+                return None
+            plain.append(other[at:end])
+            at = end + len(between)
+        return plain
+
+
+def _may_be(one: Found, text: bytes) -> bool:
+    form = _PLAIN.get(one.kind)
+    return form is not None and form.fullmatch(text) is not None and not placeholders_in(text)
+
+
+def _slot(key: bytes, kind: str, text: bytes) -> str:
+    """Which placeholder a value has, or that part of one."""
+    value = text.decode("utf-8", "replace")
+    if kind == "domain":
+        return f"{digest(key, kind, value.lower()):08x}"
+    if kind == "name":
+        return ""
+    found = placeholders_in(b"(%b)" % canonical(placeholder(key, kind, value).encode()))
+    return found[0].slot if found else ""

@@ -1,0 +1,71 @@
+"""Misses that chance alone explains: what the recording could not hold, a replay cannot draw again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import orjson
+
+from replaykit.model.diff import differences
+from replaykit.model.events import Call
+from replaykit.model.values import Json
+from replaykit.seam.chance import HASHES, SECRETS
+
+RANDOM = "random"
+"""The name of what `random`, `uuid4` and NumPy gave, while another run of the process held them."""
+CHANCE = "chance"
+"""The kind of deviation that such a miss is."""
+_KEY = re.compile(r"[0-9A-Za-z_\-+/=]{8,}")
+_BETWEEN = re.compile(r"[\s,;|]+")
+
+
+def by_chance(recorded: Call, now: Json, *, not_held: Sequence[str]) -> str:
+    """Return why a call may differ from the recorded one by chance alone; nothing where it does in other ways."""
+    before = orjson.loads(bytes(recorded.request_json))
+    if before != now and _without_order(before) == _without_order(now):
+        return (
+            f"`{recorded.name}` was called with the recorded items in another order: sets have another order in every "
+            "process, unless PYTHONHASHSEED was set when the run was recorded"
+        )
+    if SECRETS in not_held and _differ_in(_are_keys, before, now):
+        return f"`{recorded.name}` was called with another random key: what `secrets` and `os.urandom` give is not kept"
+    if HASHES in not_held and _differ_in(_are_drawn, before, now):
+        return (
+            f"`{recorded.name}` was called with another number: `hash` gives another one for a text in every process, "
+            "unless PYTHONHASHSEED was set when the run was recorded"
+        )
+    if RANDOM in not_held and _differ_in(_are_drawn, before, now):
+        return (
+            f"`{recorded.name}` was called with another random value: another run of the recorded process held chance, "
+            "so that this one could not"
+        )
+    return ""
+
+
+def _without_order(value: Json) -> Json:
+    """The value with the items of lists, and the words of texts, in one order."""
+    if isinstance(value, dict):
+        return {key: _without_order(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return sorted((_without_order(item) for item in value), key=lambda item: orjson.dumps(item))
+    return " ".join(sorted(_BETWEEN.split(value))) if isinstance(value, str) else value
+
+
+def _differ_in(alike: Callable[[Json, Json], bool], before: Json, now: Json) -> bool:
+    found = differences(before, now)
+    return bool(found) and all(alike(one.old, one.new) for one in found)
+
+
+def _are_drawn(before: Json, after: Json) -> bool:
+    """True for two numbers as well: keys are not all that is drawn."""
+    numbers = (int, float)
+    return (type(before) in numbers and type(after) in numbers) or _are_keys(before, after)
+
+
+def _are_keys(before: Json, after: Json) -> bool:
+    """True for two texts that are alike but for random letters in the same places."""
+    if not isinstance(before, str) or not isinstance(after, str) or len(before) != len(after):
+        return False
+    same = _KEY.sub("*", before) == _KEY.sub("*", after)
+    return same and _KEY.search(before) is not None

@@ -1,0 +1,74 @@
+"""Check a new case: does it say `reproduced` of the very run it was made of?"""
+
+from __future__ import annotations
+
+import os
+
+from msgspec import Struct
+
+from replaykit.cases.case import ReplayCase
+from replaykit.cases.proof import ProofWriter
+from replaykit.errors import ExitCode
+from replaykit.model.result import ReplayResult, Verdict
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.runners.attempt import Candidate
+from replaykit.runners.many import exit_code
+from replaykit.runners.recorded import RecordedCandidate
+from replaykit.runners.replay import replay
+
+
+class CaseCheck(Struct, frozen=True, kw_only=True):
+    """What a new case says of the recorded run, and of the agent where one was run."""
+
+    results: tuple[ReplayResult, ...]
+    problem: str = ""
+    """Why the case is not ready, in words."""
+
+    @property
+    def is_ready(self) -> bool:
+        """True when the failure was reproduced each time."""
+        return not self.problem
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The code of `replay --expect reproduced`."""
+        return exit_code(self.results, Verdict.REPRODUCED)
+
+
+def check_case(
+    case: ReplayCase,
+    run: TraceRun,
+    candidate: Candidate | None = None,
+    *,
+    evidence: str | os.PathLike[str] | None = None,
+    dry_run: bool = False,
+) -> CaseCheck:
+    """Judge the recorded run through the case, then replay the candidate; write the proof when both are red."""
+    results = [replay(case, RecordedCandidate(run))]
+    if candidate is not None and results[0].verdict is Verdict.REPRODUCED:
+        results.append(replay(case, candidate, evidence=evidence))
+    problem = _problem(case, run, results)
+    if not problem and not dry_run:
+        ProofWriter(case).write(red=results[-1].candidate)
+    return CaseCheck(results=tuple(results), problem=problem)
+
+
+def _problem(case: ReplayCase, run: TraceRun, results: list[ReplayResult]) -> str:
+    if not case.observed:
+        return _nothing_to_reproduce(run)
+    last = results[-1]
+    if last.verdict is Verdict.REPRODUCED:
+        return ""
+    reason = last.reason or "; ".join(finding.text for finding in last.desired if not finding.holds)
+    verdict = f"{last.candidate} is {last.verdict.value}, expected {Verdict.REPRODUCED.value}"
+    return f"{verdict}: {reason}" if reason else verdict
+
+
+def _nothing_to_reproduce(run: TraceRun) -> str:
+    if run.status is RunStatus.SUCCESS:
+        return (
+            "nothing to reproduce: the run did not fail in a way that a detector knows\n"
+            "Keep a run that went well as a golden trace: replaykit golden RUN\n"
+            "If it failed all the same, say how in `observed`, and prove the case: replaykit prove"
+        )
+    return f"no detector knows how the run failed ({run.status.value}): say in `observed` how it went wrong"

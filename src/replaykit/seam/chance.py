@@ -1,0 +1,311 @@
+"""Hold chance: `random`, `uuid4`, `uuid1` and NumPy's generators draw from a seed, for the whole process.
+
+A recording writes its seed down, and a replay begins with it. `os.urandom` and `secrets` are left alone in a recording,
+since keys that a recorded program makes are real ones; it only notes that they were drawn. The module's own generators
+are as they were when it is over.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib.machinery import ModuleSpec, PathFinder
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from replaykit.seam.set_order import hash_seed
+
+if TYPE_CHECKING:
+    import random
+
+_RANDOM, _UUIDS, _BITS, _SEEDS, _NUMPY, _NUMPY_SEEDS, _FILES = range(7)
+_UUID_EPOCH = 0x01B21DD213814000  # 100 ns from 1582 to 1970
+_TICKS_PER_MS = 10_000
+_MOST = 2**32
+SECRETS, HASHES = "secrets", "hashes"
+"""The names of chance that a recording does not hold: what `secrets` and `os.urandom` gave, and what `hash` did."""
+
+_lock = threading.Lock()
+_held_runs = 0
+_is_held = False
+
+
+class Chance:
+    """The generators that everything is drawn from, seeded alike wherever the seed and the salt are the same."""
+
+    def __init__(self, seed: int | str, started_at: float, *, keys: bool) -> None:
+        self._seed = seed
+        self._started_ms = round(started_at * 1_000_000) // 1000
+        self._holds_keys = keys
+        self._draws = threading.Lock()
+        self._generators: dict[int, random.Random] = {}
+        self._has_drawn = False
+        self.not_held: set[str] = set()
+        """What was drawn and is not held: `SECRETS`, `HASHES`."""
+        self._time_uuids = 0
+        self._numpy: Any = None
+
+    def begin(self, salt: str) -> None:
+        """Begin anew, for a process of that name."""
+        import random  # noqa: PLC0415 (slow to import, as others below; few cases have a seed)
+
+        self._salt = salt
+        self._generators.clear()
+        self._time_uuids = 0
+        random.seed(self._digest(_RANDOM))
+        self._state = random.getstate()
+        if self._numpy is not None:
+            self._begin_numpy(self._numpy)
+
+    def has_drawn(self) -> bool:
+        """True when anything was drawn that a replay has to draw again."""
+        import random  # noqa: PLC0415
+
+        if self._has_drawn or random.getstate() != self._state:
+            return True
+        return self._numpy is not None and not _is_same(self._numpy.get_state(), self._numpy_state)
+
+    def _generator(self, number: int) -> random.Random:
+        """One of the generators; made when it is first drawn from, since most runs need none."""
+        import random  # noqa: PLC0415
+
+        found = self._generators.get(number)
+        if found is None:
+            found = self._generators[number] = random.Random(self._digest(number))
+        return found
+
+    def _digest(self, number: int) -> bytes:
+        from hashlib import blake2b  # noqa: PLC0415
+
+        seed = self._seed
+        if isinstance(seed, str) and number in (_RANDOM, _NUMPY):
+            # These two the program may have seeded before its run: what they draw follows from that alone.
+            seed = seed.rpartition(".")[2]
+        return blake2b(f"{seed}/{number}/{self._salt}".encode(), digest_size=16).digest()
+
+    @contextmanager
+    def standing(self, salt: str) -> Iterator[Chance]:
+        """Everything is drawn from here inside of the block."""
+        import random  # noqa: PLC0415
+
+        state, in_common = random.getstate(), random.getrandbits
+        real, in_random, real_seed = os.urandom, random._urandom, random.Random.seed  # type: ignore[attr-defined]
+
+        def urandom(size: int, /) -> bytes:
+            is_uuid = sys._getframe(1).f_globals.get("__name__") == "uuid"
+            if is_uuid or self._holds_keys:
+                return self._drawn_bytes(size, is_uuid=is_uuid)
+            self.not_held.add(SECRETS)
+            return real(size)
+
+        def getrandbits(count: int, /) -> int:
+            if sys._getframe(1).f_globals.get("__name__") != "uuid":
+                return in_common(count)
+            with self._draws:  # uuid1, which asks the system where the clock is real: `random` must not go on for it
+                self._has_drawn = True
+                return self._generator(_BITS).getrandbits(count)
+
+        def seed_itself(generator: random.Random, a: Any = None, version: int = 2) -> None:
+            if a is None:  # it would ask the operating system, where no Python code is asked
+                with self._draws:
+                    a = self._own_seed(sys._getframe(1))
+            real_seed(generator, a, version)
+
+        os.urandom = random._urandom = urandom  # type: ignore[attr-defined]
+        random.Random.seed = seed_itself  # type: ignore[method-assign,assignment]
+        random.seed = partial(seed_itself, random._inst)
+        random.getrandbits = getrandbits
+        self.begin(salt)
+        self._has_drawn = False
+        try:
+            with self._time_based_uuids(), self._numpy_generators(), self._hashes():
+                yield self
+        finally:
+            os.urandom, random._urandom = real, in_random  # type: ignore[attr-defined]
+            random.Random.seed = real_seed  # type: ignore[method-assign]
+            random.seed, random.getrandbits = random._inst.seed, in_common
+            random.setstate(state)
+
+    @contextmanager
+    def _hashes(self) -> Iterator[None]:
+        """Notice that somebody asks for the hash of a text, which is another number in every process."""
+        if self._holds_keys or hash_seed():
+            yield
+            return
+        real = builtins.hash
+
+        def noticing(value: object, /) -> int:
+            if not isinstance(value, int | float) and _is_asked_for_number(sys._getframe(1)):
+                self.not_held.add(HASHES)
+                builtins.hash = real
+            return real(value)
+
+        builtins.hash = noticing
+        try:
+            yield
+        finally:
+            builtins.hash = real
+
+    def _own_seed(self, frame: FrameType) -> int:
+        """The seed of a generator that is made without one. That of `tempfile` is made once in a process, in its run or
+        before: it must not matter to the others which."""
+        maker = frame.f_back
+        if maker is not None and maker.f_globals.get("__name__") == "tempfile":
+            return self._generator(_FILES).getrandbits(128)
+        self._has_drawn = True
+        return self._generator(_SEEDS).getrandbits(128)
+
+    def _drawn_bytes(self, size: int, *, is_uuid: bool) -> bytes:
+        with self._draws:
+            self._has_drawn = True
+            return self._generator(_UUIDS if is_uuid else _BITS).randbytes(size)
+
+    @contextmanager
+    def _time_based_uuids(self) -> Iterator[None]:
+        """`uuid1`, counted from the beginning of the run, of a machine that nobody knows."""
+        held: list[tuple[Any, Any]] = []
+
+        def generate() -> tuple[bytes, None]:
+            return self._time_uuid(), None
+
+        def hold(uuid: Any) -> None:
+            if self._started_ms and hasattr(uuid, "_generate_time_safe"):
+                held.append((uuid, uuid._generate_time_safe))
+                uuid._generate_time_safe = generate
+
+        try:
+            with _once_imported("uuid", hold):
+                yield
+        finally:
+            for uuid, original in held:
+                uuid._generate_time_safe = original
+
+    def _time_uuid(self) -> bytes:
+        from hashlib import blake2b  # noqa: PLC0415
+
+        with self._draws:
+            self._has_drawn = True
+            self._time_uuids += 1
+            ticks = self._started_ms * _TICKS_PER_MS + _UUID_EPOCH + self._time_uuids
+        place = blake2b(f"{self._seed}/uuid1/{self._salt}".encode(), digest_size=8).digest()
+        clock = 0x8000 | int.from_bytes(place[:2], "big") & 0x3FFF
+        node = bytes([place[2] | 1]) + place[3:]  # a group's address, which is no machine's
+        time_low, time_mid, time_high = ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, 0x1000 | ticks >> 48 & 0x0FFF
+        head = time_low.to_bytes(4, "big") + time_mid.to_bytes(2, "big") + time_high.to_bytes(2, "big")
+        return head + clock.to_bytes(2, "big") + node
+
+    @contextmanager
+    def _numpy_generators(self) -> Iterator[None]:
+        held: list[tuple[Any, Any, Any]] = []
+
+        def hold(numpy_random: Any) -> None:
+            source: Any = sys.modules["numpy.random.bit_generator"]
+            held.append((source, source.randbits, numpy_random.get_state()))
+            source.randbits = self._numpy_bits
+            self._numpy = numpy_random
+            self._begin_numpy(numpy_random)
+
+        try:
+            with _once_imported("numpy.random", hold):
+                yield
+        finally:
+            for source, randbits, state in held:
+                source.randbits = randbits
+                self._numpy.set_state(state)
+
+    def _numpy_bits(self, count: int) -> int:
+        with self._draws:
+            self._has_drawn = True
+            return self._generator(_NUMPY_SEEDS).getrandbits(count)
+
+    def _begin_numpy(self, numpy_random: Any) -> None:
+        digest = self._digest(_NUMPY)
+        numpy_random.seed([int.from_bytes(digest[at : at + 4], "big") for at in (0, 4, 8, 12)])
+        self._numpy_state = numpy_random.get_state()
+
+
+def _is_asked_for_number(frame: FrameType) -> bool:
+    """True when the agent wants to know a hash, and no set or dictionary of its objects does, nor do we."""
+    return frame.f_code.co_name != "__hash__" and not frame.f_globals.get("__name__", "").startswith("replaykit.")
+
+
+@contextmanager
+def _once_imported(name: str, action: Callable[[Any], None]) -> Iterator[None]:
+    """Do something with a module: now, or as soon as it is imported inside of the block."""
+    module = sys.modules.get(name)
+    if module is not None:
+        action(module)
+        yield
+        return
+    finder: Any = _AfterImport(name, action)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _AfterImport:
+    """Finds one module, and does something with it right after it was imported."""
+
+    def __init__(self, name: str, action: Callable[[Any], None]) -> None:
+        self._name = name
+        self._action = action
+
+    def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != self._name:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            load: Any = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                load(module)
+                self._action(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+@contextmanager
+def held_for_run(run_id: str, started_at: float) -> Iterator[tuple[str, Chance | None]]:
+    """Chance as a recorded run holds it, and its seed; neither where another run of the process holds it already.
+
+    The seed is the run's id, so that no two runs draw the same ids, and behind it a number for what the program may
+    have seeded itself: one that seeds `random` before its run draws the same in every recording.
+    """
+    global _held_runs, _is_held
+    with _lock:
+        is_free, _is_held = not _is_held, True
+        _held_runs += is_free
+        seed = f"{run_id}.{_own_seed(_held_runs):08x}"
+    if not is_free:
+        yield "", None
+        return
+    try:
+        with Chance(seed, started_at, keys=False).standing("") as chance:
+            yield seed, chance
+    finally:
+        with _lock:
+            _is_held = False
+
+
+def _own_seed(number: int) -> int:
+    """A number that follows from how the program has seeded its generators, and from the run's number in it."""
+    import random  # noqa: PLC0415
+
+    known = [hash(random.getstate()[1]), number]
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and "numpy.random" in sys.modules:
+        known.append(int(numpy.random.get_state()[1].sum()))
+    return hash(tuple(known)) % _MOST
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """True when a generator of NumPy has not moved."""
+    return bool((one[1] == other[1]).all()) and one[2:] == other[2:]

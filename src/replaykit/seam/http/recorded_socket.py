@@ -1,0 +1,68 @@
+"""A socket that holds a recorded response, for libraries that read HTTP/1.1 themselves."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from replaykit.seam.http.response import Served, http1_body, http1_head, in_time
+
+
+class RecordedSocket:
+    """As much of a socket as http.client wants. What is written to it goes nowhere."""
+
+    def __init__(self, served: Served | None = None, error: BaseException | None = None) -> None:
+        """`error` comes after the response; without a response it comes in its place."""
+        self._frames = iter(()) if served is None else _frames(served, error)
+
+    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
+        return io.BufferedReader(_FrameReader(self._frames))
+
+    def sendall(self, data: Any) -> None:
+        pass
+
+    def settimeout(self, timeout: Any) -> None:
+        pass
+
+    def setsockopt(self, *option: Any) -> None:
+        pass
+
+    def shutdown(self, how: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _frames(served: Served, error: BaseException | None) -> Iterator[bytes]:
+    if served.waits_s:
+        time.sleep(served.waits_s[0])
+    if served.status:
+        yield http1_head(served)
+        yield from http1_body(served, in_time(served))
+    if error is not None:
+        raise error
+
+
+class _FrameReader(io.RawIOBase):
+    """A file whose reads never go beyond the end of a frame: chunks stay what they were."""
+
+    def __init__(self, frames: Iterator[bytes]) -> None:
+        self._frames = frames
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            frame = next(self._frames, None)
+            if frame is None:
+                return 0
+            self._rest = memoryview(frame)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size

@@ -1,0 +1,231 @@
+"""Objects of the standard library and of HTTP libraries that recordings know, as data and back.
+
+Each is of one exact class, and is made by a function here: data chooses among these functions and nothing else. A
+library is used where the program has loaded it, and is never imported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from replaykit.model.arrays import is_array, is_number
+from replaykit.model.values import Json
+from replaykit.seam.classes import loaded_module
+from replaykit.seam.http.cleaning import clean_headers, clean_url
+
+Taken = tuple[str, str, Json]
+"""Name and module of the class, and the content."""
+_FACTORIES: dict[str, Any] = {kind.__name__: kind for kind in (list, dict, set, int, float, str, bool, tuple)}
+_FACTORIES["None"] = None
+
+
+def is_numpy(value: object) -> bool:
+    """True for a NumPy scalar or array."""
+    return is_number(value) or is_array(value)
+
+
+def taken(value: Any) -> Taken | None:
+    """The object as data; None for one that is not known here."""
+    kind = type(value)
+    take = _TAKE.get(kind)
+    if take is not None:
+        content = take(value)
+        return None if content is None else (kind.__name__, kind.__module__, content)
+    if isinstance(value, Path) and kind in (type(Path()), Path):
+        return "Path", "pathlib", str(value)
+    for module, name in _HTTP:
+        if kind.__name__ == name and (loaded_module(module) or {}).get(name) is kind:
+            content = _HTTP[module, name][0](value)
+            return None if content is None else (name, module, content)
+    return None
+
+
+def made(module: str, name: str, content: Any) -> Any:
+    """The object that `taken` was given; an error where the content is no such, and KeyError where nobody knows it."""
+    if (module, name) in _HTTP:
+        return _HTTP[module, name][1](content)
+    return _MAKE[module, name](content)
+
+
+def is_known(module: object, name: object) -> bool:
+    """True for a class whose objects `made` can make."""
+    return (module, name) in _MAKE or (module, name) in _HTTP
+
+
+def error_content(error: BaseException) -> dict[str, Any] | None:
+    """What is kept of an exception that holds its details where Python cannot see them; None for any other."""
+    if type(error) is not _validation_error():
+        return None
+    found: Any = error
+    return {"title": found.title, "errors": found.errors(include_url=False)}
+
+
+def made_error(kind: type, attributes: Any) -> BaseException | None:
+    """The exception that `error_content` was given; None where it is no such."""
+    if kind is not _validation_error() or not isinstance(attributes, dict):
+        return None
+    lines = [_validation_line(kind, line) for line in attributes["errors"]]
+    made: BaseException = _validation_error().from_exception_data(attributes["title"], lines)
+    return made
+
+
+def _validation_error() -> Any:
+    return (loaded_module("pydantic_core._pydantic_core") or {}).get("ValidationError")
+
+
+def _validation_line(kind: Any, line: dict[str, Any]) -> dict[str, Any]:
+    details: dict[str, Any] = {key: line[key] for key in ("loc", "input", "ctx") if key in line}
+    try:
+        kind.from_exception_data("", [{"type": line["type"], **details}])
+    except KeyError:  # a type that a program has made up
+        custom = (loaded_module("pydantic_core._pydantic_core") or {})["PydanticCustomError"]
+        return {"type": custom(line["type"], line["msg"], line.get("ctx")), **details}
+    return {"type": line["type"], **details}
+
+
+def _default_dict(value: defaultdict[Any, Any]) -> Json:
+    factory = value.default_factory
+    name = getattr(factory, "__name__", "None")
+    return [name, dict(value)] if _FACTORIES.get(name, value) is factory else None
+
+
+def _made_counter(content: dict[Any, Any]) -> Counter[Any]:
+    made: Counter[Any] = Counter()
+    dict.update(made, content)
+    return made
+
+
+def _made_namespace(content: dict[str, Any]) -> SimpleNamespace:
+    made = SimpleNamespace()
+    made.__dict__.update(content)
+    return made
+
+
+_TAKE: dict[type, Callable[[Any], Json]] = {
+    OrderedDict: dict,
+    Counter: dict,
+    defaultdict: _default_dict,
+    deque: lambda v: [list(v), v.maxlen],
+    range: lambda v: [v.start, v.stop, v.step],
+    Fraction: lambda v: [v.numerator, v.denominator],
+    SimpleNamespace: lambda v: dict(v.__dict__),
+}
+_MAKE: dict[tuple[Any, Any], Callable[[Any], Any]] = {
+    ("collections", "OrderedDict"): OrderedDict,
+    ("collections", "Counter"): _made_counter,
+    ("collections", "defaultdict"): lambda c: defaultdict(_FACTORIES[c[0]], c[1]),
+    ("collections", "deque"): lambda c: deque(c[0], c[1]),
+    ("builtins", "range"): lambda c: range(*c),
+    ("fractions", "Fraction"): lambda c: Fraction(*c),
+    ("types", "SimpleNamespace"): _made_namespace,
+    ("pathlib", "Path"): Path,
+}
+
+
+def _pairs(headers: Iterable[tuple[Any, Any]]) -> list[list[str]]:
+    return [list(pair) for pair in clean_headers(tuple((_text(name), _text(value)) for name, value in headers))]
+
+
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _requests_response(value: Any) -> Json:
+    if value._content is False:
+        return None  # nobody has read it, and reading it here would take it from who does
+    return {
+        "status_code": value.status_code,
+        "reason": value.reason,
+        "url": clean_url(str(value.url)),
+        "headers": _pairs(value.headers.items()),
+        "encoding": value.encoding,
+        "content": value._content,
+        "elapsed": value.elapsed,
+        "request": value.request,
+        "history": list(value.history),
+    }
+
+
+def _requests_request(value: Any) -> Json:
+    return {
+        "method": value.method,
+        "url": None if value.url is None else clean_url(value.url),
+        "headers": _pairs((value.headers or {}).items()),
+        "body": value.body if isinstance(value.body, str | bytes) else None,
+    }
+
+
+def _made_requests_response(content: dict[str, Any]) -> Any:
+    made = _loaded("requests.models", "Response")()
+    made.headers = _loaded("requests.structures", "CaseInsensitiveDict")(content["headers"])
+    made._content, made._content_consumed = content["content"], True
+    for name in ("status_code", "reason", "url", "encoding", "elapsed", "request", "history"):
+        setattr(made, name, content[name])
+    return made
+
+
+def _made_requests_request(content: dict[str, Any]) -> Any:
+    made = _loaded("requests.models", "PreparedRequest")()
+    made.headers = _loaded("requests.structures", "CaseInsensitiveDict")(content["headers"])
+    made.method, made.url, made.body = content["method"], content["url"], content["body"]
+    return made
+
+
+def _httpx_response(value: Any) -> Json:
+    if not hasattr(value, "_content"):
+        return None  # as above
+    return {
+        "status_code": value.status_code,
+        "headers": _pairs(value.headers.multi_items()),
+        "content": value._content,
+        "encoding": value.encoding,
+        "request": value._request,
+        "history": list(value.history),
+        "extensions": {key: item for key, item in value.extensions.items() if isinstance(item, bytes)},
+    }
+
+
+def _httpx_request(value: Any) -> Json:
+    return {
+        "method": value.method,
+        "url": clean_url(str(value.url)),
+        "headers": _pairs(value.headers.multi_items()),
+        "content": getattr(value, "_content", b""),
+    }
+
+
+def _made_httpx_response(content: dict[str, Any]) -> Any:
+    made = _loaded("httpx", "Response")(
+        content["status_code"], request=content["request"], history=content["history"], extensions=content["extensions"]
+    )
+    made.headers = _loaded("httpx", "Headers")(list(map(tuple, content["headers"])))
+    made._content = content["content"]  # decoded when it was recorded: the headers may say otherwise
+    if content["encoding"] is not None:
+        made._encoding = content["encoding"]
+    return made
+
+
+def _made_httpx_request(content: dict[str, Any]) -> Any:
+    made = _loaded("httpx", "Request")(content["method"], content["url"], content=content["content"])
+    made.headers = _loaded("httpx", "Headers")(list(map(tuple, content["headers"])))
+    return made
+
+
+def _loaded(module: str, name: str) -> Any:
+    found = (loaded_module(module) or {}).get(name)
+    if found is None:
+        raise LookupError(f"{module} is not loaded")
+    return found
+
+
+_HTTP: dict[tuple[Any, Any], tuple[Callable[[Any], Json], Callable[[Any], Any]]] = {
+    ("requests.models", "Response"): (_requests_response, _made_requests_response),
+    ("requests.models", "PreparedRequest"): (_requests_request, _made_requests_request),
+    ("httpx", "Response"): (_httpx_response, _made_httpx_response),
+    ("httpx", "Request"): (_httpx_request, _made_httpx_request),
+}

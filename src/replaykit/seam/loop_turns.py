@@ -1,0 +1,31 @@
+"""Count the iterations of event loops: calls that end in the same burst of a loop do so again in a replay."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def counted(original: Callable[[Any], None]) -> Callable[[Any], None]:
+    """For `BaseEventLoop._run_once`."""
+
+    def run_once(loop: Any) -> None:
+        try:
+            waits, iterations = loop._replaykit_turn
+        except AttributeError:  # its first iteration
+            waits, iterations = 0, 0
+        if loop._ready:
+            loop._replaykit_turn = (waits, iterations + 1)
+        else:  # it waits for a timer, a file or another thread
+            loop._replaykit_turn = (waits + 1, 0)
+        original(loop)
+
+    return run_once
+
+
+def loop_turn() -> tuple[int, int] | None:
+    """Return how often the running loop has waited, and its iterations since; None where no loop runs."""
+    events = sys.modules.get("asyncio.events")
+    loop = None if events is None else events._get_running_loop()
+    return None if loop is None else getattr(loop, "_replaykit_turn", None)

@@ -1,0 +1,214 @@
+"""A tool's results and exceptions: as they are recorded, and rebuilt when they are served.
+
+What cannot be rebuilt is reported, once for each tool: when it is recorded, by a warning and a note in the log; when it
+is served, by a note that makes a verdict uncertain.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NoReturn
+
+import msgspec
+import orjson
+
+from replaykit.errors import RecordingWarning
+from replaykit.model.events import ErrorInfo, Note
+from replaykit.model.result import DEVIATION, Deviation
+from replaykit.model.unbuilt import MUTATED, UNBUILT, mutated_text, opaque_types, unbuilt_text, uncompared_text
+from replaykit.model.values import Json, Raw, is_tagged, raw, raw_in, raw_plain
+from replaykit.seam.failures import came_from_outside, describe, raise_again
+from replaykit.seam.hints import return_hint, stream_item_hint, stream_return_hint
+from replaykit.seam.rebuild import Rebuilder
+from replaykit.seam.scope import Session, current
+
+OPAQUE = b'{"$opaque":'
+
+
+class ToolValues:
+    """The values of one tool, by the classes that its function can mean."""
+
+    def __init__(self, name: str, fn: Callable[..., Any] | None) -> None:
+        self._name = name
+        self._fn = fn
+        self._checked: set[type] = set()
+
+    @cached_property
+    def hint(self) -> Any:
+        return None if self._fn is None else return_hint(self._fn)
+
+    @cached_property
+    def item_hint(self) -> Any:
+        """The annotation of what a generator yields."""
+        return stream_item_hint(self.hint)
+
+    @cached_property
+    def end_hint(self) -> Any:
+        """The annotation of what a generator returns."""
+        return stream_return_hint(self.hint)
+
+    @property
+    def namespace(self) -> Mapping[str, Any]:
+        """What the function can name: the globals of its module, and what it closes over."""
+        return {} if self._fn is None else namespace_of(self._fn)
+
+    def keep(self, result: Any) -> Raw:
+        """The result as it is recorded."""
+        return raw_plain(result) or self._keep_object(result, self.hint)
+
+    def keep_item(self, item: Any) -> Raw:
+        """An item of a stream as it is recorded."""
+        return raw_plain(item) or self._keep_object(item, self.item_hint)
+
+    def keep_end(self, result: Any) -> Raw:
+        """What a generator returned as it is recorded."""
+        return raw_plain(result) or self._keep_object(result, self.end_hint)
+
+    def give(self, text: Raw) -> Any:
+        """The recorded result, rebuilt."""
+        data = bytes(text)
+        return self._rebuilt(data, self.hint) if is_tagged(data) else orjson.loads(data)
+
+    def give_item(self, text: Raw) -> Any:
+        """A recorded item of a stream, rebuilt."""
+        data = bytes(text)
+        return self._rebuilt(data, self.item_hint) if is_tagged(data) else orjson.loads(data)
+
+    def give_end(self, text: Raw) -> Any:
+        """What a generator returned, rebuilt."""
+        data = bytes(text)
+        return self._rebuilt(data, self.end_hint) if is_tagged(data) else orjson.loads(data)
+
+    def error(self, info: ErrorInfo) -> BaseException:
+        """The recorded exception, rebuilt."""
+        report = _uncertain_when_used(self._name)
+        rebuilder = Rebuilder(self.namespace, report)
+        error = rebuilder.error(info)
+        for type_name in rebuilder.unbuilt:
+            report(type_name)
+        return error
+
+    def raise_error(self, info: ErrorInfo) -> NoReturn:
+        """Raise the recorded exception."""
+        raise_again(self.error(info))
+
+    def check_error(self, error: BaseException) -> None:
+        """Report an exception that was raised and cannot be rebuilt."""
+        kind = type(error)
+        scope = current()
+        if scope is None or kind in self._checked or (UNBUILT, self._name) in scope.session.reported:
+            return
+        if came_from_outside(error):
+            return
+        rebuilder = Rebuilder(self.namespace)
+        rebuilder.error(describe(error))
+        self._checked.add(kind)
+        if rebuilder.unbuilt:
+            report_unbuilt(scope.session, self._name, rebuilder.unbuilt, "raised")
+
+    def _keep_object(self, result: Any, hint: Any) -> Raw:
+        from replaykit.seam.forms import ResultForms  # noqa: PLC0415 (slow to import; most results are plain)
+
+        forms = ResultForms()
+        text = raw_in(result, forms)
+        scope = current()
+        if scope is None or (UNBUILT, self._name) in scope.session.reported:
+            return text
+        if OPAQUE in bytes(text) or not self._checked.issuperset(forms.classes):
+            rebuilder = Rebuilder(self.namespace)
+            rebuilder.value(orjson.loads(bytes(text)), hint)
+            self._checked |= forms.classes
+            if rebuilder.unbuilt:
+                report_unbuilt(scope.session, self._name, rebuilder.unbuilt, "returned")
+        return text
+
+    def _rebuilt(self, data: bytes, hint: Any) -> Any:
+        report = _uncertain_when_used(self._name)
+        rebuilder = Rebuilder(self.namespace, report)
+        made = rebuilder.value(orjson.loads(data), hint)
+        for type_name in rebuilder.unbuilt:
+            report(type_name)
+        return made
+
+
+def rebuilt(result: Any, fn: Callable[..., Any]) -> Any:
+    """What a replay makes of a result of this function."""
+    from replaykit.seam.forms import ResultForms  # noqa: PLC0415 (slow to import; most results are plain)
+
+    values = ToolValues("", fn)
+    text = raw_in(result, ResultForms())
+    return Rebuilder(values.namespace).value(orjson.loads(bytes(text)), values.hint)
+
+
+def report_unbuilt(session: Session, tool: str, types: list[str], verb: str) -> None:
+    """Say, once for each tool, that a replay cannot rebuild what was recorded."""
+    names = list(dict.fromkeys(types))
+    _report(session, UNBUILT, tool, unbuilt_text(tool, names, verb), {"types": names, "what": verb})
+
+
+def report_uncompared(session: Session, tool: str, arguments: bytes) -> None:
+    """Say, once for each tool, that an argument cannot be compared in a replay."""
+    names = opaque_types(orjson.loads(arguments))
+    if names:
+        _report(session, UNBUILT, tool, uncompared_text(tool, names), {"types": names, "what": "was called with"})
+
+
+def report_mutated(session: Session, tool: str, names: Sequence[str]) -> None:
+    """Say, once for each tool, that it changes its arguments."""
+    _report(session, MUTATED, tool, mutated_text(tool, names), {"arguments": list(names)})
+
+
+def _report(session: Session, what: str, tool: str, text: str, content: Json) -> None:
+    if (what, tool) in session.reported:
+        return
+    session.reported.add((what, tool))
+    session.keep(Note, name=what, content_json=raw({"tool": tool, "text": text, **content}))
+    try:
+        warnings.warn(text, RecordingWarning, stacklevel=_level_of_caller())
+    except RecordingWarning:  # made an error by a filter; a recording does not change what the agent does
+        print(f"replaykit: {text}", file=sys.stderr)
+
+
+def _level_of_caller() -> int:
+    """How many frames above `_report` the code is that called the tool."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("replaykit."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _uncertain_when_used(tool: str) -> Callable[[str], None]:
+    """Return the function that notes that a replay served what cannot be rebuilt."""
+    scope = current()
+    session = None if scope is None else scope.session
+
+    def report(type_name: str) -> None:
+        if session is None or (type_name, tool) in session.reported:
+            return
+        session.reported.add((type_name, tool))
+        text = f"`{tool}` answered with a {type_name}, which cannot be rebuilt"
+        deviation = Deviation(kind="unbuilt", name=tool, text=text)
+        session.keep(Note, name=DEVIATION, content_json=raw(msgspec.to_builtins(deviation)))
+
+    return report
+
+
+def namespace_of(fn: Any) -> Mapping[str, Any]:
+    """What a function can name: the globals of its module, and what it closes over."""
+    plain = inspect.unwrap(fn)
+    names: dict[str, Any] = getattr(plain, "__globals__", {})
+    cells = getattr(plain, "__closure__", None)
+    if not cells:
+        return names
+    closed: dict[str, Any] = {}
+    for name, cell in zip(plain.__code__.co_freevars, cells, strict=True):
+        try:
+            closed[name] = cell.cell_contents
+        except ValueError:
+            continue  # not set yet
+    return ChainMap(closed, names)

@@ -1,0 +1,250 @@
+"""Moments that were too close to call: a replay says so, and is quiet about those that were not."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+
+import replaykit as rk
+from replaykit.model.events import Span
+from replaykit.model.matching import MatchRules, OnMiss
+
+
+@rk.tool
+def work(name: str, seconds: float = 0.0) -> str:
+    time.sleep(seconds)
+    return name
+
+
+@rk.tool
+async def awork(name: str, seconds: float = 0.0) -> str:
+    await asyncio.sleep(seconds)
+    return name
+
+
+def in_a_pool(*jobs: Callable[[], Any]) -> list[Future[Any]]:
+    pool = ThreadPoolExecutor(len(jobs))
+    futures = [pool.submit(job) for job in jobs]
+    pool.shutdown(wait=False)
+    return futures
+
+
+def sleeping(seconds: float) -> Callable[[], None]:
+    return lambda: time.sleep(seconds)
+
+
+def as_completed_of_sleeps(first_s: float, second_s: float) -> None:
+    for future in as_completed(in_a_pool(sleeping(first_s), sleeping(second_s))):
+        future.result()
+
+
+def limit_of_a_future(sleep_s: float, limit_s: float) -> None:
+    (future,) = in_a_pool(sleeping(sleep_s))
+    with suppress(FutureTimeout):
+        future.result(timeout=limit_s)
+    future.result()
+
+
+def limit_of_a_join(sleep_s: float, limit_s: float) -> None:
+    thread = threading.Thread(target=sleeping(sleep_s))
+    thread.start()
+    thread.join(limit_s)
+    thread.join()
+
+
+def limit_of_a_queue(sleep_s: float, limit_s: float) -> None:
+    answers: queue.Queue[None] = queue.Queue()
+    in_a_pool(lambda: answers.put(time.sleep(sleep_s)))
+    with suppress(queue.Empty):
+        answers.get(timeout=limit_s)
+        return
+    answers.get()
+
+
+def first_of_sleeps(first_s: float, second_s: float) -> None:
+    wait(in_a_pool(sleeping(first_s), sleeping(second_s)), return_when=FIRST_COMPLETED)
+
+
+def first_of_sleeps_long_before_the_end(first_s: float, second_s: float) -> None:
+    wait(in_a_pool(sleeping(first_s), sleeping(second_s)), return_when=FIRST_COMPLETED)
+    time.sleep(1)
+
+
+def limit_of_a_task(sleep_s: float, limit_s: float) -> None:
+    async def run() -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.sleep(sleep_s), limit_s)
+
+    asyncio.run(run())
+
+
+def limit_of_a_job_of_a_loop(sleep_s: float, limit_s: float) -> None:
+    async def run() -> None:
+        job = asyncio.ensure_future(asyncio.to_thread(time.sleep, sleep_s))
+        await asyncio.wait([job], timeout=limit_s)
+        await job
+
+    asyncio.run(run())
+
+
+DECIDING = (
+    as_completed_of_sleeps,
+    limit_of_a_future,
+    limit_of_a_join,
+    limit_of_a_queue,
+    first_of_sleeps,
+    first_of_sleeps_long_before_the_end,
+    limit_of_a_task,
+    limit_of_a_job_of_a_loop,
+)
+
+
+def ties(agent: Callable[[], Any], store: rk.Store) -> list[str]:
+    """The kinds of what a replay of the unchanged agent notes."""
+    before = set(threading.enumerate())
+    with rk.record("ties", store=store) as run:
+        agent()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+    with rk.replaying(rk.Tape.of(store.load(run.id))) as replayer:
+        agent()
+    return [deviation.kind for deviation in replayer.all_deviations()]
+
+
+@pytest.mark.parametrize("decide", DECIDING)
+@pytest.mark.parametrize(("one_s", "other_s"), [(0.1, 0.12), (0.12, 0.1), (0.1, 0.1)])
+def test_timers_that_decide_something_are_too_close_within_50_ms(
+    decide: Any, one_s: float, other_s: float, store: rk.Store
+) -> None:
+    def agent() -> None:
+        work("first")
+        decide(one_s, other_s)
+
+    assert set(ties(agent, store)) == {"undecided"}
+
+
+@pytest.mark.parametrize("decide", DECIDING)
+@pytest.mark.parametrize(("one_s", "other_s"), [(0.05, 0.15), (0.15, 0.05)])
+def test_timers_that_are_far_apart_are_not_too_close(
+    decide: Any, one_s: float, other_s: float, store: rk.Store
+) -> None:
+    def agent() -> None:
+        work("first")
+        decide(one_s, other_s)
+
+    assert ties(agent, store) == []
+
+
+def test_sleeps_beside_each_other_that_decide_nothing_are_not_too_close(store: rk.Store) -> None:
+    def agent() -> None:
+        work("first")
+        for future in in_a_pool(sleeping(0.02), sleeping(0.02), sleeping(0.03)):
+            future.result()
+
+        async def sleep_together() -> None:
+            await asyncio.gather(*(asyncio.sleep(seconds) for seconds in (0.02, 0.02, 0.03)))
+
+        asyncio.run(sleep_together())
+
+    assert ties(agent, store) == []
+
+
+@pytest.mark.parametrize(("apart_s", "expected"), [(0.02, []), (0.001, ["unordered"])])
+def test_calls_are_too_close_when_their_threads_may_have_overtaken_each_other(
+    apart_s: float, expected: list[str], store: rk.Store
+) -> None:
+    def agent() -> None:
+        for future in as_completed(in_a_pool(lambda: work("a", 0.1), lambda: work("b", 0.1))):
+            future.result()
+
+    with rk.record("ties", store=store) as run:
+        agent()
+    trace = store.load(run.id)
+    spans = {"a": Span(begin=0, begin_s=0, end=2, end_s=0.1), "b": Span(begin=1, begin_s=0, end=3, end_s=0.1 + apart_s)}
+    calls = [msgspec.structs.replace(call, span=spans[call.arguments["name"]]) for call in trace.calls]
+
+    with rk.replaying(rk.Tape(calls)) as replayer:
+        agent()
+    assert [deviation.kind for deviation in replayer.all_deviations()] == expected
+
+
+def test_one_call_more_after_a_look_at_the_clock_is_too_close(store: rk.Store) -> None:
+    def poll_until(seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            work("poll", 0.01)
+            time.sleep(0.09)
+
+    with rk.record("polls", store=store) as run:
+        poll_until(0.25)
+    trace = store.load(run.id)
+
+    kinds = {}
+    for seconds in (0.25, 0.35, 0.95):
+        with rk.replaying(rk.Tape.of(trace), MatchRules(on_miss=OnMiss.REPEAT)) as replayer:
+            poll_until(seconds)
+        kinds[seconds] = {deviation.kind for deviation in replayer.all_deviations()}
+    assert kinds == {0.25: set(), 0.35: {"repeated", "undecided"}, 0.95: {"repeated"}}
+
+
+def test_another_argument_is_not_one_call_more(store: rk.Store) -> None:
+    def agent(name: str) -> None:
+        work(f"{name} at {time.monotonic() > 0}")
+
+    with rk.record("arguments", store=store) as run:
+        agent("a")
+
+    with rk.replaying(rk.Tape.of(store.load(run.id))) as replayer, suppress(rk.Divergence):
+        agent("b")
+    assert [deviation.kind for deviation in replayer.all_deviations()] == ["missing", "unused"]
+
+
+def edited_trace(trace: rk.TraceRun, **spans: Span | None) -> rk.Tape:
+    """A tape of the run with other spans, and without the calls that have none."""
+    calls = [call for call in trace.calls if spans[call.arguments["name"]] is not None]
+    return rk.Tape([msgspec.structs.replace(call, span=spans[call.arguments["name"]]) for call in calls])
+
+
+def race_that_leaves_a_thread_behind() -> str:
+    def slow() -> str:
+        time.sleep(0.01)
+        return work("late", 0.3)
+
+    futures = in_a_pool(lambda: work("quick", 0.02), slow)
+    wait(futures, return_when=FIRST_COMPLETED)
+    return "quick" if futures[0].done() else "late"
+
+
+def test_a_call_that_came_after_the_end_of_the_recorded_run_is_held_until_the_replay_ends(store: rk.Store) -> None:
+    with rk.record("late", store=store) as run:
+        race_that_leaves_a_thread_behind()
+    tape = edited_trace(store.load(run.id), quick=Span(begin=0, begin_s=0, end=1, end_s=0.02), late=None)
+
+    with rk.replaying(tape) as replayer:
+        assert race_that_leaves_a_thread_behind() == "quick"
+    assert {deviation.kind for deviation in replayer.all_deviations()} == {"undecided"}
+
+
+def test_a_call_that_came_before_the_end_of_the_recorded_run_and_is_not_made_is_too_close(store: rk.Store) -> None:
+    def agent(pause_s: float) -> None:
+        in_a_pool(lambda: (time.sleep(pause_s), work("left", 0.3)))
+        work("main", 0.1)
+
+    with rk.record("late", store=store) as run:
+        agent(0.01)
+    spans = {"main": Span(begin=0, begin_s=0, end=2, end_s=0.1), "left": Span(begin=1, begin_s=0.08)}
+    trace = store.load(run.id)
+
+    with rk.replaying(edited_trace(trace, **spans)) as replayer:
+        agent(0.2)
+    assert [deviation.kind for deviation in replayer.all_deviations()] == ["unused", "undecided"]
