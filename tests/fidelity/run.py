@@ -91,13 +91,17 @@ def report_safeguards(directory: Path, seed: int) -> bool:
 
 
 def _notices(who: str, safeguard: str, directory: Path, seed: int) -> bool:
-    """True when this agent, or the random ones, break the law without the safeguard."""
+    """True when this agent, or the random ones, break the law without the safeguard.
+
+    A trial that could not be carried out says nothing: a patch that has gone stale must not look like a breach.
+    """
     if who == IMPOSTORS:
         return misjudged(without=safeguard) != misjudged()
     if who == RANDOM:
         return not tally("unchanged", 120, processes=4, seed=seed, without=safeguard).holds
     agent = Agent(*who.split(":"))
-    return bool(tried(agent, "in_process", directory / agent.name, without=safeguard).breaches)
+    trial = tried(agent, "in_process", directory / agent.name, without=safeguard)
+    return not trial.problem and bool(trial.breaches)
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ random agents. Otherwise nobody would see if the safeguard went missing from the
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from typing import Any
 
 RANDOM = "random"
 IMPOSTORS = "impostors"
+
+_real_urandom = os.urandom  # a run that holds chance replaces it
 
 
 @dataclass(frozen=True)
@@ -137,8 +140,8 @@ SAFEGUARDS = {
     ),
     "chance": Safeguard(
         "random numbers and ids of the recording are drawn again",
-        {"seam.chance:Chance.begin": _always(None)},
-        ("chance:random_choice", "chance:uuid4_in_argument"),
+        {"seam.chance:Chance._digest": lambda *_: _real_urandom(16)},
+        ("chance:shuffled", "chance:uuid4_in_argument"),
     ),
     "evidence": Safeguard(
         "a candidate that used none of the recorded answers is not judged",
