@@ -15,6 +15,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import msgspec
+
 from replaykit.errors import RunNotFound, StateNotKept, StoreError
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Message, Shared, State, ToolCall
@@ -225,6 +227,25 @@ class StoreConformance:
         assert one.news().events == []
         assert store.load("thread").events == tuple(sample_call(seq, i=seq) for seq in range(300))
         assert list(other.verify()) == []
+        other.close()
+
+    def test_a_shared_run_that_had_ended_goes_on_under_the_header_it_began_with(self, store: Any) -> None:
+        other = self.reopen(store)
+        one, two = store.share("thread"), other.share("thread")
+        began = RunHeader(id="thread", name="shared")
+        with one.turn():
+            one.write_header(began)
+            one.append(sample_call(0))
+        with two.turn():
+            two.append(sample_call(1))
+        with one.turn():
+            one.write_header(msgspec.structs.replace(began, event_count=2))
+        with two.turn():
+            two.write_header(began)
+            two.append(sample_call(2))
+        with one.turn() as news:
+            assert [event.seq for event in news.events] == [2]
+            assert one.header == began
         other.close()
 
     def test_a_turn_that_fails_leaves_nothing(self, store: Any) -> None:

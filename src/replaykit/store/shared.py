@@ -60,7 +60,8 @@ class SharedWriter:
             self._number, self._seen, self._folded = insert_run(db, header), 0, 0
         else:
             write_header(db, self._number, header)
-        self.header = header
+        # Read it again after a turn of somebody else: they may put back the very row that was there before this.
+        self.header, self._header_data = header, b""
 
     @property
     def next_seq(self) -> int:
