@@ -67,7 +67,14 @@ def _names_of(call: PendingCall) -> tuple[_Known, _Known]:
 
 def _is_before(call: Call, answer: Call) -> bool:
     alike = call.seq < answer.seq and (call.kind, call.name) == (answer.kind, answer.name)
-    return alike and call.error is None and call.complete and call.at + (call.duration_s or 0.0) <= answer.at
+    return alike and call.error is None and call.complete and _had_ended(call, answer)
+
+
+def _had_ended(call: Call, later: Call) -> bool:
+    """True when a recorded call had ended before another one began. Without positions, their times have to tell."""
+    if call.span is None or later.span is None:
+        return call.at + (call.duration_s or 0.0) <= later.at
+    return call.span.end is not None and call.span.end < later.span.begin
 
 
 def _as_outcome(answer: Answer) -> Outcome:
