@@ -100,6 +100,7 @@ class Execution:
     def agent(self, _input: object = None) -> str:
         """Perform the program; going the recorded way is the failure, and any other way looks like a fix."""
         self._start = time.perf_counter()
+        self._counts.clear()  # a fix is replayed again in other orders
         root = self.program.root
         self.branch = self.perform(root, "0") if self.program.threads else asyncio.run(self.aperform(root, "0"))
         self.took_ms = self._now_ms()

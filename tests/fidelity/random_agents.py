@@ -138,9 +138,9 @@ def check_unchanged(laboratory: Laboratory, program: Program, figures: Figures) 
     figures.counts[f"{kind}: same branch"] += is_same
     figures.counts["answers"] += len(replayed.received)
     answers = {made[1:]: text for text, made in recorded.made.items()}
-    asked = {made[1:] for made in recorded.asked.values()}
-    # A close call may take a program to a place that the recording never came to. The tape has no answer for it there;
-    # one from elsewhere is shown, and the verdict is in doubt.
+    asked = _asked_in(run)
+    # A close call may take a program to a place that the recording never came to, or only when the run was over. The
+    # tape has no answer for it there; one from elsewhere is shown, and the verdict is in doubt.
     beyond = [place for place in replayed.received if replayed.asked[place][1:] not in asked]
     figures.counts["beyond the recording, and shown"] += len(beyond)
     wrong = [place for place in replayed.received if place not in beyond and not _is_own(place, replayed, answers)]
@@ -166,6 +166,14 @@ def check_unchanged(laboratory: Laboratory, program: Program, figures: Figures) 
     elif verdict not in ("reproduced", "inconclusive") or (verdict == "reproduced" and not is_same):
         why = f"{kind}, and neither the same nor inconclusive"
         figures.fail(why, program, may_be_chance=verdict != "fixed", **seen)
+
+
+def _asked_in(run: rk.TraceRun) -> set[tuple[str, str, int]]:
+    """Return the calls of a recorded run: their causal paths, their arguments, and for the how many-th time."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for call in run.calls:
+        counts[call.path, call.arguments["key"]] += 1
+    return {(*asked, number) for asked, count in counts.items() for number in range(1, count + 1)}
 
 
 def _is_own(place: str, replayed: Execution, answers: dict[tuple[str, str, int], str]) -> bool:

@@ -67,8 +67,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     timeout_s: float = DEFAULT_TIMEOUT_S
     chaos: ChaosPlan | None = None
     """The faults that whoever runs the case has asked for. No file says this."""
-    tie_order: int = 0
-    """See `World.tie_order`. No file says this."""
+    tie_picks: tuple[int, ...] = ()
+    """See `World.tie_picks`. No file says this."""
 
     @property
     def input(self) -> Json:

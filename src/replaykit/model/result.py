@@ -153,6 +153,8 @@ class Deviation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     index: int | None = None
     name: str | None = None
+    choices: tuple[int, ...] = ()
+    """Of `unordered`: how many things could have come first, for each tie in turn."""
 
 
 class ReplayResult(Struct, frozen=True, kw_only=True):

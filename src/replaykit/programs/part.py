@@ -86,7 +86,7 @@ class Part:
             turns = turns_of(self.tape_calls)
             # The proxy serves others, who have a time of their own; and who asks for a speed asks for real time.
             order = (
-                RecordedOrder(replaying.own.calls, world.tie_order) if self.name != PROXY and not plan.speed else None
+                RecordedOrder(replaying.own.calls, world.tie_picks) if self.name != PROXY and not plan.speed else None
             )
             if order is not None and order.is_known and plan.in_process:
                 self.order = replaying.order = turns = order
@@ -120,8 +120,10 @@ class Part:
 
     def tell(self, text: str, kind: str = "network") -> None:
         """Write down that the process did what no call of the tape accounts for."""
-        note = Deviation(kind=kind, text=text)
-        self._writer.append(_deviation(note, next(self.session.numbers)))
+        self._note(Deviation(kind=kind, text=text))
+
+    def _note(self, deviation: Deviation) -> None:
+        self._writer.append(_deviation(deviation, next(self.session.numbers)))
 
     def refuse(self, what: str, caller: str) -> Divergence:
         """Write down a call that belongs to no run, and give the error that stops it."""
@@ -137,8 +139,8 @@ class Part:
         for port in sorted(self.own.waited_for) if self.own is not None else ():
             self.tell(f"a live connection to 127.0.0.1:{port} found nobody there: {self.name} tried")
         self._recorder.end()
-        for kind, text in [] if self.order is None else self.order.doubts():
-            self.tell(text, kind)
+        for doubt in [] if self.order is None else self.order.doubts():
+            self._note(doubt)
         chance = Chance(not_held=tuple(sorted(self.not_held))) if self.not_held else NO_CHANCE
         self._writer.finish(msgspec.structs.replace(self._header, status=status, ended_at=wall_time(), chance=chance))
         self._store.close()

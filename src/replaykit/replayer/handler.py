@@ -169,7 +169,7 @@ class Replayer:
         names = [call.name or "a model" for call in calls if self._mode(call.kind, call.name) is ToolMode.RECORDED]
         unused = [Deviation(kind="unused", name=name, text=f"`{name}` was not called") for name in names]
         doubts = [] if self.order is None else self.order.doubts(calls)
-        return [*self.deviations, *unused, *(Deviation(kind=kind, text=text) for kind, text in doubts)]
+        return [*self.deviations, *unused, *doubts]
 
     @contextmanager
     def at_work(
@@ -184,7 +184,7 @@ class Replayer:
 
         session = Session(front or self)
         guard = Guard(session, self.rules.network, self.stopped, everywhere=alone)
-        order = RecordedOrder(self.tape.calls, self.world.tie_order) if keeps_time else None
+        order = RecordedOrder(self.tape.calls, self.world.tie_picks) if keeps_time else None
         session.refuse = self.outside
         session.make_tree = partial(self.tree_for, session)
         try:

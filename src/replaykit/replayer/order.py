@@ -8,17 +8,17 @@ from _thread import get_ident
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from operator import itemgetter
 from time import monotonic, perf_counter  # the real ones
 from typing import Any, TypeVar
 
 from replaykit.errors import Unreplayable
 from replaykit.model.events import Call, Span
+from replaykit.model.result import Deviation
 from replaykit.replayer.schedule import Schedule
 from replaykit.seam.left_behind import RunOver, run_over
 from replaykit.seam.scope import Answer, PendingCall, Session
 from replaykit.seam.through import answered, running_trio
-from replaykit.seam.virtual_clock import NEVER, SLACK_S, TIE_S, Member, VirtualClock, Wait
+from replaykit.seam.virtual_clock import NEVER, SLACK_S, TIE_S, Member, Ties, VirtualClock, Wait
 from replaykit.seam.virtual_loops import (
     LoopEnd,
     VirtualSelector,
@@ -48,8 +48,8 @@ class RecordedOrder:
 
     pace = 1.0
 
-    def __init__(self, calls: Iterable[Call], tie_order: int = 0) -> None:
-        """`tie_order`: see `World.tie_order`."""
+    def __init__(self, calls: Iterable[Call], tie_picks: Iterable[int] = ()) -> None:
+        """`tie_picks`: see `World.tie_picks`."""
         known = list(calls)
         self._ties: list[str] = []
         self._races: list[str] = []
@@ -63,7 +63,7 @@ class RecordedOrder:
         self._clock.next_begin_s = lambda: self._schedule.next_begin_s
         self._clock.on_tie = self._note
         self._clock.on_race = self._races.append
-        self._clock.choose_end = _chooser(tie_order) if tie_order else None
+        self._clock.ties = Ties(tie_picks)
         self._time = VirtualTime(self._clock)
         self.numbers: Iterator[int] = itertools.count()
         """Of the session's events."""
@@ -85,11 +85,12 @@ class RecordedOrder:
         names = dict.fromkeys(call.name for call in unused if call.seq in self._due_at_end)
         return [f"`{name}` was called within {TIE_S * 1000:g} ms of the end of the recorded run" for name in names]
 
-    def doubts(self, unmade: Iterable[Call] = ()) -> list[tuple[str, str]]:
-        """Return what rests on chance, as kinds of deviation with their texts; `unmade`: recorded calls that the
-        candidate has not made."""
+    def doubts(self, unmade: Iterable[Call] = ()) -> list[Deviation]:
+        """Return what rests on chance; `unmade`: recorded calls that the candidate has not made."""
         undecided = [*self.undecided, *self.undecided_of(unmade)]
-        return [*((UNDECIDED, text) for text in undecided), *((UNORDERED, text) for text in self._races[:1])]
+        choices = tuple(self._clock.ties.choices)
+        races = [Deviation(kind=UNORDERED, text=text, choices=choices) for text in self._races[:1]]
+        return [*(Deviation(kind=UNDECIDED, text=text) for text in undecided), *races]
 
     def strayed(self, call: PendingCall) -> None:
         """A call was made that was not recorded there. A loop that ends at a deadline may do so by chance, once."""
@@ -337,8 +338,6 @@ class RecordedOrder:
                 schedule.set_lag(call.path, lag_s)
             elif schedule.lags:
                 schedule.set_lag(call.path, lag_s)  # found at once from now on
-            if early_s <= SLACK_S:
-                clock.noise_s = max(clock.noise_s, early_s)
             schedule.begun.add(seq)
             begin_s = span.begin_s + lag_s
             if (
@@ -391,15 +390,6 @@ class RecordedOrder:
     def _note(self, text: str) -> None:
         if text not in self._ties:
             self._ties.append(text)
-
-
-def _chooser(tie_order: int) -> Callable[[list[Wait]], Wait]:
-    """Return who chooses among calls that ended at nearly the same moment: first the last of them, then by lot."""
-    if tie_order == 1:
-        return itemgetter(-1)
-    from random import Random  # noqa: PLC0415 (slow to import, and few replays are tried in another order)
-
-    return Random(tie_order).choice
 
 
 def end_run(session: Session, order: RecordedOrder | None) -> None:

@@ -27,8 +27,8 @@ class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What of chance the recording could not keep; see `Chance.not_held`."""
     chaos: ChaosPlan | None = None
     """Faults that come between the agent and what it calls."""
-    tie_order: int = 0
-    """In which order threads go on after calls that ended at nearly the same moment: 0 as recorded, else another."""
+    tie_picks: tuple[int, ...] = ()
+    """What comes first of things that happened at nearly the same moment; see `Ties`."""
     run_id: str | None = None
     """The recorded run it is made of."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,8 +30,9 @@ from replaykit.telemetry.switch import watcher
 if TYPE_CHECKING:
     from replaykit.checks.questions import Answers
 
-_OTHER_ORDERS = 3
-"""How many other orders a fix has to hold in, where the order of some threads is a matter of chance."""
+_MOST_ORDERS = 12
+"""How many orders a verdict has to hold in, at most, where the order of some things is a matter of chance."""
+_RED = (Verdict.BROKEN, Verdict.DIVERGED)
 
 CandidateLike: TypeAlias = Candidate | Callable[..., Any] | str
 
@@ -104,8 +107,8 @@ def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: fl
     runs = Again(case, candidate, workspace, limit)
     case = _after_faults(case, runs.first.run)
     result = _judge(case, candidate, runs)
-    if result.verdict is Verdict.INCONCLUSIVE and _is_fix_in_any_order(case, candidate, runs, workspace, limit):
-        result = _judge(case, candidate, runs.without(UNORDERED))
+    if result.verdict is Verdict.INCONCLUSIVE:
+        result = _in_any_order(case, candidate, runs, workspace, limit) or result
     result = msgspec.structs.replace(result, more=runs.more)
     if case.semantic or any(judged_in((*case.observed, *case.desired))):
         result = _with_judgements(case, result)
@@ -118,24 +121,41 @@ def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: fl
     return result
 
 
-def _is_fix_in_any_order(
+def _in_any_order(
     case: ReplayCase, candidate: Candidate, runs: Again, workspace: Path, timeout_s: float
-) -> bool:
-    """True for a fix whose threads went on after calls that ended at nearly the same moment, and that is a fix in every
-    other order that is tried as well."""
-    if all(deviation.kind != UNORDERED for deviation in runs.first.deviations):
-        return False
-    if _judge(case, candidate, runs.without(UNORDERED)).verdict is not Verdict.FIXED:
-        return False
-    for number in range(1, _OTHER_ORDERS + 1):
+) -> ReplayResult | None:
+    """Return the result without the doubt about the order of things that happened at nearly the same moment, if it is
+    the same in other orders; None where it is not.
+
+    An order in which the candidate leaves the tape is not the recorded one, and says nothing about a fix.
+    """
+    choices = [deviation.choices for deviation in runs.first.deviations if deviation.kind == UNORDERED]
+    if not any(choices):
+        return None
+    result = _judge(case, candidate, runs.without(UNORDERED))
+    orders, is_every_order = other_orders(max(choices, key=len))
+    if result.verdict is not Verdict.FIXED and not (is_every_order and result.verdict in _RED):
+        return None
+    for number, picks in enumerate(orders, start=1):
         place = workspace / f"order-{number}"
         place.mkdir()
-        scenario = msgspec.structs.replace(case.scenario, tie_order=number)
+        scenario = msgspec.structs.replace(case.scenario, tie_picks=picks)
         other = msgspec.structs.replace(case, scenario=scenario)
         again = Again(other, candidate, place, timeout_s, ignored=UNORDERED)
-        if _judge(other, candidate, again).verdict is not Verdict.FIXED:
-            return False
-    return True
+        if _judge(other, candidate, again).verdict not in (result.verdict, Verdict.DIVERGED):
+            return None
+    return result
+
+
+def other_orders(choices: Sequence[int]) -> tuple[list[tuple[int, ...]], bool]:
+    """Return the picks for other orders than the recorded one, and whether these are all. Of many, they are some: each
+    tie decided the other way, and all of them reversed."""
+    if math.prod(choices) <= _MOST_ORDERS:
+        picks = list(itertools.product(*(range(count) for count in choices)))
+        return picks[1:], True
+    step = math.ceil(len(choices) / (_MOST_ORDERS - 1))
+    swapped = [tuple(int(place == other) for place in range(len(choices))) for other in range(0, len(choices), step)]
+    return [*swapped, tuple(count - 1 for count in choices)], False
 
 
 def _after_faults(case: ReplayCase, run: TraceRun | None) -> ReplayCase:

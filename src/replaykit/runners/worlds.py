@@ -30,7 +30,7 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
         pins=_pins(case),
         not_held=case.scenario.not_held,
         chaos=case.scenario.chaos,
-        tie_order=case.scenario.tie_order,
+        tie_picks=case.scenario.tie_picks,
         run_id=case.source.run,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import _thread
 import heapq
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import perf_counter, process_time, sleep  # the real ones: `time` itself is patched during a session
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 NEVER = float("inf")
 TIE_S = 0.05
 """Moments that are nearer than this are too close to call, unless the recording says which came first."""
-_HOP_S = 0.005
-"""A thread may take so long to go on, on a machine that has little to do."""
 SLACK_S = 0.05
 """How far a candidate may be from a recorded moment and still count as being there."""
 _STRANGER_S = 0.25
 """How long a thread that is not of the run has to show itself, after somebody of the run has woken it."""
+MOST_TIES = 64
+"""No more ties are counted: there are more orders than anybody tries."""
+TOP = 15  # of a heap: the first few are among them
 _MOMENT_S = 0.0005
 _TICK_S = 1e-6  # by which each look at the clock moves it: no two looks are alike
 _new_lock = _thread.allocate_lock
@@ -85,6 +86,25 @@ class _Signal(NamedTuple):
     cause: int
 
 
+class Ties:
+    """Decides what comes first of things that happened at nearly the same moment.
+
+    They come as recorded. To see whether that makes a difference, a replay can be repeated with other picks.
+    """
+
+    def __init__(self, picks: Iterable[int] = ()) -> None:
+        """`picks`: which comes first, for each tie in turn; the first one where they run out."""
+        self._picks = iter(picks)
+        self.choices: list[int] = []
+        """How many there were to pick from, for the first ties."""
+
+    def pick(self, count: int) -> int:
+        """Return the index of the one that comes first, among so many."""
+        if len(self.choices) < MOST_TIES:
+            self.choices.append(count)
+        return min(next(self._picks, 0), count - 1)
+
+
 Entry: TypeAlias = tuple[float, int, int, Wait]
 """When it is due, its position among the recorded ones, and a number that no other entry has."""
 
@@ -111,15 +131,16 @@ class VirtualClock:
         self.on_tie: Callable[[str], None] = lambda _: None
         """Called with what was too close to call."""
         self.on_race: Callable[[str], None] = lambda _: None
-        """Called when threads went on after calls that ended at nearly the same moment."""
-        self.choose_end: Callable[[list[Wait]], Wait] | None = None
-        """Which of several calls ends first that ended at nearly the same moment; None: the first, as recorded."""
-        self.noise_s = 0.0
-        """How late the recorded program has come to something, as far as it is known."""
+        """Called when things that may come out in either order happened at nearly the same moment; see `ties`."""
+        self.ties = Ties()
         self._causes = itertools.count(1)
         self._timers_gone_off: set[int] = set()
         """The causes that were timers, and not ends of recorded calls."""
         self._signals: WeakKeyDictionary[Any, _Signal] = WeakKeyDictionary()
+        self._limits: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+        """When somebody has last waited in vain for something."""
+        self._completions: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+        """When the latest of several things happened that somebody waits for together."""
         self.loops: dict[Any, LoopState] = {}
         self._stranger_until = 0.0
         self._is_delayed = False
@@ -344,11 +365,14 @@ class VirtualClock:
         chosen.deliver(self)
 
     def _first_end(self) -> Wait | None:
+        """Return the next end of a recorded call. Event loops end theirs in the order of the recording; threads may
+        have gone on in another one, where calls ended at nearly the same moment."""
         first = _first(self.ends)
-        if first is None or self.choose_end is None or type(first) is not Wait:
+        if first is None or type(first) is not Wait or len(self.ends) == 1:
             return first
-        coming = [wait for *_, wait in sorted(self.ends) if wait.can_come and type(wait) is Wait]
-        return self.choose_end([wait for wait in coming if wait.due - first.due < self.near_s])
+        coming = [wait for *_, wait in sorted(self.ends[:TOP]) if wait.can_come and type(wait) is Wait]
+        near = [wait for wait in coming if wait.due - first.due < TIE_S]
+        return near[self.ties.pick(len(near))] if len(near) > 1 else first
 
     def _let_go(self) -> None:
         """Give up a call that has no end: somebody waits for it, and nothing else is left to happen."""
@@ -394,15 +418,28 @@ class VirtualClock:
                 return
             # The recording says which of two calls ended first: only the way from there is a matter of chance.
             is_race = self._timers_gone_off.isdisjoint((before.cause, member.cause))
-            near_s = self.near_s if is_race else TIE_S
-            if self.base - before.moment < near_s:
+            if self.base - before.moment < TIE_S:
                 note = self.on_race if is_race else self.on_tie
-                note(f"two threads that others wait for went on within {near_s * 1000:.0f} ms of each other")
+                note(f"two threads that others wait for went on within {TIE_S * 1000:.0f} ms of each other")
 
     def limit_passed(self, target: Any) -> None:
         """A thread has waited in vain for a signal."""
         with self.mutex:
             self._signals[target] = _Signal(_ident(), self.base, self.cause)
+            self._limits[target] = self.base
+            self._check_completion(target)
+
+    def completed(self, target: Any) -> None:
+        """One of several things has happened that a thread waits for with one limit. Nobody is woken by it, but it
+        makes a difference whether it came before the limit."""
+        with self.mutex:
+            self._completions[target] = self.base
+            self._check_completion(target)
+
+    def _check_completion(self, target: Any) -> None:
+        moments = (self._limits.get(target), self._completions.get(target))
+        if None not in moments and abs(moments[0] - moments[1]) < TIE_S:  # type: ignore[operator]
+            self.on_tie(f"something that a thread waits for came within {TIE_S * 1000:.0f} ms of the limit")
 
     def check_limit(self, wait: Wait) -> None:
         """Note that somebody is woken shortly before the limit of its wait; the mutex is held."""
@@ -413,11 +450,6 @@ class VirtualClock:
     def has_own(self) -> bool:
         """True while there are threads that the run has started."""
         return any(member.is_own for member in list(self.members.values()))
-
-    @property
-    def near_s(self) -> float:
-        """How near two threads may go on after the ends of calls, for their order to be a matter of chance."""
-        return min(TIE_S, max(_HOP_S, 2 * self.noise_s))
 
     def _check_end(self) -> None:
         """Note what would have happened shortly after the run has ended; the mutex is held."""

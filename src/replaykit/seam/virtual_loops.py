@@ -6,13 +6,15 @@ import sys
 from _thread import get_ident as _get_ident
 from collections.abc import Callable
 from contextlib import suppress
+from heapq import heapify
 from typing import Any
 
 from replaykit.seam.left_behind import RunOver
 from replaykit.seam.through import recorded_pause_over
-from replaykit.seam.virtual_clock import NEVER, SLACK_S, TIE_S, Member, VirtualClock, Wait
+from replaykit.seam.virtual_clock import NEVER, SLACK_S, TIE_S, TOP, Member, VirtualClock, Wait
 
-_TOP = 15  # of a heap: the first ones are among them
+_APART_S = 1e-4
+"""Timers this far apart go off one after the other: a loop never looks at the clock so often in between."""
 _MOMENT_S = 0.25
 """How long files and sockets that a loop watches have to be ready before the clock may move. Another process, such as
 the proxy, answers in real time: a clock that does not wait for it would let every timeout fire."""
@@ -184,13 +186,36 @@ class VirtualSelector:
 
 
 def _check_timers(clock: VirtualClock, loop: Any) -> None:
-    """Note a limit that is close to a timer that goes off. Sleeps come in their order, whatever else happens."""
-    timers = sorted(handle for handle in loop._scheduled[:_TOP] if not handle._cancelled)
+    """Note timers that are close to the one that goes off. Sleeps end in their order, but a loop that was late has
+    ended several of them at once."""
+    timers = sorted(handle for handle in loop._scheduled[:TOP] if not handle._cancelled)
     if not timers or timers[0]._when - clock.origin > clock.base:
         return
     near = [handle for handle in timers if handle._when - timers[0]._when < TIE_S]
-    if len(near) > 1 and not all(map(_is_sleep, near)):
+    if len(near) == 1:
+        return
+    if not all(map(_is_sleep, near)):
         clock.on_tie(f"two timers of an event loop are within {TIE_S * 1000:.0f} ms of each other")
+        return
+    clock.on_race(f"two sleeps of an event loop ended within {TIE_S * 1000:.0f} ms of each other")
+    pick = clock.ties.pick(len(near))
+    if pick:
+        _end_together(clock, loop, near, count=_other_count(near, pick))
+
+
+def _other_count(near: list[Any], pick: int) -> int:
+    """Return how many of these sleeps end at once: another number for each pick, none of them the usual one."""
+    by_themselves = sum(handle._when - near[0]._when < _APART_S for handle in near)
+    return pick if pick < by_themselves else pick + 1
+
+
+def _end_together(clock: VirtualClock, loop: Any, near: list[Any], count: int) -> None:
+    """Let the first sleeps end in one iteration of the loop, and the others in later ones; the mutex is held."""
+    clock.move(near[count - 1]._when - clock.origin)
+    latest = near[count - 1]._when
+    for handle in near[count:]:
+        latest = handle._when = max(handle._when, latest + _APART_S)
+    heapify(loop._scheduled)
 
 
 def _is_sleep(handle: Any) -> bool:

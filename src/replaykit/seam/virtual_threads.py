@@ -219,15 +219,18 @@ class Threads:
         return run
 
     def install_waiters(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """For `concurrent.futures._base._create_and_install_waiters`: who waits for the first of several futures does
-        not see how close the others were."""
+        """For `concurrent.futures._base._create_and_install_waiters`: who waits for several futures is woken by one of
+        them, or by a limit, and does not see how close the others were."""
 
         def install(futures: Any, return_when: Any) -> Any:
             waiter = original(futures, return_when)
             clock = self._clock()
-            if clock is not None and isinstance(return_when, str) and return_when.startswith("FIRST_"):
+            if clock is not None and isinstance(return_when, str):
+                is_first = return_when.startswith("FIRST_")
                 for future in futures:
-                    future.add_done_callback(lambda _: clock.signal(waiter))
+                    future.add_done_callback(lambda _: clock.completed(waiter.event._cond))
+                    if is_first:
+                        future.add_done_callback(lambda _: clock.signal(waiter))
             return waiter
 
         return install
