@@ -133,7 +133,7 @@ def test_a_tape_says_what_came_first_in_other_strands_too(worlds: Any) -> None:
         assert struck(taped) == [(), ("tool.stale",), ("tool.stale",)]
 
 
-def test_what_ran_side_by_side_on_the_tape_is_not_earlier(worlds: Any) -> None:
+def test_what_ran_side_by_side_on_the_tape_is_not_earlier(worlds: Any, store: rk.Store) -> None:
     meeting = threading.Barrier(2)
 
     @rk.tool(name="price")
@@ -145,7 +145,9 @@ def test_what_ran_side_by_side_on_the_tape_is_not_earlier(worlds: Any) -> None:
         with ThreadPoolExecutor(2) as workers:
             return list(workers.map(together, ["tea", "milk"]))
 
-    calm = worlds.live(agent)
+    with rk.record("calm", store=store) as run:
+        agent("")
+    calm = store.load(run.id)
     at_once = [replace(event, duration_s=0.0) if isinstance(event, Call) else event for event in calm.events]
 
     assert worlds.taped(agent, calm.events, STALE).output == ["tea", "milk"]
