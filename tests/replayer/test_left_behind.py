@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import os
 import queue
 import threading
 import time
@@ -218,3 +219,52 @@ def test_a_task_that_outlives_the_replay_is_cancelled_at_its_next_call(store: rk
 
     assert asyncio.run(replay(trace)).cancelled()
     assert bodies == []
+
+
+def test_what_a_thread_starts_after_the_run_does_not_run_for_real(store: rk.Store) -> None:
+    run = recorded(lambda: work("first"), store)
+    source, sink = os.pipe()
+    started: list[Future[Any]] = []
+
+    def late() -> None:
+        os.read(source, 1)  # nobody sees that it waits
+        started.append(in_a_pool(work, "late"))
+
+    thread = threading.Thread(target=late, daemon=True)
+
+    def agent() -> None:
+        thread.start()
+        work("first")
+        time.sleep(1.0)
+
+    with rk.replaying(rk.Tape.of(run)):
+        agent()
+    os.write(sink, b".")
+    thread.join(5)
+    os.close(source)
+    os.close(sink)
+
+    assert not thread.is_alive()
+    assert started == []
+    assert bodies == []
+
+
+def test_a_thread_that_goes_on_after_time_has_passed_without_it_is_too_close_to_call(store: rk.Store) -> None:
+    source, sink = os.pipe()
+
+    def agent() -> None:
+        waiting = in_a_pool(os.read, source, 1)
+        work("first")
+        time.sleep(0.3)
+        os.write(sink, b".")
+        waiting.result()
+        work("last")
+
+    run = recorded(agent, store)
+    with rk.replaying(rk.Tape.of(run)) as replayer:
+        agent()
+    os.close(source)
+    os.close(sink)
+
+    texts = [deviation.text for deviation in replayer.all_deviations()]
+    assert texts == ["time passed while a thread stood still, and that thread went on"]

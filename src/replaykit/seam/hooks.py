@@ -44,17 +44,25 @@ class Hooks:
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Hooks are in place inside; the last one out takes them away."""
-        with _lock:
-            self._users += 1
-            missing = self._install() if self._users == 1 else []
+        missing = self.install()
         try:
             _tell(missing)
             yield
         finally:
-            with _lock:
-                self._users -= 1
-                if self._users == 0:
-                    self._uninstall()
+            self.uninstall()
+
+    def install(self) -> list[str]:
+        """Put the hooks in place, if nobody has yet; gives the names of what is not there."""
+        with _lock:
+            self._users += 1
+            return self._install() if self._users == 1 else []
+
+    def uninstall(self) -> None:
+        """Take the hooks away, if nobody else needs them."""
+        with _lock:
+            self._users -= 1
+            if self._users == 0:
+                self._uninstall()
 
     def _install(self) -> list[str]:
         if not _standing:

@@ -7,6 +7,11 @@ they make their next call: they must neither take answers that belong to others 
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from replaykit.seam.scope import current
 
 
 class RunOver(SystemExit):
@@ -20,3 +25,17 @@ def run_over() -> BaseException:
         cancelled: BaseException = asyncio.CancelledError("the replay is over")
         return cancelled
     return RunOver("the replay is over")
+
+
+def stopped(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For what starts a thread or a pool's job: it would belong to no run, and do everything for real."""
+
+    def start(*args: Any, **kwargs: Any) -> Any:
+        scope = current()
+        if scope is not None and scope.session.over and scope.session.stops_when_over:
+            is_worker = threading.get_ident() in scope.session.idle_threads  # it works for others, too
+            if not is_worker:
+                raise run_over()
+        return original(*args, **kwargs)
+
+    return start

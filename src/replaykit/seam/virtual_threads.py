@@ -154,6 +154,7 @@ class Threads:
                 pass
             finally:
                 with clock.mutex:
+                    clock.member()
                     clock.signal(ending)  # not of a pool: who does its last job makes no difference
                     ending.end(clock)
                 clock.dismiss()
@@ -211,6 +212,7 @@ class Threads:
                 return original(item, *args)
             finally:
                 with clock.mutex:
+                    clock.member()  # it counts as active if it was held up out of sight
                     pool.done(clock)  # while it is known on whose account
                     clock.members.pop(_ident(), None)
                     if before is not None:

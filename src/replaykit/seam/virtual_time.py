@@ -16,7 +16,7 @@ from time import monotonic, perf_counter  # the real ones
 from typing import Any
 
 from replaykit.seam.hooks import Hooks, Table
-from replaykit.seam.left_behind import RunOver
+from replaykit.seam.left_behind import RunOver, stopped
 from replaykit.seam.pinning import travelled
 from replaykit.seam.virtual_clock import VirtualClock
 from replaykit.seam.virtual_locks import ReentrantLock, lock_class, notify, simple_queue_maker, wait
@@ -33,6 +33,14 @@ _LEFT_S = 1.0
 """How long threads that a run has left behind have to end."""
 _BETWEEN = ("replaykit.seam.pinning", "replaykit.seam.virtual_time", "time_machine")
 """What stands between the agent and the clock."""
+_AFTERWARDS: Table = {
+    "threading": (("Thread", "start", stopped),),
+    "_thread": (("", "start_new_thread", stopped),),
+    "concurrent.futures.thread": (("ThreadPoolExecutor", "submit", stopped),),
+}
+"""What starts threads and jobs."""
+_has_left_threads = False
+"""True once a replay in this process has left threads behind: the hooks above are in place for good."""
 _TIMES = ("sleep", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
 
 
@@ -57,6 +65,7 @@ class VirtualTime:
         _standing.append(self)
         try:
             with ExitStack() as stack:
+                stack.enter_context(self._stopping_left_behind())
                 stack.enter_context(Hooks(self._table(), is_optional=True).installed())
                 self._is_installed = True
                 stack.enter_context(self._bound_names())
@@ -71,6 +80,22 @@ class VirtualTime:
         finally:
             _standing.clear()
             _taken.release()
+
+    @contextmanager
+    def _stopping_left_behind(self) -> Iterator[None]:
+        """Threads of the run start nothing more when it is over. Under all other hooks, since these may stay."""
+        global _has_left_threads
+        if _has_left_threads:
+            yield
+            return
+        hooks = Hooks(_AFTERWARDS, is_optional=True)
+        hooks.install()
+        try:
+            yield
+        finally:
+            _has_left_threads = self._clock.has_left_threads
+            if not _has_left_threads:
+                hooks.uninstall()
 
     def end(self) -> None:
         """End the clock, and with it the threads of the run that are left."""

@@ -125,6 +125,8 @@ class Watcher:
 
     def _park(self, standing: dict[int, Any], *, is_stuck: bool) -> None:
         clock = self._clock
+        if any(_is_runnable(clock.members[ident].tid) for ident in standing):
+            return
         for ident in standing:
             clock.park(clock.members[ident])
         if is_stuck:
@@ -134,6 +136,15 @@ class Watcher:
             clock.advance()
             if is_stuck and clock.progress == before:
                 clock.give_up_one()
+
+
+def _is_runnable(tid: int) -> bool:
+    """True for a thread that does not wait for anything but a processor; False where the system does not tell."""
+    try:
+        with open(f"/proc/self/task/{tid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2].startswith(b"R")
+    except OSError:
+        return False
 
 
 def _is_gone(pid: int) -> bool:
