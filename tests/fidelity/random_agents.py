@@ -138,7 +138,7 @@ def check_unchanged(laboratory: Laboratory, program: Program, figures: Figures) 
     figures.counts[f"{kind}: same branch"] += is_same
     figures.counts["answers"] += len(replayed.received)
     answers = {made[1:]: text for text, made in recorded.made.items()}
-    asked = _asked_in(run)
+    asked = _answered_in(run)
     # A close call may take a program to a place that the recording never came to, or only when the run was over. The
     # tape has no answer for it there; one from elsewhere is shown, and the verdict is in doubt.
     beyond = [place for place in replayed.received if replayed.asked[place][1:] not in asked]
@@ -168,12 +168,16 @@ def check_unchanged(laboratory: Laboratory, program: Program, figures: Figures) 
         figures.fail(why, program, may_be_chance=verdict != "fixed", **seen)
 
 
-def _asked_in(run: rk.TraceRun) -> set[tuple[str, str, int]]:
-    """Return the calls of a recorded run: their causal paths, their arguments, and for the how many-th time."""
+def _answered_in(run: rk.TraceRun) -> set[tuple[str, str, int]]:
+    """Return the calls of a recorded run that were answered: by causal path, argument, and number among equal ones."""
     counts: Counter[tuple[str, str]] = Counter()
+    answered = set()
     for call in run.calls:
-        counts[call.path, call.arguments["key"]] += 1
-    return {(*asked, number) for asked, count in counts.items() for number in range(1, count + 1)}
+        asked = call.path, call.arguments["key"]
+        counts[asked] += 1
+        if call.complete:
+            answered.add((*asked, counts[asked]))
+    return answered
 
 
 def _is_own(place: str, replayed: Execution, answers: dict[tuple[str, str, int], str]) -> bool:
