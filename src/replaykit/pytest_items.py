@@ -18,13 +18,13 @@ from replaykit.cases.slug import slug
 from replaykit.config import HOME, make_home
 from replaykit.errors import Divergence, ReplayKitError, UsageError
 from replaykit.export.forms import export_run
-from replaykit.model.values import printable
 from replaykit.recording.agents import AGENTS
 from replaykit.report.replays import failure_text
 from replaykit.runners.accepting import accepted, as_happened
 from replaykit.runners.golden import GoldenResult, check_golden, replay_golden
 from replaykit.runners.loading import load_agent
 from replaykit.runners.replay import replay
+from replaykit.terminal import visible
 
 _UNFIT = re.compile(r"[^\w.@+=-]+")  # `::` in the name of a test would split it
 
@@ -220,4 +220,4 @@ def _failure(*lines: str) -> BaseException:
 
 
 def _told(*parts: str) -> str:
-    return "\n".join(printable(line) for part in parts for line in part.splitlines())
+    return "\n".join(visible(line) for part in parts for line in part.splitlines())

@@ -20,6 +20,7 @@ import replaykit as rk
 from replaykit.cli import cli
 from replaykit.model.run import encode_run
 from replaykit.receiver.spool import Spool
+from replaykit.terminal import ERASE_LINE
 
 from ..importers.otel.protobufs import as_protobuf
 from ..importers.otel.spans import TRACE, agent, document, story, tool
@@ -146,7 +147,7 @@ def test_on_a_terminal_a_line_tells_how_far_it_is(
     teller.refused("too large")
 
     shown = capsys.readouterr().err
-    assert "\r\x1b[K1,234 spans, 5 traces, 4 runs, 1 failed, 2 spans rejected" in shown
+    assert f"{ERASE_LINE}1,234 spans, 5 traces, 4 runs, 1 failed, 2 spans rejected" in shown
     assert shown.count("refused: too large") == 1
 
 

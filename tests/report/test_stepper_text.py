@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.model.values import encode
-from replaykit.report.panel import short, visible, width_of
+from replaykit.report.panel import short, width_of
 from replaykit.report.stepper_text import Line, pretty, row_of, rows_of
+from replaykit.terminal import visible
 
 TEXTS = st.text(st.characters(), max_size=200) | st.text("ab \x1b日本é\u0301\u202e\t", max_size=60)
 
@@ -20,7 +21,7 @@ TEXTS = st.text(st.characters(), max_size=200) | st.text("ab \x1b日本é\u0301\
     ("text", "shown"),
     [
         ("\x1b[31mred\x1b[0m", r"\x1b[31mred\x1b[0m"),
-        ("\x9b2J\x07\x7f", r"\x9b2J\x07\x7f"),
+        ("\x9b2J\x07\x7f", r"\u009b2J\x07\u007f"),
         ("a\nb\tc\r", r"a\nb\tc\r"),
         ("\u202eevil\u2066\u200b", r"\u202eevil\u2066\u200b"),
         ("\ud800", r"\ud800"),

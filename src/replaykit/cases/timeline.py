@@ -13,6 +13,7 @@ from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, LlmCall
 from replaykit.model.run import TraceRun
 from replaykit.model.unbuilt import concerns, note_text
 from replaykit.model.values import Json
+from replaykit.terminal import visible
 from replaykit.wire.fields import as_object, as_objects, as_text
 
 MAX_EVENTS = 500
@@ -125,5 +126,5 @@ def _moment(at: float) -> str:
 
 def _plain(text: str, chars: int | None = None) -> str:
     """Text that Markdown shows as it is, in one line of a table."""
-    line = short(text) if chars is None else " ".join(text[:chars].split())
+    line = visible(short(text) if chars is None else " ".join(text[:chars].split()))
     return re.sub(r"[\\`*\[<|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", line)

@@ -16,6 +16,7 @@ import click
 
 from replaykit import __version__
 from replaykit.errors import ExitCode, ReplayKitError, nearest
+from replaykit.terminal import guarded_output, style
 
 GARBAGE_AT = 100_000
 """Objects, until garbage is looked for: starting makes fewer, and all of them stay."""
@@ -102,8 +103,8 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
     Exit codes: 0 passed, 1 the agent failed, 2 wrong usage, 3 could not do it, 5 nothing selected.
     """
-    if os.environ.get("NO_COLOR"):
-        ctx.color = False
+    ctx.with_resource(guarded_output())
+    ctx.color = True  # click removes nothing: what is printed passes `guarded_output`, which decides about colours
 
 
 def main() -> None:
@@ -116,7 +117,12 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line; gives its exit code."""
+    """Run one command line; gives its exit code. Whatever is printed is visible text."""
+    with guarded_output():
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     debug = "--debug" in arguments or os.environ.get("REPLAYKIT_DEBUG", "").lower() in ("1", "true", "yes", "on")
     try:
         code = cli.main(args=arguments, prog_name="replaykit", standalone_mode=False)
@@ -130,7 +136,7 @@ def run(arguments: list[str]) -> int:
         return ExitCode.INTERRUPTED
     except ReplayKitError as error:
         _trace(debug)
-        _say(f"{click.style('error', fg='red', bold=True)}: {error}")
+        _say(f"{style('error', fg='red', bold=True)}: {error}")
         return error.exit_code
     except SystemExit as exit_:
         # click leaves like this when whoever read our output has gone: no verdict, and no failure of an agent
@@ -140,7 +146,7 @@ def run(arguments: list[str]) -> int:
         _trace(debug)
         if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
             where = error.filename or "a file could not be read or written"
-            _say(f"{click.style('error', fg='red', bold=True)}: {where}: {error.strerror}")
+            _say(f"{style('error', fg='red', bold=True)}: {where}: {error.strerror}")
             return ExitCode.CANNOT
         _say(f"internal error: {type(error).__name__}: {error}")
         if not debug:
@@ -150,7 +156,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True, color=False if os.environ.get("NO_COLOR") else None)
+    click.echo(text, err=True, color=True)
 
 
 def _trace(debug: bool) -> None:

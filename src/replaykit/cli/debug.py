@@ -45,9 +45,9 @@ def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, .
     from replaykit.cli.debug_fork import Forker
     from replaykit.cli.debug_loop import Debugger
     from replaykit.cli.debug_source import Source
-    from replaykit.report.panel import visible
     from replaykit.report.stepper import place_of, walk
     from replaykit.store.opening import opened
+    from replaykit.terminal import visible
 
     with opened(store_path, read_only=True) as store:
         start = walk(store.load(run_id))

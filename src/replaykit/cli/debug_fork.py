@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from replaykit.cli.debug_dialog import Dialog
 from replaykit.errors import UsageError
-from replaykit.report.panel import visible
 from replaykit.report.stepper import Walk
 from replaykit.report.stepper_text import Line
+from replaykit.terminal import visible
 
 if TYPE_CHECKING:
     from replaykit.model.run import RunHeader

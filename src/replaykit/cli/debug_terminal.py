@@ -17,8 +17,8 @@ from typing import Any
 
 from click import style
 
-from replaykit.report.panel import visible
 from replaykit.report.stepper_text import Line
+from replaykit.terminal import visible
 
 _KEY = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO[@-~]|\x1b|.", re.DOTALL)
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?\Z")

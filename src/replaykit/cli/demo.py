@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from replaykit.terminal import style
+
 
 @click.command(name="demo")
 @click.option(
@@ -68,5 +70,5 @@ def _show(directory: Path) -> None:
 
 def _title(text: str) -> None:
     click.echo()
-    click.echo(click.style(text, bold=True))
+    click.echo(style(text, bold=True))
     click.echo()

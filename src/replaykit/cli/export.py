@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
 from replaykit.cli import options
+
+_JSON_FORMS = ("run_log", "replaykit", "otlp")
 
 
 @click.command(name="export")
@@ -87,10 +90,18 @@ def _export_run(run_id: str, form: str, output: Path | None, store_path: Path | 
     with opened(store_path, read_only=True) as store:
         text = export_run(store.load(run_id), form)
     if output is None:
-        click.echo(text, nl=False)
+        _print(text, form)
         return
     try:
         output.write_bytes(text)
     except OSError as error:
         raise StoreError(f"{output} cannot be written: {error.strerror}") from None
     click.echo(f"wrote {output}", err=True)
+
+
+def _print(text: bytes, form: str) -> None:
+    """Print a run: the forms of our own are JSON, whose meaning escapes leave as it is; others may be anything."""
+    if form in _JSON_FORMS or sys.stdout.isatty():
+        click.echo(text.decode("utf-8", "backslashreplace"), nl=False)
+    else:
+        click.echo(text, nl=False)

@@ -140,11 +140,11 @@ def landed(
 
 def tell(result: ImportResult, *, as_json: bool, aside: bool = False) -> None:
     """Print what became of the runs; to standard error where a replay's result follows."""
-    from replaykit.model.values import printable
     from replaykit.report.imports import import_json, import_text, problems_text
+    from replaykit.terminal import visible
 
     for note in result.notes:
-        click.echo(f"note: {printable(note)}", err=True)
+        click.echo(f"note: {visible(note)}", err=True)
     if result.failed:
         click.echo(problems_text(result), err=True)
     if as_json and not aside:

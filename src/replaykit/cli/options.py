@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from replaykit.config import MAX_TIMEOUT_S
+from replaykit.terminal import style, unguarded, visible
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
@@ -142,7 +143,7 @@ def tell_notices(subjects: Any) -> None:
     for notice in subjects.notices:
         click.echo(f"note: {notice}", err=True)
     for wrong in subjects.unusable:
-        click.echo(f"{click.style('error', fg='red', bold=True)}: {wrong.reason}", err=True)
+        click.echo(f"{style('error', fg='red', bold=True)}: {wrong.reason}", err=True)
 
 
 @contextmanager
@@ -151,7 +152,7 @@ def progress(total: int, label: str) -> Iterator[Callable[[], None]]:
     if total < 2 or not sys.stderr.isatty():
         yield lambda: None
         return
-    with click.progressbar(length=total, label=label, file=sys.stderr) as bar:
+    with click.progressbar(length=total, label=visible(label), file=unguarded(sys.stderr)) as bar:
         yield lambda: bar.update(1)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replaykit.cli import options
+from replaykit.terminal import ERASE_LINE, style, visible
 
 if TYPE_CHECKING:
     from replaykit.receiver.desk import Desk, Settled, Totals
@@ -46,7 +47,14 @@ _MAX_REASONS = 20
 )
 @options.store
 @click.option("--json", "as_json", is_flag=True, help="Print what happens as JSON, one object a line.")
-def command(port: int, host: str, status: str, quiet_s: float, store_path: Path | None, as_json: bool) -> None:
+def command(
+    port: int,
+    host: str,
+    status: str,
+    quiet_s: float,
+    store_path: Path | None,
+    as_json: bool,
+) -> None:
     """Receive traces over OTLP: each becomes a run in the store.
 
     \b
@@ -94,7 +102,8 @@ def command(port: int, host: str, status: str, quiet_s: float, store_path: Path 
         teller.desk = desk
 
         async def run() -> None:
-            await Server(desk, on_tick=teller.progress).serve(host, port, lambda url: teller.ready(url, path))
+            server = Server(desk, on_tick=teller.progress)
+            await server.serve(host, port, lambda url: teller.ready(url, path))
 
         try:
             asyncio.run(run())
@@ -133,10 +142,8 @@ class _Teller:
             return
         colour = "green" if run.status.value == "success" else "red"
         calls = len(run.tool_calls)
-        shown = "".join(letter if letter.isprintable() else "?" for letter in run.name)[:60]
-        click.echo(
-            f"{run.id}  {click.style(run.status.value, fg=colour)}  {shown}  tool calls: {calls}  {landing.value}"
-        )
+        shown = visible(run.name)[:60]
+        click.echo(f"{run.id}  {style(run.status.value, fg=colour)}  {shown}  tool calls: {calls}  {landing.value}")
 
     def refused(self, why: str) -> None:
         """A request, or spans of one, were not taken; each reason is told once, and not more than some of them."""
@@ -151,7 +158,7 @@ class _Teller:
 
     def progress(self) -> None:
         if self._on_terminal and self.desk is not None:
-            click.echo(f"\r\x1b[K{_counts(self.desk.totals)}", nl=False, err=True)
+            click.echo(f"{ERASE_LINE}{_counts(self.desk.totals)}", nl=False, err=True)
 
     def ended(self, totals: Totals, waiting: int) -> None:
         self._clear()
@@ -180,7 +187,7 @@ class _Teller:
 
     def _clear(self) -> None:
         if self._on_terminal:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            click.echo(ERASE_LINE, nl=False, err=True)
 
 
 def _counts(totals: Totals) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import click
 
+from replaykit.terminal import ERASE_LINE
+
 REDRAWN_S = 0.1
 TOLD_S = 10.0
 """How often a log is told, where nobody looks at a terminal: a short job leaves no line in it."""
@@ -30,7 +32,7 @@ class Tally:
             return
         told = f"{self._label}: {self._number:,}"
         if self._is_terminal:
-            click.echo(f"\r{told}", nl=False, err=True)
+            click.echo(f"{ERASE_LINE}{told}", nl=False, err=True)
         else:
             click.echo(f"note: {told} so far", err=True)
         self._next = now + (REDRAWN_S if self._is_terminal else TOLD_S)
@@ -38,4 +40,4 @@ class Tally:
     def end(self) -> None:
         """Leave nothing on the terminal."""
         if self._is_terminal:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            click.echo(ERASE_LINE, nl=False, err=True)

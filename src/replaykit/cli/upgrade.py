@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from replaykit.cli import options
+from replaykit.terminal import style
 
 if TYPE_CHECKING:
     from replaykit.errors import ReplayKitError
@@ -45,7 +46,7 @@ def command(cases: tuple[Path, ...], config: Path | None, dry_run: bool, as_json
             done.append(upgrade_case(file.parent, dry_run=dry_run))
         except ReplayKitError as error:
             wrong.append(error)
-            click.echo(f"{click.style('error', fg='red', bold=True)}: {error}", err=True)
+            click.echo(f"{style('error', fg='red', bold=True)}: {error}", err=True)
     click.echo(upgraded_json(done) if as_json else upgraded_text(done, dry_run=dry_run))
     codes = [error.exit_code for error in wrong]
     click.get_current_context().exit(gravest([ExitCode.PASSED if files else ExitCode.NOTHING, *codes]))

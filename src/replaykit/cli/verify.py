@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.terminal import style
 
 
 @click.command(name="verify")
@@ -49,8 +50,8 @@ def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bo
         click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
     else:
         for item in damage:
-            click.echo(f"{click.style('damaged', fg='red')}  {item}")
-        word = f"{len(damage)} damaged" if damage else click.style("whole", fg="green")
+            click.echo(f"{style('damaged', fg='red')}  {item}")
+        word = f"{len(damage)} damaged" if damage else style("whole", fg="green")
         click.echo(f"{counted(runs, 'run')}, {word}" if not damage else word)
     click.get_current_context().exit(ExitCode.CANNOT if damage else ExitCode.PASSED)
 

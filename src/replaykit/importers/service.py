@@ -15,7 +15,8 @@ from msgspec import Struct
 from replaykit.errors import FetchFailed, InvalidFile
 from replaykit.importers.mending import decoded
 from replaykit.importers.source import JsonPath, Source, spelled
-from replaykit.model.values import Json, encode, printable
+from replaykit.model.values import Json, encode
+from replaykit.terminal import visible
 
 MAX_PAGES = 200
 MAX_TRACE_BYTES = 256 * 1024 * 1024
@@ -95,7 +96,7 @@ class Client:
             said = f"{self.account.service} at {self.account.root} refused the key ({reply.status})"
             raise FetchFailed(said, hint=self.account.refused)
         if not 200 <= reply.status < 300:
-            said = printable(self.account.hide(reply.body.decode("utf-8", "replace")))[:_SHOWN_CHARS]
+            said = visible(self.account.hide(reply.body.decode("utf-8", "replace")))[:_SHOWN_CHARS]
             elsewhere = reply.status in UNKNOWN or 300 <= reply.status < 400
             told = f"answered {reply.status}{': ' if said else ''}{said}"
             raise self.failed(told, f"Check {self.account.variable}." if elsewhere else None)

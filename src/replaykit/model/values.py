@@ -96,11 +96,6 @@ def sayable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def printable(text: str) -> str:
-    """A line with everything spelled out that a terminal would obey: what it quotes came out of a file."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
 def encode(value: Json) -> bytes:
     """JSON text of any value, keys in their own order."""
     return _dump(value, _AS_IT_IS)

@@ -80,7 +80,9 @@ def _take_part(directory: Path) -> None:
         plan, world = read_plan(directory)
         _parts.append(_TakingPart(plan, world, directory))
     except ReplayKitError as error:
-        sys.stderr.write(f"replaykit: {error}\n")
+        from replaykit.terminal import visible_lines  # noqa: PLC0415 (only where something is wrong)
+
+        sys.stderr.write(visible_lines(f"replaykit: {error}\n"))
         os._exit(int(error.exit_code))
 
 

@@ -21,13 +21,14 @@ from types import FrameType
 from replaykit.errors import UsageError
 from replaykit.programs.recovery import locked
 from replaykit.programs.wanted import ORIGINAL
+from replaykit.terminal import visible_lines
 
 _ENDING = ("SIGTERM", "SIGHUP")
 
 
 def to_stderr(text: str) -> None:
     """Tell whoever looks on."""
-    sys.stderr.write(f"replaykit: {text}\n")
+    sys.stderr.write(visible_lines(f"replaykit: {text}\n"))
 
 
 @contextlib.contextmanager

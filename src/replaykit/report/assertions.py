@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 import msgspec
-from click import style
 
 from replaykit.checks.reference import FAMILIES, KindInfo, Parameter
+from replaykit.terminal import style
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 

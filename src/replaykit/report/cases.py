@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import orjson
-from click import style
 
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.lint import Problem, Severity
@@ -16,6 +15,7 @@ from replaykit.cases.proof import RECORDED_RUN
 from replaykit.checks.assertions import Assertion
 from replaykit.model.values import Json
 from replaykit.report.panel import counted, short
+from replaykit.terminal import style
 
 if TYPE_CHECKING:
     from replaykit.runners.case_check import CaseCheck

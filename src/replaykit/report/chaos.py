@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-from click import style
 
 from replaykit.chaos.mutations import Mutation
 from replaykit.chaos.profiles import PROFILES, about, profile
 from replaykit.model.values import Json, canonical
 from replaykit.report.injected import counts_text
 from replaykit.report.panel import counted, short, table
+from replaykit.terminal import style
 from replaykit.trials.chaos import ChaosResult, ChaosRun, ChaosVerdict, Struck
 from replaykit.trials.mutation import MutationResult
 

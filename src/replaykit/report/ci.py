@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from click import style
 
 from replaykit.model.result import Finding
 from replaykit.report.panel import screen_width, short
+from replaykit.terminal import style
 from replaykit.trials.ci_result import CiItem, CiPart, CiResult, Outcome, shown
 
 COLOURS = {Outcome.PASSED: "green", Outcome.FAILED: "red", Outcome.ERROR: "magenta", Outcome.UNTESTED: "yellow"}

@@ -8,7 +8,8 @@ from html import escape
 from replaykit.cases.seen_calls import SeenCall
 from replaykit.model.values import sayable
 from replaykit.report.ci import told
-from replaykit.report.panel import counted, visible
+from replaykit.report.panel import counted
+from replaykit.terminal import visible
 from replaykit.trials.ci_result import CiItem, CiResult, Outcome, shown
 
 _SHOWN_CHARS = 20_000

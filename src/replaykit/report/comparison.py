@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import groupby
 
 import msgspec
-from click import style
 
 from replaykit.model.diff import Difference, brief
 from replaykit.report.panel import counted, screen_width, short, table
+from replaykit.terminal import style
 from replaykit.travel.compare_result import (
     Comparison,
     Ending,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from click import style
 
 from replaykit.contracts.contract import Severity
 from replaykit.contracts.score import Check, ContractResult
 from replaykit.report.panel import counted, short
+from replaykit.terminal import style
 
 _COLOURS = {Severity.CRITICAL: "red", Severity.HIGH: "red", Severity.MEDIUM: "yellow", Severity.LOW: "yellow"}
 _FAILED, _UNJUDGED = style("✗", fg="red"), style("?", fg="magenta")

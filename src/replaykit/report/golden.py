@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-from click import style
 
 from replaykit.cases.golden import Aspect, Golden
 from replaykit.model.events import State
 from replaykit.model.values import Json
 from replaykit.report.panel import counted
 from replaykit.runners.golden import GoldenResult
+from replaykit.terminal import style
 
 
 def golden_text(golden: Golden, file: Path, agent: str | None) -> str:

@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
-from click import style
 
 from replaykit.importing.cases import CaseResult
 from replaykit.importing.entry import Entry, ImportResult
-from replaykit.model.values import printable
 from replaykit.report.panel import counted, short, table
+from replaykit.terminal import style, visible
 
 MAX_ROWS = 200
 """What anybody reads; `--json` has them all."""
@@ -99,7 +98,7 @@ def _incomplete(result: ImportResult) -> Iterator[str]:
     if len(lacking) > MAX_INCOMPLETE:
         yield f"  and {len(lacking) - MAX_INCOMPLETE:,} more; --json has them all"
     for advice in dict.fromkeys(text for entry in lacking for text in entry.replayable.advice):
-        yield f"  {style('to do better', bold=True)}: {printable(advice)}"
+        yield f"  {style('to do better', bold=True)}: {visible(advice)}"
 
 
 def _cases(result: ImportResult) -> Iterator[str]:
@@ -129,10 +128,10 @@ def _total(result: ImportResult) -> str:
 
 def _lines(text: str) -> str:
     """What a server or a file said, without anything that a terminal would obey."""
-    return "\n".join(map(printable, text.splitlines()))
+    return "\n".join(map(visible, text.splitlines()))
 
 
 def _named(entry: Entry) -> str:
     """Where it is from and which run it is, as far as the problem does not say so itself."""
-    names = (printable(entry.origin), short(entry.run, 80))
+    names = (visible(entry.origin), short(entry.run, 80))
     return "".join(f"{name}: " for name in names if name and name not in entry.problem)

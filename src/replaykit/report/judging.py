@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from click import style
 
 from replaykit.model.result import SemanticCheck
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, canonical
-from replaykit.report.panel import short, visible
+from replaykit.report.panel import short
+from replaykit.terminal import style, visible
 
 _COLOURS = {"pass": "green", "fail": "red", "unjudged": "magenta", "needs_human": "yellow"}
 

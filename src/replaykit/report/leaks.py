@@ -10,10 +10,11 @@ from urllib.parse import quote
 import msgspec
 
 from replaykit import __version__
-from replaykit.model.values import Json, printable
+from replaykit.model.values import Json
 from replaykit.redaction.files import Leak
 from replaykit.redaction.trees import Passed
 from replaykit.report.panel import counted
+from replaykit.terminal import visible
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -26,7 +27,7 @@ def kinds_text(leaks: Sequence[Leak]) -> str:
 
 def scan_text(leaks: Sequence[Leak], scanned: int) -> str:
     """One finding on each line, and what they add up to."""
-    lines = [printable(str(leak)) for leak in leaks]
+    lines = [visible(str(leak)) for leak in leaks]
     files = counted(scanned, "file")
     if not leaks:
         return f"{files} looked at, nothing found"
@@ -79,7 +80,7 @@ def redact_text(leaks: Sequence[Leak], *, dry_run: bool) -> str:
     """What was replaced: by place, then by kind."""
     if not leaks:
         return "nothing to replace"
-    lines = [printable(str(leak) if leak.line else f"{leak.file} {leak.kind}") for leak in leaks]
+    lines = [visible(str(leak) if leak.line else f"{leak.file} {leak.kind}") for leak in leaks]
     verb = "would be replaced" if dry_run else "replaced"
     return "\n".join([*lines, f"{len(leaks)} {verb}: {kinds_text(leaks)}"])
 

@@ -8,15 +8,9 @@ import textwrap
 import unicodedata
 from collections.abc import Sequence
 
+from replaykit.terminal import visible
+
 MAX_WIDTH = 100
-
-
-def visible(text: str) -> str:
-    """The text with everything spelled out that a terminal would obey or hide: `\\x1b`, `\\n`, `\\u202e`."""
-    if text.isprintable():
-        return text
-    hidden = {c for c in set(text) if not c.isprintable() and unicodedata.category(c) != "Zs"}
-    return text.translate({ord(c): ascii(c)[1:-1] for c in hidden})
 
 
 def width_of(text: str) -> int:
@@ -53,10 +47,11 @@ def panel(title: str, lines: Sequence[str], *, width: int | None = None) -> str:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, is_cut: bool = True) -> str:
     """Columns under a head; the last one takes what is left of the line and is cut there, unless it is to be whole."""
-    widths = [max(width_of(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    shown = [[*map(visible, row[:-1]), row[-1]] for row in [head, *rows]]
+    widths = [max(width_of(row[i]) for row in shown) for i in range(len(head))]
     room = screen_width() - sum(widths[:-1]) - 2 * (len(head) - 1)
     lines = []
-    for row in [head, *rows]:
+    for row in shown:
         cells = [cell + " " * (wide - width_of(cell)) for cell, wide in zip(row[:-1], widths, strict=False)]
         lines.append("  ".join([*cells, short(row[-1], max(room, 20)) if is_cut else visible(row[-1])]).rstrip())
     return "\n".join(lines)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from click import style
 
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.report.panel import counted
+from replaykit.terminal import style
 
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.CANCELLED: "yellow"}
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
-from click import style, unstyle
+from click import unstyle
 
 from replaykit.model.result import RESULT_FORMAT, Deviation, Evidence, EvidenceSource, Finding, ReplayResult, Verdict
 from replaykit.report.injected import counts_text
 from replaykit.report.panel import counted, panel, short
+from replaykit.terminal import style
 
 if TYPE_CHECKING:
     from replaykit.runners.proving import Proving

@@ -8,13 +8,13 @@ from collections import Counter
 from pathlib import Path
 
 import msgspec
-from click import style
 
-from replaykit.report.panel import counted, short, table, visible
+from replaykit.report.panel import counted, short, table
 from replaykit.retention.amounts import shown_bytes
 from replaykit.retention.prune import Pruned
 from replaykit.store.backup import Copied
 from replaykit.store.salvage import Salvaged
+from replaykit.terminal import style, visible
 
 _SHOWN = 20
 

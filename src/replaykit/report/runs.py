@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 
 import msgspec
-from click import style
 
 from replaykit.importers.replayable import replayability
 from replaykit.model.diff import brief, call_text
@@ -23,6 +22,7 @@ from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.unbuilt import concerns, note_text
 from replaykit.report.panel import counted, short, table
 from replaykit.telemetry.span import recorded_trace
+from replaykit.terminal import style
 
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.RUNNING: "cyan", RunStatus.CANCELLED: "yellow"}
 _NOT_HELD = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
@@ -17,8 +16,9 @@ from replaykit.model.events import Call, ToolCall
 from replaykit.model.matching import ErrorSpec
 from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
 from replaykit.model.values import Json, canonical, encode, thaw
-from replaykit.report.panel import short, visible
+from replaykit.report.panel import short
 from replaykit.report.stepper import Stop
+from replaykit.terminal import visible, visible_lines
 from replaykit.travel.edits import Edits
 
 _COMMENT = "//"
@@ -78,10 +78,8 @@ def document(choice: Choice, state: Json = None) -> Json:
 
 def template(choice: Choice, value: Json) -> str:
     """The text that the editor is opened with."""
-    text = msgspec.json.format(encode(value), indent=2).decode()
-    hidden = {c for c in set(text) if not c.isprintable() and c != "\n"}
-    spelled = text.translate({ord(c): json.dumps(c)[1:-1] for c in hidden})
-    return "\n".join([*(f"{_COMMENT} {line}" for line in _words(choice)), spelled, ""])
+    text = visible_lines(msgspec.json.format(encode(value), indent=2).decode())
+    return "\n".join([*(f"{_COMMENT} {line}" for line in _words(choice)), text, ""])
 
 
 def _words(choice: Choice) -> Iterator[str]:

@@ -9,9 +9,9 @@ import orjson
 from replaykit.model.diff import call_text
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, Message, Note
 from replaykit.model.values import sayable
-from replaykit.report.panel import visible
 from replaykit.report.stepper import Walk
 from replaykit.report.stepper_text import Line
+from replaykit.terminal import visible
 
 
 def find(walk: Walk, at: int, needle: str) -> tuple[int, str] | None:

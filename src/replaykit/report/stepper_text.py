@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from replaykit.model.values import Raw
-from replaykit.report.panel import visible, width_of
+from replaykit.report.panel import width_of
+from replaykit.terminal import visible
 
 _BREAK = re.compile(r"(?<!\\)(?:\\\\)*\\n")  # a line break inside a JSON text
 

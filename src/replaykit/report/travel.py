@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from click import style
 
 from replaykit.model.result import Deviation
 from replaykit.model.run import RunHeader, RunStatus
 from replaykit.model.values import freeze
 from replaykit.report.panel import short, table
+from replaykit.terminal import style
 from replaykit.travel.family import Family
 from replaykit.travel.go import Journey
 from replaykit.travel.steps import CheckpointInfo

@@ -19,9 +19,10 @@ from replaykit.errors import StoreError
 from replaykit.model.events import Call, ErrorEvent
 from replaykit.model.result import Finding, ReplayResult, SemanticCheck, Verdict
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Raw, printable, sayable
+from replaykit.model.values import Raw
 from replaykit.redaction.files import clean_bytes, clean_struct, file_redactor, replace_file
 from replaykit.runners.pump import LOGS
+from replaykit.terminal import visible, visible_lines
 
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Redactor
@@ -92,7 +93,7 @@ def summary(result: ReplayResult, asked: Raw, remarks: Sequence[str] = ()) -> st
     """A run of the agent in Markdown, for people: what it was asked, and in `remarks` what it was tried with."""
     reproduced = {True: "yes", False: "no", None: "cannot tell"}[result.reproduced]
     lines = [
-        f"# {printable(result.case_id)}: {_word(result)}",
+        f"# {visible(result.case_id)}: {_word(result)}",
         "",
         f"- candidate: `{result.candidate}`",
         *([] if result.trial else [f"- failure reproduced: {reproduced}"]),
@@ -118,7 +119,7 @@ def summary(result: ReplayResult, asked: Raw, remarks: Sequence[str] = ()) -> st
         ]
     # Each line begins with a word of ours, so nothing in it can end the block.
     lines += ["", "## What happened", "", "```text", f"asked     {_shown(asked)}", *_story(result.run), "```"]
-    return sayable("\n".join(lines) + "\n")
+    return visible_lines("\n".join(lines) + "\n")
 
 
 def _word(result: ReplayResult) -> str:
@@ -178,5 +179,5 @@ def _shown(value: Raw) -> str:
 
 def _line(text: str) -> str:
     """A text on one line, cut; nothing in it is obeyed by a terminal."""
-    line = printable(" ".join(text[: 4 * _SHOWN_CHARS].split()))
+    line = visible(" ".join(text[: 4 * _SHOWN_CHARS].split()))
     return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"

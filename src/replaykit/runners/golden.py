@@ -20,10 +20,10 @@ from replaykit.model.jsonpath import parse_path
 from replaykit.model.matching import MatchRules, OnMiss
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
-from replaykit.model.values import printable
 from replaykit.replayer.world import World
 from replaykit.runners.calling import AgentCall
 from replaykit.runners.comparable import by_cause, comparable
+from replaykit.terminal import visible
 from replaykit.travel.compare import compare
 from replaykit.travel.compare_result import Comparison, EntryKind, FirstDivergence, Parting
 
@@ -58,9 +58,9 @@ class GoldenResult(Struct, frozen=True, kw_only=True):
         """The first divergence in a few lines, or that there is none."""
         name = self.golden.name
         if self.passed:
-            return printable(f"golden trace {name}: the same {', '.join(self.golden.asserts)}")
+            return visible(f"golden trace {name}: the same {', '.join(self.golden.asserts)}")
         if self.first is None:
-            return "\n".join(map(printable, [f"golden trace {name}: the agent left its recording", *self._left()]))
+            return "\n".join(map(visible, [f"golden trace {name}: the agent left its recording", *self._left()]))
         lines = [f"golden trace {name} parts {self.first.where}: {self.first.text}"]
         if self.first.a_text or self.first.b_text:
             lines.append(f"  recorded  {self.first.a_text or '(nothing)'}")
@@ -70,7 +70,7 @@ class GoldenResult(Struct, frozen=True, kw_only=True):
         if len(found) > _DIFFERENCES:
             lines.append(f"  … {len(found) - _DIFFERENCES} more")
         marks = [f"{aspect} {'✗' if aspect in self.failed else '✓'}" for aspect in self.golden.asserts]
-        return "\n".join(map(printable, [*lines, f"  asserted  {'  '.join(marks)}"]))
+        return "\n".join(map(visible, [*lines, f"  asserted  {'  '.join(marks)}"]))
 
     def _left(self) -> list[str]:
         return [f"  {line}" for deviation in self.stopped[:1] for line in deviation.text.splitlines()]

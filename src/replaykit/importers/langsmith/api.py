@@ -18,7 +18,8 @@ from replaykit.importers.langsmith.account import PAYLOAD_HOSTS, WORKSPACE, Acco
 from replaykit.importers.langsmith.collecting import ids_above
 from replaykit.importers.langsmith_wanted import FAR_BACK, Wanted, iso, moment, page_of
 from replaykit.importers.service import UNKNOWN, Client, Page, Reply, Request, Send
-from replaykit.model.values import Json, printable
+from replaykit.model.values import Json
+from replaykit.terminal import visible
 
 _SKEW = dt.timedelta(days=1)  # clocks of the machines that a trace runs on
 _SHOWN_CHARS = 200
@@ -110,7 +111,7 @@ class LangSmithApi:
             address = self._account.payload_url(url)
         except ValueError:
             raise FetchFailed("and the address that is given is none") from None
-        host = printable(address.partition("://")[2].partition("/")[0].rpartition("@")[2])[:_SHOWN_CHARS]
+        host = visible(address.partition("://")[2].partition("/")[0].rpartition("@")[2])[:_SHOWN_CHARS]
         if not self._account.allows(address):
             raise FetchFailed(f"at {host}, which nobody has allowed: {PAYLOAD_HOSTS}={host}")
         reply = self._client.send(Request(method="GET", url=address, with_key=False))

@@ -1,0 +1,145 @@
+"""Text for a terminal: control characters are spelled out, and only colours of our own get through.
+
+Recorded text is data. A run name or a tool result may hold escape sequences that retitle a terminal, erase lines or
+reverse the reading order. `guarded_output` puts one door in front of standard output and standard error, so a verb
+cannot forget it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO, cast
+
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | frozenset(
+    map(chr, (*range(0xFE00, 0xFE0E), *range(0xE0100, 0xE01F0)))
+)
+"""Characters that Unicode counts as letters or marks, and that take no ink. The two that choose emoji are left out."""
+_LAYOUT = frozenset("\n\t")
+
+_MARK = str(int.from_bytes(os.urandom(6), "big"))
+"""A number that only this process knows: data cannot spell a sequence that is taken for one of ours."""
+_OURS = re.compile(rf"\r?\x1b\[{_MARK};([0-9;]*)([mK])")
+ERASE_LINE = f"\r\x1b[{_MARK};K"
+"""Go to the beginning of the line and clear it; nothing where there is no terminal."""
+
+_COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
+
+
+def visible(text: str) -> str:
+    """Return one line with everything spelled out that a terminal would obey or hide: `\\x1b`, `\\n`, `\\u202e`."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _spelled_out(text, _hidden(text))
+
+
+def visible_lines(text: str) -> str:
+    """Return `visible` of a text that keeps its lines and tabs. JSON text stays JSON, and means the same."""
+    return _spelled_out(text, _hidden(text) - _LAYOUT)
+
+
+def style(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = False) -> str:
+    """Return text in a colour or weight, for a stream behind `guarded_output`; elsewhere `click.unstyle` removes it."""
+    codes = [_COLOURS[fg]] if fg else []
+    codes += [1] if bold else []
+    codes += [2] if dim else []
+    begin = "".join(f"\x1b[{_MARK};{code}m" for code in codes)
+    return f"{begin}{text}\x1b[{_MARK};0m"
+
+
+@contextlib.contextmanager
+def guarded_output() -> Iterator[None]:
+    """Let nothing be printed during the block but visible text and colours of our own."""
+    with _guarded("stdout"), _guarded("stderr"):
+        yield
+
+
+@contextlib.contextmanager
+def _guarded(name: str) -> Iterator[None]:
+    stream: TextIO | None = getattr(sys, name)
+    if stream is None or isinstance(stream, GuardedStream):
+        yield
+        return
+    _to_unicode(stream)
+    guarded = GuardedStream(stream)
+    setattr(sys, name, guarded)
+    try:
+        yield
+    finally:
+        # Somebody may have put another stream in front of this one, for good: click does when a pipe is closed.
+        if getattr(sys, name) is guarded:
+            setattr(sys, name, stream)
+
+
+def _to_unicode(stream: TextIO) -> None:
+    """Make an ASCII stream UTF-8; click would write to the bytes below it, past the door."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None and (stream.encoding or "ascii").lower() in ("ascii", "us-ascii", "ansi_x3.4-1968"):
+        reconfigure(encoding="utf-8")
+
+
+class GuardedStream:
+    """A text stream that spells control characters out, and is the stream behind it in everything else."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.unguarded = stream
+
+    def write(self, text: str) -> int:
+        self.unguarded.write(self._shown(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def _shown(self, text: str) -> str:
+        if _MARK not in text:
+            return visible_lines(text)
+        has_colour = self.unguarded.isatty() and not os.environ.get("NO_COLOR")
+        shown = []
+        end = 0
+        for found in _OURS.finditer(text):
+            shown.append(visible_lines(text[end : found.start()]))
+            shown.append(self._ours(*found.groups(), has_colour=has_colour))
+            end = found.end()
+        shown.append(visible_lines(text[end:]))
+        return "".join(shown)
+
+    def _ours(self, code: str, kind: str, *, has_colour: bool) -> str:
+        if kind == "K":
+            return "\r\x1b[K" if self.unguarded.isatty() else ""
+        return f"\x1b[{code}m" if has_colour else ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.unguarded, name)
+
+
+def unguarded(stream: TextIO) -> TextIO:
+    """Return the stream behind the door, for a progress bar that moves the cursor; only text of our own goes there."""
+    return cast(TextIO, getattr(stream, "unguarded", stream))
+
+
+def _hidden(text: str) -> set[str]:
+    return {char for char in set(text) if _is_hidden(char)}
+
+
+def _is_hidden(char: str) -> bool:
+    if char.isprintable():
+        return char in _INVISIBLE
+    return unicodedata.category(char) != "Zs"
+
+
+def _spelled_out(text: str, hidden: set[str]) -> str:
+    return text.translate({ord(char): _spelling(char) for char in hidden}) if hidden else text
+
+
+def _spelling(char: str) -> str:
+    """Return an escape that JSON knows as well: encoders escape what is below a space, and leave all else as it is."""
+    if char < " ":
+        return ascii(char)[1:-1]
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
