@@ -24,6 +24,7 @@ from replaykit.errors import CorruptStore, FormatTooNew, StoreError
 from replaykit.importers.otel.documents import by_trace
 from replaykit.importers.otel.span import Span
 from replaykit.receiver.packing import Clean, as_it_is, pack, unpack
+from replaykit.store.foreign import check_definitions, distrust
 from replaykit.store.frames import compress, decompress, seal, unseal
 from replaykit.store.schema import BUSY_TIMEOUT_S, translate
 
@@ -214,7 +215,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_S)
     try:
         db.text_factory = lambda data: data.decode("utf-8", "surrogateescape")  # damage is found by checks on it
-        db.execute("PRAGMA trusted_schema = OFF")
+        distrust(db)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")  # an acknowledged span survives kill -9
         _prepare(db, path)
@@ -239,6 +240,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
         raise StoreError(f"{path} is a database, but not a spool of ReplayKit")
     elif version > SPOOL_FORMAT:
         raise FormatTooNew(f"{path} was written by a newer ReplayKit")
+    check_definitions(db, _TABLES, what="spool", where=str(path))
     db.execute("COMMIT")
 
 

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from replaykit.config import make_home
 from replaykit.errors import CorruptStore, FormatTooNew, StoreError
+from replaykit.store.foreign import check_definitions, distrust
 from replaykit.store.protocol import Durability
 
 STORE_FORMAT = 1
@@ -105,8 +106,7 @@ def _make_directory(directory: Path) -> None:
 
 def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool) -> None:
     db.text_factory = _text
-    db.execute("PRAGMA trusted_schema = OFF")  # views and triggers of a foreign file may not call functions
-    db.execute("PRAGMA cell_size_check = ON")
+    distrust(db)
     if read_only:
         db.execute("PRAGMA query_only = ON")
     version = _version(db)
@@ -121,6 +121,7 @@ def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool)
         raise FormatTooNew(
             f"{_file(db)} was written by a newer ReplayKit (store format {version}, this one reads {STORE_FORMAT})"
         )
+    check_definitions(db, _TABLES, what="store", where=_file(db))
     if not read_only:
         if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":  # a backup that is used as a store
             _retry_busy(lambda: db.execute("PRAGMA journal_mode = WAL"))

@@ -1,0 +1,63 @@
+"""Database files that a stranger may have made: opened as SQLite advises, and read only if they define what ours do.
+
+A view or a trigger is a program: one that never ends would hang whoever reads it. So the definitions are compared
+before any table is read.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+
+from replaykit.errors import CorruptStore
+
+_SETTINGS = (
+    "PRAGMA trusted_schema = OFF",  # what the file defines may call no functions but harmless ones
+    "PRAGMA cell_size_check = ON",  # damage is found when a page is read, not later
+    "PRAGMA mmap_size = 0",  # a file that is cut short meanwhile is an error, and no crash
+)
+_INTERNAL = "sqlite_"
+
+
+def distrust(db: sqlite3.Connection) -> None:
+    """Take the file's definitions for those of a stranger."""
+    for setting in _SETTINGS:
+        db.execute(setting)
+
+
+def check_definitions(db: sqlite3.Connection, statements: str, *, what: str, where: str) -> None:
+    """Raise a CorruptStore unless the file defines what these statements define, and nothing else."""
+    problem = next(_problems(db, statements), "")
+    if problem:
+        raise CorruptStore(
+            f"these are not the tables of a {what}: {problem}",
+            where=where,
+            hint="See what is left: replaykit verify --repair",
+        )
+
+
+def _problems(db: sqlite3.Connection, statements: str) -> Iterator[str]:
+    expected = {_name(sql): _plain(sql) for sql in statements.split(";") if sql.strip()}
+    found = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    for kind, name, sql in found:
+        if kind not in ("table", "index"):
+            yield f"`{name}` is a {kind}"
+        elif not _is_expected(kind, name, sql or "", expected):
+            yield f"the {kind} `{name}` is defined in another way"
+    for name in expected.keys() - {row[1] for row in found}:
+        yield f"`{name}` is missing"
+
+
+def _is_expected(kind: str, name: str, sql: str, expected: Mapping[str, str]) -> bool:
+    if name.startswith(_INTERNAL):  # SQLite's own: the counter of numbers, unnamed indexes, statistics
+        return not sql or sql.startswith(f"CREATE {kind.upper()} {_INTERNAL}")
+    return _plain(sql) == expected.get(name)
+
+
+def _name(sql: str) -> str:
+    """The name in `CREATE TABLE name (…)`, and in `CREATE INDEX name ON …`."""
+    return sql.split()[2]
+
+
+def _plain(sql: str) -> str:
+    return " ".join(sql.split())
