@@ -405,7 +405,8 @@ def at_proxy(mode: Mode, world: World | None = None) -> Iterator[Callable[..., t
         given = json.loads(Path(stage.environment["REPLAYKIT_MCP_CONFIG"]).read_text())
         url = urlsplit(given["mcpServers"]["maps"]["url"])
 
-        def ask(method: str, body: bytes = b"", path: str = url.path, **headers: str) -> tuple[int, bytes]:
+        def ask(method: str, body: bytes = b"", *, beside: str = "/mcp", **headers: str) -> tuple[int, bytes]:
+            path = url.path.removesuffix("/mcp") + beside
             connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=20)
             connection.request(method, path, body or None, headers)
             answer = connection.getresponse()
@@ -429,14 +430,14 @@ def test_the_proxy_answers_for_a_server_and_leaves_its_other_pages_alone(upstrea
 
     with at_proxy(Mode.RECORD) as ask:
         first = ask("POST", call(large))
-        page = ask("POST", b"code=s3cret", "/mcp-maps/token")
+        page = ask("POST", b"code=s3cret", beside="/token")
         foreign = ask("POST", call("Bern"), origin="https://elsewhere.example")
     with SQLiteStore.open("record/parts.db") as store:
         run = merged(RunHeader(id="r1"), parts_of(store, "r1"))
     upstream.close()
     with at_proxy(Mode.REPLAY, World(case_id="c1", calls=run.events)) as ask:
         again = ask("POST", call(large, 7))
-        gone = ask("POST", b"code=s3cret", "/mcp-maps/token")
+        gone = ask("POST", b"code=s3cret", beside="/token")
 
     assert first[0] == again[0] == 200
     assert json.loads(again[1]) == {**json.loads(first[1]), "id": 7}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import http.client
 import json
@@ -696,3 +697,14 @@ def test_a_recording_made_in_process_can_be_served_to_other_processes(proxies: P
 
     with proxies.replay(World(case_id="c1", calls=tuple(inside))) as stage:
         assert stage.chat().body == completion("Hi.")
+
+
+def test_connections_that_send_no_whole_head_are_closed(proxies: Proxies, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replaykit.programs.proxy.HEAD_S", 0.2)
+
+    with proxies.record() as stage:
+        with stage.raw(b"POST /openai/chat/completions HTTP/1.1\r\nhost: ") as dripping, stage.raw(b"") as silent:
+            for connection in (dripping, silent):
+                with contextlib.suppress(ConnectionError):
+                    assert connection.recv(100) == b""
+        assert stage.chat().status == 200

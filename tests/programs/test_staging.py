@@ -29,6 +29,12 @@ def variables(
         return stage.environment
 
 
+def proxy_of(variables: dict[str, str]) -> tuple[str, str]:
+    """The place of the proxy, and the token that it asks for."""
+    credentials, _, place = variables["REPLAYKIT_PROXY"].removeprefix("http://").partition("@")
+    return place, credentials.removeprefix("replaykit:")
+
+
 def wired(path: str, upstream: str = "openai") -> LlmCall:
     wire = WireInfo(method="POST", url="https://api.openai.com/v1/chat/completions", headers=((UPSTREAM, upstream),))
     return LlmCall(seq=0, name="m", path=path, wire=wire)
@@ -37,7 +43,8 @@ def wired(path: str, upstream: str = "openai") -> LlmCall:
 def test_a_recorded_program_is_led_to_the_proxy_and_to_the_start_up_file(tmp_path: Path) -> None:
     found = variables(tmp_path, PYTHONPATH="mine", MY_OWN="kept")
 
-    assert found["OPENAI_BASE_URL"] == f"{found['REPLAYKIT_PROXY']}/openai"
+    place, token = proxy_of(found)
+    assert found["OPENAI_BASE_URL"] == f"http://{place}/{token}/openai"
     assert found["PYTHONPATH"] == f"{INJECTED}{os.pathsep}mine"
     assert (found["REPLAYKIT_SESSION"], found["REPLAYKIT_RECORDING"]) == (str(tmp_path), "r1")
     assert found["MY_OWN"] == "kept"
@@ -48,7 +55,8 @@ def test_the_plan_says_what_the_proxy_stands_in_front_of(tmp_path: Path) -> None
     found = variables(tmp_path, staging=Staging(upstreams={"crm": "http://10.0.0.5"}))
 
     told, world = read_plan(tmp_path)
-    assert told.proxy == found["REPLAYKIT_PROXY"]
+    place, token = proxy_of(found)
+    assert (told.proxy, told.token) == (f"http://{place}", token)
     assert told.upstreams["crm"] == "http://10.0.0.5"
     assert world is None
 
@@ -105,7 +113,8 @@ def test_a_replay_leads_to_what_the_recording_used_and_makes_up_its_keys(tmp_pat
 
     found = variables(tmp_path, world)
 
-    assert found["AZURE_OPENAI_ENDPOINT"] == f"{found['REPLAYKIT_PROXY']}/azure_openai"
+    place, token = proxy_of(found)
+    assert found["AZURE_OPENAI_ENDPOINT"] == f"http://{place}/{token}/azure_openai"
     assert found["AZURE_OPENAI_API_KEY"]
 
 
@@ -124,7 +133,7 @@ def test_python_processes_that_did_not_record_themselves_are_not_served_in_thems
 def test_the_server_of_a_replay_is_made_when_somebody_comes(tmp_path: Path) -> None:
     with staged(plan(Mode.REPLAY, tmp_path), World(case_id="c1"), tmp_path, Staging(), {}) as stage:
         with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(f"{stage.environment['REPLAYKIT_PROXY']}/openai/models", timeout=20)
+            urllib.request.urlopen(f"{stage.environment['OPENAI_BASE_URL']}/models", timeout=20)
 
     assert caught.value.code == 409
     caught.value.close()

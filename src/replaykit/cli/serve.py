@@ -30,6 +30,13 @@ _MAX_REASONS = 20
     help="The address to listen on. Beyond loopback anybody who can reach it can add runs.",
 )
 @click.option(
+    "--allow-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A further host name that it is reached by; this machine's names and addresses are known. Repeatable.",
+)
+@click.option(
     "--status",
     type=click.Choice(STATUSES),
     default="all",
@@ -50,6 +57,7 @@ _MAX_REASONS = 20
 def command(
     port: int,
     host: str,
+    allowed_hosts: tuple[str, ...],
     status: str,
     quiet_s: float,
     store_path: Path | None,
@@ -102,7 +110,7 @@ def command(
         teller.desk = desk
 
         async def run() -> None:
-            server = Server(desk, on_tick=teller.progress)
+            server = Server(desk, on_tick=teller.progress, allowed_hosts=(host, *allowed_hosts))
             await server.serve(host, port, lambda url: teller.ready(url, path))
 
         try:

@@ -13,6 +13,7 @@ from replaykit.mcp.http import McpEndpoint
 from replaykit.mcp.joining import asks_servers
 from replaykit.mcp.relay import Upstream
 from replaykit.mcp.serving import hand_over, is_from_here, reply_of, upstream_of
+from replaykit.programs.access import base_address
 from replaykit.programs.handing import drop
 from replaykit.programs.part import Part, own_calls
 from replaykit.programs.plan import Mode, Plan
@@ -38,7 +39,7 @@ def endpoints_of(
             part.session,
             upstream=real,
             backstage=backstages[server.name],
-            lead=_led_to(server.upstream),
+            lead=_led_to(f"{base_address('', plan.token)}/{server.upstream}"),
             as_sent=plan.mode is Mode.RECORD,
         )
         for server in found
@@ -83,9 +84,9 @@ class Proxied:
         self._endpoint.end()
 
 
-def _led_to(upstream: str) -> Callable[[str], str]:
+def _led_to(place: str) -> Callable[[str], str]:
     def lead(url: str) -> str:
         parts = urlsplit(url)
-        return f"/{upstream}{parts.path}{'?' if parts.query else ''}{parts.query}"
+        return f"{place}{parts.path}{'?' if parts.query else ''}{parts.query}"
 
     return lead

@@ -13,6 +13,7 @@ from replaykit.mcp.config import HttpServer, Rewritten, rewrite_config
 from replaykit.mcp.joining import CONFIGS, asked_for, asks_servers
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
+from replaykit.programs.access import base_address
 from replaykit.programs.part import Part, is_of_server
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.props import Ask, Endpoint, Props
@@ -88,7 +89,7 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
         made: dict[Path, Rewritten] = {}
         for file in self.files:
             put_back(file, self.tell)
-            done = rewrite_config(file, directory, mode=mode, proxy=plan.proxy, known=known)
+            done = rewrite_config(file, directory, mode=mode, proxy=base_address(plan.proxy, plan.token), known=known)
             known += done.http
             made[file] = done
             for name in done.left:

@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 
-from replaykit.programs.naming import end_to_end
+from replaykit.programs.naming import end_to_end, for_program
 from replaykit.programs.pacing import Turn
 from replaykit.programs.upstreams import Answer
 from replaykit.seam.http.call import HttpCall, Served
@@ -36,7 +36,8 @@ async def hand_out(request: web.BaseRequest, served: Served, turn: Turn | None =
         await turn.come_to_end()
     if not served.status:
         return await _break_off(request, served, turn)
-    headers, size = as_aiohttp_writes(end_to_end(served.headers)), sum(map(len, served.chunks))
+    headers = as_aiohttp_writes(for_program(request.raw_path, end_to_end(served.headers)))
+    size = sum(map(len, served.chunks))
     if served.complete and len(served.chunks) == 1:
         headers.setdefault("content-length", str(size))
     if served.complete and size <= _AT_ONCE and not served.waits_s:
@@ -74,7 +75,8 @@ async def hand_back(
     headers = [*(pair for pair in own if pair[0].lower() not in marks), *marks.items()]
     if call is not None:
         call.answered(answer.status, headers, reason=answer.reason)
-    response = _Response(status=answer.status, reason=answer.reason, headers=as_aiohttp_writes(headers))
+    written = as_aiohttp_writes(for_program(request.raw_path, headers))
+    response = _Response(status=answer.status, reason=answer.reason, headers=written)
     outbox = _Outbox(request, await response.prepare(request))
     try:
         last = await _all_but_last(answer.content, call, outbox)

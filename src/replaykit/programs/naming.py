@@ -13,11 +13,13 @@ import msgspec
 
 from replaykit.model.events import AnyEvent, Exchange, WireInfo
 from replaykit.model.values import Json
+from replaykit.programs.access import is_our_authorization, token_of, without_token
 from replaykit.seam.http.cleaning import SEEN
 from replaykit.seam.scope import Answer, Handler, Outcome, PendingCall
 
 UPSTREAM = "x-replaykit-upstream"
 """The response header by which the proxy says which upstream answered; it is recorded with the others."""
+_LOCATION = "location"
 _EXCHANGE = str(Exchange.__struct_config__.tag)
 _ANTHROPIC = "https://api.anthropic.com"
 _HOP_BY_HOP = frozenset(
@@ -31,12 +33,25 @@ def end_to_end(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     pairs = list(headers)
     named = [value for name, value in pairs if name.lower() == "connection"]
     dropped = _HOP_BY_HOP.union(word.strip().lower() for word in ",".join(named).split(",")) if named else _HOP_BY_HOP
-    return [(name, value) for name, value in pairs if name.lower() not in dropped]
+    return [
+        (name, value) for name, value in pairs if name.lower() not in dropped and not is_our_authorization(name, value)
+    ]
+
+
+def for_program(path: str, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The headers of a response to a request for that path. A way to an upstream gets the token of the path."""
+    token = token_of(path)
+    if not token or not any(name.lower() == UPSTREAM for name, _ in headers):
+        return headers
+    return [
+        (name, f"/{token}{value}" if name.lower() == _LOCATION and value.startswith("/") else value)
+        for name, value in headers
+    ]
 
 
 def split_target(target: str, upstreams: Mapping[str, str]) -> tuple[str, str]:
     """The upstream that a request to the proxy is for, and the rest of its path with the query."""
-    path, mark, query = target.removeprefix("/").partition("?")
+    path, mark, query = without_token(target).removeprefix("/").partition("?")
     name, slash, rest = path.partition("/")
     rest = f"{slash}{rest}{mark}{query}"
     # Some SDKs take the address to hold the version, others add it: both mean the same API.
@@ -102,6 +117,7 @@ class ByUpstream:
         method, _, place = name.partition(self._place)
         if method == name:
             return name
+        place = without_token(f"/{place}").removeprefix("/")
         told = f"{method} {place}"
         if told not in self._recorded:
             parts = urlsplit(address_behind(f"{self._proxy}/{place}", self._proxy, self._upstreams))
@@ -111,5 +127,15 @@ class ByUpstream:
         return told
 
     def _behind(self, wire: WireInfo) -> WireInfo:
-        url = address_behind(wire.url, self._proxy, self._upstreams)
-        return wire if url == wire.url else msgspec.structs.replace(wire, url=url)
+        url = self._without_token(address_behind(wire.url, self._proxy, self._upstreams))
+        has_token = any(name.lower() == _LOCATION and token_of(value) for name, value in wire.headers)
+        if url == wire.url and not has_token:
+            return wire
+        headers = [(name, without_token(value) if name.lower() == _LOCATION else value) for name, value in wire.headers]
+        return msgspec.structs.replace(wire, url=url, headers=tuple(headers))
+
+    def _without_token(self, url: str) -> str:
+        """A URL of the proxy that stands for no known address, without the token."""
+        if not self._proxy or not url.startswith(f"{self._proxy}/"):
+            return url
+        return self._proxy + without_token(url.removeprefix(self._proxy))

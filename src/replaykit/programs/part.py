@@ -18,6 +18,7 @@ from replaykit.model.matching import MatchMode
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.run import NO_CHANCE, Chance, Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.values import raw
+from replaykit.programs.access import base_address
 from replaykit.programs.naming import ByUpstream, address_behind
 from replaykit.programs.own import OWN, OwnPorts, OwnServers
 from replaykit.programs.plan import Mode, Plan
@@ -99,7 +100,8 @@ class Part:
             self.order.numbers = self.session.numbers
         if world is not None and self.name != PROXY:
             self.session.leaves = _recorded_at_proxy_alone(world, plan)
-        self.session.elsewhere = tuple(f"{urlsplit(plan.proxy).netloc}/{name}/" for name in plan.endpoints)
+        place = base_address(urlsplit(plan.proxy).netloc, plan.token)
+        self.session.elsewhere = tuple(f"{place}/{name}/" for name in plan.endpoints)
         self._plan = plan
         self._recorded = None if world is None else world.calls
         self.own: OwnServers | None = None

@@ -51,6 +51,8 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The store whose project's rules and key hold for the parts, where it is another one."""
     proxy: str = ""
     """Where the proxy is, such as `http://127.0.0.1:40123`; nothing when there is none."""
+    token: str = ""
+    """What the processes of the program are handed to use the proxy; nothing when it asks for none."""
     upstreams: dict[str, str] = {}
     """What the proxy stands in front of: the name in its paths, and the address behind it."""
     endpoints: tuple[str, ...] = ()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _BACKLOG = 512
 _START_S = 20.0  # for the server to start on a very busy machine
+HEAD_S = 30.0  # for the head of the first request on a connection
 _GRACE_S = 0.2  # for responses that are under way when the program has ended
 
 
@@ -124,14 +125,21 @@ class _Serving(threading.Thread):
 
         from aiohttp import web  # noqa: PLC0415
 
+        from replaykit.http_server import HeadDeadline  # noqa: PLC0415 (needs asyncio)
         from replaykit.programs.relay import Relay  # noqa: PLC0415 (needs aiohttp, as does the next)
         from replaykit.programs.upstreams import LONGEST_LINE, Upstreams  # noqa: PLC0415
 
         loop, upstreams = asyncio.get_running_loop(), Upstreams()
         relay = Relay(self._plan, self._part, upstreams)
         relay.endpoints = self._endpoints(self._part, upstreams.ask)
+        deadline = HeadDeadline(HEAD_S)
+
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            deadline.met(request.protocol)
+            return await relay.handle(request)
+
         server = web.Server(
-            relay.handle,
+            handle,
             handler_cancellation=True,
             access_log=None,
             logger=_silent(),
@@ -139,7 +147,7 @@ class _Serving(threading.Thread):
             max_line_size=LONGEST_LINE,
             max_field_size=LONGEST_LINE,
         )
-        listening = await loop.create_server(server, sock=self._port)
+        listening = await loop.create_server(deadline.watched(server), sock=self._port)
         self.is_serving.set()
         await loop.run_in_executor(None, self._bell.recv, 1)
         listening.close()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from replaykit.programs.access import CHALLENGE
 from replaykit.programs.sockets import connected, holders
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ MISS = 409
 """A request that the tape does not hold."""
 NOT_HERE = 404
 """A path that leads to no upstream."""
+NEEDS_CREDENTIALS = 407
+"""A forward proxy that is asked without its credentials."""
 FORBIDDEN = 403
 """What the proxy does not do."""
 
@@ -36,6 +39,8 @@ def refusal(status: int, message: str, *, kind: str = "replaykit", target: str =
 
     text = orjson.dumps(_shape(status, message, kind, target))
     headers = {"x-should-retry": "false", "x-replaykit": kind}
+    if status == NEEDS_CREDENTIALS:
+        headers["proxy-authenticate"] = CHALLENGE
     return web.Response(status=status, body=text, content_type="application/json", headers=headers)
 
 

@@ -10,13 +10,16 @@ from aiohttp import web
 from msgspec import Struct
 
 from replaykit.errors import nearest
+from replaykit.programs.access import has_credentials, is_handed
 from replaykit.programs.naming import address_behind, split_target
 from replaykit.programs.part import Part
 from replaykit.programs.plan import Mode, Plan
-from replaykit.programs.refusal import FORBIDDEN, NOT_HERE, Refused, who
+from replaykit.programs.refusal import FORBIDDEN, NEEDS_CREDENTIALS, NOT_HERE, Refused, who
 
 _ANTHROPIC = ("anthropic", "anthropic_api")
 _SHORT = re.compile(r"(?<!/v1)/messages(?=$|\?)")
+_DONE = {Mode.RECORD: "recorded", Mode.REPLAY: "replayed"}
+_HOW = "Its address with the token: $REPLAYKIT_PROXY, in the environment of that program."
 _OWN_NAMES = frozenset({"127.0.0.1", "localhost", "::1", None})
 
 
@@ -39,15 +42,22 @@ class Target(Struct, frozen=True):
 def target_of(request: web.BaseRequest, plan: Plan, part: Part) -> Target:
     """The target of a request; `Refused` where there is none. The part hears of connections that a replay stops."""
     path = request.raw_path
-    if request.method == "CONNECT" or path.startswith("https://"):
+    is_elsewhere = path.startswith("http://") and not path.startswith(f"{plan.proxy}/")
+    is_secure = request.method == "CONNECT" or path.startswith("https://")
+    if (is_elsewhere or is_secure) and not has_credentials(plan.token, request.headers):
+        raise Refused(NEEDS_CREDENTIALS, _stranger(plan))
+    if is_secure:
         raise _stopped(request, path.removeprefix("https://").partition("/")[0], plan, part)
-    if path.startswith("http://"):
-        if not path.startswith(f"{plan.proxy}/"):
-            return Target(path, path)
-        path = path.removeprefix(plan.proxy)
+    if is_elsewhere:
+        return Target(path, path)
+    path = path.removeprefix(plan.proxy)
     # A page in a browser may be led here by a name that somebody else owns; it must not read recordings.
     if not _is_own(request.headers.get("host", "")):
         raise Refused(FORBIDDEN, "this proxy answers to its own machine only")
+    if not is_handed(plan.token, path, request.headers):
+        # What clients look for at the root of a host (`/.well-known/…`) is not here, and never was.
+        is_known = split_target(path, plan.upstreams)[0] in plan.upstreams
+        raise Refused(FORBIDDEN if is_known else NOT_HERE, _stranger(plan))
     if request.headers.get("upgrade", "").lower() == "websocket":
         raise Refused(FORBIDDEN, "websockets cannot be recorded or replayed")
     name, rest = split_target(path, plan.upstreams)
@@ -56,6 +66,10 @@ def target_of(request: web.BaseRequest, plan: Plan, part: Part) -> Target:
         raise Refused(NOT_HERE, f"no upstream {name!r}; {known}\nName it: --upstream {name or 'NAME'}=URL")
     url = f"{plan.proxy}/{name}{rest}"
     return Target(url, address_behind(url, plan.proxy, plan.upstreams) if plan.upstreams[name] else "", name)
+
+
+def _stranger(plan: Plan) -> str:
+    return f"this proxy serves the program that is {_DONE[plan.mode]} here, and nobody else\n{_HOW}"
 
 
 @lru_cache(maxsize=16)

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from replaykit.model.events import Call
+from replaykit.programs.access import base_address, forward_address, new_token
 from replaykit.programs.checking import check_tape
 from replaykit.programs.environment import Upstream, pointers, upstreams
 from replaykit.programs.keys import keys_for, used_by
@@ -31,7 +32,7 @@ from replaykit.replayer.world import World, is_closed
 from replaykit.seam.guard import is_loopback
 
 PROXY_ADDRESS = "REPLAYKIT_PROXY"
-"""Tells a program where the proxy is, should it want to know."""
+"""Tells a program where the proxy is, with the credentials for it, should it want to know."""
 NETWORK = "REPLAYKIT_NETWORK"
 """Tells the guard in Node which hosts may be reached; see `MatchRules.network`."""
 
@@ -65,9 +66,13 @@ def staged(
             found = _upstreams(environment, staging, world)
             port = stack.enter_context(open_port())
             plan = msgspec.structs.replace(
-                plan, proxy=address_of(port), upstreams={upstream.name: upstream.base for upstream in found}
+                plan,
+                proxy=address_of(port),
+                token=new_token(),
+                upstreams={upstream.name: upstream.base for upstream in found},
             )
-            changed |= pointers(found, plan.proxy) | _past_other_proxies(environment) | {PROXY_ADDRESS: plan.proxy}
+            changed |= pointers(found, base_address(plan.proxy, plan.token)) | _past_other_proxies(environment)
+            changed[PROXY_ADDRESS] = forward_address(plan.proxy, plan.token)
         props = Props() if staging.props is None else staging.props(plan, world, directory)
         plan = msgspec.structs.replace(
             plan, upstreams={**plan.upstreams, **props.upstreams}, endpoints=tuple(props.upstreams)
@@ -79,7 +84,7 @@ def staged(
         if world is not None:
             changed |= keys_for(_calls(world), environment)
             if plan.proxy and is_closed(world):
-                changed |= dict.fromkeys(_FORWARD_PROXY, plan.proxy)
+                changed |= dict.fromkeys(_FORWARD_PROXY, changed[PROXY_ADDRESS])
                 if not _was_asked_for_this_machine(world):
                     changed |= dict.fromkeys(_PAST_IT, _THIS_MACHINE)
                 changed["NODE_USE_ENV_PROXY"] = "1"

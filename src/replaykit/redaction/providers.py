@@ -107,6 +107,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("rubygems-key", "rubygems_", r"{}[0-9a-f]{48}"),
     ("crates-token", "cio", r"{}[A-Za-z0-9]{32}"),
     ("nuget-key", "oy2", r"{}[a-z0-9]{43}"),
+    ("replaykit-token", "replaykit-", r"{}[0-9a-f]{32}"),
     ("docker-token", "dckr_pat_ dckr_oat_", r"{}[\w-]{24,64}"),
     ("terraform-token", ".atlasv1.", r"(?<=[A-Za-z0-9]{14}){}[\w-]{60,70}"),
     ("pulumi-token", "pul-", r"{}[0-9a-f]{40}"),

@@ -7,6 +7,8 @@ const net = require('net')
 
 const proxy = new URL(process.env.REPLAYKIT_PROXY || 'http://127.0.0.1:9')
 const allowed = new Set((process.env.REPLAYKIT_NETWORK || '').toLowerCase().split(','))
+const account = Buffer.from(`${proxy.username}:${proxy.password}`).toString('base64')
+const credentials = `proxy-authorization: Basic ${account}`
 const connect = net.Socket.prototype.connect
 
 function placeOf(first, second) {
@@ -36,7 +38,8 @@ function stop(socket, place, goOn) {
   })
   telling.on('close', () => (isOwn ? socket.destroyed || goOn() : socket.destroy(error)))
   connect.call(telling, { host: proxy.hostname, port: Number(proxy.port) }, () => {
-    telling.write(`CONNECT ${place} HTTP/1.1\r\nhost: ${place}\r\nuser-agent: node/${process.version}\r\n\r\n`)
+    const agent = `user-agent: node/${process.version}`
+    telling.write(`CONNECT ${place} HTTP/1.1\r\nhost: ${place}\r\n${agent}\r\n${credentials}\r\n\r\n`)
   })
 }
 

@@ -1,0 +1,72 @@
+"""Access to the proxy: a token that only the processes of the program are handed.
+
+Without one, any process of this machine could use the proxy to reach what this user reaches, and read or add to a
+recording. SDKs that are led to an upstream have the token in the path of its address: each of them keeps a path, and
+credentials in an address would take the place of their own. Clients that take the proxy for their forward proxy send it
+as the password of the proxy, as they would to any other.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Mapping
+from hmac import compare_digest
+
+USER = "replaykit"
+CHALLENGE = 'Basic realm="replaykit"'
+_SEGMENT = re.compile(r"/(replaykit-[0-9a-f]{32})(?=/)")
+
+
+def new_token() -> str:
+    """Return a token for one recording or replay; redaction knows its form."""
+    return f"replaykit-{os.urandom(16).hex()}"
+
+
+def base_address(proxy: str, token: str) -> str:
+    """Return the address below which the upstreams are, for who is handed it."""
+    return f"{proxy}/{token}" if token else proxy
+
+
+def forward_address(proxy: str, token: str) -> str:
+    """Return the address of the proxy with the credentials that a forward proxy is sent."""
+    return proxy.replace("://", f"://{USER}:{token}@", 1) if token else proxy
+
+
+def token_of(path: str) -> str:
+    """Return the token that a path begins with; nothing where there is none."""
+    found = _SEGMENT.match(path)
+    return found[1] if found else ""
+
+
+def without_token(path: str) -> str:
+    """Return the path without the token that it may begin with."""
+    return path[len(token) + 1 :] if (token := token_of(path)) else path
+
+
+def is_handed(token: str, path: str, headers: Mapping[str, str]) -> bool:
+    """Return True when whoever asks for a path was handed the token; also with credentials of the address itself."""
+    return not token or compare_digest(token_of(path), token) or has_credentials(token, headers)
+
+
+def has_credentials(token: str, headers: Mapping[str, str]) -> bool:
+    """Return True when the headers hold the token as credentials."""
+    named = (headers.get("proxy-authorization", ""), headers.get("authorization", ""))
+    return not token or any(compare_digest(_password(value), token.encode()) for value in named if value)
+
+
+def is_our_authorization(name: str, value: str) -> bool:
+    """Return True for a header that holds a token of ours: it is for the proxy alone."""
+    return name.lower() == "authorization" and bool(token_of(f"/{_password(value).decode('latin-1')}/"))
+
+
+def _password(value: str) -> bytes:
+    scheme, _, encoded = value.partition(" ")
+    if scheme.lower() != "basic":
+        return b""
+    try:
+        return base64.b64decode(encoded, validate=True).partition(b":")[2]
+    except (binascii.Error, ValueError):
+        return b""
