@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import io
 import json
@@ -16,6 +17,7 @@ import pytest
 
 import replaykit as rk
 from replaykit.errors import UsageError
+from replaykit.importers.otel.span import Reading
 from replaykit.receiver import http, server
 from replaykit.receiver.desk import Desk
 from replaykit.receiver.http import JSON, PROTOBUF, Reply, Request
@@ -28,11 +30,11 @@ from ..importers.otel.spans import TRACE, document, logs, record, story
 Client = Callable[[str], Awaitable[None]]
 
 
-def served(desk: Any, client: Client) -> None:
+def served(desk: Any, client: Client, **options: Any) -> None:
     """Serve a desk while a client is at work, and end in good order."""
 
     async def all_of_it() -> None:
-        one = Server(desk)
+        one = Server(desk, **options)
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(one.serve("127.0.0.1", 0, ready.set_result))
         done, _ = await asyncio.wait([serving, ready], timeout=30, return_when=asyncio.FIRST_COMPLETED)
@@ -142,7 +144,8 @@ def test_a_body_that_never_comes_does_not_keep_others_out(tmp_path: Path, monkey
         host, port = url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(
-            b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+            b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 99\r\n\r\n{"
         )
         assert b"408" in await reader.readline()
         writer.close()
@@ -159,7 +162,7 @@ class Slow:
         self.begun = threading.Event()
         self.took = 0
 
-    def take(self, request: Request) -> Reply:
+    def keep(self, request: Request, _reading: Reading) -> Reply:
         self.begun.set()
         assert self.go.wait(20)
         self.took += 1
@@ -178,13 +181,13 @@ def test_under_back_pressure_others_are_asked_to_come_again(monkeypatch: pytest.
     slow = Slow()
 
     async def client(url: str) -> None:
-        first = asyncio.create_task(post(url, "/v1/traces", b"x" * 60))
+        first = asyncio.create_task(post(url, "/v1/traces", b"{}".ljust(60)))
         await asyncio.to_thread(slow.begun.wait, 20)
-        status, headers, _body = await post(url, "/v1/traces", b"x" * 60)
+        status, headers, _body = await post(url, "/v1/traces", b"{}".ljust(60))
         assert (status, headers["retry-after"]) == (429, str(http.RETRY_AFTER_S))
         slow.go.set()
         assert (await first)[0] == 200
-        assert (await post(url, "/v1/traces", b"x" * 60))[0] == 200
+        assert (await post(url, "/v1/traces", b"{}".ljust(60)))[0] == 200
 
     served(slow, client)
 
@@ -216,3 +219,80 @@ def test_a_port_that_is_taken_is_an_error_that_says_what_to_do() -> None:
     slow = Slow()
     slow.go.set()
     served(slow, client)
+
+
+def hosts_desk(tmp_path: Path, client: Client, *allowed: str) -> int:
+    """Serve with these further host names; gives how many spans were taken."""
+    full = Full(tmp_path)
+    try:
+        served(full.desk, client, allowed_hosts=allowed)
+        return full.desk.totals.spans
+    finally:
+        full.spool.close()
+        full.store.close()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "evil.example:4318"},
+        {"Host": "127.0.0.1.evil.example"},
+        {"Host": "localhost.evil.example:4318"},
+        {"Host": "[::1"},
+        {"Host": ""},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost.evil.example:3000"},
+        {"Host": "localhost", "Origin": "file://"},
+    ],
+)
+def test_a_page_that_somebody_else_serves_adds_no_runs(tmp_path: Path, headers: dict[str, str]) -> None:
+    text = json.dumps(document(*story())).encode()
+
+    async def client(url: str) -> None:
+        status, _headers, body = await post(url, "/v1/traces", text, **headers)
+        assert (status, b"--allow-host" in body) == (403, True)
+        async with aiohttp.ClientSession() as session, session.get(url + "/healthz", headers=headers) as answer:
+            assert answer.status == 403
+
+    assert hosts_desk(tmp_path, client) == 0
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "localhost:4318"},
+        {"Host": "LOCALHOST"},
+        {"Host": "app.localhost"},
+        {"Host": "[::1]:4318"},
+        {"Host": "192.168.1.7:4318"},
+        {"Host": "collector:4318"},
+        {"Host": "Collector.Example"},
+        {"Origin": "http://localhost:3000"},
+        {"Origin": "https://collector.example"},
+    ],
+)
+def test_this_machine_addresses_and_names_that_are_allowed_are_served(tmp_path: Path, headers: dict[str, str]) -> None:
+    async def client(url: str) -> None:
+        assert (await post(url, "/v1/traces", json.dumps(document(*story())).encode(), **headers))[0] == 200
+
+    assert hosts_desk(tmp_path, client, "collector", "collector.example") > 0
+
+
+def test_connections_that_send_no_whole_head_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEAD_S", 0.2)
+    full = Full(tmp_path)
+
+    async def client(url: str) -> None:
+        place = url.removeprefix("http://").split(":")
+        silent = [await asyncio.open_connection(place[0], int(place[1])) for _ in range(50)]
+        for _, writer in silent[:25]:
+            writer.write(b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        for reader, writer in silent:
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), 10) == b""
+            writer.close()
+        assert (await post(url, "/v1/traces", json.dumps(document(*story())).encode()))[0] == 200
+
+    full.serve(client)

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from functools import cached_property
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol
 
 import msgspec
 import orjson
@@ -26,6 +26,7 @@ from replaykit.importers.mending import decoded
 from replaykit.importers.unzstd import ZstdReader
 from replaykit.model.lines import line_of
 from replaykit.model.nesting import NestedTooDeeply, line_nested_too_deeply
+from replaykit.model.value_count import TooManyValues, check_value_count
 from replaykit.model.values import Json, Raw, canonical_read, encode_read
 
 MAX_BYTES = 512 * 1024 * 1024
@@ -43,6 +44,8 @@ _HEAD_BYTES = 64 * 1024
 _BUFFER_BYTES = 4 * 1024 * 1024  # long lines are put together from few pieces
 _WITH_LINES = 10
 _SCANNED_BYTES = 16 * 1024 * 1024
+_SUSPECT_BYTES = 8 * 1024 * 1024  # of a line, or of a document that has none
+_MAX_RATIO = 200  # traces that repeat themselves reach a hundred
 _TOO_LARGE = "A file with a document on each line may be of any size."
 
 
@@ -186,6 +189,10 @@ class Source:
             empty = "nothing came through the pipe" if self.file == STDIN else "the file is empty"
             raise InvalidFile(empty, file=self.file)
         try:
+            check_value_count(self.text)
+        except TooManyValues as error:
+            raise InvalidFile(str(error), file=self.file, line=self._line) from None
+        try:
             # Not orjson: it turns integers beyond 64 bits into floats.
             return decoded(self.text)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -233,9 +240,9 @@ class _Packed(Source):
         stream = self._opened()
         start = _read(lambda _size: stream.peek(len(_ZSTD))[: len(_ZSTD)], self.file)
         if start.startswith(_GZIP):
-            return cast(BinaryIO, _Gzip(stream))
+            return io.BufferedReader(_Unpacked(_Gzip(stream), stream.raw, self.file), _HEAD_BYTES)
         if start == _ZSTD:
-            return io.BufferedReader(ZstdReader(stream), _HEAD_BYTES)
+            return io.BufferedReader(_Unpacked(ZstdReader(stream), stream.raw, self.file), _HEAD_BYTES)
         return stream
 
     def _opened(self) -> io.BufferedReader:
@@ -305,6 +312,45 @@ class _FromStart(io.RawIOBase):
         view[: len(found)] = found
         self._at += len(found)
         return len(found)
+
+    def tell(self) -> int:
+        return self._at
+
+
+class _HasPlace(Protocol):
+    def tell(self) -> int: ...
+
+
+class _Unpacked(io.RawIOBase):
+    """What an unpacker gives, as long as it is in proportion to what it was given. Closes the unpacker as well."""
+
+    def __init__(self, unpacker: io.RawIOBase | gzip.GzipFile, packed: _HasPlace, file: str) -> None:
+        self._unpacker = unpacker
+        self._packed = packed
+        self._file = file
+        self._line_bytes = 0
+        self._bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        size = self._unpacker.readinto(buffer) or 0
+        self._bytes += size
+        last = bytes(memoryview(buffer)[:size]).rfind(b"\n")
+        self._line_bytes = self._line_bytes + size if last < 0 else size - last - 1
+        # Lines are read one by one, and what has passed is not held any more.
+        if self._line_bytes > _SUSPECT_BYTES and self._bytes > _MAX_RATIO * self._packed.tell():
+            raise InvalidFile(
+                f"unpacks to more than {_MAX_RATIO} times its size",
+                file=self._file,
+                hint="If you trust it, unpack it first (zstd -d FILE, gunzip FILE), and name what you get.",
+            )
+        return size
+
+    def close(self) -> None:
+        self._unpacker.close()
+        super().close()
 
 
 class _Gzip(gzip.GzipFile):

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from msgspec import Struct
 
 from replaykit.errors import CorruptStore, StoreError, UsageError
-from replaykit.importers.otel.span import Span
+from replaykit.importers.otel.span import Reading, Span
 from replaykit.importers.otel.trace import Made, run_of
 from replaykit.importing.landing import Landing, land
 from replaykit.model.run import RunStatus, TraceRun
@@ -84,13 +84,23 @@ class Desk:
 
     def take(self, request: Request) -> Reply:
         """The answer to a request. What it says was taken is on disk."""
+        try:
+            reading = http.read(request)
+        except Refused as error:
+            return self.refuse(request, error)
+        return self.keep(request, reading)
+
+    def refuse(self, request: Request, error: Refused) -> Reply:
+        """The answer to a request that cannot be read."""
+        self.totals.requests += 1
+        return self._refused(request, error.status, str(error))
+
+    def keep(self, request: Request, reading: Reading) -> Reply:
+        """The answer to a request that was read. What it says was taken is on disk."""
         totals = self.totals
         totals.requests += 1
         try:
-            reading = http.read(request)
             kept = self._spool.keep(reading.spans)
-        except Refused as error:
-            return self._refused(request, error.status, str(error))
         except StoreError as error:  # a full disk, say: it is sent again
             return self._refused(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         rejected, problem = reading.rejected + kept.refused, reading.problem or kept.problem

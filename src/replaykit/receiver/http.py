@@ -13,11 +13,14 @@ from replaykit.importers.mending import decoded
 from replaykit.importers.otel import protobuf
 from replaykit.importers.otel.otlp_json import read_document
 from replaykit.importers.otel.span import BadPayload, Reading
+from replaykit.model.value_count import has_more_values
 
 MAX_BODY = 16 * 1024 * 1024
 """Bytes of a request as it comes."""
 MAX_INFLATED = 64 * 1024 * 1024
 """Bytes of a request that came compressed."""
+MAX_VALUES = 2_000_000
+"""Values, names and separators in a request as JSON: a few bytes make one that takes a hundred in memory."""
 RETRY_AFTER_S = 2
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 _GZIP = 31  # zlib's word for a gzip header and the largest window
@@ -73,6 +76,9 @@ def read(request: Request) -> Reading:
 
 
 def _parsed(body: bytes) -> object:
+    if has_more_values(body, MAX_VALUES):
+        told = f"a request of more than {MAX_VALUES:,} values; send smaller batches"
+        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, told)
     try:
         return decoded(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -135,8 +141,9 @@ _CODES = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: 8,
     HTTPStatus.SERVICE_UNAVAILABLE: 14,
     HTTPStatus.NOT_FOUND: 12,
+    HTTPStatus.FORBIDDEN: 7,
 }
-"""Of google.rpc: resource exhausted, unavailable, not implemented; an invalid argument otherwise."""
+"""Of google.rpc: resource exhausted, unavailable, not implemented, permission denied; an invalid argument otherwise."""
 
 
 def _status_json(code: int, message: str) -> bytes:

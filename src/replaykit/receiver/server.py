@@ -1,11 +1,11 @@
-"""The server: OTLP over HTTP on a socket. Requests wait for one thread, and no more of them than memory allows."""
+"""The server: OTLP over HTTP on a socket. Some threads read, one writes, and no more wait than memory allows."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
@@ -13,8 +13,11 @@ from typing import TypeVar
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler
 
 from replaykit.errors import UsageError
+from replaykit.http_server import AllowedHosts, HeadDeadline
+from replaykit.importers.otel.span import Reading
 from replaykit.receiver import http
 from replaykit.receiver.desk import Desk
 from replaykit.receiver.http import MAX_BODY, Refused, Reply, Request, Signal
@@ -26,6 +29,10 @@ MAX_WAITING = 64 * 1024 * 1024
 """Bytes of requests that are read or wait; whoever comes then is asked to come again."""
 READ_S = 30.0
 """For the body of one request: whoever drips must not keep others out."""
+HEAD_S = 20.0
+"""For the head of the first request on a connection."""
+_IDLE_S = 75.0
+_LIGHT_BYTES = 1024 * 1024
 _TICK_S = 0.5
 _TIDY_EVERY = 120
 _WRITING_S = 10.0
@@ -37,10 +44,16 @@ _SENDING_S = 1.0
 class Server:
     """Takes exports for a desk until it is told to end."""
 
-    def __init__(self, desk: Desk, *, on_tick: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, desk: Desk, *, on_tick: Callable[[], None] = lambda: None, allowed_hosts: Collection[str] = ()
+    ) -> None:
         self._desk = desk
+        self._hosts = AllowedHosts(allowed_hosts)
+        self._deadline = HeadDeadline(HEAD_S)
         self._on_tick = on_tick
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="replaykit-receiver")
+        self._readers = ThreadPoolExecutor(2, thread_name_prefix="replaykit-reader")
+        self._heavy, self._light = asyncio.Lock(), asyncio.Lock()
         self._reserved = 0
         self._writing: set[asyncio.Future[Reply]] = set()
         self._ending = asyncio.Event()
@@ -48,19 +61,36 @@ class Server:
     async def serve(self, host: str, port: int, on_ready: Callable[[str], None]) -> None:
         """Listen until `end`, SIGINT or SIGTERM; then finish what has come."""
         runner = web.AppRunner(
-            self._app(), access_log=None, logger=_log(), auto_decompress=False, shutdown_timeout=_SENDING_S
+            self._app(),
+            access_log=None,
+            logger=_log(),
+            auto_decompress=False,
+            shutdown_timeout=_SENDING_S,
+            keepalive_timeout=_IDLE_S,
         )
         await runner.setup()
+        listening: asyncio.Server | None = None
         try:
-            site = web.TCPSite(runner, host, port)
-            await _start(site, host, port)
+            listening = await self._listen(runner, host, port)
             self._take_signals()
-            on_ready(f"http://{_shown(host)}:{_port_of(runner)}")
+            on_ready(f"http://{_shown(host)}:{listening.sockets[0].getsockname()[1]}")
             await self._settle_until_the_end()
         finally:
+            if listening is not None:
+                listening.close()
             await runner.cleanup()
             await self._in_thread(self._desk.finish)
             self._thread.shutdown()
+            self._readers.shutdown()
+
+    async def _listen(self, runner: web.AppRunner, host: str, port: int) -> asyncio.Server:
+        assert runner.server is not None
+        factory = self._deadline.watched(runner.server)
+        try:
+            return await asyncio.get_running_loop().create_server(factory, host, port)
+        except OSError as error:
+            hint = "Another port: --port 0 takes a free one."
+            raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}", hint=hint) from None
 
     def end(self) -> None:
         """Stop taking requests, and finish."""
@@ -97,12 +127,24 @@ class Server:
                 content_type=request.content_type,
                 encoding=request.headers.get("content-encoding", "").strip().lower(),
             )
-            writing = self._in_thread(lambda: self._desk.take(export))
-            self._writing.add(writing)
-            writing.add_done_callback(self._writing.discard)
-            return await writing
+            taking = asyncio.ensure_future(self._taken(export))
+            self._writing.add(taking)
+            taking.add_done_callback(self._writing.discard)
+            return await taking
         finally:
             self._reserved -= size
+
+    async def _taken(self, export: Request) -> Reply:
+        """Read a request, and then write it: what takes long to read keeps nobody from being written.
+
+        Of those that may hold much, one at a time is in memory; the others do not wait for it.
+        """
+        is_heavy = export.encoding not in ("", "identity") or len(export.body) > _LIGHT_BYTES
+        async with self._heavy if is_heavy else self._light:
+            found = await asyncio.get_running_loop().run_in_executor(self._readers, _read, export)
+            if isinstance(found, Refused):
+                return await self._in_thread(lambda: self._desk.refuse(export, found))
+            return await self._in_thread(lambda: self._desk.keep(export, found))
 
     async def _settle_until_the_end(self) -> None:
         ticks = 0
@@ -137,13 +179,23 @@ class Server:
                 loop.add_signal_handler(number, told, number)
 
     def _app(self) -> web.Application:
-        app = web.Application(client_max_size=MAX_BODY)
+        app = web.Application(client_max_size=MAX_BODY, middlewares=[self._admitted])
         app.router.add_post("/v1/traces", self.handle, expect_handler=_expect)
         app.router.add_post("/v1/logs", self.handle, expect_handler=_expect)
         app.router.add_post("/v1/metrics", _no_metrics)
         app.router.add_get("/healthz", self._health)
         app.on_shutdown.append(self._write_all)
         return app
+
+    @web.middleware
+    async def _admitted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer those who ask under a name of this server, and nobody else."""
+        self._deadline.met(request.protocol)
+        problem = self._hosts.refusal(request.headers.get("host"), request.headers.get("origin"))
+        if problem:
+            told = f"{problem}; allow it: replaykit serve --allow-host NAME"
+            return _response(http.refused(request.content_type, HTTPStatus.FORBIDDEN, told))
+        return await handler(request)
 
     async def _health(self, _request: web.Request) -> web.Response:
         return web.json_response({"status": "ending" if self._ending.is_set() else "ok"})
@@ -169,6 +221,14 @@ def _is_ours(record: logging.LogRecord) -> bool:
     return not isinstance(error, HttpProcessingError | ConnectionError)
 
 
+def _read(export: Request) -> Reading | Refused:
+    """The spans of a request, or why it has none. A new error: the old one holds all that was unpacked."""
+    try:
+        return http.read(export)
+    except Refused as error:
+        return Refused(error.status, str(error))
+
+
 async def _body(request: web.Request) -> bytes:
     try:
         async with asyncio.timeout(READ_S):
@@ -185,18 +245,6 @@ async def _no_metrics(request: web.Request) -> web.Response:
 def _response(reply: Reply) -> web.Response:
     headers = {} if reply.retry_after_s is None else {"Retry-After": str(reply.retry_after_s)}
     return web.Response(status=reply.status, body=reply.body, content_type=reply.content_type, headers=headers)
-
-
-async def _start(site: web.TCPSite, host: str, port: int) -> None:
-    try:
-        await site.start()
-    except OSError as error:
-        hint = "Another port: --port 0 takes a free one."
-        raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}", hint=hint) from None
-
-
-def _port_of(runner: web.AppRunner) -> int:
-    return int(runner.addresses[0][1])
 
 
 def _shown(host: str) -> str:

@@ -31,6 +31,8 @@ _VARINT_BYTES = 10
 _ERROR = 2
 _INNER, _ITEMS = 1, 2  # of a resource's spans, and of a scope's: what they belong to, and what they hold
 _PREFIX_BYTES = 4
+_SUSPECT_BYTES = 1024 * 1024
+_MAX_MESSAGES = 200_000
 
 
 class MissingExtra(UsageError):
@@ -133,10 +135,28 @@ def _read(data: bytes, types: _Types, kind: Any, read: Callable[[Any, str, dict[
 
 
 def _parsed(types: _Types, kind: Any, data: bytes, place: _Place) -> Any:
+    if place[1] - place[0] > _SUSPECT_BYTES:
+        _check_amount(data, place, kind.DESCRIPTOR)
     try:
         return kind.FromString(data[place[0] : place[1]])
     except types.error as error:
         raise BadPayload(f"not OTLP: {error}") from None
+
+
+def _check_amount(data: bytes, place: _Place, described: Any) -> None:
+    """Raise `BadPayload` for a message that holds more messages than any span: two bytes can make one."""
+    left = [(place, described)]
+    count = 0
+    while left:
+        here, described = left.pop()
+        for field, kind, start, end in _fields(data, *here):
+            known = described.fields_by_number.get(field) if kind == _LEN else None
+            if known is None or known.message_type is None:
+                continue
+            count += 1
+            if count > _MAX_MESSAGES:
+                raise BadPayload(f"more than {_MAX_MESSAGES:,} values in one span")
+            left.append(((start, end), known.message_type))
 
 
 def _span(message: Any, scope: str, resource: dict[str, Json]) -> Span:

@@ -1,0 +1,49 @@
+"""How many values a JSON text makes: a few bytes are enough for one, and each takes many in memory.
+
+A text of 64 MB that says `{},` over and over makes 21 million objects, in more than a gigabyte. So texts from outside
+are counted before they are parsed.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+FREE_VALUES = 2_000_000
+"""So many may be in any text, however dense."""
+MAX_VALUES = 20_000_000
+_DENSE_BYTES = 4  # a value of a real trace takes more, with its name and its quotes
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{\[,]', re.DOTALL)
+
+
+class TooManyValues(msgspec.DecodeError, ValueError):
+    """A text would make more values than anybody needs."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"more values than a trace of {size:,} bytes holds")
+
+
+def check_value_count(text: bytes) -> None:
+    """Raise `TooManyValues` for a text that is dense with values, as no trace is, or has more than can be held."""
+    count = _at_most(text)
+    is_dense = count > FREE_VALUES and count * _DENSE_BYTES > len(text)
+    if is_dense or count > MAX_VALUES:
+        raise TooManyValues(len(text))
+
+
+def has_more_values(text: bytes, limit: int) -> bool:
+    """Return True if a text has more values, texts and separators than the limit; brackets in texts do not count."""
+    if _at_most(text) <= limit // 2:  # names and texts count as well, and there is at most one for each of these
+        return False
+    for number, _ in enumerate(_TOKEN.finditer(text)):
+        if number > limit:
+            return True
+    return False
+
+
+def _at_most(text: bytes) -> int:
+    """An upper bound of the values, at a thousandth of the time it takes to parse them."""
+    if len(text) <= FREE_VALUES:
+        return 0
+    return text.count(b",") + text.count(b"{") + text.count(b"[")
