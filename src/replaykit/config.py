@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+
+from replaykit.private_files import close_to_others, ignore_all, ignore_files, make_directories
 
 HOME = ".replaykit"
 MAX_TIMEOUT_S = 86_400
 """No candidate is waited for longer than a day."""
 
 
-def make_home(directory: Path) -> None:
-    """Make a directory; a new `.replaykit` on the way stays out of git: runs hold real data, cases are for git."""
+def make_home(directory: Path, *, files: Sequence[str] = ()) -> None:
+    """Make a directory for what is recorded: private, and out of git, since runs hold real data.
+
+    A `.replaykit` is left out of git as a whole. So is any other directory that is made for these `files`; of one that
+    was there already, only they are.
+    """
     home = next((part for part in (directory, *directory.parents) if part.name == HOME), None)
-    is_new = home is not None and not home.exists()
-    directory.mkdir(parents=True, exist_ok=True)
-    if home is not None and is_new:
-        (home / ".gitignore").write_text("*\n")
+    is_new = make_directories(directory, private_from=home or directory)
+    if home is not None:
+        close_to_others(home)
+        ignore_all(home)
+    elif is_new and files:
+        ignore_all(directory)
+    elif files:
+        ignore_files(directory, files)
 
 
 def default_store_path() -> Path:

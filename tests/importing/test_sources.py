@@ -191,5 +191,5 @@ def test_on_a_terminal_runs_are_counted_and_nothing_of_it_stays(
     ran = replaykit("import", "langsmith", "--run-id", "abc123def456")
 
     assert ran.code == 0
-    assert "\rimporting: 1" in ran.err
+    assert "\r\x1b[Kimporting: 1" in ran.err
     assert "importing" not in ran.out

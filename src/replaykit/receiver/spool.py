@@ -23,6 +23,7 @@ from replaykit.config import make_home
 from replaykit.errors import CorruptStore, FormatTooNew, StoreError
 from replaykit.importers.otel.documents import by_trace
 from replaykit.importers.otel.span import Span
+from replaykit.private_files import make_file
 from replaykit.receiver.packing import Clean, as_it_is, pack, unpack
 from replaykit.store.foreign import check_definitions, distrust
 from replaykit.store.frames import compress, decompress, seal, unseal
@@ -209,9 +210,10 @@ def _is_ended_root(span: Span) -> bool:
 
 def _connect(path: Path) -> sqlite3.Connection:
     try:
-        make_home(path.parent)
+        make_home(path.parent, files=(f"{path.name}*",))
+        make_file(path)
     except OSError as error:
-        raise StoreError(f"{path.parent} cannot be made: {error.strerror}") from None
+        raise StoreError(f"{path} cannot be made: {error.strerror}") from None
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_S)
     try:
         db.text_factory = lambda data: data.decode("utf-8", "surrogateescape")  # damage is found by checks on it

@@ -23,7 +23,7 @@ def project_key(directory: Path) -> bytes:
     path = directory / FILE
     with contextlib.suppress(FileNotFoundError):
         return _read(path)
-    make_home(directory)
+    make_home(directory, files=(FILE, f".{FILE}.*"))
     _make(path)
     return _read(path)
 

@@ -20,6 +20,7 @@ from replaykit.model.events import Call, ErrorEvent
 from replaykit.model.result import Finding, ReplayResult, SemanticCheck, Verdict
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Raw
+from replaykit.private_files import close_all
 from replaykit.redaction.files import clean_bytes, clean_struct, file_redactor, replace_file
 from replaykit.runners.pump import LOGS
 from replaykit.terminal import visible, visible_lines
@@ -41,7 +42,7 @@ def new_workspace(root: Path, case_id: str) -> Path:
         for number in itertools.count(2):
             directory = root / name
             try:
-                directory.mkdir()
+                directory.mkdir(mode=0o700)
             except FileExistsError:
                 name = f"{name.removesuffix(f'~{number - 1}')}~{number}"
             else:
@@ -64,6 +65,7 @@ def write_evidence(workspace: Path, result: ReplayResult, asked: Raw, remarks: S
             (workspace / name).touch()
         _write(workspace / "result.json", msgspec.json.format(msgspec.json.encode(shown), indent=2) + b"\n")
         _write(workspace / "summary.md", clean_bytes(text.encode(), redactor))
+        close_all(workspace)
     except OSError as error:
         raise StoreError(f"{workspace}: the evidence cannot be written: {error.strerror}") from None
     return shown

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from replaykit.config import make_home
 from replaykit.errors import CorruptStore, FormatTooNew, StoreError, UsageError
+from replaykit.private_files import make_file
 from replaykit.store.schema import translate
 from replaykit.store.sqlite import SQLiteStore
 
@@ -38,6 +39,7 @@ def backup(store: SQLiteStore, file: Path, *, force: bool = False) -> Copied:
     if file.exists() and file.samefile(store.path):
         raise UsageError(f"{file} is the store itself")
     with new_file_beside(file) as partial:
+        make_file(partial)
         try:
             with store.lock, closing(sqlite3.connect(partial)) as copy:
                 store.db.backup(copy)
@@ -64,9 +66,11 @@ def restore(file: Path, target: Path, *, force: bool = False) -> Copied:
             hint=f"Keep a copy of it (replaykit backup FILE), then replace it: replaykit restore {file} --force",
         )
     with new_file_beside(target) as partial:
-        make_home(target.parent)
+        make_home(target.parent, files=(f"{target.name}*",))
+        make_file(partial)
         shutil.copyfile(file, partial)
         if (wal := _named(file, "-wal")).exists():  # a store that was copied by hand
+            make_file(_named(partial, "-wal"))
             shutil.copyfile(wal, _named(partial, "-wal"))
         runs = _checked(partial, file, "the backup is damaged, and the store is as it was", "Use another backup")
         _in_wal_mode(partial)

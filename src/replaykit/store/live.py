@@ -6,6 +6,7 @@ The byte is the run's number in a file beside the store. Nothing is ever written
 from __future__ import annotations
 
 import os
+import stat
 import struct
 import sys
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ class Live:
     """The locks of one store that is open for writing."""
 
     def __init__(self, store: Path) -> None:
+        self._store = store
         self._path = _beside(store)
         self._file = -1
 
@@ -34,8 +36,18 @@ class Live:
             return
         with suppress(OSError):
             if self._file < 0:
-                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+                self._file = self._opened()
             _set(self._file, number, fcntl.F_WRLCK)
+
+    def _opened(self) -> int:
+        """Open the file, and give it the rights of the store where it is new."""
+        try:
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return os.open(self._path, os.O_RDWR)
+        with suppress(OSError):
+            os.fchmod(file, stat.S_IMODE(self._store.stat().st_mode))
+        return file
 
     def let_go(self, number: int) -> None:
         """Say that nothing more is written to this run."""

@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from replaykit.config import make_home
 from replaykit.errors import CorruptStore, FormatTooNew, StoreError
+from replaykit.private_files import close_to_others, make_file
 from replaykit.store.foreign import check_definitions, distrust
 from replaykit.store.protocol import Durability
 
 STORE_FORMAT = 1
 APPLICATION_ID = 0x52504B54  # "RPKT"
 BUSY_TIMEOUT_S = 60
+_BESIDE = ("-wal", "-shm", "-live")
 
 _TABLES = """
 CREATE TABLE runs (
@@ -46,7 +49,7 @@ def connect(path: Path, durability: Durability, *, read_only: bool) -> sqlite3.C
     if path.is_dir():
         raise StoreError(f"{path} is a directory, and a store is a file", hint=f"Name the file: {path / 'store.db'}")
     if not read_only:
-        _make_directory(path.parent)
+        _make_file(path)
     elif not path.exists():
         raise StoreError(
             f"there is no store at {path}",
@@ -97,11 +100,16 @@ def _open(path: Path, mode: str, durability: Durability, *, read_only: bool) -> 
     return db
 
 
-def _make_directory(directory: Path) -> None:
+def _make_file(path: Path) -> None:
+    """Make the file, since SQLite would let others read it; SQLite gives its rights to the files beside it."""
     try:
-        make_home(directory)
+        make_home(path.parent, files=(f"{path.name}*", f"{path.stem}-otlp.db*", f".{path.name}.*"))
     except OSError as error:
-        raise StoreError(f"{directory} cannot be made: {error.strerror}") from None
+        raise StoreError(f"{path.parent} cannot be made: {error.strerror}") from None
+    with suppress(OSError):  # SQLite says what is wrong, and in its own words
+        make_file(path)
+    for suffix in _BESIDE:
+        close_to_others(path.with_name(path.name + suffix))
 
 
 def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool) -> None:

@@ -1,0 +1,99 @@
+"""Files for their owner alone, and out of git: recordings hold real data, and the key that placeholders are made under.
+
+New files and directories are closed to everybody else, whatever the umask says. What is there already and open to all
+is closed when it is written. Rights that leave others out and let a group in are somebody's decision, and stay; so does
+the group's part in a directory that hands its group to its files (setgid).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+IGNORE = ".gitignore"
+EVERYTHING = "*\n"
+_NOBODY_ELSE = 0o700
+_OTHERS, _GROUP_AND_OTHERS = 0o007, 0o077
+_COMMENT = "# ReplayKit: recordings, and the key of their placeholders"
+
+
+def make_directories(directory: Path, *, private_from: Path) -> bool:
+    """Make a directory and what is missing above it, private from `private_from` down; gives whether it was missing."""
+    missing = [part for part in (directory, *directory.parents) if not part.exists()]
+    for part in reversed(missing):
+        part.mkdir(exist_ok=True)
+        if part == private_from or private_from in part.parents:
+            part.chmod(_NOBODY_ELSE)
+    directory.mkdir(exist_ok=True)  # an error where a file has that name
+    return directory in missing
+
+
+def make_file(path: Path) -> None:
+    """Make an empty private file where there is none; one that is there is closed to others."""
+    shares = _shares_with_group(path.parent)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        close_to_others(path)
+        return
+    try:
+        if os.name == "posix":
+            os.fchmod(handle, 0o660 if shares else 0o600)
+    finally:
+        os.close(handle)
+
+
+def close_to_others(path: Path) -> None:
+    """Take their rights from others where all had some; from the group as well, unless it was given them on purpose."""
+    if os.name != "posix":
+        return
+    with suppress(OSError):  # not there, or somebody else's: then it is theirs to decide
+        found = path.stat()
+        rights = stat.S_IMODE(found.st_mode)
+        if rights & _OTHERS and found.st_uid == os.geteuid():
+            is_shared = rights & stat.S_ISGID if path.is_dir() else _shares_with_group(path.parent)
+            path.chmod(rights & ~(_OTHERS if is_shared else _GROUP_AND_OTHERS))
+
+
+def close_all(directory: Path) -> None:
+    """Close the files of a directory to everybody but their owner, and follow no links."""
+    if os.name != "posix":
+        return
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                os.chmod(entry.path, 0o600)
+
+
+def ignore_all(directory: Path) -> None:
+    """Leave a directory out of git, unless it has rules already."""
+    with suppress(FileExistsError), (directory / IGNORE).open("x", encoding="utf-8") as rules:
+        rules.write(EVERYTHING)
+
+
+def ignore_files(directory: Path, names: Iterable[str]) -> None:
+    """Leave these files of a directory out of git, and no others, if it is in a repository; `*` stands for anything."""
+    if not any((part / ".git").exists() for part in (directory.absolute(), *directory.absolute().parents)):
+        return
+    file = directory / IGNORE
+    before = file.read_text(encoding="utf-8", errors="surrogateescape") if file.exists() else ""
+    present = {line.strip() for line in before.splitlines()}
+    lacking = [] if "*" in present else [line for line in map(_rule, names) if line not in present]
+    if lacking:
+        end = "" if not before or before.endswith("\n") else "\n"
+        with file.open("a", encoding="utf-8") as rules:
+            rules.write("\n".join([end + _COMMENT, *lacking, ""]))
+
+
+def _rule(name: str) -> str:
+    return "/" + re.sub(r"[\\?\[\]]", r"\\\g<0>", name)
+
+
+def _shares_with_group(directory: Path) -> bool:
+    with suppress(OSError):
+        return bool(directory.stat().st_mode & stat.S_ISGID)
+    return False
