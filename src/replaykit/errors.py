@@ -6,6 +6,7 @@ ReplayKitError
 │   └── StateNotKept    a state that its run had and did not keep      (exit 2)
 ├── NothingSelected     no case, no run matched                        (exit 5)
 ├── StoreError          the store said no                              (exit 3)
+│   ├── StoreFull       there is no room for more
 │   ├── RunNotFound
 │   └── CorruptStore    damaged bytes: never "empty, so record again"
 ├── FetchFailed         a service did not give what was asked of it    (exit 3)
@@ -18,6 +19,7 @@ ReplayKitError
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
 
 TYPE_CHECKING = False
@@ -100,6 +102,15 @@ class NothingSelected(ReplayKitError):
 
 class StoreError(ReplayKitError):
     """The store said no."""
+
+
+class StoreFull(StoreError):
+    """Nothing more can be written: the disk is full, or a limit is reached."""
+
+
+def is_full(error: OSError) -> bool:
+    """Return True when a file could not be written because there is no room for it."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class RunNotFound(StoreError):

@@ -20,6 +20,7 @@ _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u
 )
 """Characters that Unicode counts as letters or marks, and that take no ink. The two that choose emoji are left out."""
 _LAYOUT = frozenset("\n\t")
+_PLAIN = bytes(range(0x20, 0x7F)) + b"\n\t"
 
 _MARK = str(int.from_bytes(os.urandom(6), "big"))
 """A number that only this process knows: data cannot spell a sequence that is taken for one of ours."""
@@ -34,12 +35,12 @@ def visible(text: str) -> str:
     """Return one line with everything spelled out that a terminal would obey or hide: `\\x1b`, `\\n`, `\\u202e`."""
     if text.isascii() and text.isprintable():
         return text
-    return _spelled_out(text, _hidden(text))
+    return _spelled_out(text, _hidden(text) | (_LAYOUT & set(text)))
 
 
 def visible_lines(text: str) -> str:
     """Return `visible` of a text that keeps its lines and tabs. JSON text stays JSON, and means the same."""
-    return _spelled_out(text, _hidden(text) - _LAYOUT)
+    return _spelled_out(text, _hidden(text))
 
 
 def style(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = False) -> str:
@@ -124,7 +125,10 @@ def unguarded(stream: TextIO) -> TextIO:
 
 
 def _hidden(text: str) -> set[str]:
-    return {char for char in set(text) if _is_hidden(char)}
+    """Return the characters of a text that are spelled out, layout aside."""
+    # A set of all characters takes ten times as long, and most of a text is plain.
+    unusual = text.encode("utf-8", "surrogatepass").translate(None, _PLAIN).decode("utf-8", "surrogatepass")
+    return set(filter(_is_hidden, set(unusual)))
 
 
 def _is_hidden(char: str) -> bool:

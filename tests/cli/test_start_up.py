@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,17 @@ import json, sys
 from replaykit.cli import run
 code = run(["replay", "small", "--agent", "agent:answer", "--json"])
 print(json.dumps([code, sorted(sys.modules)]))
+"""
+INTERRUPTED = """
+import signal, sys
+
+class Interrupt:
+    # A Ctrl-C in the middle of the first import that takes long.
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
 """
 NOT_FOR_A_CASE = (
     "replaykit.project.project",
@@ -115,3 +127,28 @@ cli.main()
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
 
     assert (done.returncode, done.stdout) == (code, "True True\n"), done.stderr
+
+
+@pytest.mark.parametrize("command", [["-m", "replaykit"], ["-c", "from replaykit.__main__ import main; main()"]])
+def test_an_interrupt_while_it_starts_ends_it_without_a_traceback(command: list[str]) -> None:
+    Path("sitecustomize.py").write_text(INTERRUPTED)
+
+    done = subprocess.run(
+        [sys.executable, *command, "runs"],
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stdout) == (130, "")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_at_the_very_end_leaves_no_traceback() -> None:
+    program = "from replaykit import __main__, cli\nimport gc\n"
+    program += "def freeze(): raise KeyboardInterrupt\ngc.freeze = freeze\n__main__.main()"
+
+    done = subprocess.run([sys.executable, "-c", program, "schema"], capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (130, "")

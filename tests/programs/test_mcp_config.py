@@ -561,12 +561,13 @@ while os.getppid() == parent:  # until whoever started it has ended
 """
 
 
-def slow(*verb: str) -> subprocess.Popen[str]:
+def slow(*verb: str, file: str = ".mcp.json") -> subprocess.Popen[str]:
     """A run that has swapped the file, and goes on."""
-    command = [sys.executable, "-m", "replaykit", *verb, *IN_PLACE, "--", sys.executable, "-c", SLOW]
+    options = ("--mcp-config", file, "--mcp-config-in-place")
+    command = [sys.executable, "-m", "replaykit", *verb, *options, "--", sys.executable, "-c", SLOW]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     wait_for(Path("up").exists)
-    assert Path(".mcp.json").is_symlink()
+    assert Path(file).is_symlink()
     return running
 
 
@@ -606,6 +607,22 @@ def test_a_kill_leaves_the_original_and_the_next_run_puts_it_back() -> None:
     assert Path(".mcp.json").read_bytes() == before
     assert done.stdout.strip().encode() == before.strip()
     assert not Path(f".mcp.json{ORIGINAL}").exists()
+
+
+def test_recovering_a_recording_puts_the_file_back_and_leaves_no_link() -> None:
+    file = Path(config("servers/mine.json", weather=STDIO))
+    before = file.read_bytes()
+    with slow("record", file=str(file)) as running:
+        running.kill()
+    assert file.is_symlink()
+
+    done = replaykit("record", "--recover")
+
+    assert done.returncode == 0, done.stderr
+    assert "mine.json: put back as it was before a run that was killed" in done.stderr
+    assert not file.is_symlink()
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == ["mine.json"]
 
 
 def test_a_file_that_was_changed_after_a_kill_is_not_overwritten() -> None:

@@ -81,6 +81,7 @@ def command(**given: Any) -> None:
     replaykit record --mcp-config .mcp.json -- claude --mcp-config .mcp.json -p "..."
     """
     from replaykit.config import default_store_path
+    from replaykit.errors import StoreFull
     from replaykit.programs.plan import SESSION
     from replaykit.report.recorded import unrecorded_text
     from replaykit.store.sqlite import SQLiteStore
@@ -93,11 +94,16 @@ def command(**given: Any) -> None:
     if asked.program and servers is None and stages.MCP_CONFIG.exists():
         click.echo(unrecorded_text(stages.MCP_CONFIG), err=True)
     staging = _staging(asked, servers)
-    with SQLiteStore.open(asked.store_path or default_store_path()) as store:
-        _recover(asked, store)
-        if asked.recover:
-            return
-        recorded = _record(asked, store, staging)
+    try:
+        with SQLiteStore.open(asked.store_path or default_store_path()) as store:
+            _recover(asked, store)
+            if asked.recover:
+                return
+            recorded = _record(asked, store, staging)
+    except StoreFull as error:  # there was no room for a store: the program is run all the same
+        if not asked.program:
+            raise
+        recorded = _unrecorded(asked, error.message)
     _tell(asked, recorded, servers)
     if recorded.failure is not None:
         raise recorded.failure
@@ -136,6 +142,7 @@ def _staging(asked: Asked, servers: Any) -> Staging:
         inject=not asked.no_inject,
         upstreams=stages.upstreams_of(asked.upstream),
         props=servers,
+        swapped=servers.files if servers is not None and servers.in_place else (),
         facts={**({} if servers is None else servers.facts), "upstreams": sorted(asked.upstream) or None},
     )
 
@@ -157,6 +164,17 @@ def _record(asked: Asked, store: SQLiteStore, staging: Staging) -> Recorded:
     )
 
 
+def _unrecorded(asked: Asked, why: str) -> Recorded:
+    from replaykit.model.run import RunHeader, TraceRun
+    from replaykit.programs.ending import shell_code
+    from replaykit.programs.recording import Recorded
+    from replaykit.programs.running import run_through
+
+    ran = run_through(asked.program, os.environ, 2 if asked.as_json else 1)
+    run = TraceRun.of(RunHeader(id="", name=asked.name or ""), ())
+    return Recorded(run=run, exit_code=shell_code(ran.code), kept=False, unrecorded=why)
+
+
 def _configured_sample() -> float | None:
     """What the configuration says of it; nothing is loaded for one that does not."""
     from replaykit.project.find import find_project
@@ -175,6 +193,9 @@ def _tell(asked: Asked, recorded: Recorded, servers: Any) -> None:
 
     if asked.as_json:
         click.echo(recorded_json([recorded.run] if recorded.kept else []))
+    if recorded.unrecorded:
+        click.echo(f"replaykit: recording stopped; the run is not recorded: {recorded.unrecorded}", err=True)
+        return
     again = () if servers is None else servers.options
     told = recorded_text(recorded.run, asked.program, asked.store_path, again, whole=recorded.failure is None)
     click.echo(told if recorded.kept else dropped_text(recorded.run), err=True)

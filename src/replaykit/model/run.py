@@ -85,7 +85,8 @@ class RunHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def duration_s(self) -> float | None:
-        return None if self.ended_at is None else self.ended_at - self.started_at
+        """How long it took; never less than nothing, though a clock may have been set back meanwhile."""
+        return None if self.ended_at is None else max(0.0, self.ended_at - self.started_at)
 
 
 class TraceRun(RunHeader, frozen=True, kw_only=True, omit_defaults=True):

@@ -34,7 +34,7 @@ def check_value_count(text: bytes) -> None:
 
 def has_more_values(text: bytes, limit: int) -> bool:
     """Return True if a text has more values, texts and separators than the limit; brackets in texts do not count."""
-    if _at_most(text) <= limit // 2:  # names and texts count as well, and there is at most one for each of these
+    if _at_most(text) <= limit // 3:  # names and texts count as well, and there are at most two for each of these
         return False
     for number, _ in enumerate(_TOKEN.finditer(text)):
         if number > limit:

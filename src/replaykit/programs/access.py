@@ -13,7 +13,6 @@ import binascii
 import os
 import re
 from collections.abc import Mapping
-from hmac import compare_digest
 
 USER = "replaykit"
 CHALLENGE = 'Basic realm="replaykit"'
@@ -48,18 +47,24 @@ def without_token(path: str) -> str:
 
 def is_handed(token: str, path: str, headers: Mapping[str, str]) -> bool:
     """Return True when whoever asks for a path was handed the token; also with credentials of the address itself."""
-    return not token or compare_digest(token_of(path), token) or has_credentials(token, headers)
+    return not token or _is_same(token_of(path).encode(), token) or has_credentials(token, headers)
 
 
 def has_credentials(token: str, headers: Mapping[str, str]) -> bool:
     """Return True when the headers hold the token as credentials."""
     named = (headers.get("proxy-authorization", ""), headers.get("authorization", ""))
-    return not token or any(compare_digest(_password(value), token.encode()) for value in named if value)
+    return not token or any(_is_same(_password(value), token) for value in named if value)
 
 
 def is_our_authorization(name: str, value: str) -> bool:
     """Return True for a header that holds a token of ours: it is for the proxy alone."""
     return name.lower() == "authorization" and bool(token_of(f"/{_password(value).decode('latin-1')}/"))
+
+
+def _is_same(given: bytes, token: str) -> bool:
+    from hmac import compare_digest  # noqa: PLC0415 (brings in hashlib, and only the proxy compares)
+
+    return compare_digest(given, token.encode())
 
 
 def _password(value: str) -> bytes:

@@ -15,6 +15,7 @@ from replaykit.model.run import Chance, RunHeader, TraceRun
 from replaykit.model.values import Raw
 from replaykit.programs.own import OWN, stays_within
 from replaykit.programs.part import deviations_of, parts_below, segment
+from replaykit.recording.stopping import STOPPED, with_reason
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.keys import key_of
 from replaykit.replayer.tape import Matcher, Tape
@@ -55,6 +56,8 @@ def merged(header: RunHeader, parts: Sequence[TraceRun]) -> TraceRun:
     events = _in_one_order(events, [parts[order].started_at - header.started_at for order in orders])
     if sum(any(isinstance(event, State) for event in part.events) for part in parts) > 1:
         events = _refolded(events, orders)
+    stopped = next((part.metadata[STOPPED] for part in parts if STOPPED in part.metadata), "")
+    header = with_reason(header, stopped)
     header = msgspec.structs.replace(header, event_count=len(events), chance=_chance_of(header, parts))
     return TraceRun.of(header, tuple(events))
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from replaykit.chaos.front import under_chaos
-from replaykit.errors import Divergence, StoreError
+from replaykit.errors import Divergence, StoreError, StoreFull
 from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, Call, Exchange, Note, StoredEvent, ToolCall
 from replaykit.model.matching import MatchMode
@@ -24,6 +24,7 @@ from replaykit.programs.own import OWN, OwnPorts, OwnServers
 from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.sharing import MODES, SharedMatcher, shared_tape
 from replaykit.recording.recorder import Recorder
+from replaykit.recording.stopping import with_reason
 from replaykit.replayer.handler import OUTSIDE, Replayer
 from replaykit.replayer.order import RecordedOrder
 from replaykit.replayer.tape import Tape
@@ -118,7 +119,7 @@ class Part:
 
     def _found_itself(self, port: int) -> None:
         if self._plan.mode is Mode.RECORD:
-            self._writer.append(Note(seq=next(self.session.numbers), at=wall_time(), name=OWN, content_json=raw(port)))
+            self._recorder.keep(Note(seq=next(self.session.numbers), at=wall_time(), name=OWN, content_json=raw(port)))
 
     def tell(self, text: str, kind: str = "network") -> None:
         """Write down that the process did what no call of the tape accounts for."""
@@ -144,7 +145,11 @@ class Part:
         for doubt in [] if self.order is None else self.order.doubts():
             self._note(doubt)
         chance = Chance(not_held=tuple(sorted(self.not_held))) if self.not_held else NO_CHANCE
-        self._writer.finish(msgspec.structs.replace(self._header, status=status, ended_at=wall_time(), chance=chance))
+        header = msgspec.structs.replace(self._header, status=status, ended_at=wall_time(), chance=chance)
+        try:
+            self._writer.finish(with_reason(header, self._recorder.stopped))
+        except StoreFull as error:
+            self._recorder.stop(error)
         self._store.close()
 
 

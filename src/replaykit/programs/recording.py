@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from replaykit.errors import ReplayKitError
+from replaykit.errors import ReplayKitError, StoreFull, is_full
 from replaykit.model.pins import Pins
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json, raw
@@ -47,6 +47,8 @@ class Recorded(Struct, frozen=True, kw_only=True):
     """False when the program succeeded, and its run was not among those that are kept."""
     lost_input: bool = False
     """True when the program was given something on its standard input that is not in the run."""
+    unrecorded: str = ""
+    """Why there is no run, though the program ran: there was no room for one."""
     failure: ReplayKitError | None = None
     """What went wrong with the recording itself; the run lacks something then."""
 
@@ -70,7 +72,62 @@ def record_program(
     replay has to hold; `pin_env` names further variables whose values are written down for that. `sample` is the share
     of successful runs that stay in the store.
     """
-    share = share_of(sample)
+    performing = _Performing(partial(run_through, out=out, keep_input=keep_input))
+    try:
+        return _recorded(
+            command,
+            store,
+            performing,
+            name=name,
+            given=given,
+            staging=staging or Staging(),
+            pin=pin,
+            pin_env=pin_env,
+            share=share_of(sample),
+        )
+    except (StoreFull, OSError) as error:
+        if isinstance(error, OSError) and not is_full(error):
+            raise
+        ran = performing.result(command)
+        run = TraceRun.of(RunHeader(id="", name=name or name_of_command(command)), ())
+        why = error.message if isinstance(error, StoreFull) else str(error.strerror)
+        return Recorded(run=run, exit_code=shell_code(ran.code), kept=False, unrecorded=why)
+
+
+class _Performing:
+    """Runs a program once."""
+
+    def __init__(self, run: Callable[[Sequence[str], Mapping[str, str]], Ran]) -> None:
+        self._run = run
+        self._has_begun = False
+        self._ran: Ran | None = None
+
+    def __call__(self, command: Sequence[str], environment: Mapping[str, str]) -> Ran:
+        self._has_begun = True
+        self._ran = self._run(command, environment)
+        return self._ran
+
+    def result(self, command: Sequence[str]) -> Ran:
+        """How the program ended; it is run now if it could not begin. One that was cut off is not run again."""
+        if self._ran is None and not self._has_begun:
+            return self(command, os.environ)
+        if self._ran is None:
+            raise ReplayKitError("the program was cut off: there was no room to go on")
+        return self._ran
+
+
+def _recorded(
+    command: Sequence[str],
+    store: SQLiteStore,
+    perform: Callable[[Sequence[str], Mapping[str, str]], Ran],
+    *,
+    name: str,
+    given: Json,
+    staging: Staging,
+    pin: bool,
+    pin_env: Sequence[str],
+    share: float,
+) -> Recorded:
     pins = pins_of_today(os.environ, pin_env) if pin else Pins(started_at=time.time())
     header = RunHeader(
         id=new_run_id(), name=name or name_of_command(command), input_json=raw(given), started_at=pins.started_at
@@ -82,7 +139,7 @@ def record_program(
         started_at=pins.started_at,
         seed=pins.seed,
         environment=pins.environment or None,
-        **(staging.facts if staging else {}),
+        **staging.facts,
     )
     plan = Plan(
         mode=Mode.RECORD,
@@ -92,13 +149,12 @@ def record_program(
         pins=pins,
     )
     with (
-        tempfile.TemporaryDirectory(prefix="replaykit-", ignore_cleanup_errors=True) as directory,
-        being_recorded(Path(directory)) as recorder,
+        _session_directory() as directory,
+        being_recorded(Path(directory), staging.swapped) as recorder,
     ):
         writer = store.begin(with_facts(header, **{RECORDER: recorder}))
         told = watched(writer.run_id)
-        perform = partial(run_through, out=out, keep_input=keep_input)
-        ran, failure = _performed(command, store, plan, Path(directory), staging or Staging(), perform)
+        ran, failure = _performed(command, store, plan, Path(directory), staging, perform)
         _wait_for_the_late(store, header.id)
         run = put_together(store, _asked(header, ran), lambda run: _told(run, ran, told))
     if told is not None:
@@ -108,6 +164,13 @@ def record_program(
         store.delete([run.id])
     prune_sometimes(store.path)
     return Recorded(run=run, exit_code=shell_code(ran.code), kept=kept, lost_input=ran.lost_input, failure=failure)
+
+
+def _session_directory() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="replaykit-", ignore_cleanup_errors=True)
+    except FileNotFoundError:  # so Python says that nothing can be written to any of them
+        raise StoreFull("no temporary directory can be written to") from None
 
 
 def _performed(

@@ -7,19 +7,21 @@ recorder dies, however it dies.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
+from replaykit.errors import UsageError
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json
 from replaykit.programs.ending import with_facts
+from replaykit.programs.locking import locked
 from replaykit.programs.merge import put_together
+from replaykit.programs.swapping import put_back, to_stderr
 from replaykit.store.protocol import Store
 
 RECORDER = "recorder"
@@ -28,11 +30,15 @@ KILLED = ErrorInfo(type="RecordingInterrupted", message="the recorder was killed
 
 
 @contextlib.contextmanager
-def being_recorded(directory: Path) -> Iterator[Json]:
-    """Holds the lock during the block; gives what the run's header has to say for others to find it."""
+def being_recorded(directory: Path, swapped: Iterable[Path] = ()) -> Iterator[Json]:
+    """Holds the lock during the block; gives what the run's header has to say for others to find it.
+
+    `swapped` are files that another one takes the place of meanwhile.
+    """
     with (directory / _LOCK).open("wb") as file:
         locked(file.fileno())
-        yield {"host": socket.gethostname(), "directory": str(directory.absolute())}
+        files = {"swapped": [str(one.absolute()) for one in swapped]} if swapped else {}
+        yield {"host": socket.gethostname(), "directory": str(directory.absolute()), **files}
 
 
 def interrupted(store: Store) -> list[RunHeader]:
@@ -41,16 +47,26 @@ def interrupted(store: Store) -> list[RunHeader]:
 
 
 def recover(store: Store) -> list[TraceRun]:
-    """Put together what was left apart; gives the runs."""
+    """Put together what was left apart, and files back that were swapped; gives the runs."""
     return [_recovered(store, header) for header in interrupted(store)]
 
 
 def _recovered(store: Store, header: RunHeader) -> TraceRun:
     directory = Path(_recorder(header)["directory"])
+    _put_back(_recorder(header).get("swapped"))
     run = put_together(store, with_facts(header, **{RECORDER: None}), _cut_short)
     if (directory / _LOCK).exists():
         shutil.rmtree(directory, ignore_errors=True)
     return run
+
+
+def _put_back(swapped: Json) -> None:
+    """Put swapped files back: the link in their place leads into a directory that goes."""
+    for file in swapped if isinstance(swapped, list) else []:
+        try:
+            put_back(Path(str(file)))
+        except UsageError as error:  # changed since, or in use again: the run is put together all the same
+            to_stderr(str(error))
 
 
 def _cut_short(run: TraceRun) -> TraceRun:
@@ -76,16 +92,3 @@ def _recorder(header: RunHeader) -> dict[str, Json]:
     program = header.metadata.get("program")
     recorder = program.get(RECORDER) if isinstance(program, dict) else None
     return recorder if isinstance(recorder, dict) else {}
-
-
-def locked(file: int) -> bool:
-    """Take the lock; False when somebody has it."""
-    if os.name != "posix":
-        return True
-    import fcntl  # noqa: PLC0415 (not on every system)
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-from replaykit.errors import ReplayKitError
+from replaykit.errors import ReplayKitError, StoreFull
 from replaykit.model.events import ErrorEvent
 from replaykit.model.pins import Clock
 from replaykit.model.run import RunStatus
@@ -78,12 +78,21 @@ def _take_part(directory: Path) -> None:
         return  # by the start-up file, or by importing ReplayKit, whichever was first
     try:
         plan, world = read_plan(directory)
-        _parts.append(_TakingPart(plan, world, directory))
+        try:
+            _parts.append(_TakingPart(plan, world, directory))
+        except StoreFull as error:
+            if plan.mode is Mode.REPLAY:
+                raise
+            _say(f"this process is not recorded: {error}")
     except ReplayKitError as error:
-        from replaykit.terminal import visible_lines  # noqa: PLC0415 (only where something is wrong)
-
-        sys.stderr.write(visible_lines(f"replaykit: {error}\n"))
+        _say(str(error))
         os._exit(int(error.exit_code))
+
+
+def _say(text: str) -> None:
+    from replaykit.terminal import visible_lines  # noqa: PLC0415 (only where something is wrong)
+
+    sys.stderr.write(visible_lines(f"replaykit: {text}\n"))
 
 
 class _TakingPart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -26,5 +27,7 @@ class Staging(Struct, frozen=True, kw_only=True):
     """The pace of a replay; see `Session.speed`."""
     props: MakeProps | None = None
     """Makes what else is put there."""
+    swapped: tuple[Path, ...] = ()
+    """Files that another one takes the place of while the program runs."""
     facts: dict[str, Json] = {}
     """What a recording says of it among the facts of its program."""

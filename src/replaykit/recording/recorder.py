@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 
-from replaykit.errors import StoreError
+from replaykit.errors import StoreError, StoreFull
 from replaykit.model.events import AnyEvent
 from replaykit.model.values import Json
 from replaykit.recording.spans import SpanLog
+from replaykit.recording.stopping import NoWriter, warn_stopped
 from replaykit.seam.logged import event_of
 from replaykit.seam.scope import Outcome, PendingCall
 from replaykit.seam.through import ABANDONED
@@ -23,9 +24,11 @@ class Recorder:
 
     def __init__(self, writer: RunWriter, started: float | None = None) -> None:
         """`started`: `time.perf_counter()` when the run began, if that was earlier."""
-        self._writer = writer
+        self._writer: RunWriter = writer
         self._process = os.getpid()
         self._over = False
+        self.stopped = ""
+        """Why nothing more is recorded; nothing while all is well."""
         self._spans = SpanLog(started)
         # Held while an end is counted and written, so that calls go on in the order that their ends are counted in.
         self._ending = threading.RLock()
@@ -42,7 +45,7 @@ class Recorder:
             running = self._spans.left() if self._process == os.getpid() else []
             for call, span, duration_s in running:
                 if not call.is_forgotten:
-                    self._writer.append(event_of(call, ABANDONED, duration_s, span))
+                    self.keep(event_of(call, ABANDONED, duration_s, span))
 
     def serve(self, call: PendingCall) -> None:
         """Nothing is served: the call happens, unless it could not be written down."""
@@ -61,12 +64,25 @@ class Recorder:
         try:
             if not self._over:
                 self._writer.append(event_of(call, outcome, duration_s, self._spans.end(call)))
+        except StoreFull as error:
+            self.stop(error)
         finally:
             self._ending.release()
 
     def keep(self, event: AnyEvent) -> None:
         """Write the event down; an error where the run has ended, since whoever says something wants it kept."""
-        self._writer.append(event)
+        try:
+            self._writer.append(event)
+        except StoreFull as error:
+            self.stop(error)
+
+    def stop(self, error: StoreFull) -> None:
+        """Record no more: the agent must not fail for what only concerns its recording."""
+        is_first = not self.stopped
+        self.stopped = error.message
+        self._writer = NoWriter(self._writer.run_id, self._writer.cleaning)
+        if is_first:
+            warn_stopped(error)
 
     def amend(self, step: str | None, state: Json) -> Json:
         """The state as it is."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from replaykit.errors import UsageError
+from replaykit.errors import StoreFull, UsageError
 from replaykit.model.events import Decision, ErrorEvent, Message, Note
 from replaykit.model.pins import Clock, Pins
 from replaykit.model.run import NO_CHANCE, Chance, RunHeader, TraceRun
@@ -25,13 +25,14 @@ from replaykit.recording.agents import AGENTS
 from replaykit.recording.auto import prune_sometimes
 from replaykit.recording.keeping import is_kept, share_of
 from replaykit.recording.recorder import Recorder
+from replaykit.recording.stopping import NoWriter, warn_stopped, with_reason
 from replaykit.seam.chance import held_for_run
 from replaykit.seam.failures import describe, status_of
 from replaykit.seam.processes import recorded_tree
 from replaykit.seam.scope import Scope, Session, current, enter, leave
 from replaykit.seam.set_order import hash_seed
 from replaykit.store.opening import StoreLike, opened
-from replaykit.store.protocol import Durability, RunWriter
+from replaykit.store.protocol import Durability, RunWriter, Store
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.telemetry.switch import watched
 
@@ -217,14 +218,12 @@ class RunRecorder:
                 self._run.session.end_tree()
 
     def _begin(self, stack: ExitStack) -> None:
-        store = self._opened = stack.enter_context(
-            opened(self._store, durability=self._durability, redact=self._redact)
-        )
-        started = time.perf_counter()
+        store = self._opened = self._open(stack)
+        started = self._started = time.perf_counter()
         self._header = msgspec.structs.replace(self._header, id=new_run_id(), started_at=time.time())
         seed, self._chance = stack.enter_context(held_for_run(self._header.id, self._header.started_at))
         self._header = msgspec.structs.replace(self._header, chance=Chance(seed=seed, hash_seed=hash_seed()))
-        self._writer = store.begin(self._header)
+        self._writer = self._begun(store)
         self._recorder = Recorder(self._writer, started)
         session = Session(
             self._recorder,
@@ -243,9 +242,26 @@ class RunRecorder:
             stack.enter_context(told.active())
         stack.enter_context(self._run.session.active())
 
+    def _open(self, stack: ExitStack) -> Store | None:
+        """Open the store; None where there is no room for one, since the agent runs all the same."""
+        try:
+            return stack.enter_context(opened(self._store, durability=self._durability, redact=self._redact))
+        except StoreFull as error:
+            warn_stopped(error)
+            return None
+
+    def _begun(self, store: Store | None) -> RunWriter:
+        try:
+            return NoWriter(self._header.id) if store is None else store.begin(self._header)
+        except StoreFull as error:
+            warn_stopped(error)
+            return NoWriter(self._header.id)
+
     def _end(self, writer: RunWriter, header: RunHeader) -> None:
+        if self._opened is None or isinstance(writer, NoWriter):
+            return
         if is_kept(header, self._share):
-            writer.finish(header)
+            self._finish(writer, header)
         else:
             self._opened.delete([header.id])
             if (told := watched(header.id)) is not None:
@@ -253,12 +269,18 @@ class RunRecorder:
         if isinstance(self._opened, SQLiteStore):
             prune_sometimes(self._opened.path)
 
+    def _finish(self, writer: RunWriter, header: RunHeader) -> None:
+        try:
+            writer.finish(with_reason(header, self._recorder.stopped))
+        except StoreFull as error:
+            self._recorder.stop(error)
+
     def _ended(self, error: BaseException | None) -> RunHeader:
         text = "".join(traceback.format_exception(error)) if error is not None else None
         return msgspec.structs.replace(
             self._header,
             status=status_of(error),
-            ended_at=time.time(),
+            ended_at=max(time.time(), self._header.started_at + time.perf_counter() - self._started),
             error=describe(error, traceback=text) if error is not None else None,
             output_json=ABSENT if self._run.output is None else raw(self._run.output),
             chance=self._drawn(),

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from replaykit.config import make_home
-from replaykit.errors import UsageError
+from replaykit.errors import StoreFull, UsageError, is_full
 
 VARIABLE = "REPLAYKIT_REDACTION_KEY"
 FILE = "redaction.key"
@@ -70,6 +70,8 @@ def _make(path: Path) -> None:
         with contextlib.suppress(FileExistsError):
             _place(own, path)
     except OSError as error:
+        if is_full(error):
+            raise StoreFull(f"no redaction key could be made at {path}: {error.strerror}") from None
         raise UsageError(
             f"no redaction key could be made at {path}: {error.strerror or error}",
             hint=f"Make the directory writable, or set {VARIABLE}.",

@@ -20,6 +20,7 @@ from replaykit.model.events import (
 )
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.unbuilt import concerns, note_text
+from replaykit.recording.stopping import STOPPED
 from replaykit.report.panel import counted, short, table
 from replaykit.telemetry.span import recorded_trace
 from replaykit.terminal import style
@@ -61,6 +62,7 @@ def run_text(run: TraceRun) -> str:
         ("tags", ", ".join(run.tags)),
         ("origin", _origin(run)),
         ("trace", recorded_trace(run) or ""),
+        ("partly", _stopped(run)),
         ("states", _sampling(run)),
         ("chance", _not_held(run)),
         ("input", brief(run.input, 200)),
@@ -75,6 +77,11 @@ def run_text(run: TraceRun) -> str:
     return "\n".join(lines)
 
 
+def _stopped(run: TraceRun) -> str:
+    reason = run.metadata.get(STOPPED)
+    return f"the recording stopped before the run did: {short(str(reason), 200)}" if reason else ""
+
+
 def _not_held(run: TraceRun) -> str:
     names = (_NOT_HELD.get(name, name) for name in run.chance.not_held)
     return ", ".join(f"{name} not held" for name in names)
@@ -82,7 +89,7 @@ def _not_held(run: TraceRun) -> str:
 
 def event_line(event: AnyEvent, started_at: float) -> str:
     """One event on one line: number, time since the start, what happened."""
-    offset = f"{event.at - started_at:+8.3f}s" if event.at and started_at else " " * 9
+    offset = f"{max(0.0, event.at - started_at):+8.3f}s" if event.at and started_at else " " * 9
     step = f" [{event.step}]" if event.step else ""
     return f"{event.seq:>5} {offset}{step} {_what(event)}"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from replaykit.config import make_home
-from replaykit.errors import CorruptStore, FormatTooNew, StoreError
+from replaykit.errors import CorruptStore, FormatTooNew, StoreError, StoreFull, is_full
 from replaykit.private_files import close_to_others, make_file
 from replaykit.store.foreign import check_definitions, distrust
 from replaykit.store.protocol import Durability
@@ -26,6 +26,15 @@ from replaykit.store.protocol import Durability
 STORE_FORMAT = 1
 APPLICATION_ID = 0x52504B54  # "RPKT"
 BUSY_TIMEOUT_S = 60
+_UNWRITABLE = frozenset(
+    {
+        sqlite3.SQLITE_IOERR_WRITE,
+        sqlite3.SQLITE_IOERR_FSYNC,
+        sqlite3.SQLITE_IOERR_TRUNCATE,
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+        sqlite3.SQLITE_IOERR_SHMOPEN,
+    }
+)
 _BESIDE = ("-wal", "-shm", "-live")
 
 _TABLES = """
@@ -105,7 +114,8 @@ def _make_file(path: Path) -> None:
     try:
         make_home(path.parent, files=(f"{path.name}*", f"{path.stem}-otlp.db*", f".{path.name}.*"))
     except OSError as error:
-        raise StoreError(f"{path.parent} cannot be made: {error.strerror}") from None
+        kind = StoreFull if is_full(error) else StoreError
+        raise kind(f"{path.parent} cannot be made: {error.strerror}") from None
     with suppress(OSError):  # SQLite says what is wrong, and in its own words
         make_file(path)
     for suffix in _BESIDE:
@@ -202,7 +212,9 @@ def translate(error: sqlite3.Error, where: str) -> StoreError:
             f"the database file is damaged ({error})", where=where, hint="See what is left: replaykit verify"
         )
     if primary == sqlite3.SQLITE_FULL:
-        return StoreError(f"{where}: the disk is full; the last event was not written")
+        return StoreFull(f"{where}: the disk is full; the last event was not written")
+    if getattr(error, "sqlite_errorcode", None) in _UNWRITABLE:
+        return StoreFull(f"{where}: the disk is full, or a limit is reached; the last event was not written ({error})")
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreError(f"{where}: another process held the store for {BUSY_TIMEOUT_S} s")
     return StoreError(f"{where}: {error}")

@@ -1,0 +1,45 @@
+"""A recording that stops before its run does, since nothing more can be written; the agent goes on."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from replaykit.errors import RecordingWarning, StoreFull
+from replaykit.model.run import RunHeader
+from replaykit.model.values import raw
+
+if TYPE_CHECKING:
+    from replaykit.model.changes import Cleaning
+    from replaykit.model.events import StoredEvent
+
+STOPPED = "recording_stopped"
+"""The member of a run's metadata that says why its recording ended before it did."""
+
+
+class NoWriter:
+    """Writes nothing: in the place of a writer that cannot go on, or could not begin."""
+
+    def __init__(self, run_id: str, cleaning: Cleaning | None = None) -> None:
+        self.run_id = run_id
+        self.cleaning = cleaning
+
+    def append(self, event: StoredEvent) -> None:
+        """Drop one event."""
+
+    def finish(self, header: RunHeader) -> None:
+        """Leave the run as it is."""
+
+
+def warn_stopped(error: StoreFull) -> None:
+    """Tell whoever looks on, and not the agent."""
+    warnings.warn(f"recording stopped: {error.message}. The agent goes on", RecordingWarning, stacklevel=2)
+
+
+def with_reason(header: RunHeader, reason: str) -> RunHeader:
+    """Return the header with the reason why the recording stopped; as it is, where there is none."""
+    if not reason:
+        return header
+    return msgspec.structs.replace(header, metadata_json=raw({**header.metadata, STOPPED: reason}))
