@@ -40,8 +40,9 @@ def end_to_end(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def for_program(path: str, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """The headers of a response to a request for that path. A way to an upstream gets the token of the path."""
-    token = token_of(path)
-    if not token or not any(name.lower() == UPSTREAM for name, _ in headers):
+    names = [name.lower() for name, _ in headers]
+    token = token_of(path) if _LOCATION in names and UPSTREAM in names else ""
+    if not token:
         return headers
     return [
         (name, f"/{token}{value}" if name.lower() == _LOCATION and value.startswith("/") else value)
