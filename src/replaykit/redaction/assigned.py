@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from replaykit.redaction.composed import cookie_hides_more, rest_is_secret
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy import lazy
 from replaykit.redaction.placeholders import is_placeholder
@@ -49,16 +50,27 @@ _QUOTED = lazy(
 )
 _BARE = lazy(rb"[^\s\"'`,;&<>|\\(){}\[\]]{1,2048}+(?:[(){}\[\]|]{1,8}+(?![\s,;&]|\Z)[^\s\"'`,;&<>\\]{0,512}+)?")
 _LINE_BARE = lazy(rb"[^\s\"'`<>\\]{1,2048}+")
-_XML = lazy(rb"(?:<!\[CDATA\[)?([^<>]{1,4096}+)(?<!\])(?:\]\]>)?</|(?:<!\[CDATA\[)([^<>\]]{1,4096}+)")
-_LINE = lazy(rb"[^\r\n\"']{1,8192}+")
+_XML = lazy(
+    rb"(?:<!\[CDATA\[)?((?:[^<>]|<(?=<)|<(?<=<<<<)(?!/)){1,4096}+)(?<!\])(?:\]\]>)?</|(?:<!\[CDATA\[)([^<>\]]{1,4096}+)"
+)
+_COOKIE = lazy(rb"[^\r\n\"']{1,8192}+(?:(?<==)\"[^\r\n\"']{0,4096}+\"[^\r\n\"']{0,4096}+){0,64}+")
+_COLON = lazy(rb"\s{0,16}[:=]\s{0,4}")
+_DIGEST = lazy(
+    rb"\s{0,4}[:=]\s{0,4}digest\s{1,4}"
+    rb"([a-z_-]{1,24}\s?=\s?(?:\\{0,8}\"[^\"\r\n]{0,2048}+\"|[^\s,\"']{1,512}+)"
+    rb"(?:\s?,\s{0,4}[a-z_-]{1,24}\s?=\s?(?:\\{0,8}\"[^\"\r\n]{0,2048}+\"|[^\s,\"']{1,512}+)){0,24}+)",
+    re.IGNORECASE,
+)
+"""The parameters of `Authorization: Digest`, which are one secret."""
 _SCHEME = lazy(rb"(?:bearer|basic|token|bot|apikey|api-key|key|digest|negotiate|ntlm)\s+", re.IGNORECASE)
 _ENV_LINE = lazy(rb"(?:^|[\r\n])[ \t]*(?:export |set |ENV |\$env:)?[A-Z][A-Z0-9_]*=?\Z")
+_BLANKED = lazy(rb"<{8,}+(?=[A-Za-z0-9_.~-])")
 _REST = lazy(rb"[ \t]*(?:[\r\n,;&)}\]<|#]|//|\\|\.?\Z|\.\s|\"|')")
 _HARD = lazy(rb"[^A-Za-z]")
 
 
 def assigned_hits(view: View, rules: Rules) -> Iterator[Hit]:
-    """Every value beside a telling name."""
+    """Every value beside a telling name; `view.findings` are what such values may hold."""
     low, runs, flat = view.low, view.runs, view.flat
     seen: set[int] = set()
     heads: set[int] = set()
@@ -148,6 +160,10 @@ def _value(
     view: View, rules: Rules, end: int, told: Telling, name: str, *, start: int = 0, skipped: int = 0
 ) -> Iterator[Hit]:
     flat = view.flat
+    digest = _DIGEST.match(flat, end) if told.kind == "secret" and b"igest" in flat[end : end + 12] else None
+    if digest is not None:
+        yield from _checked(view, digest.span(1), Telling(told.kind, Trust.ANY), name, quoted=True)
+        return
     sign = _SEPARATOR.match(flat, skipped or end)
     if sign is None:
         return
@@ -181,9 +197,8 @@ def _value(
         )
         return
     if name.lower().endswith("cookie"):
-        found = _LINE.match(flat, at)
-        if how == "sign" and found and b"=" in found[0]:
-            yield Hit("secret", found.start(), found.end(), 2)
+        if how == "sign":
+            yield from _cookie(view, end)
         return
     quoted = _QUOTED.match(flat, at)
     if quoted is not None:
@@ -194,7 +209,10 @@ def _value(
             return
         elif how == "call" and told.trust is Trust.ANY:
             told = Telling(told.kind, Trust.SECRET)
-        yield from _checked(view, _after_scheme(flat, *span), told, name, quoted=True)
+        first, last = _after_scheme(flat, *span)
+        if first > span[0] and b"=" in flat[first:last] and b"," in flat[first:last]:
+            told = Telling(told.kind, Trust.ANY)  # the parameters of Digest
+        yield from _checked(view, (first, last), told, name, quoted=True)
     elif how != "list":
         yield from _bare(view, at, told, name, how, sign)
 
@@ -207,10 +225,11 @@ def _bare(view: View, at: int, told: Telling, name: str, how: str, sign: re.Matc
     scheme = _SCHEME.match(flat, at)
     at = scheme.end() if scheme else at
     is_env = sign[0] == b"=" and _ENV_LINE.search(flat, max(0, sign.start() - 80), sign.start()) is not None
-    found = (_LINE_BARE if is_env else _BARE).match(flat, at)
+    blanked = _BLANKED.match(flat, at)  # a placeholder that the value goes on behind
+    found = (_LINE_BARE if is_env else _BARE).match(flat, blanked.end() if blanked else at)
     if found is None:
         return
-    first, last = found.span()
+    first, last = at, found.end()
     last = _closed(flat, first, last)
     while last > first and flat[last - 1] in b".,:!?":
         last -= 1
@@ -289,11 +308,32 @@ def _checked(
     if b"<<<<<<<<" in view.flat[start:end] and not view.flat[start:end].strip(b"<"):
         return
     value = view.text[start:end]
-    if is_plausible(value, told, quoted=quoted, loose=loose) and not is_placeholder(value, told.kind):
+    is_secret = is_plausible(value, told, quoted=quoted, loose=loose) or _is_composed(view, value, start, told)
+    if is_secret and not is_placeholder(value, told.kind):
         kind = told.kind
         if kind == "secret":
             kind = refined(name, value, view.low[max(0, start - 160) : start])
         yield Hit(kind, start, end, 3)
+
+
+def _cookie(view: View, end: int) -> Iterator[Hit]:
+    """All pairs of a cookie, unless they have been redacted one by one."""
+    sign = _COLON.match(view.flat, end)
+    found = _COOKIE.match(view.flat, sign.end()) if sign else None
+    if found is None or b"=" not in found[0]:
+        return
+    start, end = found.span()
+    if b"<<<<" not in found[0] or cookie_hides_more(view.text[start:end]):
+        yield Hit("secret", start, end, 2)
+
+
+def _is_composed(view: View, value: str, start: int, told: Telling) -> bool:
+    """True for a value with a finding in it, of which the rest is secret as well."""
+    if told.trust not in (Trust.SECRET, Trust.RANDOM):
+        return False
+    end = start + len(value)
+    inner = [hit for hit in view.findings if start <= hit.start and hit.end <= end]
+    return rest_is_secret(value, start, inner)
 
 
 _AWS_SECRET = lazy(r"[A-Za-z0-9/+]{40}")

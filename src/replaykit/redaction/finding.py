@@ -24,7 +24,7 @@ class Spelling(IntEnum):
 
 
 class Hit(Struct, frozen=True):
-    """A finding on its way: with its spelling, and its rank among hits that overlap it (lower goes first)."""
+    """A finding on its way: with its spelling, and its rank among hits that overlap it (the lowest names them all)."""
 
     kind: str
     start: int
@@ -33,26 +33,41 @@ class Hit(Struct, frozen=True):
     spelling: Spelling = Spelling.PLAIN
 
 
-def settled(hits: list[Hit]) -> list[Hit]:
-    """The hits without those that overlap a better one, in the order of the text."""
+def settled(hits: list[Hit], text: str) -> list[Hit]:
+    """The hits in the order of the text, those that overlap as one: a token inside of a password unmasks none of it."""
     if len(hits) < 2:
         return hits
-    kept: list[Hit] = []
-    taken: list[tuple[int, int]] = []
-    for hit in sorted(hits, key=lambda hit: (hit.rank, hit.start - hit.end, hit.start)):
-        if _is_free(taken, hit.start, hit.end):
-            kept.append(hit)
-    return sorted(kept, key=lambda hit: hit.start)
+    ordered = sorted(hits, key=lambda hit: (hit.start, -hit.end))
+    united: list[Hit] = []
+    group, end = [ordered[0]], ordered[0].end
+    for hit in ordered[1:]:
+        if hit.start < end:
+            group.append(hit)
+            end = max(end, hit.end)
+        else:
+            united.append(_union(group, end, text))
+            group, end = [hit], hit.end
+    united.append(_union(group, end, text))
+    return united
 
 
-def _is_free(taken: list[tuple[int, int]], start: int, end: int) -> bool:
-    """Enter the stretch among the taken ones, unless it overlaps one. They are kept in order."""
-    from bisect import bisect_left, insort  # noqa: PLC0415 (only where something was found)
+def _union(group: list[Hit], end: int, text: str) -> Hit:
+    """One hit for all of a group that begins with its first and goes to `end`."""
+    if len(group) == 1:
+        return group[0]
+    start = group[0].start
+    best = min(group, key=lambda hit: (hit.rank, hit.start - hit.end))
+    rest = text[start : best.start] + text[best.end : end]
+    if len(rest) <= _EDGES and not any(map(str.isalnum, rest)):
+        return best  # `"ghp_…".` is the token, whatever else was taken along
+    covering = [hit for hit in group if hit.start == start and hit.end == end]
+    if covering:
+        return min(covering, key=lambda hit: hit.rank)
+    kinds = {hit.kind for hit in group if hit.kind}
+    kind = kinds.pop() if len(kinds) == 1 else "secret"
+    is_percent = any(hit.spelling is Spelling.PERCENT for hit in group)
+    return Hit(kind, start, end, best.rank, Spelling.PERCENT if is_percent else Spelling.PLAIN)
 
-    place = bisect_left(taken, (start, start))
-    if place < len(taken) and taken[place][0] < end:
-        return False
-    if place and taken[place - 1][1] > start:
-        return False
-    insort(taken, (start, end))
-    return True
+
+_EDGES = 3
+"""How many quotes, brackets and the like around a value are none of it."""

@@ -283,7 +283,7 @@ def _jwt(value: str, digest: int) -> str | None:
 JWT_TAIL = f"{_PAYLOAD}.REDACTED"
 _JWT_FILLING = "A" * 112
 """As long as signatures are: what is shorter scanners take for a key beside a name such as `token`."""
-JWT = rf"eyJ[\w-]{{8,60}}\.{_PAYLOAD}\.REDACTED([0-9a-f]{{8}}){_JWT_FILLING}(?![\w-])"
+JWT = rf"eyJ[\w-]{{8,60}}\.{_PAYLOAD}\.REDACTED([0-9a-f]{{8}}){_JWT_FILLING}(?!A)"
 
 
 def _secret(value: str, digest: int) -> str | None:

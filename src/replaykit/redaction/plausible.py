@@ -51,6 +51,8 @@ _PATH = lazy(
     r"(?:[~.]{0,2}/[\w.@-]+){2,}/?|[A-Za-z]:\\.*|[\w./-]+\.(?:pem|key|json|ya?ml|txt|env|crt|p12|jks|py|js|ts|go)"
 )
 _URL = lazy(r"[a-z][a-z0-9+.-]{1,12}://", re.IGNORECASE)
+_AT_HOST = lazy(r"[^@]*@(?:v?\d+\.\d|[\w.-]+[:/]|(?:[A-Za-z-]+\d{0,3}\.)*[A-Za-z-]+\d{0,3}[.,;:]?\Z)")
+"""`jane@example.com`, `react@18.2.0`, `git@host:path`."""
 _SLUG = lazy(r"[A-Za-z]+(?:[-_.:/ ][A-Za-z]+)*")
 _TYPE = lazy(r"(?:Optional|Union|List|Dict|Secret|Option|Maybe|Promise)\b.*|[A-Z][a-z]+(?:[A-Z][a-z]+)*(?:\[.*\])?")
 
@@ -82,7 +84,7 @@ def is_plausible(value: str, told: Telling, *, quoted: bool, loose: bool = True)
 
 def looks_random(value: str) -> bool:
     """True for text that nobody would write by hand: mixed classes, not words, a date, a path or an address."""
-    if len(value) < 8 or _DATE.fullmatch(value[:40]) or "@" in value[1:-4]:
+    if len(value) < 8 or _DATE.fullmatch(value[:40]) or ("@" in value[1:-4] and _AT_HOST.match(value)):
         return False
     digits = sum(char.isdigit() for char in value)
     letters = sum(char.isalpha() for char in value)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from replaykit.model.values import Json, decode, encode
 from replaykit.redaction.assigned import refined
+from replaykit.redaction.composed import COOKIE_ATTRIBUTES, cookie_hides_more, rest_is_secret
 from replaykit.redaction.edits import Edit, applied, in_order
 from replaykit.redaction.encoded import text_in
 from replaykit.redaction.finding import Hit, Spelling, settled
@@ -21,6 +22,7 @@ from replaykit.redaction.placeholders import (
     old_placeholder,
     placeholder,
     placeholders_in,
+    spans,
     without_placeholders,
 )
 from replaykit.redaction.plausible import is_plausible, looks_random
@@ -40,7 +42,6 @@ _HEADERS = frozenset(
         "x-hub-signature x-hub-signature-256 cf-access-client-secret ocp-apim-subscription-key"
     )
 )
-_OF_COOKIES = frozenset(["path", "expires", "max-age", "domain", "samesite", "version", "comment", "priority"])
 _PARAMETERS = frozenset(words_of("key sig code auth signature k apikey access"))
 _ANY = Telling("secret", Trust.ANY)
 Known = dict[str, tuple[str, str]]
@@ -209,13 +210,13 @@ class Redactor:
     def _hits(self, text: str, known: Known) -> list[Hit]:
         hits = hits_in(text, self.rules)
         if known:
-            hits = settled(hits + [Hit("", at, at + len(value), 9) for value in known for at in _places(text, value)])
+            again = [Hit("", at, at + len(value), 9) for value in known for at in _places(text, value)]
+            hits = settled(hits + again, text)
         if self.names is not None and not looks_like_json(text):
             named = [Hit("name", *span, 8) for span in self.names.find(text)]
             taken = placeholders_in(text.encode("ascii", "replace"))
-            hits = settled(
-                hits + [hit for hit in named if not any(hit.start < one.end and one.start < hit.end for one in taken)]
-            )
+            free = [hit for hit in named if not any(hit.start < one.end and one.start < hit.end for one in taken)]
+            hits = settled(hits + free, text)
         return hits
 
     def _edit(self, text: str, hit: Hit, known: Known) -> Edit:
@@ -306,7 +307,7 @@ class Redactor:
             kind = "secret"
         else:
             told = self.rules.tells(leaf.name) if leaf.name else None
-            if told is None or not is_plausible(value, told, quoted=True):
+            if told is None or not self._is_secret(value, told):
                 return None
             kind = refined(leaf.name, value) if told.kind == "secret" else told.kind
         start = _after_scheme(value)
@@ -317,6 +318,19 @@ class Redactor:
         if len(found) == 1 and found[0].start == 0 and found[0].end == len(secret) and not found[0].spelling:
             kind = found[0].kind if found[0].kind not in OF_DIGITS else kind  # `token: ghp_…`: as anywhere else
         return Edit(start, len(value), self._stand_in(kind, secret), kind, secret)
+
+    def _is_secret(self, value: str, told: Telling) -> bool:
+        """True for a value that its name gives away: by itself, behind a scheme, or for what else it holds."""
+        if told.trust is Trust.COOKIE:
+            return is_plausible(value, told, quoted=True) and (not spans(value.encode()) or cookie_hides_more(value))
+        if is_plausible(value, told, quoted=True):
+            return True
+        if told.trust not in (Trust.SECRET, Trust.RANDOM):
+            return False
+        start = _after_scheme(value)
+        if start and is_plausible(value[start:], _ANY if '="' in value else told, quoted=True):
+            return True
+        return rest_is_secret(value, 0, hits_in(value, self.rules))
 
     def _scalar(self, text: str, leaf: Leaf) -> list[Edit]:
         """A bare number is taken by its name alone: ids and seeds pass every check on numbers now and then."""
@@ -329,7 +343,7 @@ class Redactor:
 
     def _cookie(self, part: str) -> str:
         name, sign, value = part.partition("=")
-        if not sign or value.isalpha() or is_placeholder(value) or name.lower() in _OF_COOKIES:
+        if not sign or value.isalpha() or is_placeholder(value) or name.lower() in COOKIE_ATTRIBUTES:
             return part
         return f"{name}={self._stand_in('secret', value)}" if value else part
 

@@ -1,9 +1,10 @@
-"""Search: all that is found in a text, by form, by name and by check; the best of what overlaps."""
+"""Search: all that is found in a text, by form, by name and by check; what overlaps is one finding."""
 
 from __future__ import annotations
 
 from replaykit.redaction.addresses import email_hits, ip_hits
 from replaykit.redaction.assigned import assigned_hits
+from replaykit.redaction.composed import hides_more
 from replaykit.redaction.encoded import MAX_DEPTH, base64_hits, percent_hits
 from replaykit.redaction.finding import Finding, Hit, settled
 from replaykit.redaction.lazy import lazy
@@ -31,21 +32,22 @@ def hits_in(text: str, rules: Rules, depth: int = 0) -> list[Hit]:
     if len(text) < 3:
         return []
     view = View(text)
-    hits: list[Hit] = []
+    hits = view.findings
     runs = list(long_runs(view))
     if runs:
         hits.extend(token_hits(view, runs))
     hits.extend(secret_hits(view, hits))
-    hits.extend(assigned_hits(view, rules))
     if b"insert" in view.low and b"values" in view.low:
         hits.extend(sql_hits(view, rules))
-    hits.extend(email_hits(view))
-    hits.extend(url_hits(view))
+    logins = list(url_hits(view))
+    hits.extend(hit for hit in email_hits(view) if not _is_login(hit, logins))
+    hits.extend(logins)
     if b"0" in view.shape:
         hits.extend(number_hits(view))
         if b"+" in view.flat and b"=" in view.flat:
             hits.extend(number_hits(View(_PLUS.sub(" ", text))))  # in a query a plus is a blank
         hits.extend(ip_hits(view))
+    hits.extend(list(assigned_hits(view, rules)))
     if depth < MAX_DEPTH:
 
         def deeper(inner: str) -> list[Hit]:
@@ -61,4 +63,14 @@ def hits_in(text: str, rules: Rules, depth: int = 0) -> list[Hit]:
         return hits
     if rules.allow or rules.allow_patterns:
         hits = [hit for hit in hits if not rules.allows(text[hit.start : hit.end])]
-    return settled([hit for hit in hits if b"<<<<" not in view.flat[hit.start : hit.end]])
+    return settled([hit for hit in hits if not _is_redacted(view.flat[hit.start : hit.end])], text)
+
+
+def _is_login(email: Hit, logins: list[Hit]) -> bool:
+    """True for what is an address by the end of a password and the host behind it: `://u:p@ss@host.example`."""
+    return any(login.start <= email.start < login.end < email.end for login in logins)
+
+
+def _is_redacted(flat: bytes) -> bool:
+    """True for a value of which placeholders have taken the place."""
+    return b"<<<<" in flat and not hides_more(flat)

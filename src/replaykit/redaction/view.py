@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from string import ascii_lowercase, ascii_uppercase, digits
 
+from replaykit.redaction.finding import Hit
 from replaykit.redaction.placeholders import spans
 
 _SAME = {
@@ -41,10 +42,12 @@ class View:
     In `shape` a lower-case letter is `a`, an upper-case one `A`, a digit `0`; in `runs` what tokens are made of is `a`.
     """
 
-    __slots__ = ("flat", "low", "runs", "shape", "text")
+    __slots__ = ("findings", "flat", "low", "runs", "shape", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.findings: list[Hit] = []
+        """What was found in it so far: a value beside a name may hold it."""
         flat = (text if text.isascii() else _plainer(text)).encode("ascii", "replace")
         if b"\\" in flat:
             for escape in _ESCAPES:
