@@ -122,3 +122,11 @@ def test_a_token_beside_a_name_is_the_same_as_anywhere_else() -> None:
         assert alone in text or token not in text
     assert alone in REDACTOR.text(f'token: "{token}"')
     assert alone in REDACTOR.text(f"Authorization: token {token}.")
+
+
+@pytest.mark.parametrize("between", ["\\n", "\\t", "\\r\\n", "\n", ", "])
+def test_numbers_on_two_lines_are_two_numbers(between: str) -> None:
+    numbers = ["+49 30 12345678", "123-45-6789", "4111 1111 1111 1111"]
+
+    for first, second in product(numbers, numbers):
+        assert left_of(f"so: {first}{between}{second}{between}", first, second) == []

@@ -1,4 +1,7 @@
-"""Encoded: text inside of text, percent-encoded or in base64. It is decoded and looked into, to a depth."""
+"""Encoded: text inside of text. It is decoded and looked into, to a depth.
+
+Percent-encoding and forms, base64, hexadecimal digits, and compressed text in base64.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,16 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from replaykit.redaction.checksums import unbase64
 from replaykit.redaction.finding import Hit, Spelling
 from replaykit.redaction.lazy import lazy
-from replaykit.redaction.tokens import Run
+from replaykit.redaction.tokens import HEX_TEXT, Run
 from replaykit.redaction.view import View
 
 MAX_DEPTH = 3
 _LONGEST = 4096
 Scan = Callable[[str], list[Hit]]
 
-_ESCAPED = lazy(rb"%[0-9A-Fa-f]{2}")
+_ESCAPED = lazy(rb"%[0-9A-Fa-f]{2}|\+")
+_FIELD = lazy(rb"[\w.\-\]%]=[^=]")
+"""The name of a field and the beginning of its value."""
 _REST = lazy(rb"[^\s\"'<>`]{0,4096}+")
 _UNIT = lazy(r"(?:%[0-9A-Fa-f]{2})+|[^%]+|%")
 _TEXT = bytes(range(32, 127)) + b"\t\r\n"
@@ -24,7 +29,7 @@ _NO_CONTROLS = _TEXT + bytes(range(128, 256))
 
 
 def percent_hits(view: View, scan: Scan) -> Iterator[Hit]:
-    """What is found in percent-encoded words once they are decoded, at the places where they stand encoded."""
+    """What is found in encoded words once they are decoded, at the places where they stand encoded."""
     flat, done = view.flat, 0
     found = _ESCAPED.search(flat)
     while found:
@@ -32,13 +37,25 @@ def percent_hits(view: View, scan: Scan) -> Iterator[Hit]:
         start = max(done, max(flat.rfind(stop, max(0, at - _LONGEST), at) for stop in _STOPS) + 1, at - _LONGEST)
         rest = _REST.match(flat, at)
         done = rest.end() if rest else found.end()
-        text, places = _unquoted(view.text[start:done])
-        for hit in scan(text):
-            first, last = start + places[hit.start], start + places[hit.end]
-            encoded = b"%" in flat[first:last]
-            spelling = Spelling.PERCENT if encoded and hit.spelling is Spelling.PLAIN else hit.spelling
-            yield Hit(hit.kind, first, last, hit.rank, spelling)
+        word = view.text[start:done]
+        if found[0] != b"+":
+            yield from _decoded_hits(word, start, scan)
+        if "+" in word and _FIELD.search(flat, start, done):
+            yield from _decoded_hits(word.replace("+", " "), start, scan, word)
         found = _ESCAPED.search(flat, done)
+
+
+def _decoded_hits(word: str, start: int, scan: Scan, form: str = "") -> Iterator[Hit]:
+    """What is found in one word; `form`: the same word with a plus where there are blanks."""
+    text, places = _unquoted(word)
+    for hit in scan(text):
+        first, last = places[hit.start], places[hit.end]
+        spelling = hit.spelling
+        if spelling is Spelling.PLAIN and "+" in form[first:last]:
+            spelling = Spelling.FORM
+        elif spelling is Spelling.PLAIN and "%" in word[first:last]:
+            spelling = Spelling.PERCENT
+        yield Hit(hit.kind, start + first, start + last, hit.rank, spelling)
 
 
 _STOPS = (b" ", b'"', b"'", b"<", b">", b"`", b"\n", b"\t", b"\r")
@@ -61,10 +78,85 @@ def base64_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
             yield Hit(hits[0].kind, start, end, 4, Spelling.BASE64)
 
 
+def packed_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
+    """Runs that are compressed text in base64 with a finding in it."""
+    for start, end in runs:
+        found = PACKED.match(view.flat, start, end) or _PACKED_BELOW.search(view.flat, start, end)
+        if found is None:
+            continue
+        start = found.end() - len(found[0].lstrip(b"/"))
+        end += len(view.flat[end : end + 2]) - len(view.flat[end : end + 2].lstrip(b"="))
+        text = unpacked(view.flat[start:end])
+        hits = scan(text) if text is not None else []
+        if hits:
+            yield Hit(hits[0].kind, start, end, 4, Spelling.PACKED)
+
+
+PACKED = lazy(rb"H4sI|eJ[w-z]|eN[o-r]|eAE")
+"""What gzip and zlib begin with, in base64."""
+_PACKED_BELOW = lazy(rb"/H4sI")
+_MAX_UNPACKED = 256 * 1024
+_GZIP_OR_ZLIB = 47
+
+
+def unpacked(encoded: str | bytes) -> str | None:
+    """The beginning of the text that is compressed in base64; None when it is anything else."""
+    import zlib  # noqa: PLC0415 (few texts come here)
+
+    data = unbase64(encoded)
+    if data is None:
+        return None
+    try:
+        plain = zlib.decompressobj(_GZIP_OR_ZLIB).decompress(data, _MAX_UNPACKED)
+    except zlib.error:
+        return None
+    return _as_text(plain)
+
+
+def packed(text: str, like: str) -> str:
+    """The text compressed and in base64, as `like` is."""
+    import gzip  # noqa: PLC0415 (few texts come here)
+    import zlib  # noqa: PLC0415
+
+    data = text.encode("utf-8", "surrogatepass")
+    small = gzip.compress(data, mtime=0) if like.startswith("H4sI") else zlib.compress(data)
+    return as_base64(small, like)
+
+
+def as_base64(data: bytes, like: str) -> str:
+    """The data in base64, in the alphabet of `like`, and padded if that is."""
+    from base64 import b64encode, urlsafe_b64encode  # noqa: PLC0415 (rarely needed)
+
+    url_safe = "-" in like or "_" in like
+    encoded = (urlsafe_b64encode if url_safe else b64encode)(data).decode()
+    return encoded if like.endswith("=") or len(like) % 4 == 0 else encoded.rstrip("=")
+
+
+def hex_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
+    """Runs that are text in hexadecimal digits with a finding in it."""
+    for start, end in runs:
+        found = HEX_TEXT.search(view.flat, start, end)
+        if found is None:
+            continue
+        text = text_in_hex(found[1].decode())
+        hits = scan(text) if text is not None else []
+        if hits:
+            yield Hit(hits[0].kind, *found.span(1), 4, Spelling.HEX)
+
+
+def text_in_hex(digits: str) -> str | None:
+    """The text that hexadecimal digits stand for; None when it is none."""
+    return _as_text(bytes.fromhex(digits))
+
+
 def text_in(encoded: str | bytes) -> str | None:
     """The text that base64 stands for; None when it stands for anything else."""
     data = unbase64(encoded)
-    if data is None or b"\0" in data:
+    return None if data is None else _as_text(data)
+
+
+def _as_text(data: bytes) -> str | None:
+    if b"\0" in data:
         return None
     try:
         text = data.decode("utf-8", "surrogatepass")

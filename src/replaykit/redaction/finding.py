@@ -21,6 +21,9 @@ class Spelling(IntEnum):
     PLAIN = 0
     PERCENT = 1  # %40 for @
     BASE64 = 2  # the text that holds it is encoded as a whole
+    FORM = 3  # %40 for @, + for a blank
+    HEX = 4  # as a whole, in hexadecimal digits
+    PACKED = 5  # as a whole, compressed and in base64
 
 
 class Hit(Struct, frozen=True):
@@ -65,8 +68,9 @@ def _union(group: list[Hit], end: int, text: str) -> Hit:
         return min(covering, key=lambda hit: hit.rank)
     kinds = {hit.kind for hit in group if hit.kind}
     kind = kinds.pop() if len(kinds) == 1 else "secret"
-    is_percent = any(hit.spelling is Spelling.PERCENT for hit in group)
-    return Hit(kind, start, end, best.rank, Spelling.PERCENT if is_percent else Spelling.PLAIN)
+    spellings = {hit.spelling for hit in group}
+    spelling = next((one for one in (Spelling.FORM, Spelling.PERCENT) if one in spellings), Spelling.PLAIN)
+    return Hit(kind, start, end, best.rank, spelling)
 
 
 _EDGES = 3

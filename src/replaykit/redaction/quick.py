@@ -10,12 +10,12 @@ from string import ascii_uppercase, digits, hexdigits
 from typing import TYPE_CHECKING
 
 from replaykit.redaction.checksums import IBAN_LENGTHS
-from replaykit.redaction.encoded import MAY_BEGIN_TEXT, begins_text
+from replaykit.redaction.encoded import MAY_BEGIN_TEXT, PACKED, begins_text
 from replaykit.redaction.lazy import lazy
 from replaykit.redaction.phones import BEFORE, named_by
 from replaykit.redaction.providers import BOUND, HEADS
 from replaykit.redaction.telling import NUMBER_STEMS, STEMS, WIDE_STEMS, several_words, tells
-from replaykit.redaction.tokens import JOINTS, RUN, is_token_like
+from replaykit.redaction.tokens import HEX_TEXT, JOINTS, RUN, is_token_like
 from replaykit.redaction.view import RUNS
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ _IBAN_NEAR = lazy(rb"iban[^0-9]{0,20}[0-9]")
 _WORDS_OF_KEYS = b"|".join(literal for literal in BOUND if literal.isalnum())
 _ID = lazy(
     rb'"(?=[A-Za-z0-9-]{20})(?=[A-Za-z0-9]{20,}+"|[0-9a-f-]{20,36}+")'  # the first is for most quotes, to end there
-    rb"(?!fc-|%b|%b)" % (_WORDS_OF_KEYS, MAY_BEGIN_TEXT.encode())
+    rb"(?!fc-|%b|%b|H4sI|eJ[w-z]|eN[o-r]|eAE|(?:[2-7][0-9A-Fa-f]|0[9aAdD]){10})"
+    % (_WORDS_OF_KEYS, MAY_BEGIN_TEXT.encode())
 )
 """A quote before an id: one word that no provider's keys begin like and that is no text in base64, or a UUID."""
 _SHORT, _BYTES_A_RUN = 3000, 200  # in longer texts, and where ids are fewer, one by one takes less time
@@ -92,7 +93,8 @@ def _all_tell_nothing(signs: list[tuple[int, int, int]], raw: bytes, low: bytes,
             return False
         start = runs.rfind(b" ", max(0, at - _LONGEST_NAME), at)
         end = runs.find(b" ", at, at + _LONGEST_NAME)
-        if start < 0 or end < 0 or raw[end] > 127 or not _tells_nothing(raw[start:end]):
+        name = raw[start:end]
+        if start < 0 or end < 0 or raw[end] > 127 or b"+" in name or not _tells_nothing(name):
             return False
         if raw[start] == _BLANK and not _words_tell_nothing(several_words(raw, start + 1, end)):
             return False
@@ -199,6 +201,8 @@ def _goes_on_from(raw: bytes, runs: bytes, start: int) -> bool:
 
 def _may_be_token(run: bytes) -> bool:
     """False for a run that no provider's keys begin like, and that is no text in base64: the name of a model."""
+    if HEX_TEXT.search(run) or PACKED.match(run):
+        return True
     if run.isalnum():  # one word, as most are
         return run.startswith(HEADS.get(run[:2], ())) or (not run.islower() and begins_text(run, 0))
     if not run.islower() and (b"/" in run or begins_text(run, 0)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import overload
 
 from msgspec import Struct
@@ -10,7 +11,7 @@ from replaykit.model.values import Json, decode, encode
 from replaykit.redaction.assigned import refined
 from replaykit.redaction.composed import COOKIE_ATTRIBUTES, cookie_hides_more, rest_is_secret
 from replaykit.redaction.edits import Edit, applied, in_order
-from replaykit.redaction.encoded import text_in
+from replaykit.redaction.encoded import as_base64, packed, text_in, text_in_hex, unpacked
 from replaykit.redaction.finding import Hit, Spelling, settled
 from replaykit.redaction.json_text import Leaf, escaped, is_scalar, is_whole, leaves, looks_like_json, unescaped
 from replaykit.redaction.lazy import lazy
@@ -223,25 +224,23 @@ class Redactor:
         raw = text[hit.start : hit.end]
         if not hit.kind:
             return Edit(hit.start, hit.end, *known[raw], raw)
-        if hit.spelling is Spelling.BASE64:
-            return Edit(hit.start, hit.end, self._base64(raw, hit.kind), hit.kind)
-        if hit.spelling is Spelling.PERCENT:
-            value, layers = unquoted(raw)
-            return Edit(hit.start, hit.end, quoted(self._stand_in(hit.kind, value), layers), hit.kind)
+        if hit.spelling in (Spelling.BASE64, Spelling.HEX, Spelling.PACKED):
+            return Edit(hit.start, hit.end, self._encoded(raw, hit), hit.kind)
+        if hit.spelling in (Spelling.PERCENT, Spelling.FORM):
+            in_form = hit.spelling is Spelling.FORM
+            value, layers = unquoted(raw, in_form=in_form)
+            shown = quoted(self._stand_in(hit.kind, value), layers, in_form=in_form)
+            return Edit(hit.start, hit.end, shown, hit.kind)
         return Edit(hit.start, hit.end, self._stand_in(hit.kind, raw), hit.kind, raw)
 
-    def _base64(self, raw: str, kind: str) -> str:
-        """The same text in the same base64, redacted."""
-        text = text_in(raw)
+    def _encoded(self, raw: str, hit: Hit) -> str:
+        """The same text in the same encoding, redacted."""
+        decode_text, encode_text = _CODECS[hit.spelling]
+        text = decode_text(raw)
         after = self.text(text) if text is not None else None
         if text is None or after is None or after == text:
-            return self._stand_in(kind, raw)
-        from base64 import b64encode, urlsafe_b64encode  # noqa: PLC0415 (rarely needed)
-
-        data = after.encode("utf-8", "surrogatepass")
-        url_safe = "-" in raw or "_" in raw
-        encoded = (urlsafe_b64encode if url_safe else b64encode)(data).decode()
-        return encoded if raw.endswith("=") or len(raw) % 4 == 0 else encoded.rstrip("=")
+            return self._stand_in(hit.kind, raw)
+        return encode_text(after, raw)
 
     def _json(self, text: str, hits: list[Hit], name: str, tool: str, known: Known, depth: int) -> list[Edit]:
         edits: list[Edit] = []
@@ -355,6 +354,23 @@ class Redactor:
         if is_placeholder(plain) or not looks_random(plain) or self.rules.allows(plain):
             return part
         return f"{name}={quoted(self._stand_in('secret', plain), max(layers, 1))}"
+
+
+def _in_base64(text: str, like: str) -> str:
+    return as_base64(text.encode("utf-8", "surrogatepass"), like)
+
+
+def _in_hex(text: str, like: str) -> str:
+    digits = text.encode("utf-8", "surrogatepass").hex()
+    return digits.upper() if like.isupper() else digits
+
+
+_CODECS: dict[Spelling, tuple[Callable[[str], str | None], Callable[[str, str], str]]] = {
+    Spelling.BASE64: (text_in, _in_base64),
+    Spelling.HEX: (text_in_hex, _in_hex),
+    Spelling.PACKED: (unpacked, packed),
+}
+"""How text is taken out of what is encoded as a whole, and put back."""
 
 
 def _after_scheme(value: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from replaykit.redaction.addresses import email_hits, ip_hits
 from replaykit.redaction.assigned import assigned_hits
 from replaykit.redaction.composed import hides_more
-from replaykit.redaction.encoded import MAX_DEPTH, base64_hits, percent_hits
+from replaykit.redaction.encoded import MAX_DEPTH, base64_hits, hex_hits, packed_hits, percent_hits
 from replaykit.redaction.finding import Finding, Hit, settled
 from replaykit.redaction.lazy import lazy
 from replaykit.redaction.numbers import number_hits
@@ -53,10 +53,12 @@ def hits_in(text: str, rules: Rules, depth: int = 0) -> list[Hit]:
         def deeper(inner: str) -> list[Hit]:
             return hits_in(inner, rules, depth + 1)
 
-        if b"%" in view.flat:
+        if b"%" in view.flat or (b"+" in view.flat and b"=" in view.flat):
             hits.extend(percent_hits(view, deeper))
         if runs:
             hits.extend(base64_hits(view, runs, deeper))
+            hits.extend(packed_hits(view, runs, deeper))
+            hits.extend(hex_hits(view, runs, deeper))
     if rules.extra:
         hits.extend(pattern_hits(view, rules.extra))
     if not hits:

@@ -121,6 +121,9 @@ def words(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name)]
 
 
+_OPENING = b"\\\"'`([{*>"
+
+
 def several_words(flat: bytes, start: int, end: int) -> bytes:
     """The name that ends in the word from `start` to `end`, with the word or two before it."""
     first = start
@@ -128,7 +131,7 @@ def several_words(flat: bytes, start: int, end: int) -> bytes:
         first = flat.rfind(b" ", max(0, first - 16), first - 1) + 1 or max(0, first - 16)
         if flat[first:start] not in (b"de ", b"of "):
             break
-    return flat[first:end]
+    return flat[first:end].lstrip(_OPENING)
 
 
 def compact(name: str) -> str:

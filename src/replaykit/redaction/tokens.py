@@ -34,6 +34,8 @@ _HASH = lazy(
 Run = tuple[int, int]
 """From where to where a run goes."""
 _HEX = b"0123456789abcdef-"
+HEX_TEXT = lazy(rb"(?:\b0x|(?<![A-Za-z0-9]))((?:[2-7][0-9A-Fa-f]|0[9aAdD]){10,4096}+)(?![A-Za-z0-9])")
+"""Text in hexadecimal digits: no byte of it is a control character. In random digits ten such bytes are rare."""
 
 
 def long_runs(view: View) -> list[Run]:
@@ -55,7 +57,7 @@ def is_token_like(piece: bytes) -> bool:
     """False for a run that is a word, a digest or a UUID."""
     if piece.islower() and piece.isalpha():
         return False
-    return len(piece) > 36 or bool(piece.lstrip(_HEX)) or piece[:3] == b"fc-"
+    return len(piece) > 36 or bool(piece.lstrip(_HEX)) or piece[:3] == b"fc-" or HEX_TEXT.search(piece) is not None
 
 
 def token_hits(view: View, runs: list[Run]) -> Iterator[Hit]:

@@ -51,7 +51,7 @@ class View:
         flat = (text if text.isascii() else _plainer(text)).encode("ascii", "replace")
         if b"\\" in flat:
             for escape in _ESCAPES:
-                flat = flat.replace(escape, b"  ")
+                flat = flat.replace(escape, b"\v ")  # a blank to patterns that ends a number, as a real line end does
         flat = _without_placeholders(flat)
         self.flat = flat
         self.low = flat.lower()
