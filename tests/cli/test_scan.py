@@ -57,6 +57,17 @@ def test_findings_are_told_by_place_and_kind_and_never_by_value() -> None:
     assert not list(Path().glob(".replaykit"))  # whoever looks makes no key
 
 
+def test_an_allowance_for_everything_allows_nothing_and_is_named() -> None:
+    Path("redaction.toml").write_text('# ours\nallow_patterns = ["."]\n')
+    Path("a.txt").write_text(f"mail {EMAIL} today\n")
+
+    found = said("scan", "a.txt")
+
+    assert found.code == 1
+    assert "a.txt:1:6 email" in found.out
+    assert "redaction.toml:2: the pattern '.' in allow_patterns is not applied" in found.err
+
+
 def test_clean_files_pass_and_placeholders_are_clean() -> None:
     Path("a.txt").write_text("mail <email:7f3a91c2> today\n")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -50,7 +52,7 @@ def test_rules_of_gitleaks_find_what_they_say() -> None:
     assert find('"acme-dummya1b2c"', rules) == []
     assert find('"acme-0000000000"', rules) == []
     assert find('"acme-aaaaaaaaab"', rules) == []
-    assert rules.allows("never-a-secret-1")
+    assert rules.allows("never-a-secret-1", is_own=True)
     assert rules.notices == ("rules.toml: [extend] is passed over: the rules it names are not read",)
 
 
@@ -99,11 +101,102 @@ def test_a_project_file_leads_to_rule_files() -> None:
         ("rule_files = ['rules.toml']\n", "leads back to itself"),
         ("rule_files = ['gone.toml']\n", "gone.toml: cannot be read"),
         ("allowlist = 1\n", "an allowlist is a table"),
+        ("\nallow = ['sha256:abc']\n", "rules.toml:2: `allow`: a hash is `sha256:` and 64 hexadecimal digits"),
+        ("patterns = ['x']\n", "`patterns` is a table of names and patterns"),
+        ("[patterns]\nid = 1\n", "`patterns` is a table of names and patterns"),
+        ("[patterns]\n'Customer Id' = 'x'\n", "rules.toml:2: the name of a pattern"),
+        ("[patterns]\ncard = 'x'\n", "rules.toml:2: the name 'card' is taken"),
+        ("\n[patterns]\nid = '(a+)+b'\n", "rules.toml:3: pattern 'id'"),
     ],
 )
 def test_a_wrong_file_is_told_with_its_line(text: str, message: str) -> None:
     with pytest.raises(InvalidFile, match=re.escape(message)):
         load_rules(write(text))
+
+
+BUILT_IN = [
+    "jane.doe@example.com",
+    "4111 1111 1111 1111",
+    "sk-proj-aB3dE5gH7jK9aB3dE5gH7jK9",
+    'password: "hunter2-Zq9!"',
+    '{"api_key": "a8f5f167f44f4964e6c998de"}',
+    "https://x.example/?key=a8f5f167f44f4964e6c998de",
+]
+
+
+@pytest.mark.parametrize("allowance", ["allow_patterns = ['.']", "[allowlist]\nregexes = ['.*']"])
+@pytest.mark.parametrize("text", BUILT_IN)
+def test_no_pattern_allows_what_a_built_in_rule_finds(allowance: str, text: str) -> None:
+    redactor = Redactor(b"k" * 32, load_rules(write(f"\n{allowance}\n")))
+
+    assert redactor.text(text) == Redactor(b"k" * 32).text(text)
+    assert redactor.url(text) == Redactor(b"k" * 32).url(text)
+
+
+def test_a_pattern_that_covers_built_in_findings_is_named_with_its_line() -> None:
+    rules = load_rules(write("keys = ['customer_name']\nallow_patterns = ['^none$', '@example']\n"))
+
+    assert len(rules.notices) == 1
+    assert rules.notices[0].startswith("rules.toml:2: the pattern '@example' in allow_patterns")
+    assert "sha256:" in rules.notices[0]
+
+
+def test_a_pattern_allows_what_the_project_added_itself() -> None:
+    rules = load_rules(
+        write("keys = ['customer_name']\nallow_patterns = ['^test-']\n[patterns]\ncust = 'CUST-[0-9]+'\n")
+    )
+    redactor = Redactor(b"k" * 32, rules)
+
+    assert redactor.value({"customer_name": "test-one"}) == {"customer_name": "test-one"}
+    assert redactor.value({"customer_name": "Jane"}) != {"customer_name": "Jane"}
+    assert redactor.text("customer_name=test-one2") == "customer_name=test-one2"
+    assert "CUST-" not in redactor.text("see CUST-123")
+
+
+@pytest.mark.parametrize("text", BUILT_IN)
+def test_a_value_or_its_hash_allows_itself_and_nothing_else(text: str) -> None:
+    finding = Redactor(b"k" * 32).scan(text) or Redactor(b"k" * 32).scan(f"{text} ")
+    value = text[finding[0].start : finding[0].end] if finding else "a8f5f167f44f4964e6c998de"
+
+    for entry in (value, f"sha256:{sha256(value.encode()).hexdigest()}"):
+        redactor = Redactor(b"k" * 32, load_rules(write(f"allow = ['{entry}']\n")))
+
+        assert redactor.text(text) == text
+        assert redactor.url(text) == text
+        assert redactor.text("bob@example.org") != "bob@example.org"
+
+
+def test_a_pattern_of_the_project_has_a_name() -> None:
+    rules = load_rules(write("patterns = {customer-id = 'CUST-[0-9]+'}\n", "redaction.toml"))
+    redactor = Redactor(b"k" * 32, rules)
+
+    assert re.fullmatch("for <customer-id:[0-9a-f]{8}>, twice", redactor.text("for CUST-123, twice"))
+    assert redactor.scan({"a": "CUST-123"})[0].kind == "customer-id"
+    assert redactor.text(redactor.text("CUST-7")) == redactor.text("CUST-7")
+
+
+def test_a_pattern_over_hostile_text_ends_soon() -> None:
+    rules = load_rules(write("patterns = {id = '[a-z]*[A-Z]'}\n"))
+    before = time.process_time()
+
+    find("a" * 40_000, rules)
+
+    assert time.process_time() - before < 10
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"CUST-\d+", r"[A-Z]+-\d+", r"\d{4}-\w+", r"(?i)cust[-_]?\d+", r"a+|a+", r"(?:x-)?\d+b"]
+)
+def test_a_pattern_whose_repeats_stay_apart_is_taken(pattern: str) -> None:
+    assert load_rules(write(f"patterns = {{id = '{pattern}'}}\n")).extra
+
+
+@pytest.mark.parametrize(
+    "pattern", ["[a-z]*[a-z0-9]*x", ".*foo.*", r"\d+(?:-)?\d+", r"(?:a*|x)a*b", r"\w{1,200}\w+", r"\s*\w*\s*\w*x"]
+)
+def test_a_pattern_whose_repeats_meet_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidFile, match="can take the same text"):
+        load_rules(write(f"patterns = {{id = '{pattern}'}}\n"))
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,8 @@ def command(paths: tuple[Path, ...], staged: bool, ignored: bool, max_mb: int, s
     if sarif and as_json:
         raise UsageError("--json and --sarif do not go together")
     redactor = project_redactor(foreign=True)
+    for notice in redactor.rules.notices:
+        click.echo(f"note: {notice}", err=True)
     leaks, passed_over, scanned = [], [], 0
     for found in _texts(paths, staged=staged, ignored=ignored, max_bytes=max_mb * 1024 * 1024):
         if isinstance(found, Passed):

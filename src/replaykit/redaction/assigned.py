@@ -204,11 +204,11 @@ def _value(
     if quoted is not None:
         span = next(quoted.span(group) for group in _GROUPS if quoted[group] is not None)
         if how == "list" and (told.trust is not Trust.NUMBER and flat[quoted.end() : quoted.end() + 1] != b":"):
-            told = Telling(told.kind, Trust.RANDOM)
+            told = Telling(told.kind, Trust.RANDOM, told.is_own)
         elif how == "list":
             return
         elif how == "call" and told.trust is Trust.ANY:
-            told = Telling(told.kind, Trust.SECRET)
+            told = Telling(told.kind, Trust.SECRET, told.is_own)
         first, last = _after_scheme(flat, *span)
         if first > span[0] and b"=" in flat[first:last] and b"," in flat[first:last]:
             told = Telling(told.kind, Trust.ANY)  # the parameters of Digest
@@ -313,7 +313,7 @@ def _checked(
         kind = told.kind
         if kind == "secret":
             kind = refined(name, value, view.low[max(0, start - 160) : start])
-        yield Hit(kind, start, end, 3)
+        yield Hit(kind, start, end, 3, is_own=told.is_own)
 
 
 def _cookie(view: View, end: int) -> Iterator[Hit]:

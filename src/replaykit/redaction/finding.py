@@ -34,6 +34,8 @@ class Hit(Struct, frozen=True):
     end: int
     rank: int = 5
     spelling: Spelling = Spelling.PLAIN
+    is_own: bool = False
+    """True when a rule of the project found it, and no built-in one."""
 
 
 def settled(hits: list[Hit], text: str) -> list[Hit]:

@@ -17,7 +17,7 @@ def pattern_hits(view: View, rules: tuple[Rule, ...]) -> Iterator[Hit]:
             for found in rule.pattern.finditer(view.text, start, end):
                 value = found[rule.group]
                 if value and _is_wanted(rule, value, found[0]):
-                    yield Hit(rule.kind, *found.span(rule.group), 3)
+                    yield Hit(rule.kind, *found.span(rule.group), 3, is_own=True)
 
 
 def _is_wanted(rule: Rule, value: str, whole: str) -> bool:

@@ -302,6 +302,7 @@ class Redactor:
 
     def _told(self, leaf: Leaf, value: str) -> Edit | None:
         """The edit of a whole value that its name or a path gives away."""
+        is_own = leaf.picked
         if leaf.picked:
             kind = "secret"
         else:
@@ -309,9 +310,10 @@ class Redactor:
             if told is None or not self._is_secret(value, told):
                 return None
             kind = refined(leaf.name, value) if told.kind == "secret" else told.kind
+            is_own = told.is_own
         start = _after_scheme(value)
         secret = value[start:]
-        if not secret or is_placeholder(secret, kind) or self.rules.allows(value):
+        if not secret or is_placeholder(secret, kind) or self.rules.allows(value, is_own=is_own):
             return None
         found = hits_in(secret, self.rules)
         if len(found) == 1 and found[0].start == 0 and found[0].end == len(secret) and not found[0].spelling:

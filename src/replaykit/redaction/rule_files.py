@@ -2,6 +2,7 @@
 
 headers = ["x-internal-token"]         keys = ["customer_name"]        paths = ["get_user:$.address"]
 allow = ["support@example.com"]        allow_patterns = ["^test-"]     names = true
+patterns = {customer-id = 'CUST-\\d+'}
 rule_files = ["gitleaks.toml"]         [[rules]] and [allowlist] as gitleaks has them
 """
 
@@ -9,14 +10,18 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from replaykit.errors import InvalidFile, nearest
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
+from replaykit.redaction.forms import WITH_FORM
+from replaykit.redaction.providers import LITERALS
 from replaykit.redaction.re2 import compile_re2
-from replaykit.redaction.rules import Rule, Rules
+from replaykit.redaction.repeats import refuse_adjacent_repeats
+from replaykit.redaction.rules import HASH, Rule, Rules
 from replaykit.redaction.telling import compact
 from replaykit.redaction.wordlist import words_of
 
@@ -28,6 +33,8 @@ _RULE = frozenset(
 _MAX_BYTES = 4 * 1024 * 1024
 _MAX_NESTING = 100
 _KIND = re.compile(r"[^a-z0-9]+")
+_NAME = re.compile(r"[a-z][a-z0-9-]{1,29}")
+_SHA256 = re.compile(HASH + r"[0-9a-f]{64}")
 _Table = dict[str, Any]
 
 
@@ -38,7 +45,7 @@ def load_rules(path: Path | str) -> Rules:
 
 def _read(path: Path, through: tuple[Path, ...]) -> Rules:
     text, table = _parsed(path)
-    known = {*_LISTS, *_GITLEAKS, "names"}
+    known = {*_LISTS, *_GITLEAKS, "names", "patterns"}
     for key in table:
         if key not in known:
             raise _wrong(path, text, key, f"unknown key {key!r}; {nearest(key, known)}")
@@ -48,16 +55,20 @@ def _read(path: Path, through: tuple[Path, ...]) -> Rules:
     for name in (*lists["headers"], *lists["keys"]):
         if not compact(name):
             raise _wrong(path, text, name, f"expected a name with letters in it, got {name!r}")
+    for value in lists["allow"]:
+        if value.startswith(HASH) and not _SHA256.fullmatch(value):
+            raise _wrong(path, text, value, "`allow`: a hash is `sha256:` and 64 hexadecimal digits in lower case")
     allowed = _allowlists(path, text, table, "the file")
+    patterns = (*(_pattern(path, text, one, "allow_patterns") for one in lists["allow_patterns"]), *allowed[0])
     rules = Rules(
         headers=lists["headers"],
         keys=lists["keys"],
         paths=tuple(_path(path, text, one) for one in lists["paths"]),
         allow=frozenset(lists["allow"]),
-        allow_patterns=(*(_pattern(path, text, one, "allow_patterns") for one in lists["allow_patterns"]), *allowed[0]),
-        extra=tuple(_rules(path, text, table, allowed[1])),
+        allow_patterns=patterns,
+        extra=(*_named_patterns(path, text, table), *_rules(path, text, table, allowed[1])),
         names=table.get("names", False),
-        notices=(f"{path}: [extend] is passed over: the rules it names are not read",) if "extend" in table else (),
+        notices=tuple(_notices(path, text, table, lists["allow_patterns"], patterns)),
     )
     for name in lists["rule_files"]:
         other = path.parent / name
@@ -86,6 +97,47 @@ def _parsed(path: Path) -> tuple[str, _Table]:
         line = re.search(r"at line (\d+)", str(error))
         raise InvalidFile(f"is no TOML: {error}", file=str(path), line=int(line[1]) if line else None) from None
     return text, table
+
+
+def _notices(
+    path: Path, text: str, table: _Table, spelled: tuple[str, ...], patterns: tuple[re.Pattern[str], ...]
+) -> Iterator[str]:
+    """What the project should know of its file."""
+    if "extend" in table:
+        yield f"{path}: [extend] is passed over: the rules it names are not read"
+    for number, pattern in enumerate(patterns):
+        if not any(pattern.search(value) for value in _BUILT_IN_FINDINGS):
+            continue
+        is_listed = number < len(spelled)
+        source = spelled[number] if is_listed else pattern.pattern
+        line = text.count("\n", 0, max(0, text.find(source if is_listed else "regexes"))) + 1
+        where = "in allow_patterns" if is_listed else "of an allowlist"
+        yield (
+            f"{path}:{line}: the pattern {source!r} {where} is not applied to what the built-in rules find; "
+            'allow single values: allow = ["…"], or their hash "sha256:…"'
+        )
+
+
+_BUILT_IN_FINDINGS = (
+    "jane.doe@example.com", "4111 1111 1111 1111", "4111111111111111", "DE89370400440532013000", "+49 30 12345678",
+    "123-45-6789", "203.0.113.77", "AKIAIOSFODNN7EXAMPLE", "sk-proj-q8Zr4TnW1xVb7YpLs0Kd", "hunter2-Zq9!",
+)  # fmt: skip
+"""One of each kind, to ask a pattern whether it is meant for such."""
+
+
+def _named_patterns(path: Path, text: str, table: _Table) -> Iterator[Rule]:
+    """The rules of `patterns`."""
+    entries = table.get("patterns", {})
+    if not isinstance(entries, dict) or not all(isinstance(pattern, str) for pattern in entries.values()):
+        raise _wrong(path, text, "patterns", "`patterns` is a table of names and patterns: {customer-id = 'CUST-\\d+'}")
+    for name, pattern in entries.items():
+        if not _NAME.fullmatch(name):
+            message = f"the name of a pattern is in lower case, with digits and dashes, as customer-id is; got {name!r}"
+            raise _wrong(path, text, name, message)
+        if name in WITH_FORM or name in LITERALS or name == "secret":
+            raise _wrong(path, text, name, f"the name {name!r} is taken by a built-in rule; name the pattern otherwise")
+        compiled = _pattern(path, text, pattern, f"pattern {name!r}", near=name, is_bounded=True)
+        yield Rule(kind=name, pattern=compiled, group=1 if compiled.groups else 0)
 
 
 def _rules(path: Path, text: str, table: _Table, stopwords: tuple[str, ...]) -> list[Rule]:
@@ -153,9 +205,15 @@ def _texts(path: Path, text: str, table: _Table, key: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _pattern(path: Path, text: str, pattern: str, where: str, *, near: str = "") -> re.Pattern[str]:
+def _pattern(
+    path: Path, text: str, pattern: str, where: str, *, near: str = "", is_bounded: bool = False
+) -> re.Pattern[str]:
+    """`is_bounded`: refuse what is worse than quadratic. Files of gitleaks are written for an engine that never is."""
     try:
-        return compile_re2(pattern)
+        compiled = compile_re2(pattern)
+        if is_bounded:
+            refuse_adjacent_repeats(compiled.pattern)
+        return compiled
     except ValueError as error:
         message = f"{where}: the pattern {pattern[:80]!r} cannot be used: {error}"
         raise _wrong(path, text, near or pattern[:40], message) from None

@@ -16,6 +16,17 @@ OVERLAP = 1024
 """Patterns of files see this much of a text at once: what is quadratic in it stays in the milliseconds."""
 
 
+HASH = "sha256:"
+"""What the hash of an allowed value begins with."""
+
+
+def sha256_of(value: str) -> str:
+    """The hash of a value, as `allow` takes it."""
+    from hashlib import sha256  # noqa: PLC0415 (slow to import, and most projects allow nothing)
+
+    return HASH + sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 class Rule(Struct, frozen=True):
     """A pattern of a project's own. `keywords` (lower case): one must be in the text; `group`: which is the value."""
 
@@ -70,12 +81,22 @@ class Rules(Struct, frozen=True, dict=True):
         """What the name says about its value."""
         told = tells(name)
         if told is None and self.own_names and compact(name) in self.own_names:
-            return Telling("secret", Trust.ANY)
+            return Telling("secret", Trust.ANY, is_own=True)
         return told
 
-    def allows(self, value: str) -> bool:
-        """True when the project says that this value is no secret."""
-        return value in self.allow or any(pattern.search(value) for pattern in self.allow_patterns)
+    def allows(self, value: str, *, is_own: bool = False) -> bool:
+        """True when the project says that this value is no secret.
+
+        Patterns count for what the project's own rules have found (`is_own`). The built-in rules cannot be taken away.
+        """
+        if value in self.allow or (self.hashes and sha256_of(value) in self.hashes):
+            return True
+        return is_own and any(pattern.search(value) for pattern in self.allow_patterns)
+
+    @cached_property
+    def hashes(self) -> frozenset[str]:
+        """The allowed values that are given as hashes."""
+        return frozenset(value for value in self.allow if value.startswith(HASH))
 
     @cached_property
     def are_usual(self) -> bool:

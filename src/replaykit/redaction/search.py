@@ -64,7 +64,7 @@ def hits_in(text: str, rules: Rules, depth: int = 0) -> list[Hit]:
     if not hits:
         return hits
     if rules.allow or rules.allow_patterns:
-        hits = [hit for hit in hits if not rules.allows(text[hit.start : hit.end])]
+        hits = [hit for hit in hits if not rules.allows(text[hit.start : hit.end], is_own=hit.is_own)]
     return settled([hit for hit in hits if not _is_redacted(view.flat[hit.start : hit.end])], text)
 
 

@@ -90,4 +90,4 @@ def _hit(view: View, start: int, end: int, told: Telling) -> Hit | None:
     value = view.text[start:end]
     if start == end or (told.trust is Trust.ANY and " " in value) or not is_plausible(value, told, quoted=True):
         return None
-    return None if is_placeholder(value, told.kind) else Hit(told.kind, start, end, 4)
+    return None if is_placeholder(value, told.kind) else Hit(told.kind, start, end, 4, is_own=told.is_own)

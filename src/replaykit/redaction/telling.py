@@ -30,6 +30,8 @@ class Telling(Struct, frozen=True):
 
     kind: str
     trust: Trust
+    is_own: bool = False
+    """True for a name that a project added."""
 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
