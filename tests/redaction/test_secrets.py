@@ -224,3 +224,23 @@ def test_a_header_keeps_its_scheme() -> None:
     text = f"Authorization: Bearer {token}\nBasic {base64.b64encode(b'bob:hunter2').decode()}"
 
     assert [text[found.start : found.end] for found in find(text)] == [token, text.rpartition(" ")[2]]
+
+
+@pytest.mark.parametrize("digits", [8, 9, 10, 12])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://api.telegram.org/bot{}/sendMessage",
+        "/bot{}/getUpdates",
+        "bot{}",
+        "TELEGRAM={}",
+        '{{"url": "https://api.telegram.org/bot{}/getMe"}}',
+        "https://api.telegram.org/file/bot{}/photos/file_1.jpg",
+        "{}",
+    ],
+)
+def test_the_token_of_a_telegram_bot_is_found_in_its_address(text: str, digits: int) -> None:
+    token = f"{'7996027148123'[:digits]}:AA{drawn(33, makers._ALPHABET + '-_')}"
+    spelled = text.format(token)
+
+    assert [(found.kind, spelled[found.start : found.end]) for found in find(spelled)] == [("telegram-token", token)]

@@ -141,9 +141,11 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
 )
 
 _CHECKS: dict[str, Callable[[str], bool]] = {"npm-token": crc_token, "jwt": jwt_header}
-_BACK = {"azure-key": 4, "mailchimp-key": 32, "telegram-token": 12, "discord-token": 28, "terraform-token": 14}
+_BACK = {"azure-key": 4, "mailchimp-key": 32, "telegram-token": 13, "discord-token": 28, "terraform-token": 14}
 """How far before the literal a token may begin."""
 _BACK_FORM = lazy(rb"[A-Za-z0-9_~-]+\Z")
+_BOT_ID = lazy(rb"(?<!\d)\d{6,12}\Z")
+"""The number of a Telegram bot. In addresses `bot` stands before it."""
 
 
 class Provider(Struct, frozen=True, dict=True):
@@ -168,7 +170,12 @@ class Provider(Struct, frozen=True, dict=True):
         start, end = found.span()
         end -= len(found[0]) - len(found[0].rstrip(b"."))  # the end of a sentence
         reach = _BACK.get(self.kind, 0)
-        if reach:
+        if self.kind == "telegram-token":
+            number = _BOT_ID.search(flat, max(0, start - reach), start)
+            if number is None:
+                return None
+            start = number.start()
+        elif reach:
             head = _BACK_FORM.search(flat, max(0, start - reach), start)
             start = head.start() if head else start
             if flat[start - 1 : start].isalnum():
