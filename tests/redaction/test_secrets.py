@@ -244,3 +244,53 @@ def test_the_token_of_a_telegram_bot_is_found_in_its_address(text: str, digits: 
     spelled = text.format(token)
 
     assert [(found.kind, spelled[found.start : found.end]) for found in find(spelled)] == [("telegram-token", token)]
+
+
+PHRASE = "abandon ability able about above absent absorb abstract absurd abuse access accident"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("mysql -u root -pS3cr3tPw shop", "S3cr3tPw"),
+        ("mysqldump --host db -p'S3cr3t Pw' shop > x.sql", "S3cr3t Pw"),
+        ("sshpass -p S3cr3tPw ssh root@10.0.0.1", "S3cr3tPw"),
+        ('sshpass -p "S3cr3tPw" scp a b', "S3cr3tPw"),
+        ("$ redis-cli -h cache -a S3cr3tPw ping", "S3cr3tPw"),
+        ("otpauth://totp/ACME:bob?secret=JBSWY3DPEHPK3PXP&issuer=ACME", "JBSWY3DPEHPK3PXP"),
+        ("otpauth://hotp/ACME?issuer=ACME&secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP", "JBSWY3DPEHPK3PXP" * 2),
+        ("2FA seed JBSW Y3DP EHPK 3PXP, as printed", "JBSW Y3DP EHPK 3PXP"),
+        ("authenticator setup key: jbsw y3dp ehpk 3pxp", "jbsw y3dp ehpk 3pxp"),
+        (f"My seed phrase: {PHRASE}", PHRASE),
+        (f"the recovery phrase of the wallet is: {PHRASE} {PHRASE}.", f"{PHRASE} {PHRASE}"),
+        (f'{{"note": "seed words: {PHRASE}"}}', PHRASE),
+        (f"twilio: {hexed(32)}", hexed(32)),
+        (f"Client('AC{hexed(32, 8)}', '{hexed(32)}')", hexed(32)),
+        (f'client = Mistral("{drawn(32)}")', drawn(32)),
+        (f"cohere.Client('{drawn(40)}')", drawn(40)),
+        (f"mailgun {hexed(32)}-{hexed(8, 3)}-{hexed(8, 4)}", f"{hexed(32)}-{hexed(8, 3)}-{hexed(8, 4)}"),
+        ("cfut_" + drawn(48), "cfut_" + drawn(48)),
+        ("phc_" + drawn(43), "phc_" + drawn(43)),
+    ],
+)
+def test_what_only_its_company_gives_away_is_found(text: str, value: str) -> None:
+    assert [text[found.start : found.end] for found in find(text)] == [value]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mysql -u root -p shop",
+        "mysql -u root -p$PASSWORD shop",
+        "sshpass -p <password> ssh host",
+        "mkdir -p build && mysql --version",
+        "write down the seed phrase and keep it in a safe place where nobody can ever find it again",
+        "the mnemonic helps people remember long lists without much work when they study for exams",
+        f'{{"model": "mistral-large-2407", "id": "{hexed(32)}"}}',
+        f"twilio request_id={hexed(32)} took 20 ms",
+        "coherent results, and a coherence of " + hexed(40),
+        "2FA is used when they sign with that code",
+    ],
+)
+def test_company_alone_gives_nothing_away(text: str) -> None:
+    assert find(text) == []

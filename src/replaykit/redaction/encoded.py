@@ -19,7 +19,9 @@ MAX_DEPTH = 3
 _LONGEST = 4096
 Scan = Callable[[str], list[Hit]]
 
-_ESCAPED = lazy(rb"%[0-9A-Fa-f]{2}|\+")
+_ESCAPED = lazy(rb"%[0-9A-Fa-f]{2}")
+_ESCAPED_OR_PLUS = lazy(rb"%[0-9A-Fa-f]{2}|\+")
+_FORM = lazy(rb"[\w.\-\]%]=[^\s=\"'<>`]{1,4096}\+")
 _FIELD = lazy(rb"[\w.\-\]%]=[^=]")
 """The name of a field and the beginning of its value."""
 _REST = lazy(rb"[^\s\"'<>`]{0,4096}+")
@@ -31,7 +33,9 @@ _NO_CONTROLS = _TEXT + bytes(range(128, 256))
 def percent_hits(view: View, scan: Scan) -> Iterator[Hit]:
     """What is found in encoded words once they are decoded, at the places where they stand encoded."""
     flat, done = view.flat, 0
-    found = _ESCAPED.search(flat)
+    is_form = b"+" in flat and _FORM.search(flat) is not None
+    escape = _ESCAPED_OR_PLUS if is_form else _ESCAPED
+    found = escape.search(flat)
     while found:
         at = found.start()
         start = max(done, max(flat.rfind(stop, max(0, at - _LONGEST), at) for stop in _STOPS) + 1, at - _LONGEST)
@@ -40,9 +44,9 @@ def percent_hits(view: View, scan: Scan) -> Iterator[Hit]:
         word = view.text[start:done]
         if found[0] != b"+":
             yield from _decoded_hits(word, start, scan)
-        if "+" in word and _FIELD.search(flat, start, done):
+        if is_form and "+" in word and _FIELD.search(flat, start, done):
             yield from _decoded_hits(word.replace("+", " "), start, scan, word)
-        found = _ESCAPED.search(flat, done)
+        found = escape.search(flat, done)
 
 
 def _decoded_hits(word: str, start: int, scan: Scan, form: str = "") -> Iterator[Hit]:
@@ -135,7 +139,8 @@ def as_base64(data: bytes, like: str) -> str:
 def hex_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
     """Runs that are text in hexadecimal digits with a finding in it."""
     for start, end in runs:
-        found = HEX_TEXT.search(view.flat, start, end)
+        below = view.flat.rfind(b"/", start, end) + 1  # as in a URL
+        found = HEX_TEXT.match(view.flat, start) or (HEX_TEXT.match(view.flat, below) if below else None)
         if found is None:
             continue
         text = text_in_hex(found[1].decode())

@@ -9,6 +9,7 @@ from replaykit.redaction.checksums import iban_length, is_card, is_imei, is_ssn
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.forms import is_spare_phone
 from replaykit.redaction.lazy import lazy
+from replaykit.redaction.national_ids import named_id_hits, national_id_hits
 from replaykit.redaction.phones import phone_hits
 from replaykit.redaction.placeholders import Found, is_placeholder, number_placeholders
 from replaykit.redaction.view import View
@@ -28,9 +29,11 @@ _CARD_WORD = lazy(rb"card|visa|master|amex|maestro|karte|carte|tarjeta|cart[ao]|
 _SSN_WORD = lazy(rb"\bssn\b|social|security")
 
 
-def number_hits(view: View) -> Iterator[Hit]:
-    """Cards, social security numbers, devices, accounts and phones."""
+def number_hits(view: View, *, near_ids: bool = False) -> Iterator[Hit]:
+    """Cards, social security numbers, devices, accounts, phones and national ids; `near_ids`: also those by name."""
     yield from _ibans(view)
+    for hit in (*national_id_hits(view), *(named_id_hits(view) if near_ids else ())):
+        yield from _values(view, hit.start, hit.end, iter([hit]))
     for found in _CLUSTER.finditer(view.shape):
         start, end = found.span()
         if _DATE.match(view.flat, start) and end - start < 24:

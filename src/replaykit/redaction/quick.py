@@ -6,16 +6,23 @@ All literals are looked for at once, by one automaton. What it lets pass is clea
 from __future__ import annotations
 
 from functools import cache, lru_cache
+from operator import itemgetter
 from string import ascii_uppercase, digits, hexdigits
 from typing import TYPE_CHECKING
 
 from replaykit.redaction.checksums import IBAN_LENGTHS
-from replaykit.redaction.encoded import MAY_BEGIN_TEXT, PACKED, begins_text
+from replaykit.redaction.commands import PROGRAMS
+from replaykit.redaction.encoded import MAY_BEGIN_TEXT, begins_text
 from replaykit.redaction.lazy import lazy
+from replaykit.redaction.national_ids import WORDS as ID_WORDS
+from replaykit.redaction.national_ids import stands_alone
 from replaykit.redaction.phones import BEFORE, named_by
+from replaykit.redaction.phrases import NAMES as PHRASE_NAMES
+from replaykit.redaction.phrases import SEED_NAMES
 from replaykit.redaction.providers import BOUND, HEADS
 from replaykit.redaction.telling import NUMBER_STEMS, STEMS, WIDE_STEMS, several_words, tells
 from replaykit.redaction.tokens import HEX_TEXT, JOINTS, RUN, is_token_like
+from replaykit.redaction.vendors import WORDS as VENDOR_WORDS
 from replaykit.redaction.view import RUNS
 
 if TYPE_CHECKING:
@@ -29,6 +36,15 @@ _SIGNS = (
     b"$1$ $5$ $6$ $2a$ $2b$ $2x$ $2y$ $argon2 $scrypt$ insert".split()  # columns may have telling names
 )
 _IBAN, _INSERT = len(_NAMES) - 1, len(_NAMES) + len(_SIGNS) - 1
+_PHRASES = tuple(name for name in PHRASE_NAMES if name not in STEMS)
+_ID_WORDS = tuple(word for word in ID_WORDS if word not in _NAMES)
+_COMPANY = (*_ID_WORDS, *VENDOR_WORDS, *SEED_NAMES, *PROGRAMS)
+"""Words that make something of what stands beside them (see `company`)."""
+_FIRST_COMPANY = len(_NAMES) + len(_SIGNS) + len(_PHRASES)
+_OF_IDS = frozenset(range(_FIRST_COMPANY, _FIRST_COMPANY + len(_ID_WORDS))) | {
+    _NAMES.index(b"ssn"), _NAMES.index(b"social"), _NAMES.index(b"national"),
+}  # fmt: skip
+_INDEX = itemgetter(0)
 _BETWEEN = " .-()/+"
 _BETWEEN_DIGITS = f"{_BETWEEN}~".encode()
 _LONGEST_NAME = 40
@@ -65,7 +81,7 @@ _IBAN_NEAR = lazy(rb"iban[^0-9]{0,20}[0-9]")
 _WORDS_OF_KEYS = b"|".join(literal for literal in BOUND if literal.isalnum())
 _ID = lazy(
     rb'"(?=[A-Za-z0-9-]{20})(?=[A-Za-z0-9]{20,}+"|[0-9a-f-]{20,36}+")'  # the first is for most quotes, to end there
-    rb"(?!fc-|%b|%b|H4sI|eJ[w-z]|eN[o-r]|eAE|(?:[2-7][0-9A-Fa-f]|0[9aAdD]){10})"
+    rb"(?!fc-|%b|%b|H4sI|eJ[w-z]|eN[o-r]|eAE|AC[0-9a-f]{32}|(?:[2-7][0-9A-Fa-f]|0[9aAdD]){10})"
     % (_WORDS_OF_KEYS, MAY_BEGIN_TEXT.encode())
 )
 """A quote before an id: one word that no provider's keys begin like and that is no text in base64, or a UUID."""
@@ -80,7 +96,8 @@ def is_plainly_clean(raw: bytes) -> bool:
     signs = _signs().find_matches_as_indexes(low)
     if signs and not _all_tell_nothing(signs, raw, low, runs):
         return False
-    return not (_has_numbers(raw, low) or _COLONS.search(raw) or _has_tokens(raw, runs))
+    near_ids = bool(signs) and not _OF_IDS.isdisjoint(map(_INDEX, signs)) and _name_ids(signs, raw, low)
+    return not (_has_numbers(raw, low, near_ids=near_ids) or _COLONS.search(raw) or _has_tokens(raw, runs))
 
 
 def _all_tell_nothing(signs: list[tuple[int, int, int]], raw: bytes, low: bytes, runs: bytes) -> bool:
@@ -88,6 +105,10 @@ def _all_tell_nothing(signs: list[tuple[int, int, int]], raw: bytes, low: bytes,
     harmless = _harmless_members()
     for index, at, end in signs:
         if raw[at - 1 : end + 1] in harmless or (index == _INSERT and b"values" not in low):
+            continue
+        if _FIRST_COMPANY <= index < _FIRST_COMPANY + len(_COMPANY):
+            if _is_in_company(index - _FIRST_COMPANY, raw, low, runs, at):
+                return False
             continue
         if index >= len(_NAMES) or (index == _IBAN and _IBAN_NEAR.match(low, at)):
             return False
@@ -99,6 +120,32 @@ def _all_tell_nothing(signs: list[tuple[int, int, int]], raw: bytes, low: bytes,
         if raw[start] == _BLANK and not _words_tell_nothing(several_words(raw, start + 1, end)):
             return False
     return True
+
+
+def _name_ids(signs: list[tuple[int, int, int]], raw: bytes, low: bytes) -> bool:
+    """True when a word that may name a number is followed by one."""
+    for index, at, end in signs:
+        if index in _OF_IDS and stands_alone(low, at, end):
+            near = raw[end : end + _NEAR_IDS].translate(_SHAPE).translate(None, _BETWEEN_DIGITS)
+            if b"000000" in near:
+                return True
+    return False
+
+
+_NEAR_IDS = 300
+"""How far a number may be from a word for it, in bytes: characters beyond ASCII have several."""
+
+
+def _is_in_company(number: int, raw: bytes, low: bytes, runs: bytes, at: int) -> bool:
+    """True when a word and what stands elsewhere in the text may be something together. Numbers are asked later."""
+    word = _COMPANY[number]
+    if word in ID_WORDS:
+        return False
+    if word in VENDOR_WORDS:
+        return RUN in runs
+    if word in PROGRAMS:
+        return b" -" in low
+    return not raw[at - 1 : at].isalnum() and not raw[at + len(word) : at + len(word) + 1].isalnum()
 
 
 @cache
@@ -125,14 +172,21 @@ def _words_tell_nothing(words: bytes) -> bool:
     return not name[:1].isalpha() or tells(name.strip("-_+/")) is None
 
 
-def _has_numbers(raw: bytes, low: bytes) -> bool:
+def _has_numbers(raw: bytes, low: bytes, *, near_ids: bool) -> bool:
     shape = raw.translate(_SHAPE)
     if _ZERO not in shape:
         return False
     if _may_have_iban(raw, shape) or _IP.search(raw):
         return True
-    if shape.translate(None, _BETWEEN_DIGITS).find(b"0000000") < 0:
+    joined = shape.translate(None, _BETWEEN_DIGITS)
+    if near_ids and (b"0000000" in joined or b"AA000000A" in joined):
+        return True
+    if b"AAAAAA00A00A000A" in shape:
+        return True
+    if joined.find(b"0000000") < 0:
         return False
+    if b"A0000000A" in joined:
+        return True
     at = 0
     while found := _MANY.search(shape, at):
         harmless = _HARMLESS.match(raw, found.start()) or _id_at(raw, low, found.start())
@@ -201,28 +255,36 @@ def _goes_on_from(raw: bytes, runs: bytes, start: int) -> bool:
 
 def _may_be_token(run: bytes) -> bool:
     """False for a run that no provider's keys begin like, and that is no text in base64: the name of a model."""
-    if HEX_TEXT.search(run) or PACKED.match(run):
+    if HEX_TEXT.match(run):
         return True
     if run.isalnum():  # one word, as most are
-        return run.startswith(HEADS.get(run[:2], ())) or (not run.islower() and begins_text(run, 0))
+        return run.startswith(_HEADS.get(run[:2], ())) or (not run.islower() and begins_text(run, 0))
     if not run.islower() and (b"/" in run or begins_text(run, 0)):
         return True
-    if b"-us" in run[-5:]:
+    if b"-us" in run[-5:] or (len(run) == _MAILGUN_LENGTH and run[32:33] == b"-" == run[41:42]):
         return True
     at = 0
     for word in run.translate(_WORDS).split(b" "):
-        literals = HEADS.get(word[:2])
+        literals = _HEADS.get(word[:2])
         if literals is not None and run.startswith(literals, at):
             return True
         at += len(word) + 1
     return False
 
 
+_MAILGUN_LENGTH = 50
+_PACKED_HEADS = b"H4sI eJw eJx eJy eJz eNo eNp eNq eNr eAE".split()
+_HEADS = dict(HEADS)
+for _head in (*_PACKED_HEADS, b"AC"):  # compressed text, and the first part of Twilio's login
+    _HEADS[_head[:2]] = (*_HEADS.get(_head[:2], ()), _head)
+
+
 @cache
 def _signs() -> BytesAhoCorasick:
-    from ahocorasick_rs import BytesAhoCorasick  # noqa: PLC0415 (reading a store needs none of it)
+    from ahocorasick_rs import BytesAhoCorasick, Implementation  # noqa: PLC0415 (reading a store needs none of it)
 
     wide = {word for words in WIDE_STEMS.values() for word in words.split()}
     spelled = {form.encode() for word in wide for form in (word, word.upper(), word.capitalize())}
     escapes = {b"%" + char.lower().encode() for char in hexdigits}
-    return BytesAhoCorasick([*_NAMES, *_SIGNS, *sorted(spelled | escapes)])
+    words = [*_NAMES, *_SIGNS, *_PHRASES, *_COMPANY, *sorted(spelled | escapes)]
+    return BytesAhoCorasick(words, implementation=Implementation.DFA)  # of more than 100 words it is not the default

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from replaykit.redaction.addresses import email_hits, ip_hits
 from replaykit.redaction.assigned import assigned_hits
+from replaykit.redaction.commands import command_hits
+from replaykit.redaction.company import company_in
 from replaykit.redaction.composed import hides_more
 from replaykit.redaction.encoded import MAX_DEPTH, base64_hits, hex_hits, packed_hits, percent_hits
 from replaykit.redaction.finding import Finding, Hit, settled
 from replaykit.redaction.lazy import lazy
 from replaykit.redaction.numbers import number_hits
 from replaykit.redaction.patterns import pattern_hits
+from replaykit.redaction.phrases import phrase_hits
 from replaykit.redaction.quick import is_plainly_clean
 from replaykit.redaction.rules import DEFAULT, Rules
 from replaykit.redaction.tables import sql_hits
 from replaykit.redaction.tokens import long_runs, secret_hits, token_hits
 from replaykit.redaction.urls import url_hits
+from replaykit.redaction.vendors import vendor_hits
 from replaykit.redaction.view import View
 
 _PLUS = lazy(r"(?<=[0-9A-Z])\+(?=[0-9A-Z])")
@@ -37,15 +41,23 @@ def hits_in(text: str, rules: Rules, depth: int = 0) -> list[Hit]:
     if runs:
         hits.extend(token_hits(view, runs))
     hits.extend(secret_hits(view, hits))
+    company = company_in(view.low)
+    if "program" in company:
+        hits.extend(command_hits(view))
+    if "phrase" in company or "seed" in company:
+        hits.extend(phrase_hits(view))
+    if "vendor" in company or (runs and b"AC" in view.flat):
+        hits.extend(vendor_hits(view))
     if b"insert" in view.low and b"values" in view.low:
         hits.extend(sql_hits(view, rules))
     logins = list(url_hits(view))
     hits.extend(hit for hit in email_hits(view) if not _is_login(hit, logins))
     hits.extend(logins)
     if b"0" in view.shape:
-        hits.extend(number_hits(view))
+        hits.extend(number_hits(view, near_ids="id" in company))
         if b"+" in view.flat and b"=" in view.flat:
-            hits.extend(number_hits(View(_PLUS.sub(" ", text))))  # in a query a plus is a blank
+            plain = View(_PLUS.sub(" ", text))  # in a query a plus is a blank
+            hits.extend(number_hits(plain, near_ids="id" in company))
         hits.extend(ip_hits(view))
     hits.extend(list(assigned_hits(view, rules)))
     if depth < MAX_DEPTH:

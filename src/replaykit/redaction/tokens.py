@@ -26,6 +26,8 @@ _PEM_LONGEST = 16_384
 _BEARER = lazy(rb"bearer\s{1,4}([a-z0-9\-._~+/]{12,4096}+=*)(?![\w(])")
 _BASIC = lazy(rb"\bbasic\s{1,4}([a-z0-9+/_-]{8,1024}+={0,2})")
 _CURL = lazy(rb" -u[ =]?[\"']?[^\s:\"'$]{1,100}:([^\s\"'$]{3,200})")
+_MAILGUN = lazy(rb"[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}")
+_MAILGUN_LENGTH = 50
 _HASH = lazy(
     rb"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{53}|argon2(?:id|i|d)\$[\w=$,+/.-]{40,200}|[156]\$[\w./=,]{1,40}\$[\w./]{22,90}|scrypt\$[\w=$,+/.-]{40,200})"
 )
@@ -34,7 +36,7 @@ _HASH = lazy(
 Run = tuple[int, int]
 """From where to where a run goes."""
 _HEX = b"0123456789abcdef-"
-HEX_TEXT = lazy(rb"(?:\b0x|(?<![A-Za-z0-9]))((?:[2-7][0-9A-Fa-f]|0[9aAdD]){10,4096}+)(?![A-Za-z0-9])")
+HEX_TEXT = lazy(rb"(?:0x)?((?:[2-7][0-9A-Fa-f]|0[9aAdD]){10,4096}+)(?![A-Za-z0-9])")
 """Text in hexadecimal digits: no byte of it is a control character. In random digits ten such bytes are rare."""
 
 
@@ -57,7 +59,7 @@ def is_token_like(piece: bytes) -> bool:
     """False for a run that is a word, a digest or a UUID."""
     if piece.islower() and piece.isalpha():
         return False
-    return len(piece) > 36 or bool(piece.lstrip(_HEX)) or piece[:3] == b"fc-" or HEX_TEXT.search(piece) is not None
+    return len(piece) > 36 or bool(piece.lstrip(_HEX)) or piece[:3] == b"fc-" or HEX_TEXT.match(piece) is not None
 
 
 def token_hits(view: View, runs: list[Run]) -> Iterator[Hit]:
@@ -74,6 +76,8 @@ def token_hits(view: View, runs: list[Run]) -> Iterator[Hit]:
                 yield Hit(*span, 1)
                 done = span[2]
             begin = BEGIN.search(flat, span[2] if span else begin.start() + 1, end)
+        if end - start == _MAILGUN_LENGTH and _MAILGUN.fullmatch(flat, start, end):
+            yield Hit("mailgun-key", start, end, 1)
         if first < start or flat[end : end + 1] in (b".", b"~") or flat.find(b"-us", end - 5, end) > 0:
             yield from _loose(flat, first, end)
 

@@ -1,0 +1,263 @@
+"""National ids: numbers that a state gives to its people. Each has a check, or stands beside a word that names it.
+
+Long forms with a strict check are found anywhere: codice fiscale, the Chinese resident id, the French NIR, a CPF with
+its dots. Of short ones one number in ten or twenty passes the check by chance, so a word has to name them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from replaykit.redaction.checksums import is_ssn, luhn
+from replaykit.redaction.finding import Hit
+from replaykit.redaction.lazy import lazy
+from replaykit.redaction.view import View
+
+if TYPE_CHECKING:
+    from ahocorasick_rs import BytesAhoCorasick
+
+WORDS = (
+    b"cpf dni aadhaar aadhar uidai steuer identifikationsn pesel bsn burgerservice personnummer samordningsn dselsn "
+    b"kimlik nino insurance ssn social"
+).split()
+"""One of these is in every word that names a number here."""
+_NEAR = 60
+_APART = lazy(rb"[^0-9A-Za-z]+")
+_SPANISH_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
+_ODD = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
+"""What letters count for at odd places of a codice fiscale; digits count as the first ten of them."""
+_FINNISH = "0123456789ABCDEFHJKLMNPRSTUVWXY"
+_VERHOEFF = (
+    "0123456789", "1234067895", "2340178956", "3401289567", "4012395678",
+    "5987604321", "6598710432", "7659821043", "8765932104", "9876543210",
+)  # fmt: skip
+_VERHOEFF_SHIFTS = (
+    "0123456789", "1576283094", "5803796142", "8916043527", "9453126870", "4286573901", "2793806415", "7046913258",
+)  # fmt: skip
+
+
+class NationalId(Struct, frozen=True):
+    """One kind of number: its form, its check, and when to look for it at all.
+
+    `signs`: classes of characters one of which is in every such number (see `View.shape`). `words`: one must be near.
+    """
+
+    form: re.Pattern[bytes]
+    is_right: Callable[[str], bool]
+    signs: tuple[bytes, ...] = ()
+    words: tuple[bytes, ...] = ()
+    kind: str = "id-number"
+
+
+def national_id_hits(view: View) -> Iterator[Hit]:
+    """The numbers that pass a strict check."""
+    signs = _signs().find_matches_as_indexes(view.shape, overlapping=True)
+    for one in dict.fromkeys(_OWNERS[index] for index, _, _ in signs):
+        yield from _hits(view, one)
+
+
+def named_id_hits(view: View) -> Iterator[Hit]:
+    """The numbers near a word for them."""
+    for one in _NAMED:
+        if any(word in view.low for word in one.words):
+            yield from _hits(view, one)
+
+
+def _hits(view: View, one: NationalId) -> Iterator[Hit]:
+    for found in one.form.finditer(view.flat):
+        start, end = found.span()
+        before = view.low[max(0, start - _NEAR) : start]
+        if one.words and not any(_is_word(word, before) for word in one.words):
+            continue
+        if one.is_right(_APART.sub(b"", found[0]).decode().upper()):
+            yield Hit(one.kind, start, end, 4)
+
+
+def _weighted(digits: str, weights: str) -> int:
+    return sum(int(digit) * int(weight) for digit, weight in zip(digits, weights.split(), strict=False))
+
+
+def is_cpf(digits: str) -> bool:
+    """True for a number of the Brazilian taxpayers' registry."""
+    for length in (9, 10):
+        total = sum(int(digit) * (length + 1 - place) for place, digit in enumerate(digits[:length]))
+        if total * 10 % 11 % 10 != int(digits[length]):
+            return False
+    return len(set(digits)) > 1
+
+
+def is_dni(text: str) -> bool:
+    """True for the number of a Spanish identity card; X, Y and Z begin those of foreigners."""
+    number = text[:-1].translate(str.maketrans("XYZ", "012"))
+    return _SPANISH_LETTERS[int(number) % 23] == text[-1]
+
+
+def is_aadhaar(digits: str) -> bool:
+    """True for an Indian Aadhaar number (Verhoeff)."""
+    check = 0
+    for place, digit in enumerate(reversed(digits)):
+        check = int(_VERHOEFF[check][int(_VERHOEFF_SHIFTS[place % 8][int(digit)])])
+    return check == 0
+
+
+def is_chinese_id(text: str) -> bool:
+    """True for the number of a Chinese resident: a region, a date of birth, and a check character."""
+    total = _weighted(text[:17], "7 9 10 5 8 4 2 1 6 3 7 9 10 5 8 4 2")
+    return "10X98765432"[total % 11] == text[17] and 11 <= int(text[:2]) <= 82 and _is_date(text[6:14])
+
+
+def is_nir(text: str) -> bool:
+    """True for a French social security number."""
+    body = text[:13].replace("2A", "19").replace("2B", "18")
+    return body.isdigit() and text[13:].isdigit() and 97 - int(body) % 97 == int(text[13:])
+
+
+def is_steuer_id(digits: str) -> bool:
+    """True for a German tax id: one digit of the first ten is there twice or three times."""
+    counts = sorted(digits[:10].count(digit) for digit in set(digits[:10]))
+    if counts[-1] not in (2, 3) or counts[-2:-1] == [counts[-1]] or digits[0] == "0":
+        return False
+    product = 10
+    for digit in digits[:10]:
+        product = ((int(digit) + product) % 10 or 10) * 2 % 11
+    return (11 - product) % 10 == int(digits[10])
+
+
+def is_codice_fiscale(text: str) -> bool:
+    """True for an Italian tax code."""
+    total = 0
+    for place, char in enumerate(text[:15]):
+        value = int(char) if char.isdigit() else ord(char) - 65
+        total += value if place % 2 else _ODD[value]
+    return chr(65 + total % 26) == text[15]
+
+
+def is_pesel(digits: str) -> bool:
+    """True for a Polish PESEL: the month holds the century as well."""
+    month = int(digits[2:4]) % 20
+    is_birth = 1 <= month <= 12 and 1 <= int(digits[4:6]) <= 31
+    return is_birth and (10 - _weighted(digits[:10], "1 3 7 9 1 3 7 9 1 3") % 10) % 10 == int(digits[10])
+
+
+def is_bsn(digits: str) -> bool:
+    """True for a Dutch citizen service number."""
+    return (_weighted(digits[:8], "9 8 7 6 5 4 3 2") - int(digits[8])) % 11 == 0 and int(digits) > 0
+
+
+def is_personnummer(digits: str) -> bool:
+    """True for a Swedish personal number, with or without the century; days from 61 on are of coordination numbers."""
+    short = digits[-10:]
+    return 1 <= int(short[2:4]) <= 12 and 1 <= int(short[4:6]) % 60 <= 31 and luhn(short)
+
+
+def is_norwegian_id(digits: str) -> bool:
+    """True for a Norwegian birth number."""
+    first = -_weighted(digits[:9], "3 7 6 1 8 9 4 5 2") % 11
+    second = -_weighted(digits[:10], "5 4 3 2 7 6 5 4 3 2") % 11
+    return [first, second] == [int(digits[9]), int(digits[10])] and 1 <= int(digits[:2]) % 40 <= 31
+
+
+def is_finnish_id(text: str) -> bool:
+    """True for a Finnish personal identity code, its sign of the century left out."""
+    number = text[:6] + text[-4:-1]
+    is_birth = 1 <= int(text[:2]) <= 31 and 1 <= int(text[2:4]) <= 12
+    return is_birth and _FINNISH[int(number) % 31] == text[-1]
+
+
+def is_belgian_id(digits: str) -> bool:
+    """True for a Belgian national number; of those born since 2000 a 2 is put before it."""
+    return any(97 - int(century + digits[:9]) % 97 == int(digits[9:]) for century in ("", "2"))
+
+
+def is_turkish_id(digits: str) -> bool:
+    """True for a Turkish identity number."""
+    odd, even = sum(map(int, digits[0:9:2])), sum(map(int, digits[1:8:2]))
+    return (odd * 7 - even) % 10 == int(digits[9]) and sum(map(int, digits[:10])) % 10 == int(digits[10])
+
+
+def _is_date(digits: str) -> bool:
+    year, month, day = int(digits[:4]), int(digits[4:6]), int(digits[6:])
+    return 1900 <= year <= 2100 and 1 <= month <= 12 and 1 <= day <= 31
+
+
+def _is_named_ssn(digits: str) -> bool:
+    return is_ssn(digits[:3], digits[3:5], digits[5:])
+
+
+def _has_no_check(_: str) -> bool:
+    return True
+
+
+_BEFORE, _AFTER = rb"(?<![A-Za-z0-9_])(?<!\d[.-])", rb"(?![A-Za-z0-9_])(?![.-]\d)"
+
+
+def _form(pattern: bytes) -> re.Pattern[bytes]:
+    return lazy(_BEFORE + b"(?:" + pattern + b")" + _AFTER)
+
+
+_DIGITS = b"0" * 13
+_STRICT = (
+    NationalId(_form(rb"\d{3}\.\d{3}\.\d{3}-\d\d"), is_cpf, (b"000.000.000-00",)),
+    NationalId(_form(rb"[XYZ]\d{7}[ -]?[A-HJ-NP-TV-Z]"), is_dni, (b"A0000000",)),
+    NationalId(_form(rb"[1-8]\d{5}(?:19|20)\d{9}[\dXx]"), is_chinese_id, (_DIGITS,)),
+    NationalId(
+        _form(rb"[12][ .-]?\d\d[ .-]?(?:0[1-9]|1[0-2]|[2-9]\d)[ .-]?(?:\d\d|2[ABab])(?:[ .-]?\d{3}){2}[ .-]?\d\d"),
+        is_nir,
+        (_DIGITS, b"000 000 00", b"000.000.00", b"000-000-00"),
+    ),
+    NationalId(_form(rb"[A-Z]{6}\d\d[A-EHLMPR-T]\d\d[A-Z]\d{3}[A-Z]"), is_codice_fiscale, (b"AAAAAA00A00A000A",)),
+    NationalId(
+        _form(rb"\d{6}[-+A]\d{3}[0-9A-FHJ-NPR-Y]"), is_finnish_id, (b"000000-000", b"000000+000", b"000000A000")
+    ),
+    NationalId(_form(rb"\d\d\.\d\d\.\d\d-\d{3}\.\d\d"), is_belgian_id, (b"00.00.00-000.00",)),
+)
+"""Found anywhere."""
+_NAMED = (
+    NationalId(_form(rb"\d{11}"), is_cpf, words=(b"cpf",)),
+    NationalId(_form(rb"\d{8}[ -]?[A-HJ-NP-TV-Z]"), is_dni, words=(b"dni",)),
+    NationalId(_form(rb"[2-9]\d{3}([ -]?)\d{4}\1\d{4}"), is_aadhaar, words=(b"aadhaar", b"aadhar", b"uidai")),
+    NationalId(_form(rb"\d\d ?\d{3} ?\d{3} ?\d{3}"), is_steuer_id, words=(b"steuer", b"identifikationsn")),
+    NationalId(
+        _form(rb"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z](?: ?\d\d){3} ?[A-D]"),
+        _has_no_check,
+        words=(b"nino", b"national insurance"),
+    ),
+    NationalId(_form(rb"\d{11}"), is_pesel, words=(b"pesel",)),
+    NationalId(_form(rb"\d{9}|\d{4}[ .]\d\d[ .]\d{3}"), is_bsn, words=(b"bsn", b"burgerservice")),
+    NationalId(_form(rb"(?:19|20)?\d{6}[-+]?\d{4}"), is_personnummer, words=(b"personnummer", b"samordningsn")),
+    NationalId(_form(rb"\d{6} ?\d{5}"), is_norwegian_id, words=(b"dselsn", b"personnummer")),
+    NationalId(_form(rb"[1-9]\d{10}"), is_turkish_id, words=(b"kimlik",)),
+    NationalId(_form(rb"\d{9}|\d{3} \d\d \d{4}"), _is_named_ssn, words=(b"ssn", b"social security"), kind="ssn"),
+)
+"""Found near one of their words."""
+_OWNERS = tuple(one for one in _STRICT for _ in one.signs)
+
+
+@cache
+def _signs() -> BytesAhoCorasick:
+    from ahocorasick_rs import BytesAhoCorasick  # noqa: PLC0415 (reading a store needs none of it)
+
+    return BytesAhoCorasick([sign for one in _STRICT for sign in one.signs])
+
+
+_SHORT = 5
+
+
+def _is_word(word: bytes, text: bytes) -> bool:
+    """True when the word is in the text, and by itself."""
+    at = text.find(word)
+    while at >= 0:
+        if stands_alone(text, at, at + len(word)):
+            return True
+        at = text.find(word, at + 1)
+    return False
+
+
+def stands_alone(low: bytes, start: int, end: int) -> bool:
+    """True for a word that may name a number: a short one is no part of another (`midnight`)."""
+    return end - start > _SHORT or not (low[max(0, start - 1) : start].isalpha() or low[end : end + 1].isalpha())
