@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from . import corpus, kinds
+from . import composed, corpus, hard_negatives, kinds
 from .score import Find, Score, Tally, score
 
 SYSTEMS = ("ours", "detect_secrets", "presidio", "scrubadub")
@@ -14,6 +14,8 @@ SYSTEMS = ("ours", "detect_secrets", "presidio", "scrubadub")
 
 def report(find: Find, options: argparse.Namespace) -> str:
     """What the command prints."""
+    if options.composed:
+        return composed_report(options.half)
     samples = corpus.half(options.half)
     if options.kind:
         samples = [s for s in samples if not s.spans or any(span.kind == options.kind for span in s.spans)]
@@ -30,6 +32,11 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--kind", metavar="KIND", help="only samples of this kind, and the harmless ones")
     parser.add_argument("--misses", action="store_true", help="what was missed and what was found wrongly, in full")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
+    parser.add_argument(
+        "--composed",
+        action="store_true",
+        help="secrets inside of secrets, encoded, and 500 hard negatives (ours alone)",
+    )
     options = parser.parse_args(arguments)
     if options.misses and options.half != corpus.TUNING:
         parser.error("--misses shows samples, and those of the held-out half stay unseen: use --half tuning")
@@ -39,6 +46,23 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     if options.kind and options.kind not in known:
         parser.error(f"no kind {options.kind!r}; there are {', '.join(known)}")
     return options
+
+
+def composed_report(half: str) -> str:
+    """How much of the composed values is gone, by encoding, and how many hard negatives are left alone."""
+    from replaykit.redaction import Redactor
+
+    redactor = Redactor(b"a key for the benchmark alone...")
+    texts: dict[str, list[bool]] = {}
+    for sample in composed.composed(half):
+        is_gone = not sample.left_by(redactor.raw)
+        texts.setdefault(sample.encoding, []).append(is_gone)
+        texts.setdefault("= all", []).append(is_gone)
+    lines = [f"{'composed, ' + half:<24}{'texts':>7}{'gone':>8}"]
+    lines += [f"{name:<24}{len(seen):>7}{sum(seen) / len(seen):>8.3f}" for name, seen in sorted(texts.items())]
+    quiet = [redactor.is_clean(text) for _, text in hard_negatives.hard_negatives()]
+    lines += ["", f"{'hard negatives':<24}{len(quiet):>7}{sum(quiet) / len(quiet):>8.3f} left alone"]
+    return "\n".join(lines)
 
 
 def table(result: Score) -> str:

@@ -21,7 +21,7 @@ from replaykit.redaction.phrases import NAMES as PHRASE_NAMES
 from replaykit.redaction.phrases import SEED_NAMES
 from replaykit.redaction.providers import BOUND, HEADS
 from replaykit.redaction.telling import NUMBER_STEMS, STEMS, WIDE_STEMS, several_words, tells
-from replaykit.redaction.tokens import HEX_TEXT, JOINTS, RUN, is_token_like
+from replaykit.redaction.tokens import HEX_CHAR, HEX_TEXT, JOINTS, RUN, is_token_like
 from replaykit.redaction.vendors import WORDS as VENDOR_WORDS
 from replaykit.redaction.view import RUNS
 
@@ -81,8 +81,8 @@ _IBAN_NEAR = lazy(rb"iban[^0-9]{0,20}[0-9]")
 _WORDS_OF_KEYS = b"|".join(literal for literal in BOUND if literal.isalnum())
 _ID = lazy(
     rb'"(?=[A-Za-z0-9-]{20})(?=[A-Za-z0-9]{20,}+"|[0-9a-f-]{20,36}+")'  # the first is for most quotes, to end there
-    rb"(?!fc-|%b|%b|H4sI|eJ[w-z]|eN[o-r]|eAE|AC[0-9a-f]{32}|(?:[2-7][0-9A-Fa-f]|0[9aAdD]){10})"
-    % (_WORDS_OF_KEYS, MAY_BEGIN_TEXT.encode())
+    rb"(?!fc-|%b|%b|H4sI|eJ[w-z]|eN[o-r]|eAE|AC[0-9a-f]{32}|%b{10})"
+    % (_WORDS_OF_KEYS, MAY_BEGIN_TEXT.encode(), HEX_CHAR)
 )
 """A quote before an id: one word that no provider's keys begin like and that is no text in base64, or a UUID."""
 _SHORT, _BYTES_A_RUN = 3000, 200  # in longer texts, and where ids are fewer, one by one takes less time

@@ -13,12 +13,14 @@ from replaykit.redaction.telling import Telling, Trust
 from replaykit.redaction.view import View
 
 _HEAD = lazy(
-    rb"[ \t]*((?:[\"']?[A-Za-z][\w .-]{0,39}+[\"']?[,;\t|][ \t]*){1,40}[\"']?[A-Za-z][\w .-]{0,39}+[\"']?)[ \t\r]*\n"
+    rb"[ \t]*((?:[\"']?[A-Za-z][\w .-]{0,39}+[\"']?[,;\t|][ \t]*){1,40}[\"']?[A-Za-z][\w .-]{0,39}+[\"']?)"
+    rb"[ \t\r]*(?:\n|\v )"
 )
-_CELL = lazy(rb'[ \t]*(?:"((?:[^"\r\n]|""){0,4096}+)"|([^,;\t|\r\n]{0,4096}+))[ \t]*([,;\t|]|\r?\n|\Z)')
+_CELL = lazy(rb'[ \t]*(?:"((?:[^"\r\n]|""){0,4096}+)"|([^,;\t|\r\n\v]{0,4096}+))[ \t]*([,;\t|]|\r?\n|\v |\Z)')
 _VALUES = lazy(rb"\(([\w\s\"`.,\[\]]{3,2000}+)\)\s*VALUES\s*", 2)
 _ROW = lazy(rb"[\s,]*\(")
 _ITEM = lazy(rb"\s*(?:N?'((?:[^'\\]|''|\\.){0,4096}+)'|\"((?:[^\"\\]|\\.){0,4096}+)\"|([^,()'\"]{0,200}+))\s*([,)])")
+_OPENING = (b'"', b"=", b"{", b"\v ")
 _MAX_ROWS = 10_000
 _LONGEST = 1_000
 Columns = dict[int, Telling]
@@ -34,8 +36,12 @@ def sql_hits(view: View, rules: Rules) -> Iterator[Hit]:
 
 def csv_hits(view: View, rules: Rules, at: int) -> Iterator[Hit]:
     """The values below telling columns, when the line with the telling name at `at` is the head of a table."""
-    start = view.flat.rfind(b"\n", max(0, at - _LONGEST), at) + 1
+    first = max(0, at - _LONGEST)
+    start = view.flat.rfind(b"\n", first, at) + 1
     head = _HEAD.match(view.flat, start, start + _LONGEST)
+    if head is None:  # the table may be the value of a member or of a field
+        start = max(view.flat.rfind(sign, first, at) for sign in _OPENING) + 1
+        head = _HEAD.match(view.flat, start, start + _LONGEST)
     if head is None:
         return
     sign = next(char for char in b",;\t|" if bytes([char]) in head[1])

@@ -36,8 +36,13 @@ _HASH = lazy(
 Run = tuple[int, int]
 """From where to where a run goes."""
 _HEX = b"0123456789abcdef-"
-HEX_TEXT = lazy(rb"(?:0x)?((?:[2-7][0-9A-Fa-f]|0[9aAdD]){10,4096}+)(?![A-Za-z0-9])")
-"""Text in hexadecimal digits: no byte of it is a control character. In random digits ten such bytes are rare."""
+_MORE = rb"[89ABab][0-9A-Fa-f]"
+HEX_CHAR = rb"(?:[2-7][0-9A-Fa-f]|0[9aAdD]|[CDcd][0-9A-Fa-f]%b|[Ee][0-9A-Fa-f](?:%b){2}|[Ff][0-4](?:%b){3})" % (
+    (_MORE,) * 3
+)
+"""A character of UTF-8 in hexadecimal digits that is no control character."""
+HEX_TEXT = lazy(rb"(?:0x)?((?:%b){10,4096}+)(?![A-Za-z0-9])" % HEX_CHAR)
+"""Text in hexadecimal digits. In random digits ten such characters after each other are rare."""
 
 
 def long_runs(view: View) -> list[Run]:
