@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 import time
 import zlib
 from collections.abc import Callable
@@ -103,7 +104,7 @@ def test_a_bomb_is_not_unpacked() -> None:
 
     after = REDACTOR.text(f"x {bomb} y")
 
-    assert bomb not in after
+    assert re.fullmatch("x <email:[0-9a-f]{8}> y", after)
     assert time.process_time() - before < 2
 
 

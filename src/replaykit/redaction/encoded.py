@@ -103,18 +103,29 @@ _MAX_UNPACKED = 256 * 1024
 _GZIP_OR_ZLIB = 47
 
 
-def unpacked(encoded: str | bytes) -> str | None:
-    """The beginning of the text that is compressed in base64; None when it is anything else."""
+def unpacked(encoded: str | bytes, *, whole: bool = False) -> str | None:
+    """The beginning of the text that is compressed in base64; None when it is anything else.
+
+    `whole`: None as well when there is more of it than is looked at.
+    """
     import zlib  # noqa: PLC0415 (few texts come here)
 
     data = unbase64(encoded)
     if data is None:
         return None
+    reader = zlib.decompressobj(_GZIP_OR_ZLIB)
     try:
-        plain = zlib.decompressobj(_GZIP_OR_ZLIB).decompress(data, _MAX_UNPACKED)
+        plain = reader.decompress(data, _MAX_UNPACKED)
     except zlib.error:
         return None
-    return _as_text(plain)
+    if reader.eof:
+        return _as_text(plain)
+    return None if whole else _as_text(plain.decode("utf-8", "ignore").encode())
+
+
+def unpacked_whole(encoded: str) -> str | None:
+    """The same; None where it is not all of the text."""
+    return unpacked(encoded, whole=True)
 
 
 def packed(text: str, like: str) -> str:

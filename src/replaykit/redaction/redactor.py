@@ -11,7 +11,7 @@ from replaykit.model.values import Json, decode, encode
 from replaykit.redaction.assigned import refined
 from replaykit.redaction.composed import COOKIE_ATTRIBUTES, cookie_hides_more, rest_is_secret
 from replaykit.redaction.edits import Edit, applied, in_order
-from replaykit.redaction.encoded import as_base64, packed, text_in, text_in_hex, unpacked
+from replaykit.redaction.encoded import as_base64, packed, text_in, text_in_hex, unpacked_whole
 from replaykit.redaction.finding import Hit, Spelling, settled
 from replaykit.redaction.json_text import Leaf, escaped, is_scalar, is_whole, leaves, looks_like_json, unescaped
 from replaykit.redaction.lazy import lazy
@@ -370,7 +370,7 @@ def _in_hex(text: str, like: str) -> str:
 _CODECS: dict[Spelling, tuple[Callable[[str], str | None], Callable[[str, str], str]]] = {
     Spelling.BASE64: (text_in, _in_base64),
     Spelling.HEX: (text_in_hex, _in_hex),
-    Spelling.PACKED: (unpacked, packed),
+    Spelling.PACKED: (unpacked_whole, packed),
 }
 """How text is taken out of what is encoded as a whole, and put back."""
 
