@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from replaykit.cases.case import CASE_FILE, MAX_FLAWS, ReplayCase, build_case, find_case_flaws, open_case
 from replaykit.cases.document import Document, read_bytes
@@ -19,7 +19,7 @@ from replaykit.cases.shape import Flaw, Severity, find_flaws
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError, nearest
 from replaykit.importers.files import import_trace
 from replaykit.model.run import TraceRun
-from replaykit.redaction.files import file_redactor, leaks_in
+from replaykit.redaction.files import Leak, file_redactor, leaks_in, missed_leaks
 from replaykit.redaction.trees import Text, files_below, texts_of
 
 __all__ = ["Problem", "Severity", "lint_case", "lint_cases"]
@@ -93,6 +93,12 @@ def _session_proof(document: Document) -> list[Flaw]:
     return list(proof_flaws(case_of_session(session, ())))
 
 
+def _hint(leak: Leak) -> str:
+    if leak.allow is UNSET:
+        return "Replace it: replaykit redact CASE. Where it is no secret: allow = [...] in redaction.toml"
+    return f'Take it out. Where it is no secret: allow = ["{leak.allow}"] in redaction.toml'
+
+
 def _secrets(files: Iterable[Path]) -> list[Problem]:
     """What must not get into git with the case; nothing where redaction is turned off."""
     redactor = file_redactor(foreign=True)
@@ -100,7 +106,7 @@ def _secrets(files: Iterable[Path]) -> list[Problem]:
         leak
         for text in (texts_of(files) if redactor is not None else ())
         if isinstance(text, Text)
-        for leak in leaks_in(text.name, text.data, redactor)
+        for leak in (*leaks_in(text.name, text.data, redactor), *missed_leaks(text.name, text.data, redactor))
     )
     return [
         Problem(
@@ -109,7 +115,7 @@ def _secrets(files: Iterable[Path]) -> list[Problem]:
             severity=Severity.ERROR,
             code="secret",
             message=f"{leak.kind} in column {leak.column}: what is secret or personal does not belong into a case",
-            hint="Replace it: replaykit redact CASE. Where it is no secret: allow = [...] in redaction.toml",
+            hint=_hint(leak),
         )
         for leak in islice(found, MAX_FLAWS)
     ]

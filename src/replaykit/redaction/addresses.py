@@ -67,12 +67,12 @@ def _email(text: str, flat: bytes, at: int) -> Hit | None:
 
 
 def _back(text: str, flat: bytes, at: int) -> str:
-    """What may be the local part: blanked escapes (`\\n`) end it, as every other blank does outside of quotes."""
+    """What may be the local part: blanked escapes (`\\n`) and placeholders end it, as blanks do outside of quotes."""
     first = max(0, at - 66)
     window = text[first:at]
     if window.endswith('"'):
         return window
-    blank = flat.rfind(b" ", first, at)
+    blank = max(flat.rfind(b" ", first, at), flat.rfind(b"<", first, at))
     return text[blank + 1 : at] if blank >= 0 else window
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from replaykit.errors import UsageError
 from replaykit.model.values import Json
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Struct)
 
 _SHOWN = 5
+_MISSED = "a second check finds what may be a secret in this file, and redaction did not replace it"
+_ALLOW = "Take it out at its source. Where it is no secret, allow it by its hash in redaction.toml:"
 _REASON = "what is secret or personal must not get into this file, and it was not replaced"
 
 
@@ -35,9 +37,14 @@ class Leak(Struct, frozen=True, order=True):
     kind: str
     path: str = ""
     """The JSON path, where the file is JSON."""
+    allow: str | UnsetType = UNSET
+    """Of what only the second check has found: the hash that allows it."""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column} {self.kind}"
+        place = f"{self.file}:{self.line}:{self.column} {self.kind}"
+        if self.allow is UNSET:
+            return place
+        return f'{place} (second check; no secret? In redaction.toml: allow = ["{self.allow}"])'
 
 
 def file_redactor(redact: bool | None = None, *, store: Path | None = None, foreign: bool = False) -> Redactor | None:
@@ -117,11 +124,36 @@ def leaks_in(name: str, data: bytes | str, redactor: Redactor | None) -> list[Le
     return [_leak(name, found) for found in redactor.scan(data)]
 
 
+def missed_leaks(name: str, data: bytes | str, redactor: Redactor | None) -> list[Leak]:
+    """What only the second check finds in a file of this name."""
+    if redactor is None:
+        return []
+    from replaykit.redaction.second_check import suspicions_in  # noqa: PLC0415 (only what leaves the machine needs it)
+
+    text = data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data
+    suspicions = suspicions_in(text, redactor.rules)
+    known = [(found.start, found.end) for found in redactor.scan(text)] if suspicions else []
+    leaks = []
+    for one in suspicions:
+        if any(start < one.end and one.start < end for start, end in known):
+            continue
+        line = text.count("\n", 0, one.start) + 1
+        column = one.start - text.rfind("\n", 0, one.start)
+        leaks.append(Leak(name, line, column, one.rule, allow=one.allowance))
+    return leaks
+
+
 def refuse_leaks(files: Mapping[str, bytes], redactor: Redactor | None) -> None:
     """A `UsageError` where one of these files, named as people know them, still holds something."""
     leaks = [leak for name, data in files.items() for leak in leaks_in(name, data, redactor)]
     if leaks:
         raise UsageError(f"{_REASON}:\n{listed(leaks)}", hint=HINT)
+    missed = [leak for name, data in files.items() for leak in missed_leaks(name, data, redactor)]
+    if missed:
+        hashes = ", ".join(f'"{leak.allow}"' for leak in missed[:_SHOWN])
+        places = [f"  {leak.file}:{leak.line}:{leak.column} {leak.kind}" for leak in missed[:_SHOWN]]
+        more = [f"  and {len(missed) - _SHOWN} more"] if len(missed) > _SHOWN else []
+        raise UsageError("\n".join([f"{_MISSED}:", *places, *more]), hint=f"{_ALLOW}\n  allow = [{hashes}]")
 
 
 HINT = (

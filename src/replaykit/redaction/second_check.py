@@ -1,0 +1,100 @@
+"""A second check of what leaves the machine, with rules of its own.
+
+The check that redacts is blind to what it has missed. This one shares no rule with it: its patterns are in
+`second_check.toml`, in the format of gitleaks, and it looks for random text beside telling words. It replaces nothing.
+What it finds blocks, and is named by file, line and rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from replaykit.redaction.forms import DOMAIN
+from replaykit.redaction.placeholders import placeholders_in
+from replaykit.redaction.plausible import entropy
+from replaykit.redaction.rule_files import load_rules
+from replaykit.redaction.rules import Rule, Rules, sha256_of
+from replaykit.redaction.wordlist import words_of
+
+RULES_FILE = Path(__file__).with_name("second_check.toml")
+ENTROPY_RULE = "random-beside-a-telling-word"
+_LEAST_ENTROPY = 3.6
+_TELLING = (
+    "secret", "passw", "passphrase", "pwd", "token", "apikey", "api key", "api_key", "api-key", "access key",
+    "access_key", "accesskey", "private key", "private_key", "credential", "authoriz", "bearer", "signing key",
+    "signing_key",
+)  # fmt: skip
+_VALUE = re.compile(
+    r"[\w-]{0,12}[^\n\r,;{}\[\]<>()]{0,30}?(?:[\"'`=:]|\s){1,3}([A-Za-z0-9+/_~-][A-Za-z0-9+/_.~-]{15,511}+={0,2}+)(?!\()"
+)
+_OTHER_SENSE = re.compile(
+    r"(?:page|next|continuation|cursor|sync|max|min|num|stop|eos|bos|csrf)[\w ]{0,3}\Z", re.IGNORECASE
+)
+"""What stands before `token` where it opens nothing."""
+_KIND_BEFORE = re.compile(r"[a-z]{2,10}[_-]")
+"""An id with its kind before it: `msg_…`, `chatcmpl-…`."""
+_ENDINGS = frozenset(words_of("py js ts go md json yaml yml com org io net"))
+"""Of files and hosts."""
+
+
+class Suspicion(Struct, frozen=True):
+    """What the second check found: by which rule, where, and the hash that allows it."""
+
+    rule: str
+    start: int
+    end: int
+    allowance: str
+
+
+def suspicions_in(text: str, rules: Rules) -> list[Suspicion]:
+    """What the second check finds in a text, in order; neither placeholders nor what the project allows."""
+    taken = [(one.start, one.end) for one in placeholders_in(text.encode("ascii", "replace"))]
+    found: dict[tuple[int, int], Suspicion] = {}
+    for name, start, end in (*_by_rules(text), *_by_entropy(text)):
+        value = text[start:end]
+        is_placeholder = any(first < end and start < last for first, last in taken) or DOMAIN in value
+        if not is_placeholder and not rules.allows(value):
+            found.setdefault((start, end), Suspicion(name, start, end, sha256_of(value)))
+    return [found[span] for span in sorted(found)]
+
+
+def _by_rules(text: str) -> Iterator[tuple[str, int, int]]:
+    low = text.lower().encode("ascii", "replace")
+    if len(low) != len(text):
+        low = text.encode("ascii", "replace").lower()  # a letter that changes its length with its case
+    for rule in _rules():
+        for first, last in rule.windows(low):
+            for match in rule.pattern.finditer(text, first, last):
+                if match[rule.group] and (not rule.entropy or entropy(match[rule.group]) > rule.entropy):
+                    yield rule.kind, *match.span(rule.group)
+
+
+@cache
+def _rules() -> tuple[Rule, ...]:
+    return load_rules(RULES_FILE).extra
+
+
+def _by_entropy(text: str) -> Iterator[tuple[str, int, int]]:
+    low = text.lower()
+    if len(low) != len(text):
+        return
+    for word in _TELLING:
+        at = low.find(word)
+        while at >= 0:
+            match = _VALUE.match(text, at + len(word))
+            if match and not _OTHER_SENSE.search(text[max(0, at - 16) : at]) and _is_random(match[1]):
+                yield ENTROPY_RULE, *match.span(1)
+            at = low.find(word, at + len(word))
+
+
+def _is_random(value: str) -> bool:
+    """Letters of both cases and digits, with no order in them: no id, name, path or sentence."""
+    body = value.rstrip("=.")
+    has_all = body != body.lower() and body != body.upper() and sum(char.isdigit() for char in body) > 1
+    is_name = _KIND_BEFORE.match(body) is not None or body.rpartition(".")[2] in _ENDINGS
+    return has_all and not is_name and entropy(body) >= _LEAST_ENTROPY
