@@ -12,7 +12,7 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from replaykit.redaction.checksums import unbase64
 from replaykit.redaction.finding import Hit, Spelling
 from replaykit.redaction.lazy import lazy
-from replaykit.redaction.tokens import HEX_TEXT, Run
+from replaykit.redaction.tokens import HEX_HEADS, HEX_TEXT, Run
 from replaykit.redaction.view import View
 
 MAX_DEPTH = 3
@@ -85,10 +85,12 @@ def base64_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
 def packed_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
     """Runs that are compressed text in base64 with a finding in it."""
     for start, end in runs:
-        found = PACKED.match(view.flat, start, end) or _PACKED_BELOW.search(view.flat, start, end)
-        if found is None:
+        if view.flat[start : start + 2] not in _PACKED_HEADS:
+            start = view.flat.find(b"/H4sI", start, end) + 1  # below a path, as in a URL
+            if not start:
+                continue
+        if not PACKED.match(view.flat, start, end):
             continue
-        start = found.end() - len(found[0].lstrip(b"/"))
         end += len(view.flat[end : end + 2]) - len(view.flat[end : end + 2].lstrip(b"="))
         text = unpacked(view.flat[start:end])
         hits = scan(text) if text is not None else []
@@ -98,7 +100,7 @@ def packed_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
 
 PACKED = lazy(rb"H4sI|eJ[w-z]|eN[o-r]|eAE")
 """What gzip and zlib begin with, in base64."""
-_PACKED_BELOW = lazy(rb"/H4sI")
+_PACKED_HEADS = frozenset([b"H4", b"eJ", b"eN", b"eA"])
 _MAX_UNPACKED = 256 * 1024
 _GZIP_OR_ZLIB = 47
 
@@ -150,8 +152,10 @@ def as_base64(data: bytes, like: str) -> str:
 def hex_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
     """Runs that are text in hexadecimal digits with a finding in it."""
     for start, end in runs:
-        below = view.flat.rfind(b"/", start, end) + 1  # as in a URL
-        found = HEX_TEXT.match(view.flat, start) or (HEX_TEXT.match(view.flat, below) if below else None)
+        found = HEX_TEXT.match(view.flat, start) if view.flat[start] in HEX_HEADS else None
+        if found is None:
+            below = view.flat.rfind(b"/", start, end) + 1  # as in a URL
+            found = HEX_TEXT.match(view.flat, below) if below else None
         if found is None:
             continue
         text = text_in_hex(found[1].decode())

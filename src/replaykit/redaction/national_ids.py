@@ -54,11 +54,11 @@ class NationalId(Struct, frozen=True):
     kind: str = "id-number"
 
 
-def national_id_hits(view: View) -> Iterator[Hit]:
+def national_id_hits(view: View) -> list[Hit]:
     """The numbers that pass a strict check."""
     signs = _signs().find_matches_as_indexes(view.shape, overlapping=True)
-    for one in dict.fromkeys(_OWNERS[index] for index, _, _ in signs):
-        yield from _hits(view, one)
+    owners = dict.fromkeys(_OWNERS[index] for index, _, _ in signs) if signs else ()
+    return [hit for one in owners for hit in _hits(view, one)]
 
 
 def named_id_hits(view: View) -> Iterator[Hit]:

@@ -32,7 +32,8 @@ _SSN_WORD = lazy(rb"\bssn\b|social|security")
 def number_hits(view: View, *, near_ids: bool = False) -> Iterator[Hit]:
     """Cards, social security numbers, devices, accounts, phones and national ids; `near_ids`: also those by name."""
     yield from _ibans(view)
-    for hit in (*national_id_hits(view), *(named_id_hits(view) if near_ids else ())):
+    ids = national_id_hits(view)
+    for hit in [*ids, *named_id_hits(view)] if near_ids else ids:
         yield from _values(view, hit.start, hit.end, iter([hit]))
     for found in _CLUSTER.finditer(view.shape):
         start, end = found.span()

@@ -21,7 +21,7 @@ from replaykit.redaction.phrases import NAMES as PHRASE_NAMES
 from replaykit.redaction.phrases import SEED_NAMES
 from replaykit.redaction.providers import BOUND, HEADS
 from replaykit.redaction.telling import NUMBER_STEMS, STEMS, WIDE_STEMS, several_words, tells
-from replaykit.redaction.tokens import HEX_CHAR, HEX_TEXT, JOINTS, RUN, is_token_like
+from replaykit.redaction.tokens import HEX_CHAR, HEX_HEADS, HEX_TEXT, JOINTS, RUN, is_token_like
 from replaykit.redaction.vendors import WORDS as VENDOR_WORDS
 from replaykit.redaction.view import RUNS
 
@@ -41,6 +41,7 @@ _ID_WORDS = tuple(word for word in ID_WORDS if word not in _NAMES)
 _COMPANY = (*_ID_WORDS, *VENDOR_WORDS, *SEED_NAMES, *PROGRAMS)
 """Words that make something of what stands beside them (see `company`)."""
 _FIRST_COMPANY = len(_NAMES) + len(_SIGNS) + len(_PHRASES)
+_END_COMPANY = _FIRST_COMPANY + len(_COMPANY)
 _OF_IDS = frozenset(range(_FIRST_COMPANY, _FIRST_COMPANY + len(_ID_WORDS))) | {
     _NAMES.index(b"ssn"), _NAMES.index(b"social"), _NAMES.index(b"national"),
 }  # fmt: skip
@@ -106,7 +107,7 @@ def _all_tell_nothing(signs: list[tuple[int, int, int]], raw: bytes, low: bytes,
     for index, at, end in signs:
         if raw[at - 1 : end + 1] in harmless or (index == _INSERT and b"values" not in low):
             continue
-        if _FIRST_COMPANY <= index < _FIRST_COMPANY + len(_COMPANY):
+        if _FIRST_COMPANY <= index < _END_COMPANY:
             if _is_in_company(index - _FIRST_COMPANY, raw, low, runs, at):
                 return False
             continue
@@ -126,13 +127,14 @@ def _name_ids(signs: list[tuple[int, int, int]], raw: bytes, low: bytes) -> bool
     """True when a word that may name a number is followed by one."""
     for index, at, end in signs:
         if index in _OF_IDS and stands_alone(low, at, end):
-            near = raw[end : end + _NEAR_IDS].translate(_SHAPE).translate(None, _BETWEEN_DIGITS)
-            if b"000000" in near:
+            near = raw[end : end + _NEAR_IDS]
+            near = near[:_NEAR_ASCII] if near.isascii() else near
+            if b"000000" in near.translate(_SHAPE).translate(None, _BETWEEN_DIGITS):
                 return True
     return False
 
 
-_NEAR_IDS = 300
+_NEAR_IDS, _NEAR_ASCII = 300, 90
 """How far a number may be from a word for it, in bytes: characters beyond ASCII have several."""
 
 
@@ -189,7 +191,12 @@ def _has_numbers(raw: bytes, low: bytes, *, near_ids: bool) -> bool:
         return True
     at = 0
     while found := _MANY.search(shape, at):
-        harmless = _HARMLESS.match(raw, found.start()) or _id_at(raw, low, found.start())
+        start = found.start()
+        last = raw[start - 1 : start]
+        if (last.isalpha() or last == b"_") and raw[start - 2 : start - 1] != b"\\":
+            harmless = _DIGITS.match(raw, start)  # a part of a word, as in most ids
+        else:
+            harmless = _HARMLESS.match(raw, start) or _id_at(raw, low, start)
         if harmless is None:
             return True
         at = harmless.end()
@@ -197,11 +204,8 @@ def _has_numbers(raw: bytes, low: bytes, *, near_ids: bool) -> bool:
 
 
 def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
-    """The number that begins here, when it is part of a word, or too short for a card and nothing says that it is a
-    phone."""
+    """The number that begins here, when it is too short for a card and nothing says that it is a phone."""
     before = low[max(0, start - BEFORE) : start]
-    if (before[-1:].isalpha() or before[-1:] == b"_") and before[-2:-1] != b"\\":
-        return _DIGITS.match(raw, start)
     if b"\\" in before or b"+" in before[-3:] or not before.isascii():
         return None
     found = _BARE.match(raw, start)
@@ -255,7 +259,7 @@ def _goes_on_from(raw: bytes, runs: bytes, start: int) -> bool:
 
 def _may_be_token(run: bytes) -> bool:
     """False for a run that no provider's keys begin like, and that is no text in base64: the name of a model."""
-    if HEX_TEXT.match(run):
+    if run[0] in HEX_HEADS and HEX_TEXT.match(run):
         return True
     if run.isalnum():  # one word, as most are
         return run.startswith(_HEADS.get(run[:2], ())) or (not run.islower() and begins_text(run, 0))

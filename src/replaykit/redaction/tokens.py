@@ -41,6 +41,8 @@ HEX_CHAR = rb"(?:[2-7][0-9A-Fa-f]|0[9aAdD]|[CDcd][0-9A-Fa-f]%b|[Ee][0-9A-Fa-f](?
     (_MORE,) * 3
 )
 """A character of UTF-8 in hexadecimal digits that is no control character."""
+HEX_HEADS = frozenset(b"0234567cdefCDEF")
+"""What such text begins with."""
 HEX_TEXT = lazy(rb"(?:0x)?((?:%b){10,4096}+)(?![A-Za-z0-9])" % HEX_CHAR)
 """Text in hexadecimal digits. In random digits ten such characters after each other are rare."""
 
@@ -64,7 +66,9 @@ def is_token_like(piece: bytes) -> bool:
     """False for a run that is a word, a digest or a UUID."""
     if piece.islower() and piece.isalpha():
         return False
-    return len(piece) > 36 or bool(piece.lstrip(_HEX)) or piece[:3] == b"fc-" or HEX_TEXT.match(piece) is not None
+    if len(piece) > 36 or piece.lstrip(_HEX) or piece[:3] == b"fc-":
+        return True
+    return piece[0] in HEX_HEADS and HEX_TEXT.match(piece) is not None
 
 
 def token_hits(view: View, runs: list[Run]) -> Iterator[Hit]:
