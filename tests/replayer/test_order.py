@@ -14,9 +14,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import replaykit as rk
 from replaykit.errors import Unreplayable
+from replaykit.model.events import Span
 
 AGENTS: dict[str, Callable[[], Any]] = {}
 
@@ -702,3 +704,22 @@ def test_threads_come_to_their_calls_in_the_recorded_order(store: rk.Store) -> N
     with rk.replaying(rk.Tape.of(trace)) as replayer:
         agent(is_slow=True)
     assert [event.arguments["name"] for event in replayer.events()] == names
+
+
+@pytest.mark.parametrize("order", ["dcba", "bdac", "cadb"])
+def test_several_threads_that_come_too_early_wait_for_each_other(order: str, store: rk.Store) -> None:
+    def agent() -> None:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda name: work(name, 0.05), "abcd"))
+
+    with rk.record("order", store=store) as run:
+        agent()
+    calls = []
+    for call in store.load(run.id).calls:
+        place = order.index(call.arguments["name"])
+        span = Span(begin=place, begin_s=0.01 + place / 1000, end=place + 4, end_s=0.06 + place / 1000)
+        calls.append(replace(call, span=span))
+
+    with rk.replaying(rk.Tape(sorted(calls, key=lambda call: call.span.begin))) as replayer:
+        agent()
+    assert "".join(event.arguments["name"] for event in replayer.events()) == order

@@ -131,8 +131,10 @@ class RecordedOrder:
 
     def is_before_its_turn(self, span: Span) -> bool:
         """True when a call of another thread has yet to begin that was recorded to do so shortly before this one."""
-        schedule = self._schedule
-        if self._clock.active <= 1 or not schedule.is_awaited_before(span.begin):
+        schedule, clock = self._schedule, self._clock
+        if not schedule.is_awaited_before(span.begin):
+            return False
+        if clock.active <= 1 and not clock.has_begin_before(span.begin):
             return False
         return span.begin_s - schedule.next_begin_s < TIE_S and not is_loop_running()
 
@@ -140,7 +142,8 @@ class RecordedOrder:
         """Let other threads come to their calls first, as they did in the recording."""
         member = self._member()
         if member is not None:
-            self._clock.block(member, Wait(self._clock.base, span.begin), timed=True)
+            # As soon as nothing else can happen, and of several that wait like this the first in the recording.
+            self._clock.block(member, Wait(0.0, span.begin), timed=True)
             call.seq = next(self.numbers)
 
     def end(self) -> set[int]:

@@ -319,7 +319,7 @@ class VirtualClock:
             raise RunOver
 
     def add_timer(self, wait: Wait) -> None:
-        heapq.heappush(self.timers, (wait.due, 0, next(self._count), wait))
+        heapq.heappush(self.timers, (wait.due, wait.position or 0, next(self._count), wait))
 
     def add_end(self, wait: Wait) -> None:
         """Add the end of a recorded call; one that never ends is let go when nothing else is left."""
@@ -331,6 +331,12 @@ class VirtualClock:
     def is_idle_until(self, moment: float) -> bool:
         """True when no timer and no recorded end is due before this moment; the mutex is held."""
         return all(not heap or not _is_any_left(heap) or heap[0][0] > moment for heap in (self.timers, self.ends))
+
+    def has_begin_before(self, position: int) -> bool:
+        """True when a thread waits to begin a call that was recorded to begin before this position."""
+        with self.mutex:
+            positions = [wait.position for *_, wait in self.timers if not wait.done]
+        return any(one is not None and one < position for one in positions)
 
     def has_end_before(self, position: int) -> bool:
         """True when a recorded call has yet to end that ended before this position; the mutex is held."""
