@@ -1,0 +1,23 @@
+"""Isolation: run a process tree that the Linux kernel keeps shut, without privileges.
+
+Knows the errors and nothing else of the product. Everything happens in children: the calling process never changes.
+"""
+
+from __future__ import annotations
+
+from replaykit.isolation.policy import CHANNELS, Level, Policy, Report, Stopped, Written
+from replaykit.isolation.support import Support, support
+from replaykit.isolation.world import IsolationFailed, World
+
+__all__ = [
+    "CHANNELS",
+    "IsolationFailed",
+    "Level",
+    "Policy",
+    "Report",
+    "Stopped",
+    "Support",
+    "World",
+    "Written",
+    "support",
+]

@@ -1,0 +1,226 @@
+"""The seccomp filter: which system calls an isolated process may make, and which a guardian hears of.
+
+The filter sees numbers and arguments, never memory. Where the address of a peer matters, the call is handed to the
+guardian (`SECCOMP_RET_USER_NOTIF`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import socket
+import struct
+
+from replaykit.isolation import kernel
+
+_LOAD, _EQUAL, _GREATER_EQUAL, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+_ALLOW, _ERRNO, _NOTIFY, _KILL = 0x7FFF0000, 0x00050000, 0x7FC00000, 0x80000000
+_NUMBER, _ARCHITECTURE = 0, 4
+_X32 = 0x40000000
+_SET_MODE_FILTER, _NEW_LISTENER = 1, 1 << 3
+_MSG_FASTOPEN = 0x20000000
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+WRITING_FLAGS = 0o1 | 0o2 | 0o100 | 0o1000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC
+
+_ABSENT = ("io_uring_setup", "io_uring_enter", "io_uring_register")
+"""io_uring makes system calls that no filter sees. Everybody who uses it has another way for kernels without it."""
+
+_FORBIDDEN = (
+    # The keyrings of the user and the session are shared with processes outside.
+    "add_key", "request_key", "keyctl",
+    # A file handle names a file without a path, below any mount.
+    "open_by_handle_at",
+    # The clock, the modules and the power switch of the whole machine.
+    "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "reboot", "kexec_load", "kexec_file_load", "init_module",
+    "finit_module", "delete_module", "swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "syslog", "iopl", "ioperm",
+    "vhangup", "nfsservctl", "lookup_dcookie", "uselib",
+    # Ways into the kernel that no agent needs.
+    "bpf", "perf_event_open", "userfaultfd", "fanotify_init",
+)  # fmt: skip
+
+WRITING_CALLS = {
+    "truncate": ((None, 0),),
+    "creat": ((None, 0),),
+    "unlink": ((None, 0),),
+    "rmdir": ((None, 0),),
+    "mkdir": ((None, 0),),
+    "mknod": ((None, 0),),
+    "chmod": ((None, 0),),
+    "chown": ((None, 0),),
+    "lchown": ((None, 0),),
+    "utime": ((None, 0),),
+    "utimes": ((None, 0),),
+    "setxattr": ((None, 0),),
+    "lsetxattr": ((None, 0),),
+    "removexattr": ((None, 0),),
+    "lremovexattr": ((None, 0),),
+    "rename": ((None, 0), (None, 1)),
+    "link": ((None, 1),),
+    "symlink": ((None, 1),),
+    "unlinkat": ((0, 1),),
+    "mkdirat": ((0, 1),),
+    "mknodat": ((0, 1),),
+    "fchmodat": ((0, 1),),
+    "fchmodat2": ((0, 1),),
+    "fchownat": ((0, 1),),
+    "futimesat": ((0, 1),),
+    "utimensat": ((0, 1),),
+    "setxattrat": ((0, 1),),
+    "renameat": ((0, 1), (2, 3)),
+    "renameat2": ((0, 1), (2, 3)),
+    "linkat": ((2, 3),),
+    "symlinkat": ((1, 2),),
+    "open": ((None, 0),),
+    "openat": ((0, 1),),
+    "openat2": ((0, 1),),
+}
+"""Calls that change files by path: for each path, which arguments are its directory and its text."""
+
+Instruction = tuple[int, int, int, int]
+
+
+def _argument(index: int, *, high: bool = False) -> Instruction:
+    return (_LOAD, 16 + 8 * index + (4 if high else 0), 0, 0)
+
+
+def _answer(action: int) -> Instruction:
+    return (_RETURN, action, 0, 0)
+
+
+def _refuse(error: int) -> Instruction:
+    return _answer(_ERRNO | error)
+
+
+_NUMBER_AGAIN = (_LOAD, _NUMBER, 0, 0)
+
+
+def _for_call(name: str, body: list[Instruction]) -> list[Instruction]:
+    """Return instructions that do `body` for one system call, and go on after it for others."""
+    result: list[Instruction] = []
+    for one in kernel.numbers([name]):
+        result += [(_EQUAL, one, 0, len(body)), *body]
+    return result
+
+
+def _socket_rules(*, own_network: bool) -> list[Instruction]:
+    """Return the rules for `socket`: an allow-list of families, types and protocols.
+
+    TCP, UDP and unix sockets are what programs use; routing netlink is what `getifaddrs` asks. Everything else leads past
+    the network namespace (vsock, Bluetooth, AF_ALG into the kernel) or past the guardian (MPTCP, raw and packet sockets).
+    """
+    stream, datagram, raw = int(socket.SOCK_STREAM), int(socket.SOCK_DGRAM), int(socket.SOCK_RAW)
+    inet, inet6, unix, netlink = int(socket.AF_INET), int(socket.AF_INET6), int(socket.AF_UNIX), 16
+    udp = _answer(_ALLOW if own_network else _NOTIFY)
+    internet = [
+        _argument(1),
+        (_AND, 0xF, 0, 0),
+        (_EQUAL, stream, 0, 5),
+        _argument(2),
+        (_EQUAL, 0, 1, 0),
+        (_EQUAL, int(socket.IPPROTO_TCP), 0, 1),
+        _answer(_ALLOW),
+        _answer(_NOTIFY),
+        (_EQUAL, datagram, 0, 5),
+        _argument(2),
+        (_EQUAL, 0, 1, 0),
+        (_EQUAL, int(socket.IPPROTO_UDP), 0, 1),
+        udp,
+        _answer(_NOTIFY),
+        _answer(_NOTIFY),
+    ]
+    # A datagram names its receiver in memory. Without a network of its own only pairs are left to a process.
+    unix_rules = [
+        _argument(1),
+        (_AND, 0xF, 0, 0),
+        (_EQUAL, datagram, 0, 1),
+        _answer(_ALLOW if own_network else _NOTIFY),
+        _answer(_ALLOW),
+    ]
+    netlink_rules = [
+        _argument(2),
+        (_EQUAL, 0, 0, 6),
+        _argument(1),
+        (_AND, 0xF, 0, 0),
+        (_EQUAL, raw, 0, 1),
+        _answer(_ALLOW),
+        (_EQUAL, datagram, 0, 1),
+        _answer(_ALLOW),
+        _answer(_NOTIFY),
+    ]
+    return [
+        _argument(0),
+        (_EQUAL, inet, 1, 0),
+        (_EQUAL, inet6, 0, len(internet)),
+        *internet,
+        (_EQUAL, unix, 0, len(unix_rules)),
+        *unix_rules,
+        (_EQUAL, netlink, 0, len(netlink_rules)),
+        *netlink_rules,
+        _answer(_NOTIFY),
+    ]
+
+
+def program(*, own_network: bool) -> list[Instruction]:
+    """Return the filter's instructions.
+
+    With `own_network` the process has a network namespace and its own mounts, and the guardian only names what fails;
+    without, the guardian also decides.
+    """
+    rules: list[Instruction] = [(_LOAD, _ARCHITECTURE, 0, 0), (_EQUAL, kernel.audit_architecture(), 1, 0), _answer(_KILL)]
+    rules.append(_NUMBER_AGAIN)
+    if kernel.architecture() == "x86_64":
+        rules += [(_GREATER_EQUAL, _X32, 0, 1), _refuse(errno.ENOSYS)]
+    for name in _ABSENT:
+        rules += _for_call(name, [_refuse(errno.ENOSYS)])
+    for name in _FORBIDDEN:
+        rules += _for_call(name, [_refuse(errno.EPERM)])
+    typed = [_argument(1), (_EQUAL, _TIOCSTI, 1, 0), (_EQUAL, _TIOCLINUX, 0, 1), _refuse(errno.EPERM), _answer(_ALLOW)]
+    rules += _for_call("ioctl", typed)  # keys typed into the terminal of whoever started this
+    rules += _notifications(own_network=own_network)
+    rules.append(_answer(_ALLOW))
+    return rules
+
+
+def _notifications(*, own_network: bool) -> list[Instruction]:
+    rules = _for_call("socket", _socket_rules(own_network=own_network))
+    rules += _for_call("connect", [_answer(_NOTIFY)])
+    fast_open = _refuse(errno.EOPNOTSUPP)  # connects without `connect`
+    with_address = [
+        _argument(3), (_ANY_BIT, _MSG_FASTOPEN, 0, 1), fast_open,
+        _argument(4), (_EQUAL, 0, 0, 2), _argument(4, high=True), (_EQUAL, 0, 1, 0), _answer(_NOTIFY), _answer(_ALLOW),
+    ]  # fmt: skip
+    rules += _for_call("sendto", with_address)
+    # Without a network of its own, no socket that a process can make takes a receiver's address with a message.
+    message = _answer(_NOTIFY if own_network else _ALLOW)
+    rules += _for_call("sendmsg", [_argument(2), (_ANY_BIT, _MSG_FASTOPEN, 0, 1), fast_open, message])
+    rules += _for_call("sendmmsg", [_argument(3), (_ANY_BIT, _MSG_FASTOPEN, 0, 1), fast_open, message])
+    if not own_network:
+        rules += _file_notifications()
+    return rules
+
+
+def _file_notifications() -> list[Instruction]:
+    flags_at = {"open": 1, "openat": 2}
+    rules: list[Instruction] = []
+    for name in WRITING_CALLS:
+        if name in flags_at:
+            body = [_argument(flags_at[name]), (_ANY_BIT, WRITING_FLAGS, 0, 1), _answer(_NOTIFY), _answer(_ALLOW)]
+        else:
+            body = [_answer(_NOTIFY)]
+        rules += _for_call(name, body)
+    return rules
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+
+
+def install(instructions: list[Instruction]) -> int:
+    """Install the filter for this process and its children, and return the descriptor that the guardian listens on.
+
+    The process must have given up gaining privileges. A process has one guardian: EBUSY where there is one already.
+    """
+    packed = b"".join(struct.pack("HBBI", code, yes, no, value) for code, value, yes, no in instructions)
+    buffer = ctypes.create_string_buffer(packed)
+    described = bytes(_Program(len(instructions), ctypes.addressof(buffer)))
+    return kernel.call(kernel.number("seccomp"), _SET_MODE_FILTER, _NEW_LISTENER, described)

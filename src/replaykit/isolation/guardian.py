@@ -1,0 +1,538 @@
+"""The guardian of an isolated process tree: waits for its end, passes signals on, and hears of what it tries.
+
+It is the process that the caller started; the isolated one is its child. So its exit status is the tree's, and whoever
+kills it kills the tree. Nothing that it hears decides whether something gets out of a tree with namespaces of its own. A
+tree without them makes no connection by itself: the guardian makes those that are allowed, with the address that it has
+read, so that nothing can be exchanged after it looked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import ipaddress
+import os
+import resource
+import select
+import signal
+import socket
+import stat
+import struct
+import threading
+from typing import NoReturn
+
+from replaykit.isolation import dialing, filters, kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from replaykit.isolation.policy import Findings
+
+_RECEIVE, _SEND, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40182103
+_NOTIFICATION = struct.Struct("QIIiIQ6Q")
+_CONTINUE = 1
+_SET_DESCRIPTOR = 1
+_JOB_CONTROL = {signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT}
+_FORWARDED = set(signal.Signals) - _JOB_CONTROL - {signal.SIGKILL, signal.SIGCHLD, signal.SIGPIPE}
+_FROM_KERNEL = 0x80  # a terminal: it has told the whole group
+_LONGEST_ADDRESS = 128
+_MESSAGES_LOOKED_AT = 16
+_IPPROTO_MPTCP = 262
+_O_NONBLOCK, _O_CLOEXEC = 0o4000, 0o2000000
+
+
+class Stop(Exception):  # noqa: N818 (an answer to a system call, not a failure of ours)
+    """The system call is answered with an error number."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Guardian:
+    """Stays outside of the tree whose first process is `child`."""
+
+    def __init__(self, child: int, listener: int, processes: int, findings: Findings, findings_file: int) -> None:
+        self._child = child
+        self._listener = listener
+        self._processes = processes  # /proc, as it is outside
+        self._findings = findings
+        self._file = findings_file
+        self._answers: dict[int, tuple[socket.socket, int, int, int]] = {}
+        self._poll = select.poll()
+        self.init: int | None = None
+        """The process whose end ends all others; None where there is no process namespace."""
+        self.owner: socket.socket | None = None
+        """A socket that ends when the process that reads the report does."""
+        self.allowed = dialing.Allowed(frozenset(), "")
+        self.dialer: socket.socket | None = None
+        self.decides = False
+        """True for a tree without namespaces of its own."""
+        self.ports: tuple[int, ...] = ()
+        self.writable: tuple[str, ...] = ()
+
+    def stand(self) -> NoReturn:
+        """Wait until the tree has ended, and end in the same way."""
+        signals = kernel.signal_descriptor(_FORWARDED)
+        end = os.pidfd_open(self._child)
+        for descriptor in (signals, end):
+            self._poll.register(descriptor, select.POLLIN)
+        if self._listener >= 0:
+            self._poll.register(self._listener, select.POLLIN)
+        if self.owner is not None:
+            self._poll.register(self.owner, 0)
+        while True:
+            events = dict(self._poll.poll())
+            if end in events:
+                break
+            if signals in events:
+                self._pass_on(os.read(signals, 128))
+            if self.owner is not None and self.owner.fileno() in events:
+                os.kill(self._child, signal.SIGKILL)  # nobody is left who waits for it
+                self._poll.unregister(self.owner)
+            for descriptor in [one for one in events if one in self._answers]:
+                self._inject(descriptor)
+            if events.get(self._listener, 0) & select.POLLIN:
+                self._hear()
+            elif events.get(self._listener, 0):
+                self._poll.unregister(self._listener)
+        _, status = os.waitpid(self._child, 0)
+        self._end_tree()
+        self._write_findings()
+        _end_like(status)
+
+    def _pass_on(self, data: bytes) -> None:
+        number, _, code = struct.unpack_from("IiI", data)
+        if code != _FROM_KERNEL:
+            os.kill(self._child, number)
+
+    def _end_tree(self) -> None:
+        if self.init is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.init, signal.SIGKILL)
+        else:
+            _kill_descendants()
+        while True:
+            try:
+                os.waitpid(-1, 0)
+            except ChildProcessError:
+                return
+
+    def _write_findings(self) -> None:
+        data = self._findings.to_json()
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, data, 0)
+
+    def _hear(self) -> None:
+        """Answer one system call."""
+        buffer = bytearray(_NOTIFICATION.size)
+        try:
+            fcntl.ioctl(self._listener, _RECEIVE, buffer)
+        except OSError:  # the process has ended meanwhile
+            return
+        number, pid, _, syscall, _, _, *arguments = _NOTIFICATION.unpack(buffer)
+        before = len(self._findings.entries)
+        try:
+            is_answered = self._look(number, pid, syscall, arguments)
+        except Stop as stop:
+            self._answer(number, -stop.number)
+        except OSError:  # its memory or its /proc cannot be read: it has ended, or hides
+            self._answer(number, *((-errno.EACCES,) if self.decides else (0, _CONTINUE)))
+        else:
+            if not is_answered:
+                self._answer(number, 0, _CONTINUE)
+        if len(self._findings.entries) != before:
+            self._write_findings()
+
+    def _answer(self, number: int, result: int, flags: int = 0) -> None:
+        error = min(result, 0)
+        with contextlib.suppress(OSError):  # the process has ended meanwhile
+            fcntl.ioctl(self._listener, _SEND, struct.pack("QqiI", number, max(result, 0), error, flags))
+
+    def _look(self, number: int, pid: int, syscall: int, arguments: list[int]) -> bool:
+        """Look at a system call; return False when it may go on, True when it is answered already or will be."""
+        name = _NAMES.get(syscall, "")
+        if name == "socket":
+            self._refuse_socket(pid, arguments)
+        if name == "connect":
+            address = kernel.read_memory(pid, arguments[1], min(arguments[2], _LONGEST_ADDRESS))
+            return self._connect(number, pid, arguments[0], address)
+        if name == "sendto":
+            address = kernel.read_memory(pid, arguments[4], min(arguments[5], _LONGEST_ADDRESS))
+            self._send(pid, address)
+        elif name in ("sendmsg", "sendmmsg"):
+            count = 1 if name == "sendmsg" else min(arguments[2], _MESSAGES_LOOKED_AT)
+            for index in range(count):
+                target, length = struct.unpack("QI", kernel.read_memory(pid, arguments[1] + 64 * index, 12))
+                if target and length:
+                    self._send(pid, kernel.read_memory(pid, target, min(length, _LONGEST_ADDRESS)))
+        elif name in filters.WRITING_CALLS:
+            self._write(pid, name, arguments)
+        return False
+
+    def _refuse_socket(self, pid: int, arguments: list[int]) -> NoReturn:
+        family, kind, protocol = (argument & 0xFFFFFFFF for argument in arguments[:3])
+        kind &= 0xF
+        self._stopped(_channel_of(family, kind), _socket_name(family, kind, protocol), pid)
+        if family in (socket.AF_INET, socket.AF_INET6):
+            is_plain = kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)
+            raise Stop(errno.EPROTONOSUPPORT if is_plain and protocol not in (0, 17) else errno.EACCES)
+        raise Stop(errno.EACCES if family == socket.AF_UNIX else errno.EAFNOSUPPORT)
+
+    def _connect(self, number: int, pid: int, descriptor: int, address: bytes) -> bool:
+        family = struct.unpack_from("H", address)[0] if len(address) >= 2 else 0
+        if family == socket.AF_UNIX:
+            return self._connect_unix(number, pid, descriptor, address)
+        place = _internet_place(family, address)
+        if place is None:
+            return self._go_on(number, pid, descriptor, address)
+        ip, port = place
+        channel = "udp" if self._kind_of(pid, descriptor) == socket.SOCK_DGRAM else "tcp"
+        if channel == "tcp" and (ip, port) in self.allowed.places:
+            self._dial(number, pid, descriptor, ip, port)
+            return True
+        target = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+        is_local = ipaddress.ip_address(ip).is_loopback or ipaddress.ip_address(ip).is_unspecified
+        if is_local and self._is_served(pid, channel, port):
+            self._findings.remove(channel, target, self._world(pid))
+            return self._go_on(number, pid, descriptor, address)
+        if (ip, port) not in self.allowed.places:  # with UDP the resolver asks which way an address would be reached
+            self._stopped(channel, target, pid)
+        if self.decides:
+            raise Stop(errno.ECONNREFUSED if is_local else errno.ENETUNREACH)
+        return False
+
+    def _connect_unix(self, number: int, pid: int, descriptor: int, address: bytes) -> bool:
+        path = _unix_path(address)
+        if not path:
+            return self._go_on(number, pid, descriptor, address)
+        if path.startswith("\0"):
+            if self._is_bound_inside(pid, "@" + path[1:].rstrip("\0")):
+                return self._go_on(number, pid, descriptor, address)
+            self._stopped("unix", "@" + path[1:].rstrip("\0"), pid)
+            if self.decides:
+                raise Stop(errno.ECONNREFUSED)
+            return False
+        absolute = os.path.join(self._directory_of(pid), path)
+        if (os.path.realpath(absolute), 0) in self.allowed.places:
+            self._dial(number, pid, descriptor, os.path.realpath(absolute), 0)
+            return True
+        if self.decides:
+            return self._connect_path(number, pid, descriptor, absolute)
+        if self._is_foreign_socket(pid, path, absolute):
+            self._stopped("unix", absolute, pid)
+        return False
+
+    def _connect_path(self, number: int, pid: int, descriptor: int, path: str) -> bool:
+        """Connect a socket of the tree to a path, as it was when it was looked at."""
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)  # ENOENT and its kin are the answer
+        try:
+            if not self._is_writable(os.readlink(f"{place}", dir_fd=self._own_descriptors())):
+                self._stopped("unix", path, pid)
+                raise Stop(errno.ECONNREFUSED)
+            through = f"/proc/self/fd/{place}".encode()
+            self._perform(number, pid, descriptor, struct.pack("H", socket.AF_UNIX) + through + b"\0")
+        finally:
+            os.close(place)
+        return True
+
+    def _own_descriptors(self) -> int:
+        if not hasattr(self, "_descriptors"):
+            self._descriptors = os.open("self/fd", os.O_PATH | os.O_CLOEXEC, dir_fd=self._processes)
+        return self._descriptors
+
+    def _go_on(self, number: int, pid: int, descriptor: int, address: bytes) -> bool:
+        """Let a call happen: by itself, or, where the guardian decides, with the address that was looked at."""
+        if not self.decides:
+            return False
+        self._perform(number, pid, descriptor, address)
+        return True
+
+    def _perform(self, number: int, pid: int, descriptor: int, address: bytes) -> None:
+        """Do what `connect` does, on the very socket of the process."""
+        copy = self._copy_of(pid, descriptor)
+        if fcntl.fcntl(copy, fcntl.F_GETFL) & _O_NONBLOCK or address[:2] == struct.pack("H", socket.AF_UNIX):
+            self._perform_now(number, copy, address)
+        else:
+            threading.Thread(target=self._perform_now, args=(number, copy, address), daemon=True).start()
+
+    def _perform_now(self, number: int, copy: int, address: bytes) -> None:
+        try:
+            kernel.call(kernel.number("connect"), copy, address, len(address))
+        except OSError as error:
+            self._answer(number, -(error.errno or errno.EACCES))
+        else:
+            self._answer(number, 0)
+        finally:
+            os.close(copy)
+
+    def _dial(self, number: int, pid: int, descriptor: int, host: str, port: int) -> None:
+        """Have a connection made outside; the answer comes to `_inject`."""
+        assert self.dialer is not None
+        copy = self._copy_of(pid, descriptor)
+        flags = fcntl.fcntl(copy, fcntl.F_GETFL)
+        os.close(copy)
+        answer = dialing.ask(self.dialer, host, port)
+        self._answers[answer.fileno()] = (answer, number, descriptor, flags)
+        self._poll.register(answer, select.POLLIN)
+
+    def _inject(self, waiting: int) -> None:
+        """Put a connection that was made outside into the place of the socket that wanted it."""
+        answer, number, descriptor, flags = self._answers.pop(waiting)
+        self._poll.unregister(waiting)
+        with answer:
+            connection, error = dialing.receive(answer)
+        if connection < 0:
+            self._answer(number, -error)
+            return
+        try:
+            fcntl.fcntl(connection, fcntl.F_SETFL, flags)
+            added = struct.pack("QIIII", number, _SET_DESCRIPTOR, connection, descriptor, _O_CLOEXEC)
+            with contextlib.suppress(OSError):  # the process has ended meanwhile
+                fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, added)
+            self._answer(number, 0)
+        finally:
+            os.close(connection)
+
+    def _send(self, pid: int, address: bytes) -> None:
+        """Name the receiver of a message, where that is somebody outside."""
+        family = struct.unpack_from("H", address)[0] if len(address) >= 2 else 0
+        if family == socket.AF_UNIX:
+            path = _unix_path(address)
+            absolute = path if path.startswith("\0") else os.path.join(self._directory_of(pid), path)
+            if path and self._is_foreign_socket(pid, path, absolute):
+                self._stopped("unix", absolute.replace("\0", "@"), pid)
+        place = _internet_place(family, address)
+        if place is None:
+            return
+        ip, port = place
+        is_local = ipaddress.ip_address(ip).is_loopback or ipaddress.ip_address(ip).is_unspecified
+        target = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+        if is_local and self._is_served(pid, "udp", port):
+            self._findings.remove("udp", target, self._world(pid))
+        else:
+            self._stopped("udp", target, pid)
+
+    def _write(self, pid: int, name: str, arguments: list[int]) -> None:
+        """Name a file that is written in a place where this is refused. Landlock refuses it, not the guardian."""
+        for directory_at, path_at in filters.WRITING_CALLS[name]:
+            path = _text_at(pid, arguments[path_at])
+            directory = -1 if directory_at is None else arguments[directory_at] & 0xFFFFFFFF
+            is_open = directory < 0x80000000 and directory_at is not None
+            base = self._readlink(pid, f"fd/{directory}") if is_open else self._directory_of(pid)
+            whole = os.path.join(base, path)
+            real = os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole))
+            if name in ("open", "openat", "openat2", "truncate", "creat"):
+                real = os.path.realpath(whole)
+            if name == "openat2" and not self._opens_for_writing(pid, arguments):
+                continue
+            if not self._is_writable(real) and not real.startswith("/proc/") and _may_write(real):
+                self._stopped("files", real, pid)
+
+    def _opens_for_writing(self, pid: int, arguments: list[int]) -> bool:
+        flags = struct.unpack("Q", kernel.read_memory(pid, arguments[2], 8))[0]
+        return bool(flags & filters.WRITING_FLAGS)
+
+    def _is_writable(self, path: str) -> bool:
+        return any(path == place or path.startswith(f"{place}/") for place in self.writable)
+
+    def _stopped(self, channel: str, target: str, pid: int) -> None:
+        self._findings.add(channel, target, self._program(pid), self._world(pid))
+
+    def _program(self, pid: int) -> str:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(f"{pid}/cmdline", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._processes)
+            try:
+                return os.read(descriptor, 600).replace(b"\0", b" ").decode(errors="replace").strip()
+            finally:
+                os.close(descriptor)
+        return ""
+
+    def _world(self, pid: int) -> int:
+        """Return the number of the network namespace that a process is in: each world has its own."""
+        try:
+            return os.stat(f"{pid}/ns/net", dir_fd=self._processes).st_ino
+        except OSError:
+            return 0
+
+    def _readlink(self, pid: int, name: str) -> str:
+        return os.readlink(f"{pid}/{name}", dir_fd=self._processes)
+
+    def _directory_of(self, pid: int) -> str:
+        return self._readlink(pid, "cwd")
+
+    def _copy_of(self, pid: int, descriptor: int) -> int:
+        try:
+            process = os.pidfd_open(pid)
+        except OSError:  # a thread, not the first one: its process is another number
+            process = os.pidfd_open(self._leader_of(pid))
+        try:
+            return kernel.descriptor_of(process, descriptor)
+        finally:
+            os.close(process)
+
+    def _leader_of(self, thread: int) -> int:
+        for line in self._read(f"{thread}/status").splitlines():
+            if line.startswith("Tgid:"):
+                return int(line.split()[1])
+        raise ProcessLookupError(thread)
+
+    def _kind_of(self, pid: int, descriptor: int) -> int:
+        copy = self._copy_of(pid, descriptor)
+        with socket.socket(fileno=copy) as one:
+            return one.type
+
+    def _is_served(self, pid: int, channel: str, port: int) -> bool:
+        """Return True when a process of the tree serves a port of the loopback interface, or the caller does."""
+        if self.decides and port in self.ports:
+            return True
+        state = "0A" if channel == "tcp" else "07"
+        for table in (channel, f"{channel}6"):
+            for line in self._read(f"{pid}/net/{table}").splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == state and int(fields[1].rpartition(":")[2], 16) == port:
+                    return not self.decides or self._is_held_inside(fields[9])
+        return False
+
+    def _is_bound_inside(self, pid: int, name: str) -> bool:
+        for line in self._read(f"{pid}/net/unix").splitlines()[1:]:
+            fields = line.split(maxsplit=7)
+            if len(fields) == 8 and fields[7] == name:
+                return not self.decides or self._is_held_inside(fields[6])
+        return False
+
+    def _is_held_inside(self, inode: str) -> bool:
+        """Return True when a process of the tree holds a socket."""
+        for pid in _descendants(self._processes):
+            with contextlib.suppress(OSError):
+                for name in os.listdir(f"/proc/{pid}/fd"):
+                    with contextlib.suppress(OSError):
+                        if self._readlink(pid, f"fd/{name}") == f"socket:[{inode}]":
+                            return True
+        return False
+
+    def _is_foreign_socket(self, pid: int, path: str, absolute: str) -> bool:
+        """Return True for a socket that no process of this world has bound. One that is not there is nobody's."""
+        if path.startswith("\0"):
+            return not self._is_bound_inside(pid, "@" + path[1:].rstrip("\0"))
+        try:
+            mode = os.stat(f"{pid}/root{absolute}", dir_fd=self._processes).st_mode
+        except OSError:
+            return False
+        name = os.path.basename(path)
+        bound = (line.split(maxsplit=7) for line in self._read(f"{pid}/net/unix").splitlines()[1:])
+        is_own = any(len(fields) == 8 and os.path.basename(fields[7]) == name for fields in bound)
+        return stat.S_ISSOCK(mode) and not is_own
+
+    def _read(self, path: str) -> str:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._processes)
+        except OSError:
+            return ""
+        with open(descriptor, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+
+_NAMES: dict[int, str] = {}
+if kernel.is_known_architecture():
+    for _name in ("socket", "connect", "sendto", "sendmsg", "sendmmsg", *filters.WRITING_CALLS):
+        for _number in kernel.numbers([_name]):
+            _NAMES[_number] = _name
+
+
+def _channel_of(family: int, kind: int) -> str:
+    if kind == socket.SOCK_DGRAM and family in (socket.AF_INET, socket.AF_INET6):
+        return "udp"
+    return "socket"
+
+
+def _socket_name(family: int, kind: int, protocol: int) -> str:
+    try:
+        family_name = socket.AddressFamily(family).name
+    except ValueError:
+        family_name = f"family {family}"
+    try:
+        kind_name = socket.SocketKind(kind).name
+    except ValueError:
+        kind_name = f"type {kind}"
+    suffix = f" protocol {protocol}" if protocol else ""
+    if protocol == _IPPROTO_MPTCP:
+        suffix = " MPTCP"
+    return f"{family_name} {kind_name}{suffix}"
+
+
+def _internet_place(family: int, address: bytes) -> tuple[str, int] | None:
+    if family == socket.AF_INET and len(address) >= 8:
+        return str(ipaddress.IPv4Address(address[4:8])), int.from_bytes(address[2:4], "big")
+    if family == socket.AF_INET6 and len(address) >= 24:
+        ip = ipaddress.IPv6Address(address[8:24])
+        return str(ip.ipv4_mapped or ip), int.from_bytes(address[2:4], "big")
+    return None
+
+
+def _unix_path(address: bytes) -> str:
+    path = address[2:]
+    if not path.startswith(b"\0"):
+        path = path.partition(b"\0")[0]
+    return os.fsdecode(path)
+
+
+def _text_at(pid: int, address: int) -> str:
+    """Return a path in the memory of a process. Memory is read page by page: the next one may not be there."""
+    text = b""
+    while len(text) < 4096:
+        data = kernel.read_memory(pid, address + len(text), min(256, 4096 - (address + len(text)) % 4096))
+        before, end, _ = data.partition(b"\0")
+        text += before
+        if end or not data:
+            break
+    return os.fsdecode(text)
+
+
+def _may_write(path: str) -> bool:
+    """Return True when the person could write there: what fails anyway is not stopped by the isolation."""
+    if os.path.lexists(path):
+        return os.access(path, os.W_OK) or os.access(os.path.dirname(path), os.W_OK)
+    return os.access(os.path.dirname(path), os.W_OK)
+
+
+def _descendants(processes: int) -> list[int]:
+    """Return all processes below this one."""
+    found: list[int] = []
+    waiting = [os.getpid()]
+    while waiting:
+        pid = waiting.pop()
+        with contextlib.suppress(OSError):
+            descriptor = os.open(f"{pid}/task", os.O_RDONLY | os.O_CLOEXEC, dir_fd=processes)
+            try:
+                for thread in os.listdir(descriptor):
+                    children = os.open(f"{thread}/children", os.O_RDONLY | os.O_CLOEXEC, dir_fd=descriptor)
+                    with open(children, encoding="ascii") as file:
+                        waiting += map(int, file.read().split())
+            finally:
+                os.close(descriptor)
+        found.append(pid)
+    return found[1:]
+
+
+def _kill_descendants() -> None:
+    """Kill what the tree has left behind: orphans come to this process, so in the end there is nobody."""
+    directory = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+    while pids := _descendants(directory):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, 0)
+
+
+def _end_like(status: int) -> NoReturn:
+    """End this process as another one ended."""
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        os._exit(code)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler
+        signal.signal(-code, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [-code])
+    os.kill(os.getpid(), -code)
+    os._exit(128 - code)

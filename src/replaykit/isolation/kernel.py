@@ -1,0 +1,363 @@
+"""System calls that Python has no function for: their numbers on each architecture, and thin wrappers that raise OSError."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+import sys
+
+from replaykit.errors import ReplayKitError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+PR_SET_PDEATHSIG = 1
+PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+
+MS_REC = 0x4000
+MS_PRIVATE = 1 << 18
+MNT_DETACH = 2
+
+OPEN_TREE_CLONE = 1
+AT_RECURSIVE = 0x8000
+AT_EMPTY_PATH = 0x1000
+AT_FDCWD = -100
+O_CLOEXEC = 0o2000000
+_FSOPEN_CLOEXEC = 1
+_FSCONFIG_SET_FLAG, _FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 0, 1, 6
+_FSMOUNT_CLOEXEC = 1
+_MOVE_MOUNT_F_EMPTY_PATH = 4
+_MOVE_MOUNT_T_EMPTY_PATH = 0x40
+MOUNT_ATTR_RDONLY = 1
+MOUNT_ATTR_NOSUID = 2
+MOUNT_ATTR_NODEV = 4
+MOUNT_ATTR_NOEXEC = 8
+
+# Calls newer than 2019 have one number on every architecture.
+_OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 442
+_PIDFD_GETFD = 438
+LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
+
+_X86_64: Mapping[str, int] = {
+    "open": 2,
+    "ioctl": 16,
+    "socket": 41,
+    "connect": 42,
+    "sendto": 44,
+    "sendmsg": 46,
+    "truncate": 76,
+    "rename": 82,
+    "mkdir": 83,
+    "rmdir": 84,
+    "creat": 85,
+    "link": 86,
+    "unlink": 87,
+    "symlink": 88,
+    "chmod": 90,
+    "chown": 92,
+    "lchown": 94,
+    "capset": 126,
+    "utime": 132,
+    "mknod": 133,
+    "uselib": 134,
+    "vhangup": 153,
+    "pivot_root": 155,
+    "adjtimex": 159,
+    "acct": 163,
+    "settimeofday": 164,
+    "swapon": 167,
+    "swapoff": 168,
+    "reboot": 169,
+    "iopl": 172,
+    "ioperm": 173,
+    "init_module": 175,
+    "delete_module": 176,
+    "quotactl": 179,
+    "nfsservctl": 180,
+    "setxattr": 188,
+    "lsetxattr": 189,
+    "removexattr": 197,
+    "lremovexattr": 198,
+    "lookup_dcookie": 212,
+    "clock_settime": 227,
+    "utimes": 235,
+    "kexec_load": 246,
+    "add_key": 248,
+    "request_key": 249,
+    "keyctl": 250,
+    "openat": 257,
+    "mkdirat": 258,
+    "mknodat": 259,
+    "fchownat": 260,
+    "futimesat": 261,
+    "unlinkat": 263,
+    "renameat": 264,
+    "linkat": 265,
+    "symlinkat": 266,
+    "fchmodat": 268,
+    "utimensat": 280,
+    "signalfd4": 289,
+    "perf_event_open": 298,
+    "fanotify_init": 300,
+    "open_by_handle_at": 304,
+    "clock_adjtime": 305,
+    "sendmmsg": 307,
+    "finit_module": 313,
+    "renameat2": 316,
+    "seccomp": 317,
+    "kexec_file_load": 320,
+    "bpf": 321,
+    "userfaultfd": 323,
+    "syslog": 103,
+}
+_AARCH64: Mapping[str, int] = {
+    "setxattr": 5,
+    "lsetxattr": 6,
+    "removexattr": 14,
+    "lremovexattr": 15,
+    "lookup_dcookie": 18,
+    "ioctl": 29,
+    "mknodat": 33,
+    "mkdirat": 34,
+    "unlinkat": 35,
+    "symlinkat": 36,
+    "linkat": 37,
+    "renameat": 38,
+    "pivot_root": 41,
+    "nfsservctl": 42,
+    "truncate": 45,
+    "fchmodat": 53,
+    "fchownat": 54,
+    "openat": 56,
+    "vhangup": 58,
+    "quotactl": 60,
+    "signalfd4": 74,
+    "utimensat": 88,
+    "acct": 89,
+    "capset": 91,
+    "kexec_load": 104,
+    "init_module": 105,
+    "delete_module": 106,
+    "clock_settime": 112,
+    "syslog": 116,
+    "reboot": 142,
+    "settimeofday": 170,
+    "adjtimex": 171,
+    "socket": 198,
+    "connect": 203,
+    "sendto": 206,
+    "sendmsg": 211,
+    "add_key": 217,
+    "request_key": 218,
+    "keyctl": 219,
+    "swapon": 224,
+    "swapoff": 225,
+    "perf_event_open": 241,
+    "fanotify_init": 262,
+    "open_by_handle_at": 265,
+    "clock_adjtime": 266,
+    "sendmmsg": 269,
+    "finit_module": 273,
+    "renameat2": 276,
+    "seccomp": 277,
+    "bpf": 280,
+    "userfaultfd": 282,
+    "kexec_file_load": 294,
+}
+_EVERYWHERE: Mapping[str, int] = {
+    "io_uring_setup": 425,
+    "io_uring_enter": 426,
+    "io_uring_register": 427,
+    "openat2": 437,
+    "quotactl_fd": 443,
+    "fchmodat2": 452,
+    "setxattrat": 463,
+}
+_TABLES = {"x86_64": _X86_64, "aarch64": _AARCH64}
+_AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+
+class Unsupported(ReplayKitError):
+    """The kernel, or what surrounds this process, does not offer what was asked for."""
+
+
+def architecture() -> str:
+    """Return the machine's architecture as the kernel names it."""
+    return platform.machine()
+
+
+def is_known_architecture() -> bool:
+    """Return True when system call numbers are known here: 64-bit Linux on x86_64 or aarch64."""
+    return sys.platform == "linux" and architecture() in _TABLES and struct.calcsize("P") == 8
+
+
+def audit_architecture() -> int:
+    """Return the number by which seccomp knows this architecture."""
+    return _AUDIT[architecture()]
+
+
+def numbers(names: Iterable[str]) -> list[int]:
+    """Return the numbers of those of the named system calls that this architecture has."""
+    table = {**_EVERYWHERE, **_TABLES[architecture()]}
+    return [table[name] for name in names if name in table]
+
+
+def number(name: str) -> int:
+    """Return the number of a system call that every architecture has."""
+    return numbers([name])[0]
+
+
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def call(syscall: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
+    """Make a system call by its number, and return its result; raise OSError when it fails."""
+    assert _libc is not None
+    wide = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    result = int(_libc.syscall(ctypes.c_long(syscall), *wide))
+    return _checked(result)
+
+
+def _checked(result: int, what: str = "") -> int:
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error), what or None)
+    return result
+
+
+def unshare(flags: int) -> None:
+    """Move this process into new namespaces."""
+    assert _libc is not None
+    _checked(_libc.unshare(flags), "unshare")
+
+
+def prctl(option: int, value: int = 0, third: int = 0) -> None:
+    """Set an attribute of this process."""
+    assert _libc is not None
+    wide = (ctypes.c_ulong(value), ctypes.c_ulong(third), ctypes.c_ulong(0), ctypes.c_ulong(0))
+    _checked(_libc.prctl(option, *wide), "prctl")
+
+
+def make_private() -> None:
+    """Detach the mounts of this namespace from those it was copied from."""
+    assert _libc is not None
+    _checked(_libc.mount(None, b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None), "/")
+
+
+def enter_root(directory: int) -> None:
+    """Make an open directory the root of this mount namespace, and let go of the old root."""
+    assert _libc is not None
+    os.fchdir(directory)
+    call(number("pivot_root"), b".", b".")
+    _checked(_libc.umount2(b".", MNT_DETACH), "the old root")
+    os.chdir("/")
+
+
+def new_filesystem(kind: str, options: Mapping[str, str | None], attributes: int = 0) -> int:
+    """Return a descriptor of a new file system that is mounted nowhere yet. An option without a value is a flag."""
+    context = call(_FSOPEN, kind.encode(), _FSOPEN_CLOEXEC)
+    try:
+        for name, value in options.items():
+            if value is None:
+                call(_FSCONFIG, context, _FSCONFIG_SET_FLAG, name.encode(), None, 0)
+            else:
+                call(_FSCONFIG, context, _FSCONFIG_SET_STRING, name.encode(), os.fsencode(value), 0)
+        call(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
+        return call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, attributes)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, f"{kind} {dict(options)}") from None
+    finally:
+        os.close(context)
+
+
+def copy_of_mounts(path: str, *, recursive: bool = True, read_only: bool = True) -> int:
+    """Return a descriptor of a copy of what is mounted at a path."""
+    flags = OPEN_TREE_CLONE | O_CLOEXEC | (AT_RECURSIVE if recursive else 0)
+    tree = call(_OPEN_TREE, AT_FDCWD, os.fsencode(path), flags)
+    if read_only:
+        make_read_only(tree, recursive=recursive)
+    return tree
+
+
+def make_read_only(tree: int, *, recursive: bool = True) -> None:
+    """Let nobody write through a mount that is attached nowhere yet, or is the root of its tree."""
+    attributes = struct.pack("QQQQ", MOUNT_ATTR_RDONLY, 0, 0, 0)
+    flags = AT_EMPTY_PATH | (AT_RECURSIVE if recursive else 0)
+    call(_MOUNT_SETATTR, tree, b"", flags, attributes, len(attributes))
+
+
+def attach(tree: int, directory: int, path: str = "") -> None:
+    """Mount a tree at a path below an open directory, or at that directory."""
+    flags = _MOVE_MOUNT_F_EMPTY_PATH | (0 if path else _MOVE_MOUNT_T_EMPTY_PATH)
+    try:
+        call(_MOVE_MOUNT, tree, b"", directory, os.fsencode(path), flags)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
+
+
+def descriptor_of(process: int, descriptor: int) -> int:
+    """Return a copy of a descriptor that another process (a pidfd) holds."""
+    return call(_PIDFD_GETFD, process, descriptor, 0)
+
+
+class _Slice(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+def read_memory(pid: int, address: int, length: int) -> bytes:
+    """Return memory of another process; fewer bytes where it ends."""
+    assert _libc is not None
+    buffer = ctypes.create_string_buffer(length)
+    local = _Slice(ctypes.addressof(buffer), length)
+    remote = _Slice(address, length)
+    one, none = ctypes.c_ulong(1), ctypes.c_ulong(0)
+    done = _libc.process_vm_readv(pid, ctypes.byref(local), one, ctypes.byref(remote), one, none)
+    return buffer.raw[: _checked(done, "process_vm_readv")]
+
+
+def signal_descriptor(signals: Iterable[int]) -> int:
+    """Return a descriptor from which signals that are blocked can be read, 128 bytes each."""
+    mask = sum(1 << (one - 1) for one in signals)
+    return call(number("signalfd4"), -1, struct.pack("Q", mask), 8, O_CLOEXEC)
+
+
+FILE_CAPABILITIES = (0, 1, 2, 3, 4, 5, 6, 7, 10, 31)
+"""CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE and SETFCAP: what root is
+used to have over files and its own children. They hold inside the user namespace only."""
+
+
+def drop_capabilities(keep: Iterable[int] = ()) -> None:
+    """Give up all capabilities but these, for this process and everything it will start."""
+    wanted = set(keep)
+    held = held_capabilities()
+    for one in range(64):
+        if one not in wanted and held >> one & 1:
+            prctl(PR_CAPBSET_DROP, one)
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    mask = sum(1 << one for one in wanted) & held
+    low, high = mask & 0xFFFFFFFF, mask >> 32
+    header = struct.pack("Ii", 0x20080522, 0)
+    call(number("capset"), header, struct.pack("6I", low, low, 0, high, high, 0))
+
+
+def held_capabilities() -> int:
+    """Return the capabilities this process may use now, as a set of bits."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        for line in status:
+            if line.startswith("CapEff:"):
+                return int(line.split()[1], 16)
+    return 0

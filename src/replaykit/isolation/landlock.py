@@ -1,0 +1,79 @@
+"""Landlock: rules that a process gives itself and can never take back, without privileges."""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+
+from replaykit.isolation import kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_CREATE_RULESET_VERSION = 1
+_PATH_BENEATH = 1
+_WRITE_FILE, _TRUNCATE, _REFER = 1 << 1, 1 << 14, 1 << 13
+_CHANGE_DIRECTORIES = sum(1 << bit for bit in range(4, 13))  # remove, create
+_CONNECT_TCP = 1 << 1
+_ABSTRACT_UNIX, _SIGNALS = 1, 2
+
+
+def version() -> int:
+    """Return the version of Landlock that the kernel offers; 0 when it offers none."""
+    try:
+        return kernel.call(kernel.LANDLOCK_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
+    except OSError:
+        return 0
+
+
+def restrict_signals() -> None:
+    """Let this process neither trace nor, since version 6, signal processes outside of the tree that it begins."""
+    scopes = _ABSTRACT_UNIX | _SIGNALS if version() >= 6 else 0
+    # A rule set has to restrict something: making block devices is what no program here can do anyway.
+    _restrict(files=1 << 11, network=0, scopes=scopes, writable=())
+
+
+def restrict_all(writable: Iterable[Path]) -> None:
+    """Let this process write files below these directories only, and open no TCP connection by itself."""
+    offered = version()
+    files = _WRITE_FILE | _CHANGE_DIRECTORIES
+    if offered >= 2:
+        files |= _REFER
+    if offered >= 3:
+        files |= _TRUNCATE
+    network = _CONNECT_TCP if offered >= 4 else 0
+    scopes = _ABSTRACT_UNIX | _SIGNALS if offered >= 6 else 0
+    _restrict(files=files, network=network, scopes=scopes, writable=writable)
+
+
+def _restrict(*, files: int, network: int, scopes: int, writable: Iterable[Path]) -> None:
+    offered = version()
+    fields = [files]
+    if offered >= 4:
+        fields.append(network)
+    if offered >= 6:
+        fields.append(scopes)
+    attributes = struct.pack(f"{len(fields)}Q", *fields)
+    rules = kernel.call(kernel.LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
+    try:
+        for place in writable:
+            _allow(rules, place, files)
+        kernel.call(kernel.LANDLOCK_RESTRICT_SELF, rules, 0)
+    finally:
+        os.close(rules)
+
+
+def _allow(rules: int, place: Path, files: int) -> None:
+    try:
+        descriptor = os.open(place, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        allowed = files if is_directory else files & (_WRITE_FILE | _TRUNCATE)
+        kernel.call(kernel.LANDLOCK_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", allowed, descriptor), 0)
+    finally:
+        os.close(descriptor)

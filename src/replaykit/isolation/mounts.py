@@ -1,0 +1,326 @@
+"""The file system of an isolated process tree: what is there stays visible, and what is written goes into layers in memory.
+
+Each directory below the root gets an overlay. A directory with mounts below it cannot have one (the kernel refuses: the
+overlay would uncover what the mounts hide), so it is built anew in memory, with an overlay for each of its directories.
+Unix sockets that existed before do not work through an overlay, and directories that are built anew leave them out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from replaykit.isolation import kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from replaykit.isolation.policy import Policy
+
+_SPECIAL = ("/proc", "/sys", "/dev")
+_NOT_ENTERED = {"autofs"}  # looking at it would mount something
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/etc")
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "kfd", "dri", "accel", "dxg")
+_DEVICE_PREFIXES = ("nvidia",)
+_LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
+_MACHINE_WIDE = ("sys", "sysrq-trigger", "irq", "bus", "fs", "scsi", "acpi", "mtrr", "driver")
+"""Parts of /proc that belong to the whole machine, and that root could write to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A mount that can be seen."""
+
+    path: str
+    kind: str
+    is_read_only: bool
+    is_accessible: bool
+
+
+@dataclass(slots=True)
+class Tree:
+    """A new root while it is built: everything is prepared before the first mount is attached."""
+
+    root: int
+    layers: int
+    overlays: list[tuple[str, int]] = field(default_factory=list)
+    """Paths, and the numbers of the layers that hold what is written below them."""
+    rebuilt: list[str] = field(default_factory=list)
+    """Directories that are built anew in memory."""
+    entries: list[str] = field(default_factory=list)
+    """Paths that were put into those directories."""
+    notes: list[str] = field(default_factory=list)
+    attachments: list[tuple[str, int]] = field(default_factory=list)
+
+
+def build(policy: Policy, hosts: str, *, keep_processes: bool, as_root: bool) -> Tree:
+    """Make a new root for this mount namespace, and enter it.
+
+    `hosts` is text for the end of /etc/hosts. With `keep_processes` /proc stays as it is; else there is a new one, and
+    this process has to be in the process namespace that it is for. `as_root` is whether root's capabilities hold.
+    """
+    kernel.make_private()
+    size = {} if policy.max_written_bytes is None else {"size": str(policy.max_written_bytes)}
+    tree = Tree(
+        root=kernel.new_filesystem("tmpfs", {"mode": f"{_mode_of('/'):o}"}),
+        layers=kernel.new_filesystem("tmpfs", {"mode": "700", **size}),
+    )
+    os.fchdir(tree.layers)  # the paths of layers are relative to it
+    _Builder(policy, tree, hosts, as_root=as_root).prepare()
+    _prepare_special(tree, keep_processes=keep_processes)
+    # Any directory will do: the old root is let go of in a moment. Of /proc nothing is needed any more.
+    with _opened("/proc") as place:
+        kernel.attach(tree.root, place)
+    for path, mount in tree.attachments:
+        kernel.attach(mount, tree.root, path.lstrip("/"))
+        os.close(mount)
+    tree.attachments.clear()
+    kernel.enter_root(tree.root)
+    if as_root and not keep_processes:
+        _protect_machine()
+    return tree
+
+
+def real_places(policy: Policy) -> tuple[Path, ...]:
+    """Return the directories that are really written."""
+    return tuple(Path(os.path.realpath(place)) for place in (*policy.scratch, *policy.allow_write))
+
+
+def writable_places(policy: Policy) -> list[Path]:
+    """Return the directories that a program expects to be able to write to."""
+    home = policy.home or Path(os.path.expanduser("~"))
+    places = (policy.project, home, Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))  # noqa: S108
+    return [real for real in (Path(os.path.realpath(place)) for place in places) if real.is_dir()]
+
+
+def visible_mounts() -> list[Mount]:
+    """Return the mounts that paths lead to, outside of /proc, /sys and /dev."""
+    found: dict[str, tuple[str, str, bool]] = {}
+    by_number: dict[str, tuple[str, str, bool]] = {}
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            before, _, after = line.partition(" - ")
+            fields = before.split(" ")
+            path = _unescaped(fields[4])
+            options = (*fields[5].split(","), *after.split()[-1].split(","))
+            found[path] = by_number[fields[0]] = (path, after.split(" ", 1)[0], "ro" in options)
+    result = []
+    for path, (_, kind, is_read_only) in sorted(found.items()):
+        if path == "/" or _is_within(path, _SPECIAL):
+            continue
+        if kind in _NOT_ENTERED:
+            result.append(Mount(path, kind, True, False))
+            continue
+        number = _mount_number(path)
+        if number is None:
+            result.append(Mount(path, kind, is_read_only, False))
+        elif number in by_number and by_number[number][0] == path:
+            _, kind, is_read_only = by_number[number]
+            result.append(Mount(path, kind, is_read_only, True))
+    return result
+
+
+def _mount_number(path: str) -> str | None:
+    try:
+        with _opened(path) as descriptor, open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as lines:
+            return next((line.split()[1] for line in lines if line.startswith("mnt_id:")), None)
+    except OSError:
+        return None
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    raw = os.fsencode(text)
+    return os.fsdecode(raw.decode("unicode_escape", "surrogateescape").encode("latin-1", "surrogateescape"))
+
+
+def _is_within(path: str, places: tuple[str, ...]) -> bool:
+    return any(path == place or path.startswith(f"{place}/") for place in places)
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[int]:
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _mode_of(path: str) -> int:
+    """Return the mode that a directory of ours gets in the place of this one: nobody may write who could not."""
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    return mode if os.access(path, os.W_OK) else mode & ~0o222
+
+
+def _is_empty(path: str) -> bool:
+    """Return True for a directory with nothing in it: built anew it is the same, and an overlay costs half a millisecond."""
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is None
+    except PermissionError:
+        return False
+
+
+class _Builder:
+    """Prepares the ordinary directories of a new root."""
+
+    def __init__(self, policy: Policy, tree: Tree, hosts: str, *, as_root: bool) -> None:
+        self._tree = tree
+        self._hosts = hosts
+        self._as_root = as_root
+        self._mounts = {mount.path: mount for mount in visible_mounts()}
+        self._writable = [str(place) for place in writable_places(policy)]
+        self._real = [str(place) for place in real_places(policy) if place.exists()]
+
+    def prepare(self) -> None:
+        self._rebuild("/")
+        for place in self._real:
+            self._tree.attachments.append((place, kernel.copy_of_mounts(place, read_only=False)))
+
+    def _rebuild(self, path: str) -> None:
+        """Build a directory anew, with a mount for each entry."""
+        self._tree.rebuilt.append(path)
+        with os.scandir(path) as entries:
+            for entry in sorted(entries, key=lambda one: one.name):
+                if entry.path not in _SPECIAL:
+                    self._put(entry)
+
+    def _put(self, entry: os.DirEntry[str]) -> None:
+        inside = entry.path.lstrip("/")
+        if entry.is_symlink():
+            os.symlink(os.readlink(entry.path), inside, dir_fd=self._tree.root)
+        elif entry.is_dir(follow_symlinks=False):
+            os.mkdir(inside, 0o755, dir_fd=self._tree.root)
+            self._put_directory(entry.path)
+        elif entry.is_file(follow_symlinks=False):
+            os.close(os.open(inside, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=self._tree.root))
+            self._attach_copy(entry.path)
+        else:
+            return  # a socket, a pipe or a device of the outside
+        self._tree.entries.append(entry.path)
+
+    def _put_directory(self, path: str) -> None:
+        mount = self._mounts.get(path)
+        if mount is not None and not mount.is_accessible:
+            return
+        if any(other.startswith(f"{path}/") for other in self._mounts) or _is_empty(path):
+            os.chmod(path.lstrip("/"), _mode_of(path), dir_fd=self._tree.root)
+            self._rebuild(path)
+        elif (mount is not None and mount.is_read_only) or not self._needs_overlay(path):
+            self._attach_copy(path)
+        else:
+            self._overlay(path)
+
+    def _needs_overlay(self, path: str) -> bool:
+        """Return False for directories of the system, of a person who could not write there anyway."""
+        if self._as_root or path not in _SYSTEM or (path == "/etc" and self._hosts):
+            return True
+        return any(place.startswith(f"{path}/") for place in self._writable)
+
+    def _attach_copy(self, path: str) -> None:
+        self._tree.attachments.append((path, kernel.copy_of_mounts(path)))
+
+    def _overlay(self, path: str) -> None:
+        number = len(self._tree.overlays)
+        upper, work = f"{number}/upper", f"{number}/work"
+        os.mkdir(str(number))
+        os.mkdir(work)
+        self._make_like(path, upper)
+        if not self._as_root:
+            self._make_ways(path, upper)
+        if path == "/etc" and self._hosts:
+            _write_hosts(upper, self._hosts)
+        lower = path.replace("\\", "\\\\").replace(":", "\\:")
+        options = {"lowerdir": lower, "upperdir": upper, "workdir": work, "userxattr": None}
+        try:
+            mount = kernel.new_filesystem("overlay", options)
+        except OSError as error:
+            self._tree.notes.append(f"{path} is read-only: no overlay there ({error.strerror})")
+            self._attach_copy(path)
+            return
+        self._tree.overlays.append((path, number))
+        self._tree.attachments.append((path, mount))
+
+    def _make_ways(self, path: str, upper: str) -> None:
+        """Make the directories that lead to places where this person writes.
+
+        The overlay would copy them when the first file is written below; it cannot where they belong to somebody who
+        does not exist in the user namespace.
+        """
+        for place in self._writable:
+            way = path
+            for name in Path(place).relative_to(path).parts if place.startswith(f"{path}/") else ():
+                way = f"{way}/{name}"
+                self._make_like(way, upper + way.removeprefix(path))
+
+    def _make_like(self, path: str, made: str) -> None:
+        found = os.stat(path)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(made)
+        os.chmod(made, _mode_of(path))
+        if self._as_root:
+            os.chown(made, found.st_uid, found.st_gid)
+        os.utime(made, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def _write_hosts(upper: str, hosts: str) -> None:
+    before = Path("/etc/hosts").read_bytes() if Path("/etc/hosts").exists() else b""
+    Path(upper, "hosts").write_bytes(before + b"\n" + hosts.encode())
+    os.chmod(Path(upper, "hosts"), 0o644)
+
+
+def _prepare_special(tree: Tree, *, keep_processes: bool) -> None:
+    """Prepare /proc, /sys and /dev."""
+    for name in ("proc", "sys", "dev"):
+        os.mkdir(name, 0o755, dir_fd=tree.root)
+    tree.entries += _SPECIAL
+    if keep_processes:
+        tree.attachments.append(("/proc", kernel.copy_of_mounts("/proc", read_only=False)))
+    else:
+        flags = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV | kernel.MOUNT_ATTR_NOEXEC
+        tree.attachments.append(("/proc", kernel.new_filesystem("proc", {}, flags)))
+    if os.path.isdir("/sys"):
+        tree.attachments.append(("/sys", kernel.copy_of_mounts("/sys")))
+    _prepare_devices(tree)
+
+
+def _prepare_devices(tree: Tree) -> None:
+    """Prepare a /dev that holds the harmless devices and those of GPUs: root could read and write disks by the others."""
+    devices = kernel.new_filesystem("tmpfs", {"mode": "755"})
+    mounts: list[tuple[str, int]] = []
+    for name in sorted(os.listdir("/dev")):
+        path = f"/dev/{name}"
+        if (name in _DEVICES or name.startswith(_DEVICE_PREFIXES)) and not os.path.islink(path):
+            if os.path.isdir(path):
+                os.mkdir(name, 0o755, dir_fd=devices)
+            else:
+                os.close(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=devices))
+            mounts.append((path, kernel.copy_of_mounts(path)))
+    for name, target in _LINKS.items():
+        os.symlink(target, name, dir_fd=devices)
+    os.symlink("pts/ptmx", "ptmx", dir_fd=devices)
+    for name in ("shm", "pts", "mqueue"):
+        os.mkdir(name, 0o755, dir_fd=devices)
+    mounts.append(("/dev/shm", kernel.new_filesystem("tmpfs", {"mode": "1777"}, kernel.MOUNT_ATTR_NODEV)))  # noqa: S108
+    mounts.append(("/dev/pts", kernel.new_filesystem("devpts", {"newinstance": None, "ptmxmode": "0666", "mode": "620"})))
+    with contextlib.suppress(OSError):  # a kernel without POSIX message queues
+        mounts.append(("/dev/mqueue", kernel.new_filesystem("mqueue", {})))
+    kernel.make_read_only(devices, recursive=False)
+    tree.attachments += [("/dev", devices), *mounts]
+
+
+def _protect_machine() -> None:
+    """Let nobody write to the parts of /proc that belong to the whole machine."""
+    with _opened("/proc") as directory:
+        for name in _MACHINE_WIDE:
+            if os.path.exists(f"/proc/{name}"):
+                copy = kernel.copy_of_mounts(f"/proc/{name}")
+                kernel.attach(copy, directory, name)
+                os.close(copy)

@@ -1,0 +1,145 @@
+"""What an isolated process tree may do, and what became of it, as values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from replaykit.errors import UsageError
+
+MAX_STOPPED = 500
+"""So many different things that were stopped are listed; further ones are only counted."""
+
+
+class Level(StrEnum):
+    """Who keeps a process tree shut."""
+
+    FULL = "full"  # namespaces, overlays and a system call filter: nothing gets through
+    LANDLOCK = "landlock"  # Landlock and a system call filter, in the machine's own namespaces
+    PROCESS = "process"  # nothing from the kernel: only what runs inside the process
+
+
+CHANNELS = ("tcp", "udp", "unix", "files", "signals")
+"""The ways out of a process tree that are graded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What a process tree may reach. All directories are absolute."""
+
+    project: Path
+    """The directory whose files the tree may change as it likes; the real ones stay as they are."""
+    home: Path | None = None
+    """The person's home directory, treated in the same way. Default: `$HOME`."""
+    scratch: tuple[Path, ...] = ()
+    """Directories that are really written: the workspace, the evidence."""
+    allow_write: tuple[Path, ...] = ()
+    """Directories that the person allowed to be really written."""
+    ports: tuple[int, ...] = ()
+    """Ports of 127.0.0.1 on which the caller serves the tree: the proxy's."""
+    allow_connect: tuple[str, ...] = ()
+    """What the person allowed to be reached: `HOST:PORT` over TCP, or the path of a unix socket."""
+    max_written_bytes: int | None = None
+    """How much memory the tree may fill with what it writes. Default: half of the machine's."""
+
+    def __post_init__(self) -> None:
+        for place in (self.project, *self.scratch, *self.allow_write, *filter(None, (self.home,))):
+            if not place.is_absolute():
+                raise UsageError(f"{str(place)!r} is not absolute", hint=f"Use {str(place.absolute())!r}.")
+        for address in self.allow_connect:
+            Address.parse(address)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A place that may be connected to: a host and a port, or the path of a unix socket (port 0)."""
+
+    host: str
+    port: int
+
+    @staticmethod
+    def parse(text: str) -> Address:
+        """Return the address that a text names; UsageError when it names none."""
+        if text.startswith("/"):
+            return Address(text, 0)
+        host, colon, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+            raise UsageError(
+                f"{text!r} is not an address", hint="Use HOST:PORT, such as db.internal:5432, or a unix socket's path."
+            )
+        return Address(host, int(port))
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Something that an isolated process tried and the isolation stopped."""
+
+    channel: str
+    """`tcp`, `udp`, `unix`, `socket` (a kind of socket that is refused) or `files`."""
+    target: str
+    """The address, the path, or the kind of socket."""
+    program: str
+    """The command line of the process that tried."""
+    count: int = 1
+    world: int = 0
+    """The world it happened in: `World.id` of the outer or of a nested one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file that an isolated process created, changed or removed; the real one is as it was."""
+
+    path: str
+    how: str
+    """`created`, `changed` or `removed`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What an isolated process tree ran into, and what it wrote."""
+
+    levels: dict[str, Level]
+    """Who kept each channel shut."""
+    stopped: tuple[Stopped, ...] = ()
+    more_stopped: int = 0
+    """How often something was stopped that is not listed."""
+    written: tuple[Written, ...] = ()
+    written_count: int = 0
+    """How many files were written; `written` lists the first ones."""
+    notes: tuple[str, ...] = ()
+    """What could not be done as usual, in words."""
+
+    @property
+    def level(self) -> Level:
+        """The level of the weakest channel."""
+        order = (Level.PROCESS, Level.LANDLOCK, Level.FULL)
+        return min(self.levels.values(), key=order.index, default=Level.PROCESS)
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a guardian has seen so far: bounded, and written down as JSON for the process that reads the report."""
+
+    entries: dict[tuple[str, str, str, int], int] = field(default_factory=dict)
+    more: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, channel: str, target: str, program: str, world: int = 0) -> None:
+        """Count one more of these."""
+        key = (channel, target[:300], program[:300], world)
+        if key not in self.entries and len(self.entries) >= MAX_STOPPED:
+            self.more += 1
+        else:
+            self.entries[key] = self.entries.get(key, 0) + 1
+
+    def remove(self, channel: str, target: str, world: int) -> None:
+        """Forget a target that turned out to be inside of the tree."""
+        for key in [key for key in self.entries if (key[0], key[1], key[3]) == (channel, target, world)]:
+            del self.entries[key]
+
+    def to_json(self) -> bytes:
+        stopped = [asdict(Stopped(*key[:3], count, key[3])) for key, count in self.entries.items()]
+        return json.dumps({"stopped": stopped, "more": self.more, "notes": self.notes}).encode()

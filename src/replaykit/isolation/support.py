@@ -1,0 +1,155 @@
+"""What this machine offers to keep a process tree shut, found by trying it in a forked child."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from dataclasses import dataclass
+from functools import cache
+
+from replaykit.isolation import filters, kernel, landlock
+from replaykit.isolation.policy import CHANNELS, Level
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LANDLOCK_WITH_SCOPES = 6
+_NAMES = {
+    "user": "user namespaces",
+    "mount": "mount namespaces",
+    "net": "network namespaces",
+    "pid": "process namespaces",
+    "overlay": "overlays in memory",
+    "filter": "system call filters",
+    "listener": "system call notifications",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Support:
+    """What the machine offers. `missing` gives for each thing that it does not offer the reason, in words."""
+
+    architecture: str
+    landlock: int
+    missing: dict[str, str]
+
+    def has(self, name: str) -> bool:
+        """Return True for one of `user`, `mount`, `net`, `pid`, `overlay`, `filter`, `listener` that is there."""
+        return name not in self.missing
+
+    @property
+    def level(self) -> Level:
+        """The highest level that is possible here."""
+        if not self.missing:
+            return Level.FULL
+        if self.has("filter") and self.has("listener"):
+            return Level.LANDLOCK
+        return Level.PROCESS
+
+    def levels(self, level: Level) -> dict[str, Level]:
+        """Return who keeps each channel shut at a level."""
+        levels = dict.fromkeys(CHANNELS, level)
+        if level is Level.LANDLOCK and not self.landlock:
+            levels["files"] = Level.PROCESS
+        if level is Level.LANDLOCK and self.landlock < _LANDLOCK_WITH_SCOPES:
+            levels["signals"] = Level.PROCESS
+        return levels
+
+    def reasons(self) -> tuple[str, ...]:
+        """Return what is missing, and why, in words."""
+        found = [f"{_NAMES[name]}: {reason}" for name, reason in self.missing.items() if name in _NAMES]
+        if "architecture" in self.missing:
+            return (self.missing["architecture"],)
+        if not self.landlock:
+            found.append("Landlock: the kernel does not offer it")
+        return tuple(found)
+
+
+@cache
+def support() -> Support:
+    """Return what this machine offers."""
+    if not kernel.is_known_architecture():
+        why = f"isolation needs Linux on x86_64 or aarch64; this is {kernel.architecture() or 'unknown'}"
+        return Support(architecture=kernel.architecture(), landlock=0, missing={"architecture": why})
+    missing = _in_child(_try_all)
+    return Support(architecture=kernel.architecture(), landlock=landlock.version(), missing=missing)
+
+
+def _in_child(attempt: Callable[[], dict[str, str]]) -> dict[str, str]:
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            theirs.sendall(json.dumps(attempt()).encode())
+        os._exit(0)
+    theirs.close()
+    with ours, ours.makefile("rb") as answer:
+        data = answer.read()
+    os.waitpid(pid, 0)
+    return dict(json.loads(data)) if data else dict.fromkeys(_NAMES, "the attempt was killed")
+
+
+def _try_all() -> dict[str, str]:
+    missing: dict[str, str] = {}
+    user, group = os.geteuid(), os.getegid()
+
+    def attempt(name: str, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except OSError as error:
+            missing[name] = f"{error.strerror or error}"
+
+    def try_filter() -> None:
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        filters.install(filters.program(own_network=True))
+
+    attempt("user", lambda: kernel.unshare(kernel.CLONE_NEWUSER))
+    if "user" in missing:
+        missing.update(dict.fromkeys(("mount", "net", "pid", "overlay"), "needs user namespaces"))
+    else:
+        attempt("user", lambda: _map_for_trial(user, group))
+        attempt("mount", lambda: kernel.unshare(kernel.CLONE_NEWNS))
+        attempt("net", lambda: kernel.unshare(kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC))
+        attempt("pid", _try_processes)
+        attempt("overlay", _try_overlay)
+    attempt("listener", try_filter)
+    if "listener" in missing:
+        missing["filter"] = missing["listener"]
+    return missing
+
+
+def _map_for_trial(user: int, group: int) -> None:
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
+
+
+def _try_processes() -> None:
+    """Make a process namespace with a /proc of its own, which is refused where parts of /proc are hidden."""
+    kernel.unshare(kernel.CLONE_NEWPID)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            kernel.new_filesystem("proc", {})
+        except OSError as error:
+            os._exit(error.errno or 1)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code:
+        raise OSError(abs(code), f"a new /proc cannot be mounted: {os.strerror(abs(code))}")
+
+
+def _try_overlay() -> None:
+    kernel.make_private()
+    layers = kernel.new_filesystem("tmpfs", {"mode": "700"})
+    os.fchdir(layers)
+    os.mkdir("upper")
+    os.mkdir("work")
+    options = {"lowerdir": "/tmp", "upperdir": "upper", "workdir": "work", "userxattr": None}  # noqa: S108
+    kernel.new_filesystem("overlay", options)
