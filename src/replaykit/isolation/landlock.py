@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _CREATE_RULESET_VERSION = 1
+_WITH_SCOPES = 6
 _PATH_BENEATH = 1
 _WRITE_FILE, _TRUNCATE, _REFER = 1 << 1, 1 << 14, 1 << 13
 _CHANGE_DIRECTORIES = sum(1 << bit for bit in range(4, 13))  # remove, create
@@ -30,10 +31,12 @@ def version() -> int:
 
 
 def restrict_signals() -> None:
-    """Let this process neither trace nor, since version 6, signal processes outside of the tree that it begins."""
-    scopes = _ABSTRACT_UNIX | _SIGNALS if version() >= 6 else 0
-    # A rule set has to restrict something: making block devices is what no program here can do anyway.
-    _restrict(files=1 << 11, network=0, scopes=scopes, writable=())
+    """Let this process neither trace nor signal processes outside of the tree that it begins.
+
+    Before version 6 that is left to the process namespace: a rule about files would forbid mounts to nested worlds.
+    """
+    if version() >= _WITH_SCOPES:
+        _restrict(files=0, network=0, scopes=_ABSTRACT_UNIX | _SIGNALS, writable=())
 
 
 def restrict_all(writable: Iterable[Path]) -> None:
@@ -45,7 +48,7 @@ def restrict_all(writable: Iterable[Path]) -> None:
     if offered >= 3:
         files |= _TRUNCATE
     network = _CONNECT_TCP if offered >= 4 else 0
-    scopes = _ABSTRACT_UNIX | _SIGNALS if offered >= 6 else 0
+    scopes = _ABSTRACT_UNIX | _SIGNALS if offered >= _WITH_SCOPES else 0
     _restrict(files=files, network=network, scopes=scopes, writable=writable)
 
 
@@ -54,7 +57,7 @@ def _restrict(*, files: int, network: int, scopes: int, writable: Iterable[Path]
     fields = [files]
     if offered >= 4:
         fields.append(network)
-    if offered >= 6:
+    if offered >= _WITH_SCOPES:
         fields.append(scopes)
     attributes = struct.pack(f"{len(fields)}Q", *fields)
     rules = kernel.call(kernel.LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)

@@ -46,44 +46,80 @@ class Mount:
 class Tree:
     """A new root while it is built: everything is prepared before the first mount is attached."""
 
-    root: int
     layers: int
+    bases: list[tuple[str, int]] = field(default_factory=list)
+    """Paths of directories that are built anew in a file system of their own, and descriptors of those."""
     overlays: list[tuple[str, int]] = field(default_factory=list)
     """Paths, and the numbers of the layers that hold what is written below them."""
-    rebuilt: list[str] = field(default_factory=list)
-    """Directories that are built anew in memory."""
+    rebuilt: list[tuple[str, int]] = field(default_factory=list)
+    """Directories that are built anew, and the number of the base that holds them."""
     entries: list[str] = field(default_factory=list)
     """Paths that were put into those directories."""
     notes: list[str] = field(default_factory=list)
     attachments: list[tuple[str, int]] = field(default_factory=list)
 
+    def descriptors(self) -> list[int]:
+        """Return the descriptors by which what was written can be read outside: of the layers, and of the bases."""
+        return [self.layers, *(descriptor for _, descriptor in self.bases)]
 
-def build(policy: Policy, hosts: str, *, keep_processes: bool, as_root: bool) -> Tree:
+
+def build(policy: Policy, hosts: str, *, as_root: bool) -> Tree:
     """Make a new root for this mount namespace, and enter it.
 
-    `hosts` is text for the end of /etc/hosts. With `keep_processes` /proc stays as it is; else there is a new one, and
-    this process has to be in the process namespace that it is for. `as_root` is whether root's capabilities hold.
+    `hosts` is text for the end of /etc/hosts. This process has to be in the process namespace that its /proc is for.
+    `as_root` is whether root's capabilities hold.
     """
     kernel.make_private()
-    size = {} if policy.max_written_bytes is None else {"size": str(policy.max_written_bytes)}
-    tree = Tree(
-        root=kernel.new_filesystem("tmpfs", {"mode": f"{_mode_of('/'):o}"}),
-        layers=kernel.new_filesystem("tmpfs", {"mode": "700", **size}),
-    )
-    os.fchdir(tree.layers)  # the paths of layers are relative to it
-    _Builder(policy, tree, hosts, as_root=as_root).prepare()
-    _prepare_special(tree, keep_processes=keep_processes)
+    tree = _new_tree(policy)
+    builder = _Builder(policy, tree, hosts, as_root=as_root)
+    builder.rebuild("/")
+    root = tree.bases[0][1]
+    _prepare_special(tree, root)
+    builder.add_real_places()
     # Any directory will do: the old root is let go of in a moment. Of /proc nothing is needed any more.
     with _opened("/proc") as place:
-        kernel.attach(tree.root, place)
+        kernel.attach(root, place)
     for path, mount in tree.attachments:
-        kernel.attach(mount, tree.root, path.lstrip("/"))
+        kernel.attach(mount, root, path.lstrip("/"))
         os.close(mount)
     tree.attachments.clear()
-    kernel.enter_root(tree.root)
-    if as_root and not keep_processes:
+    kernel.enter_root(root)
+    if as_root:
         _protect_machine()
     return tree
+
+
+def build_nested(policy: Policy, *, as_root: bool) -> Tree:
+    """Put new layers over the places where programs write, inside of a world whose root is shut already."""
+    kernel.make_private()
+    tree = _new_tree(policy)
+    builder = _Builder(policy, tree, "", as_root=as_root)
+    for place in _outermost(writable_places(policy)):
+        builder.cover(place)
+    builder.add_real_places()
+    tree.attachments.append(("/dev/shm", kernel.new_filesystem("tmpfs", {"mode": "1777"})))  # noqa: S108
+    for path, mount in tree.attachments:
+        with _opened(path) as place_descriptor:
+            kernel.attach(mount, place_descriptor)
+    kept = tree.descriptors()
+    for _, mount in tree.attachments:
+        if mount not in kept:
+            os.close(mount)
+    tree.attachments.clear()
+    return tree
+
+
+def _new_tree(policy: Policy) -> Tree:
+    size = {} if policy.max_written_bytes is None else {"size": str(policy.max_written_bytes)}
+    tree = Tree(layers=kernel.new_filesystem("tmpfs", {"mode": "700", **size}))
+    os.fchdir(tree.layers)  # the paths of layers are relative to it
+    return tree
+
+
+def _outermost(places: list[Path]) -> list[str]:
+    """Return the places that are not below another one."""
+    texts = sorted({str(place) for place in places})
+    return [one for one in texts if not any(one.startswith(f"{other}/") for other in texts)]
 
 
 def real_places(policy: Policy) -> tuple[Path, ...]:
@@ -175,44 +211,65 @@ class _Builder:
         self._tree = tree
         self._hosts = hosts
         self._as_root = as_root
+        self._base = ""
+        self._root = -1
         self._mounts = {mount.path: mount for mount in visible_mounts()}
         self._writable = [str(place) for place in writable_places(policy)]
         self._real = [str(place) for place in real_places(policy) if place.exists()]
 
-    def prepare(self) -> None:
-        self._rebuild("/")
+    def add_real_places(self) -> None:
+        """Let the directories that are really written show through."""
         for place in self._real:
             self._tree.attachments.append((place, kernel.copy_of_mounts(place, read_only=False)))
 
-    def _rebuild(self, path: str) -> None:
-        """Build a directory anew, with a mount for each entry."""
-        self._tree.rebuilt.append(path)
+    def cover(self, path: str) -> None:
+        """Put a layer over one directory."""
+        if any(other.startswith(f"{path}/") for other in self._mounts):
+            self.rebuild(path)
+            self._tree.attachments.insert(0, self._tree.bases[-1])
+        else:
+            self._overlay(path)
+
+    def rebuild(self, path: str) -> None:
+        """Build a directory anew in a file system of its own."""
+        mode = f"{_mode_of(path):o}"
+        self._base = path.rstrip("/")
+        self._root = kernel.new_filesystem("tmpfs", {"mode": mode})
+        self._tree.bases.append((path, self._root))
+        self._fill(path)
+
+    def _fill(self, path: str) -> None:
+        """Put a mount into a directory that is built anew for each entry of the real one."""
+        self._tree.rebuilt.append((path, len(self._tree.bases) - 1))
         with os.scandir(path) as entries:
             for entry in sorted(entries, key=lambda one: one.name):
                 if entry.path not in _SPECIAL:
                     self._put(entry)
 
     def _put(self, entry: os.DirEntry[str]) -> None:
-        inside = entry.path.lstrip("/")
+        inside = self._inside(entry.path)
         if entry.is_symlink():
-            os.symlink(os.readlink(entry.path), inside, dir_fd=self._tree.root)
+            os.symlink(os.readlink(entry.path), inside, dir_fd=self._root)
         elif entry.is_dir(follow_symlinks=False):
-            os.mkdir(inside, 0o755, dir_fd=self._tree.root)
+            os.mkdir(inside, 0o755, dir_fd=self._root)
             self._put_directory(entry.path)
         elif entry.is_file(follow_symlinks=False):
-            os.close(os.open(inside, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=self._tree.root))
+            os.close(os.open(inside, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=self._root))
             self._attach_copy(entry.path)
         else:
             return  # a socket, a pipe or a device of the outside
         self._tree.entries.append(entry.path)
+
+    def _inside(self, path: str) -> str:
+        return path.removeprefix(self._base).lstrip("/")
 
     def _put_directory(self, path: str) -> None:
         mount = self._mounts.get(path)
         if mount is not None and not mount.is_accessible:
             return
         if any(other.startswith(f"{path}/") for other in self._mounts) or _is_empty(path):
-            os.chmod(path.lstrip("/"), _mode_of(path), dir_fd=self._tree.root)
-            self._rebuild(path)
+            os.chmod(self._inside(path), _mode_of(path), dir_fd=self._root)
+            self._fill(path)
         elif (mount is not None and mount.is_read_only) or not self._needs_overlay(path):
             self._attach_copy(path)
         else:
@@ -276,16 +333,13 @@ def _write_hosts(upper: str, hosts: str) -> None:
     os.chmod(Path(upper, "hosts"), 0o644)
 
 
-def _prepare_special(tree: Tree, *, keep_processes: bool) -> None:
+def _prepare_special(tree: Tree, root: int) -> None:
     """Prepare /proc, /sys and /dev."""
     for name in ("proc", "sys", "dev"):
-        os.mkdir(name, 0o755, dir_fd=tree.root)
+        os.mkdir(name, 0o755, dir_fd=root)
     tree.entries += _SPECIAL
-    if keep_processes:
-        tree.attachments.append(("/proc", kernel.copy_of_mounts("/proc", read_only=False)))
-    else:
-        flags = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV | kernel.MOUNT_ATTR_NOEXEC
-        tree.attachments.append(("/proc", kernel.new_filesystem("proc", {}, flags)))
+    flags = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV | kernel.MOUNT_ATTR_NOEXEC
+    tree.attachments.append(("/proc", kernel.new_filesystem("proc", {}, flags)))
     if os.path.isdir("/sys"):
         tree.attachments.append(("/sys", kernel.copy_of_mounts("/sys")))
     _prepare_devices(tree)

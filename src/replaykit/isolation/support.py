@@ -49,6 +49,12 @@ class Support:
             return Level.LANDLOCK
         return Level.PROCESS
 
+    @property
+    def nested_level(self) -> Level:
+        """The highest level that is possible for a world inside of a world: the outer one has the filter."""
+        is_possible = all(self.has(name) for name in ("user", "mount", "net", "overlay"))
+        return Level.FULL if is_possible else Level.PROCESS
+
     def levels(self, level: Level) -> dict[str, Level]:
         """Return who keeps each channel shut at a level."""
         levels = dict.fromkeys(CHANNELS, level)

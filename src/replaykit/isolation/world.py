@@ -55,7 +55,7 @@ class World:
         self.policy = policy
         self._nested = nested
         self._support = support()
-        self.level = _chosen(self._support, level)
+        self.level = _chosen(self._support, level, nested=nested)
         self._allowed = dialing.resolve(policy.allow_connect)
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._received: list[int] | None = None
@@ -108,7 +108,7 @@ class World:
 
         None where the tree shares this machine's network: there the ports are the caller's own.
         """
-        descriptors = self._receive()[4:]
+        descriptors = self._receive()[3 + len(self._setup.get("bases", ())) :]
         return [socket.socket(fileno=os.dup(descriptor)) for descriptor in descriptors]
 
     def report(self) -> Report:
@@ -148,15 +148,15 @@ class World:
         descriptors = self._receive()
         return written.Layers(
             layers=descriptors[2],
-            root=descriptors[3],
+            bases=list(zip(self._setup["bases"], descriptors[3:], strict=False)),
             overlays=[(path, number) for path, number in self._setup["overlays"]],
-            rebuilt=self._setup["rebuilt"],
+            rebuilt=[(path, base) for path, base in self._setup["rebuilt"]],
             entries=set(self._setup["entries"]),
             ours=("/etc/hosts",) if self._allowed.hosts else (),
         )
 
     def _receive(self) -> list[int]:
-        """Return the descriptors that the guardian has sent: the setup, the findings, the layers, the root, listeners."""
+        """Return the descriptors that the guardian has sent: the setup, the findings, the layers, the bases, listeners."""
         if self._received is not None:
             return self._received
         if self.level is Level.PROCESS:
@@ -174,11 +174,12 @@ class World:
         return self._received
 
 
-def _chosen(offered: Support, wanted: Level | None) -> Level:
+def _chosen(offered: Support, wanted: Level | None, *, nested: bool) -> Level:
     order = (Level.PROCESS, Level.LANDLOCK, Level.FULL)
+    highest = offered.nested_level if nested else offered.level
     if wanted is None:
-        return offered.level
-    if order.index(wanted) > order.index(offered.level):
+        return highest
+    if order.index(wanted) > order.index(highest):
         reasons = "; ".join(offered.reasons())
         raise IsolationFailed(f"the isolation level {wanted.value!r} is not possible here: {reasons}")
     return wanted
@@ -220,14 +221,14 @@ class _Entrance:
         if child == 0:
             ours.close()
             self._become_isolated(level, theirs)
-            for descriptor in (processes, self._setup, self._findings, *((tree.root, tree.layers) if tree else ())):
+            for descriptor in (processes, self._setup, self._findings, *(tree.descriptors() if tree else ())):
                 os.close(descriptor)
             for one in (*listeners, *filter(None, (dialer,)), self._owner):
                 one.close()
             return
         theirs.close()
         listener = self._listener_of(child, ours)
-        inside = () if tree is None else (tree.layers, tree.root)
+        inside = [] if tree is None else tree.descriptors()
         descriptors = [self._setup, self._findings, *inside, *(one.fileno() for one in listeners)]
         socket.send_fds(self._owner, [_OK], descriptors)
         for one in listeners:
@@ -265,11 +266,11 @@ class _Entrance:
             _run_out(lambda: self._be_init(theirs, guardian))
         theirs.close()
         with ours:
-            data, descriptors, _, _ = socket.recv_fds(ours, 8192, 2)
+            data, descriptors, _, _ = socket.recv_fds(ours, 8192, _MOST_DESCRIPTORS)
         if data != _OK:
             os.waitpid(init, 0)
             raise IsolationFailed(data.removeprefix(_FAILED).decode(errors="replace") or "its first process died")
-        tree = mounts.Tree(root=descriptors[0], layers=descriptors[1])
+        tree = mounts.Tree(layers=descriptors[0], bases=[("/", one) for one in descriptors[1:]])
         return tree, listeners, init
 
     def _be_init(self, guardian: socket.socket, guardian_pid: int) -> NoReturn:
@@ -277,7 +278,7 @@ class _Entrance:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         try:
             tree = self._build()
-            socket.send_fds(guardian, [_OK], [tree.root, tree.layers])
+            socket.send_fds(guardian, [_OK], tree.descriptors())
         except Exception as error:  # noqa: BLE001 (told to the guardian, which raises it)
             guardian.send(_FAILED + f"{type(error).__name__}: {error}".encode(errors="replace")[:4000])
             os._exit(1)
@@ -291,12 +292,14 @@ class _Entrance:
                     pass
 
     def _build(self) -> mounts.Tree:
-        tree = mounts.build(
-            self._policy, self._allowed.hosts, keep_processes=self._nested, as_root=self._as_root
-        )
+        if self._nested:
+            tree = mounts.build_nested(self._policy, as_root=self._as_root)
+        else:
+            tree = mounts.build(self._policy, self._allowed.hosts, as_root=self._as_root)
         self._describe(
             {
                 "id": os.stat("/proc/self/ns/net").st_ino,
+                "bases": [path for path, _ in tree.bases],
                 "overlays": tree.overlays,
                 "rebuilt": tree.rebuilt,
                 "entries": tree.entries,
@@ -313,7 +316,7 @@ class _Entrance:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if level is Level.FULL:
             os.chdir(self._directory)
-        if landlock.version() and level is Level.FULL:
+        if level is Level.FULL:
             landlock.restrict_signals()
         elif landlock.version():
             landlock.restrict_all(self._writable())

@@ -25,9 +25,9 @@ class Layers:
     """The layers of a world, by open directories: they have no path outside of it."""
 
     layers: int
-    root: int
+    bases: list[tuple[str, int]]
     overlays: list[tuple[str, int]]
-    rebuilt: list[str]
+    rebuilt: list[tuple[str, int]]
     entries: set[str]
     ours: tuple[str, ...] = ()
     """Files that the isolation itself put there."""
@@ -61,8 +61,8 @@ class Layers:
     def _changes(self) -> Iterator[tuple[Written, str]]:
         for path, number in self.overlays:
             yield from self._in_layer(path, f"/proc/self/fd/{self.layers}/{number}/upper")
-        for path in self.rebuilt:
-            yield from self._in_rebuilt(path)
+        for path, base in self.rebuilt:
+            yield from self._in_rebuilt(path, *self.bases[base])
 
     def _in_layer(self, path: str, place: str) -> Iterator[tuple[Written, str]]:
         """Yield what is in a directory of a layer. A device 0/0 stands for a file that was removed."""
@@ -87,17 +87,20 @@ class Layers:
             else:
                 yield Written(real, "changed" if is_there else "created"), inside
 
-    def _in_rebuilt(self, path: str) -> Iterator[tuple[Written, str]]:
-        place = f"/proc/self/fd/{self.root}{path}"
+    def _in_rebuilt(self, path: str, base: str, descriptor: int) -> Iterator[tuple[Written, str]]:
+        start = f"/proc/self/fd/{descriptor}"
+        place = start + path.removeprefix(base.rstrip("/"))
         prefix = path.rstrip("/")
-        names = {f"{prefix}/{name}" for name in os.listdir(place)}
-        for real in sorted(names - self.entries):
-            inside = f"/proc/self/fd/{self.root}{real}"
+        names = set(os.listdir(place))
+        for name in sorted(names):
+            real, inside = f"{prefix}/{name}", f"{place}/{name}"
+            if real in self.entries:
+                continue
             yield Written(real, "created"), inside
             if stat.S_ISDIR(os.lstat(inside).st_mode):
                 yield from self._in_layer(real, inside)
-        for real in sorted(self.entries - names):
-            if os.path.dirname(real) == path:
+        for real in sorted(self.entries):
+            if os.path.dirname(real) == path and os.path.basename(real) not in names:
                 yield Written(real, "removed"), place
 
 

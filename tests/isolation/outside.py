@@ -1,0 +1,183 @@
+"""The world around an isolated process tree in tests: servers, files and processes that must stay untouched."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from replaykit.isolation import Level, Policy, Report, World
+from tests.isolation.techniques import TECHNIQUES
+
+HERE = Path(__file__).parent
+SYSTEM_PYTHON = "/usr/bin/python3"  # one that every user may run
+
+
+class Outside:
+    """Everything that techniques aim at, and what became of it."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.project, self.home, self.scratch, self.data = (
+            place / name for name in ("project", "home", "scratch", "data")
+        )
+        for directory in (self.project, self.home, self.scratch, self.data):
+            directory.mkdir()
+        (self.project / "source.py").write_text("original")
+        (self.home / ".bashrc").write_text("original")
+        self.connections: list[str] = []
+        self.datagrams: list[bytes] = []
+        self.sockets: list[socket.socket] = []
+        tag = f"replaykit-{os.getpid()}-{time.monotonic_ns()}"
+        self.shared = Path("/dev/shm", tag)  # noqa: S108
+        self.shared.write_text("original")
+        self.sleeper = subprocess.Popen(["sleep", "300"], stdin=subprocess.DEVNULL)
+        self.daemon = f"3{time.monotonic_ns() % 10**8:08d}"
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._shm_key = os.getpid() * 7 + 1
+        self._shm = self._libc.shmget(self._shm_key, 4096, 0o1600)
+        self.facts = self._facts(tag)
+        self._before = self._state()
+
+    def _facts(self, tag: str) -> dict[str, Any]:
+        port = self._serve("tcp", socket.create_server(("127.0.0.1", 0)))
+        port6 = self._serve("tcp6", socket.create_server(("::1", 0), family=socket.AF_INET6))
+        proxy = socket.create_server(("127.0.0.1", 0))
+        self.proxy_port = proxy.getsockname()[1]
+        self.proxy = proxy
+        self._serve("elsewhere", socket.create_server(("127.0.0.3", self.proxy_port)))
+        datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        datagrams.bind(("127.0.0.1", 0))
+        threading.Thread(target=self._collect, args=(datagrams,), daemon=True).start()
+        unix = socket.socket(socket.AF_UNIX)
+        unix.bind(str(self.data / "service.sock"))
+        unix.listen()
+        self._serve("unix", unix)
+        abstract = socket.socket(socket.AF_UNIX)
+        abstract.bind(f"\0{tag}")
+        abstract.listen()
+        self._serve("abstract", abstract)
+        unix_datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        unix_datagrams.bind(str(self.data / "log.sock"))
+        threading.Thread(target=self._collect, args=(unix_datagrams,), daemon=True).start()
+        victims = {}
+        for technique in TECHNIQUES.values():
+            victim = self.data / technique.name / "victim"
+            victim.parent.mkdir()
+            victim.write_bytes(b"" if technique.name == "sqlite_database" else b"original")
+            victims[technique.name] = str(victim)
+        return {
+            "port": port,
+            "port6": port6,
+            "other_port": self._serve("other", socket.create_server(("127.0.0.2", 0))),
+            "proxy_port": self.proxy_port,
+            "udp_port": datagrams.getsockname()[1],
+            "unix_path": str(self.data / "service.sock"),
+            "unix_datagram_path": str(self.data / "log.sock"),
+            "abstract": tag,
+            "project": str(self.project),
+            "home": str(self.home),
+            "shared": str(self.shared),
+            "sleeper": self.sleeper.pid,
+            "caller": os.getpid(),
+            "daemon": self.daemon,
+            "shm_key": self._shm_key,
+            "marker": "pytest",
+            "victims": victims,
+            "names": list(TECHNIQUES),
+        }
+
+    def _serve(self, name: str, server: socket.socket) -> int:
+        self.sockets.append(server)
+        threading.Thread(target=self._accept, args=(name, server), daemon=True).start()
+        place = server.getsockname()
+        return int(place[1]) if isinstance(place, tuple) else 0
+
+    def _accept(self, name: str, server: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            self.connections.append(name)
+            connection.sendall(b"outside")
+            connection.close()
+
+    def _collect(self, one: socket.socket) -> None:
+        while True:
+            try:
+                self.datagrams.append(one.recv(1000))
+            except OSError:
+                return
+
+    def policy(self, **changes: Any) -> Policy:
+        return Policy(project=self.project, home=self.home, scratch=(self.scratch,), **changes)
+
+    def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {}
+        for name, victim in self.facts["victims"].items():
+            state[name] = _state_of(Path(victim))
+        state["project_file"] = _state_of(self.project / "source.py")
+        state["home_file"] = _state_of(self.home / ".bashrc")
+        state["shared_memory_file"] = _state_of(self.shared)
+        return state
+
+    def changed(self) -> set[str]:
+        """Techniques whose victim is not what it was."""
+        found = {name for name, state in self._state().items() if state != self._before[name]}
+        if self.sleeper.poll() is not None:
+            found.add("kill_other")
+        if subprocess.run(["pgrep", "-f", f"sleep {self.daemon}"], capture_output=True, check=False).returncode == 0:
+            found.add("outlive")
+        for data in self.datagrams:
+            found.add(data.decode(errors="replace"))
+        return found
+
+    def close(self) -> None:
+        self.sleeper.kill()
+        self.sleeper.wait()
+        subprocess.run(["pkill", "-f", f"^sleep {self.daemon}$"], check=False)
+        for one in (*self.sockets, self.proxy):
+            one.close()
+        self.shared.unlink(missing_ok=True)
+        self._libc.shmctl(self._shm, 0, None)
+
+
+def _state_of(path: Path) -> Any:
+    if not path.exists():
+        return None
+    found = path.stat()
+    attributes = tuple(os.listxattr(path))
+    siblings = sorted(os.listdir(path.parent)) if path.name == "victim" else ()
+    return path.read_bytes(), found.st_mode, found.st_mtime_ns, found.st_ino, attributes, siblings
+
+
+def run(world: World, *command: str, **options: Any) -> tuple[int, str]:
+    """Run a command in a world; return its exit code and what it printed."""
+    process = world.start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+    printed, _ = process.communicate(timeout=60)
+    return process.returncode, printed.decode(errors="replace")
+
+
+def python(world: World, code: str, **options: Any) -> tuple[int, str]:
+    """Run Python code in a world."""
+    return run(world, sys.executable, "-c", code, **options)
+
+
+def report_of(policy: Policy, *command: str, level: Level | None = None) -> Report:
+    """Run a command that must succeed in a world of its own, and return the report."""
+    with World(policy, level=level) as world:
+        code, printed = run(world, *command)
+        assert code == 0, printed
+        return world.report()
+
+
+def has_program(name: str) -> bool:
+    return shutil.which(name) is not None
