@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import json
 import os
 import shutil
 import socket
@@ -10,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +110,8 @@ class Outside:
             except OSError:
                 return
             self.connections.append(name)
-            connection.sendall(b"outside")
-            connection.close()
+            with connection, contextlib.suppress(OSError):  # the other end may be gone
+                connection.sendall(b"outside")
 
     def _collect(self, one: socket.socket) -> None:
         while True:
@@ -177,6 +180,47 @@ def report_of(policy: Policy, *command: str, level: Level | None = None) -> Repo
         code, printed = run(world, *command)
         assert code == 0, printed
         return world.report()
+
+
+@dataclass
+class Attempts:
+    """What came of all techniques in one process tree."""
+
+    answers: dict[str, str]
+    changed: set[str]
+    connections: list[str]
+    report: Report
+    facts: dict[str, Any]
+
+    def is_named(self, name: str) -> bool:
+        """Return True when the report names what the technique tried."""
+        facts = {**self.facts, "victim": self.facts["victims"][name]}
+        expected = TECHNIQUES[name].named.format(**facts)
+        return any(expected in text for text in self.names())
+
+    def names(self) -> list[str]:
+        return [one.target for one in self.report.stopped] + [one.path for one in self.report.written]
+
+    def got_through(self, name: str) -> bool:
+        return self.answers[name] == "through" or name in self.changed
+
+
+def attempts_at(place: Path, level: Level) -> Attempts:
+    outside = Outside(place)
+    try:
+        facts, answers = outside.scratch / "facts.json", outside.scratch / "answers.json"
+        facts.write_text(json.dumps(outside.facts))
+        outside.proxy.close()
+        with World(outside.policy(ports=(outside.proxy_port,)), level=level) as world:
+            arguments = (str(HERE / "techniques.py"), str(facts), str(answers))
+            code, printed = run(world, sys.executable, *arguments, cwd=outside.project)
+            assert code == 0, printed
+            report = world.report()
+        return Attempts(
+            json.loads(answers.read_text()), outside.changed(), outside.connections, report, outside.facts
+        )
+    finally:
+        outside.close()
 
 
 def has_program(name: str) -> bool:

@@ -182,7 +182,7 @@ def mapped_address(facts: Any) -> bool:
 @technique("network", "127.0.0.1:{port}")
 def curl(facts: Any) -> bool:
     """Ask with curl."""
-    return program("curl", "-sS", "-m", "2", "--noproxy", "*", f"http://127.0.0.1:{facts['port']}/")
+    return program("curl", "-sS", "--http0.9", "-m", "2", "--noproxy", "*", f"http://127.0.0.1:{facts['port']}/")
 
 
 @technique("network", "127.0.0.1:{port}")

@@ -38,6 +38,10 @@ _FROM_KERNEL = 0x80  # a terminal: it has told the whole group
 _LONGEST_ADDRESS = 128
 _MESSAGES_LOOKED_AT = 16
 _IPPROTO_MPTCP = 262
+_FAMILIES = {
+    1: "AF_UNIX", 2: "AF_INET", 10: "AF_INET6", 16: "AF_NETLINK", 17: "AF_PACKET", 21: "AF_RDS", 29: "AF_CAN", 30: "AF_TIPC",
+    31: "AF_BLUETOOTH", 38: "AF_ALG", 40: "AF_VSOCK", 42: "AF_QIPCRTR", 43: "AF_SMC", 44: "AF_XDP",
+}  # fmt: skip
 _O_NONBLOCK, _O_CLOEXEC = 0o4000, 0o2000000
 
 
@@ -192,7 +196,7 @@ class Guardian:
             return True
         target = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
         is_local = ipaddress.ip_address(ip).is_loopback or ipaddress.ip_address(ip).is_unspecified
-        if is_local and self._is_served(pid, channel, port):
+        if is_local and self._is_served(pid, channel, ip, port):
             self._findings.remove(channel, target, self._world(pid))
             return self._go_on(number, pid, descriptor, address)
         if (ip, port) not in self.allowed.places:  # with UDP the resolver asks which way an address would be reached
@@ -307,7 +311,7 @@ class Guardian:
         ip, port = place
         is_local = ipaddress.ip_address(ip).is_loopback or ipaddress.ip_address(ip).is_unspecified
         target = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
-        if is_local and self._is_served(pid, "udp", port):
+        if is_local and self._is_served(pid, "udp", ip, port):
             self._findings.remove("udp", target, self._world(pid))
         else:
             self._stopped("udp", target, pid)
@@ -381,15 +385,16 @@ class Guardian:
         with socket.socket(fileno=copy) as one:
             return one.type
 
-    def _is_served(self, pid: int, channel: str, port: int) -> bool:
+    def _is_served(self, pid: int, channel: str, ip: str, port: int) -> bool:
         """Return True when a process of the tree serves a port of the loopback interface, or the caller does."""
-        if self.decides and port in self.ports:
+        if self.decides and port in self.ports and ip == "127.0.0.1":
             return True
         state = "0A" if channel == "tcp" else "07"
         for table in (channel, f"{channel}6"):
             for line in self._read(f"{pid}/net/{table}").splitlines()[1:]:
                 fields = line.split()
-                if fields[3] == state and int(fields[1].rpartition(":")[2], 16) == port:
+                own_ip, own_port = _place_in_table(fields[1])
+                if fields[3] == state and own_port == port and _reaches(ip, own_ip):
                     return not self.decides or self._is_held_inside(fields[9])
         return False
 
@@ -446,10 +451,7 @@ def _channel_of(family: int, kind: int) -> str:
 
 
 def _socket_name(family: int, kind: int, protocol: int) -> str:
-    try:
-        family_name = socket.AddressFamily(family).name
-    except ValueError:
-        family_name = f"family {family}"
+    family_name = _FAMILIES.get(family, f"family {family}")
     try:
         kind_name = socket.SocketKind(kind).name
     except ValueError:
@@ -467,6 +469,23 @@ def _internet_place(family: int, address: bytes) -> tuple[str, int] | None:
         ip = ipaddress.IPv6Address(address[8:24])
         return str(ip.ipv4_mapped or ip), int.from_bytes(address[2:4], "big")
     return None
+
+
+def _place_in_table(text: str) -> tuple[str, int]:
+    """Return the address and the port of a line in /proc/net: words of 32 bits as this machine orders their bytes."""
+    address, _, port = text.rpartition(":")
+    words = [int(address[start : start + 8], 16) for start in range(0, len(address), 8)]
+    ip = ipaddress.ip_address(struct.pack(f"{len(words)}I", *words))
+    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    return str(mapped or ip), int(port, 16)
+
+
+def _reaches(ip: str, listening: str) -> bool:
+    """Return True when a connection to one address comes to a socket that listens on the other."""
+    wanted, own = ipaddress.ip_address(ip), ipaddress.ip_address(listening)
+    if wanted.is_unspecified:
+        wanted = ipaddress.ip_address("127.0.0.1" if wanted.version == 4 else "::1")
+    return wanted == own or (own.is_unspecified and own.version >= wanted.version)
 
 
 def _unix_path(address: bytes) -> str:
