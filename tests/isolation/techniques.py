@@ -182,7 +182,10 @@ def mapped_address(facts: Any) -> bool:
 @technique("network", "127.0.0.1:{port}")
 def curl(facts: Any) -> bool:
     """Ask with curl."""
-    return program("curl", "-sS", "--http0.9", "-m", "2", "--noproxy", "*", f"http://127.0.0.1:{facts['port']}/")
+    if shutil.which("curl") is None:
+        raise Missing("curl is not installed")
+    command = ["curl", "-sS", "-m", "2", "--noproxy", "*", f"http://127.0.0.1:{facts['port']}/"]
+    return subprocess.run(command, capture_output=True, check=False).returncode != 7  # it could not connect
 
 
 @technique("network", "127.0.0.1:{port}")

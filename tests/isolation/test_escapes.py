@@ -7,17 +7,8 @@ from pathlib import Path
 import pytest
 
 from replaykit.isolation import Level, support
-from tests.isolation.outside import Attempts, Outside, attempts_at
+from tests.isolation.outside import LANDLOCK_LETS_THROUGH, Attempts, Outside, attempts_at
 from tests.isolation.techniques import TECHNIQUES, run_all
-
-LANDLOCK_LETS_THROUGH = {
-    "change_mode",
-    "change_times",
-    "change_attribute",
-    "other_priority",
-    "system_v_memory",
-}
-"""What Landlock has no rule for. `docs/decisions/isolation.md` has the same table."""
 
 NEEDS_MORE = {
     "far_address",
@@ -46,7 +37,7 @@ def attempts(tmp_path_factory: pytest.TempPathFactory) -> Attempts:
 
 
 @pytest.fixture(scope="module")
-def lesserattempts_at(tmp_path_factory: pytest.TempPathFactory) -> Attempts:
+def lesser_attempts(tmp_path_factory: pytest.TempPathFactory) -> Attempts:
     if support().level is Level.PROCESS or not support().landlock:
         pytest.skip("; ".join(support().reasons()))
     return attempts_at(tmp_path_factory.mktemp("landlock"), Level.LANDLOCK)

@@ -5,6 +5,7 @@ Knows the errors and nothing else of the product. Everything happens in children
 
 from __future__ import annotations
 
+from replaykit.isolation.copies import copy_project
 from replaykit.isolation.policy import CHANNELS, Level, Policy, Report, Stopped, Written
 from replaykit.isolation.support import Support, support
 from replaykit.isolation.world import IsolationFailed, World
@@ -19,5 +20,6 @@ __all__ = [
     "Support",
     "World",
     "Written",
+    "copy_project",
     "support",
 ]

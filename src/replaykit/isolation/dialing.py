@@ -41,7 +41,7 @@ def resolve(addresses: Iterable[str]) -> Allowed:
             continue
         for ip in _numbers_of(address, text):
             places.add((ip, address.port))
-            if ip != address.host and not ipaddress.ip_address(ip).is_loopback:
+            if ip != address.host and address.host != "localhost":
                 lines.append(f"{ip} {address.host}\n")
     return Allowed(frozenset(places), "".join(dict.fromkeys(lines)))
 

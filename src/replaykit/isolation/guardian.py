@@ -110,6 +110,8 @@ class Guardian:
             os.kill(self._child, number)
 
     def _end_tree(self) -> None:
+        if self.dialer is not None:
+            self.dialer.close()  # which ends the process that serves it
         if self.init is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.init, signal.SIGKILL)

@@ -1,0 +1,54 @@
+"""Copies of a project for trees without overlays: they write there, and the real project stays as it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from replaykit.errors import UsageError
+
+MAX_FILES = 20_000
+MAX_BYTES = 500_000_000
+
+
+def copy_project(project: Path, target: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES) -> int:
+    """Copy a project to a directory that does not exist yet, and return how many files that were.
+
+    Symbolic links stay links; sockets, pipes and devices are left out, as is `target` where it is inside of the project.
+    A project of more than `max_files` files or `max_bytes` bytes is a `UsageError`, before anything is copied.
+    """
+    _check_size(project, target, max_files, max_bytes)
+    count = 0
+    for directory, names, files in os.walk(project):
+        place = target / os.path.relpath(directory, project)
+        place.mkdir(parents=True, exist_ok=True)
+        names[:] = [name for name in names if Path(directory, name) != target]
+        links = [name for name in names if os.path.islink(os.path.join(directory, name))]
+        for name in (*files, *links):
+            source = Path(directory, name)
+            if _is_copied(source):
+                shutil.copy2(source, place / name, follow_symlinks=False)
+                count += 1
+    return count
+
+
+def _is_copied(path: Path) -> bool:
+    mode = path.lstat().st_mode
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+
+def _check_size(project: Path, target: Path, max_files: int, max_bytes: int) -> None:
+    count = size = 0
+    for directory, names, files in os.walk(project):
+        names[:] = [name for name in names if Path(directory, name) != target]
+        for name in files:
+            count += 1
+            size += os.lstat(os.path.join(directory, name)).st_size
+        if count > max_files or size > max_bytes:
+            raise UsageError(
+                f"the project {str(project)!r} is too large to be copied for its replay: more than {max_files:,} files "
+                f"or {max_bytes // 1_000_000:,} MB",
+                hint="Use a machine with user namespaces, where nothing has to be copied, or a smaller project directory.",
+            )

@@ -1,0 +1,153 @@
+"""Isolation as an ordinary user, where these tests run as root: without a privilege, in different places."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replaykit.isolation import World, support
+from tests.isolation.outside import HERE, LANDLOCK_LETS_THROUGH, SYSTEM_PYTHON, Outside, run
+
+pytestmark = [
+    pytest.mark.usefixtures("full"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else"),
+    pytest.mark.skipif(not os.path.exists(SYSTEM_PYTHON), reason="there is no Python that every user may run"),
+]
+NOBODY = 65534
+
+TRY = """
+import json, os, sys
+from pathlib import Path
+from replaykit.isolation import Level, support
+from tests.isolation.outside import attempts_at
+from tests.isolation.techniques import TECHNIQUES
+assert support().level is Level.FULL, support()
+os.umask(int(sys.argv[2], 8))
+attempts = attempts_at(Path(sys.argv[1]), Level(sys.argv[3]))
+tried = [name for name in TECHNIQUES if not attempts.answers[name].startswith("left out")]
+print(json.dumps({
+    "through": [name for name in tried if attempts.got_through(name)],
+    "not_named": [name for name in tried if TECHNIQUES[name].named and not attempts.is_named(name)],
+    "connections": attempts.connections,
+}))
+"""
+
+NESTED = """
+import os
+from pathlib import Path
+from replaykit.isolation import Policy, World
+os.chdir(os.environ["PLACE"])
+with World(Policy(project=Path.cwd()), nested=True) as world:
+    pid = os.fork()
+    if pid == 0:
+        world.enter()
+        Path("made").write_text("x")
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    print([one.path for one in world.report().written], Path("made").exists())
+"""
+OUTER = """
+import os, sys
+from pathlib import Path
+from replaykit.isolation import Policy, World
+from tests.isolation.outside import run
+with World(Policy(project=Path(os.environ["PLACE"]))) as world:
+    print(run(world, sys.executable, "-c", os.environ["INNER"]))
+"""
+
+
+@pytest.fixture(scope="module")
+def sources() -> Iterator[Path]:
+    """The package, and these tests, where every user may read them, without the rest of the product."""
+    place = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    place.chmod(0o755)
+    package = place / "replaykit"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    source = HERE.parents[1] / "src" / "replaykit"
+    shutil.copy(source / "errors.py", package)
+    shutil.copytree(source / "isolation", package / "isolation", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(HERE, place / "tests" / "isolation", ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run(["chmod", "-R", "a+rX", str(place)], check=True)
+    yield place
+    shutil.rmtree(place)
+
+
+@contextmanager
+def _place_in(directory: str) -> Iterator[Path]:
+    """A directory of the ordinary user's."""
+    made = Path(tempfile.mkdtemp(dir=directory))
+    os.chown(made, NOBODY, NOBODY)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made)
+
+
+def _as_nobody(sources: Path, code: str, *arguments: str, **variables: str) -> str:
+    environment = {"PYTHONPATH": str(sources), "PATH": os.defpath, "PYTHONDONTWRITEBYTECODE": "1", **variables}
+    done = subprocess.run(
+        [SYSTEM_PYTHON, "-c", code, *arguments],
+        env=environment,
+        cwd="/",
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("directory", "umask"), [("/tmp", "022"), ("/var/tmp", "077"), ("/opt", "002")])  # noqa: S108
+def test_nothing_gets_out_for_an_ordinary_user(sources: Path, directory: str, umask: str) -> None:
+    with _place_in(directory) as place:
+        result: dict[str, Any] = json.loads(_as_nobody(sources, TRY, str(place), umask, "full", HOME=str(place)))
+
+    assert result == {"through": [], "not_named": [], "connections": []}
+
+
+def test_the_lesser_level_holds_for_an_ordinary_user(sources: Path) -> None:
+    if not support().landlock:
+        pytest.skip("no Landlock here")
+    with _place_in("/var/tmp") as place:
+        result: dict[str, Any] = json.loads(_as_nobody(sources, TRY, str(place), "022", "landlock", HOME=str(place)))
+
+    assert set(result["through"]) <= LANDLOCK_LETS_THROUGH
+    assert result["connections"] == []
+
+
+@pytest.mark.parametrize("directory", ["/tmp", "/opt"])  # noqa: S108
+def test_worlds_nest_for_an_ordinary_user(sources: Path, directory: str) -> None:
+    with _place_in(directory) as place:
+        printed = _as_nobody(sources, OUTER, INNER=NESTED, PLACE=str(place), HOME=str(place))
+
+    assert f"['{place}/made'] False" in printed
+
+
+def test_root_can_write_files_of_other_users_into_its_layers(tmp_path: Path) -> None:
+    outside = Outside(tmp_path)
+    try:
+        theirs = outside.project / "theirs"
+        theirs.mkdir(mode=0o755)
+        os.chown(theirs, NOBODY, NOBODY)
+        with World(outside.policy()) as world:
+            script = "echo x > theirs/made && chown 1234 theirs/made && stat -c %u theirs theirs/made"
+            code, printed = run(world, "sh", "-c", script, cwd=outside.project)
+    finally:
+        outside.close()
+
+    assert (code, printed) == (0, f"{NOBODY}\n1234\n")
+    assert list(theirs.iterdir()) == []

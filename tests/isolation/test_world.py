@@ -1,0 +1,514 @@
+"""Worlds: how they begin and end, what may be reached, and what the report says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replaykit.errors import UsageError
+from replaykit.isolation import IsolationFailed, Level, Policy, World, Written, copy_project, support
+from replaykit.isolation.policy import MAX_STOPPED, Address, Findings
+from replaykit.isolation.support import Support
+from tests.isolation.outside import python, run
+
+pytestmark = pytest.mark.usefixtures("full")
+SOURCE = str(Path(__file__).parents[2] / "src")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    place = tmp_path / "project"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def world(project: Path) -> Iterator[World]:
+    with World(Policy(project=project)) as made:
+        yield made
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    """A server outside that says `outside` to everybody."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=_greet, args=(listening,), daemon=True).start()
+        yield listening
+
+
+def _greet(listening: socket.socket) -> None:
+    while True:
+        try:
+            connection, _ = listening.accept()
+        except OSError:
+            return
+        with connection:
+            connection.sendall(b"outside")
+
+
+def _is_running(marker: str) -> bool:
+    return subprocess.run(["pgrep", "-f", f"^sleep {marker}$"], capture_output=True, check=False).returncode == 0
+
+
+def _until(condition: object) -> None:
+    end = time.monotonic() + 10
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+# ---- how it begins and ends --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
+@pytest.mark.parametrize(
+    ("command", "code"), [("exit 3", 3), ("exit 0", 0), ("kill -TERM $$", -15), ("kill -KILL $$", -9), ("kill -SEGV $$", -11)]
+)
+def test_a_process_ends_as_its_command_did(project: Path, level: Level, command: str, code: int) -> None:
+    with World(Policy(project=project), level=level) as world:
+        assert run(world, "sh", "-c", command)[0] == code
+
+
+@pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
+def test_signals_come_to_the_command(project: Path, level: Level) -> None:
+    code = "import signal,sys\nsignal.signal(15, lambda *a: sys.exit(5))\nprint('ready', flush=True)\nsignal.pause()"
+    with World(Policy(project=project), level=level) as world:
+        process = world.start([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        process.terminate()
+
+        assert process.wait(10) == 5
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
+def test_killing_the_process_kills_the_whole_tree(project: Path, level: Level) -> None:
+    marker = f"4{time.monotonic_ns() % 10**8:08d}"
+    with World(Policy(project=project), level=level) as world:
+        process = world.start(["sh", "-c", f"sleep {marker} & sleep {marker}; true"], start_new_session=True)
+        _until(lambda: _is_running(marker))
+
+        if level is Level.FULL:
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+
+        assert process.wait(10) == -9
+        _until(lambda: not _is_running(marker))
+
+
+def test_the_tree_ends_with_the_process_that_started_it(project: Path) -> None:
+    marker = f"5{time.monotonic_ns() % 10**8:08d}"
+    code = f"""
+import sys
+from pathlib import Path
+from replaykit.isolation import Policy, World
+world = World(Policy(project=Path({str(project)!r})))
+world.start(["sleep", "{marker}"]).wait()
+"""
+    starter = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": SOURCE})
+    _until(lambda: _is_running(marker))
+
+    starter.kill()
+    starter.wait()
+
+    _until(lambda: not _is_running(marker))
+
+
+@pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
+def test_processes_that_are_left_behind_end_with_the_command(project: Path, level: Level) -> None:
+    marker = f"6{time.monotonic_ns() % 10**8:08d}"
+    with World(Policy(project=project), level=level) as world:
+        code, _ = run(world, "sh", "-c", f"setsid setsid sleep {marker} > /dev/null 2>&1 & exit 0")
+
+        assert code == 0
+        assert not _is_running(marker)
+
+
+def test_a_command_that_does_not_exist_is_named_as_ever(world: World) -> None:
+    with pytest.raises(FileNotFoundError, match="no-such-program"):
+        world.start(["no-such-program"])
+
+
+def test_output_ends_when_the_command_closes_it(world: World) -> None:
+    process = world.start(["sh", "-c", "echo hi; exec > /dev/null; read x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+
+    assert process.stdout.read() == b"hi\n"
+
+    process.communicate(b"\n", timeout=10)
+
+
+def test_a_world_that_cannot_be_made_says_why(project: Path) -> None:
+    policy = Policy(project=project, ports=(70000,))
+
+    with World(policy) as world, pytest.raises(IsolationFailed, match="could not be isolated"):
+        world.start(["true"])
+
+
+def test_a_level_that_is_not_offered_is_an_error_with_the_reasons(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    poor = Support(architecture="x86_64", landlock=0, missing={"user": "Operation not permitted", "listener": "no"})
+    monkeypatch.setattr("replaykit.isolation.world.support", lambda: poor)
+
+    with World(Policy(project=project)) as world:
+        assert world.level is Level.PROCESS
+    with pytest.raises(IsolationFailed, match="user namespaces: Operation not permitted"):
+        World(Policy(project=project), level=Level.FULL)
+
+
+def test_without_the_kernel_a_command_runs_as_it_would_and_the_report_says_so(project: Path) -> None:
+    with World(Policy(project=project), level=Level.PROCESS) as world:
+        assert run(world, "sh", "-c", "echo hi > made", cwd=project) == (0, "")
+
+        assert world.report().level is Level.PROCESS
+        assert (project / "made").exists()
+
+
+# ---- what may be reached -----------------------------------------------------------------------------------------------
+
+
+def test_the_callers_port_is_served_through_a_listener_from_inside(project: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+        with World(Policy(project=project, ports=(port,))) as world:
+            code = f"import socket; print(socket.create_connection(('127.0.0.1', {port}), 5).recv(99))"
+            process = world.start([sys.executable, "-c", code], stdout=subprocess.PIPE)
+            [listener] = world.listeners()
+            with listener, listener.accept()[0] as connection:
+                connection.sendall(b"from the proxy")
+            printed, _ = process.communicate(timeout=10)
+
+            assert b"from the proxy" in printed
+            assert world.report().stopped == ()
+
+
+GET = "import socket; print(socket.create_connection(('{}', {}), 5).recv(99))"
+
+
+@pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
+def test_an_allowed_address_is_reached(project: Path, server: socket.socket, level: Level) -> None:
+    port = server.getsockname()[1]
+
+    with World(Policy(project=project, allow_connect=(f"127.0.0.1:{port}",)), level=level) as world:
+        code, printed = python(world, GET.format("127.0.0.1", port))
+
+        assert (code, printed) == (0, "b'outside'\n")
+        assert world.report().stopped == ()
+
+
+def test_an_allowed_name_is_reached_by_its_name(
+    project: Path, server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = server.getsockname()[1]
+    known = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+    monkeypatch.setattr("replaykit.isolation.dialing.socket.getaddrinfo", lambda *_, **__: known)
+
+    with World(Policy(project=project, allow_connect=(f"db.internal:{port}",))) as world:
+        code, printed = python(world, GET.format("db.internal", port))
+
+        assert (code, printed) == (0, "b'outside'\n")
+        assert world.report().written == ()
+
+
+def test_an_allowed_address_is_reached_by_asyncio(project: Path, server: socket.socket) -> None:
+    port = server.getsockname()[1]
+    code = f"""
+import asyncio
+async def main():
+    reader, writer = await asyncio.open_connection("127.0.0.1", {port})
+    print(await reader.read(), writer.close())
+asyncio.run(main())"""
+
+    with World(Policy(project=project, allow_connect=(f"127.0.0.1:{port}",))) as world:
+        assert python(world, code) == (0, "b'outside' None\n")
+
+
+@pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
+def test_an_allowed_unix_socket_is_reached(project: Path, tmp_path: Path, level: Level) -> None:
+    path = tmp_path / "s"
+    code = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({str(path)!r}); print(s.recv(99))"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        threading.Thread(target=_greet, args=(listening,), daemon=True).start()
+
+        with World(Policy(project=project, allow_connect=(str(path),)), level=level) as world:
+            assert python(world, code) == (0, "b'outside'\n")
+
+
+def test_an_allowed_address_where_nobody_listens_refuses(project: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with World(Policy(project=project, allow_connect=(f"127.0.0.1:{port}",))) as world:
+        code, printed = python(world, GET.format("127.0.0.1", port))
+
+    assert code == 1
+    assert "ConnectionRefusedError" in printed
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":80", "host:x", "host:0", "host:99999", "host:٣"])
+def test_an_address_that_is_none_is_a_usage_error(text: str) -> None:
+    with pytest.raises(UsageError, match="is not an address"):
+        Address.parse(text)
+
+
+def test_paths_have_to_be_absolute() -> None:
+    with pytest.raises(UsageError, match="not absolute"):
+        Policy(project=Path("here"))
+
+
+# ---- what the report says ----------------------------------------------------------------------------------------------
+
+
+def test_the_report_names_program_address_and_count(world: World, server: socket.socket) -> None:
+    port = server.getsockname()[1]
+    code = f"import socket\nfor _ in range(3): socket.socket().connect_ex(('127.0.0.1', {port}))"
+
+    assert python(world, code)[0] == 0
+
+    [stopped] = world.report().stopped
+    assert (stopped.channel, stopped.target, stopped.count) == ("tcp", f"127.0.0.1:{port}", 3)
+    assert stopped.program.startswith(sys.executable)
+    assert stopped.world == world.id
+
+
+@pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
+def test_a_program_that_waits_for_its_own_server_is_not_named(project: Path, level: Level) -> None:
+    code = """
+import socket, threading, time
+with socket.create_server(("127.0.0.1", 0)) as one: port = one.getsockname()[1]
+assert socket.socket().connect_ex(("127.0.0.1", port))
+server = socket.create_server(("127.0.0.1", port))
+socket.create_connection(("127.0.0.1", port), 5)"""
+    with World(Policy(project=project), level=level) as world:
+        status, printed = python(world, code)
+
+        assert status == 0, printed
+        assert world.report().stopped == ()
+
+
+def test_the_list_of_what_was_stopped_is_bounded() -> None:
+    findings = Findings()
+
+    for number in range(MAX_STOPPED + 10):
+        findings.add("tcp", f"10.0.0.1:{number}", "x" * 10_000)
+
+    assert len(findings.entries) == MAX_STOPPED
+    assert findings.more == 10
+    assert len(findings.to_json()) < 1_000_000
+
+
+def test_writes_are_listed_and_the_real_files_stay(project: Path, world: World) -> None:
+    for name in ("changed", "removed"):
+        (project / name).write_text("original")
+    (project / "emptied").mkdir()
+    (project / "emptied" / "inside").write_text("original")
+    script = "echo x > made; echo x > changed; rm removed; rm -r emptied; mkdir emptied; mkdir -p a/b; echo y > a/b/c"
+
+    code, printed = run(world, "sh", "-c", script, cwd=project)
+
+    assert (code, printed) == (0, "")
+    report = world.report()
+    assert set(report.written) == {
+        Written(f"{project}/made", "created"),
+        Written(f"{project}/changed", "changed"),
+        Written(f"{project}/removed", "removed"),
+        Written(f"{project}/emptied/inside", "removed"),
+        Written(f"{project}/a", "created"),
+        Written(f"{project}/a/b", "created"),
+        Written(f"{project}/a/b/c", "created"),
+    }
+    assert report.written_count == 7
+    assert sorted(path.name for path in project.rglob("*")) == ["changed", "emptied", "inside", "removed"]
+
+
+def test_writes_can_be_kept(project: Path, world: World, tmp_path: Path) -> None:
+    run(world, "sh", "-c", "mkdir a; echo y > a/b; ln -s b a/link", cwd=project)
+
+    count = world.keep_writes(tmp_path / "kept")
+
+    copy = tmp_path / "kept" / str(project).lstrip("/") / "a"
+    assert count == 2
+    assert (copy / "b").read_text() == "y\n"
+    assert os.readlink(copy / "link") == "b"
+
+
+def test_scratch_directories_are_really_written_even_inside_the_project(project: Path) -> None:
+    scratch, allowed = project / ".replaykit" / "run", project / "allowed"
+    scratch.mkdir(parents=True)
+    allowed.mkdir()
+    with World(Policy(project=project, scratch=(scratch,), allow_write=(allowed,))) as world:
+        script = "echo x > .replaykit/run/evidence; echo x > allowed/file; echo x > elsewhere"
+
+        assert run(world, "sh", "-c", script, cwd=project) == (0, "")
+
+        assert (scratch / "evidence").exists()
+        assert (allowed / "file").exists()
+        assert not (project / "elsewhere").exists()
+        assert [one.path for one in world.report().written] == [f"{project}/elsewhere"]
+
+
+def test_a_project_behind_a_symbolic_link_is_covered(project: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(project)
+    with World(Policy(project=link)) as world:
+        assert run(world, "sh", "-c", "echo x > made", cwd=link) == (0, "")
+
+        assert [one.path for one in world.report().written] == [f"{project}/made"]
+        assert not (project / "made").exists()
+
+
+@pytest.mark.parametrize("name", ["with space", "with:colon", "with\\backslash", "with,comma", "größe"])
+def test_projects_may_have_any_name(tmp_path: Path, name: str) -> None:
+    place = tmp_path / name
+    place.mkdir()
+    with World(Policy(project=place)) as world:
+        assert run(world, "sh", "-c", "echo x > made", cwd=place) == (0, "")
+
+        assert [one.path for one in world.report().written] == [f"{place}/made"]
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777])
+def test_any_umask_will_do(project: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        with World(Policy(project=project)) as world:
+            script = "umask 022; echo x > /tmp/made-by-test && cat /tmp/made-by-test /etc/passwd > /dev/null"
+            assert run(world, "sh", "-c", script) == (0, "")
+    finally:
+        os.umask(before)
+
+
+def test_more_than_may_be_written_is_a_full_disk(project: Path) -> None:
+    with World(Policy(project=project, max_written_bytes=1 << 20)) as world:
+        code, printed = run(world, "sh", "-c", "head -c 3000000 /dev/zero > big", cwd=project)
+
+    assert code != 0
+    assert "No space left" in printed
+
+
+# ---- worlds inside of worlds -------------------------------------------------------------------------------------------
+
+NESTED = """
+import os, socket, sys
+from pathlib import Path
+from replaykit.isolation import Policy, World
+project = Path.cwd()
+for number in range(2):
+    with World(Policy(project=project), nested=True) as world:
+        pid = os.fork()
+        if pid == 0:
+            world.enter()
+            assert not Path("made").exists()
+            Path("made").write_text("x")
+            server = socket.create_server(("127.0.0.1", 5000))
+            socket.create_connection(("127.0.0.1", 5000), 5)
+            socket.socket().connect_ex(("192.0.2.1", 80 + number))
+            os.setsid() if os.getpid() != os.getsid(0) else None
+            if os.fork() == 0:
+                os.execvp("sleep", ["sleep", "300"])
+            os._exit(7)
+        status = os.waitpid(pid, 0)[1]
+        report = world.report()
+        print(os.waitstatus_to_exitcode(status), [(one.path, one.how) for one in report.written], world.id, flush=True)
+print(Path("made").exists())
+"""
+
+
+def test_each_replay_of_a_worker_has_a_world_of_its_own(project: Path, world: World) -> None:
+    code, printed = python(world, NESTED, cwd=project, env={**os.environ, "PYTHONPATH": SOURCE})
+
+    assert code == 0, printed
+    first, second, last = printed.splitlines()
+    expected = f"7 [('{project}/made', 'created')]"
+    assert first.startswith(expected)
+    assert second.startswith(expected)
+    assert last == "False"
+    stopped = {(one.target, str(one.world)) for one in world.report().stopped}
+    assert stopped == {("192.0.2.1:80", first.split()[-1]), ("192.0.2.1:81", second.split()[-1])}
+
+
+# ---- the lesser level --------------------------------------------------------------------------------------------------
+
+
+def test_the_lesser_level_reaches_the_callers_port_and_names_the_rest(project: Path, server: socket.socket) -> None:
+    port = server.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        foreign = other.getsockname()[1]
+        code = f"""
+import socket
+print(socket.create_connection(("127.0.0.1", {port}), 5).recv(99))
+print(socket.socket().connect_ex(("127.0.0.1", {foreign})))"""
+
+        with World(Policy(project=project, ports=(port,)), level=Level.LANDLOCK) as world:
+            status, printed = python(world, code)
+            report = world.report()
+
+    assert (status, printed) == (0, "b'outside'\n111\n")
+    assert [one.target for one in report.stopped] == [f"127.0.0.1:{foreign}"]
+
+
+def test_the_lesser_level_names_files_that_may_not_be_written(project: Path, tmp_path: Path) -> None:
+    if not support().landlock:
+        pytest.skip("no Landlock here")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with World(Policy(project=project, scratch=(scratch,)), level=Level.LANDLOCK) as world:
+        script = f"echo x > {scratch}/fine; echo x > denied; mkdir also; rm -f /nowhere; true"
+        code, _ = run(world, "sh", "-c", script, cwd=project)
+        report = world.report()
+
+    assert code == 0
+    assert {one.target for one in report.stopped if one.channel == "files"} >= {f"{project}/denied", f"{project}/also"}
+    assert not any("fine" in one.target for one in report.stopped)
+    assert (scratch / "fine").exists()
+
+
+def test_the_lesser_level_keeps_unix_sockets_in_scratch_directories(project: Path, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    code = """
+import socket
+server = socket.socket(socket.AF_UNIX); server.bind("s"); server.listen()
+client = socket.socket(socket.AF_UNIX); client.connect("s"); server.accept()[0].sendall(b"hi")
+assert client.recv(9) == b"hi" """
+    with World(Policy(project=project, scratch=(scratch,)), level=Level.LANDLOCK) as world:
+        status, printed = python(world, code, cwd=scratch)
+
+        assert status == 0, printed
+        assert world.report().stopped == ()
+
+
+def test_a_copy_of_the_project_stands_for_the_overlay(project: Path, tmp_path: Path) -> None:
+    (project / "package").mkdir()
+    (project / "package" / "module.py").write_text("x = 1")
+    (project / "link").symlink_to("package")
+    target = project / ".replaykit" / "copy"
+
+    assert copy_project(project, target) == 2
+
+    assert (target / "package" / "module.py").read_text() == "x = 1"
+    assert os.readlink(target / "link") == "package"
+    assert not (target / ".replaykit" / "copy").exists()
+
+
+@pytest.mark.parametrize("limits", [{"max_files": 1}, {"max_bytes": 10}])
+def test_a_project_that_is_too_large_is_not_copied(project: Path, tmp_path: Path, limits: dict[str, int]) -> None:
+    for name in ("a", "b"):
+        (project / name).write_text("x" * 10)
+
+    with pytest.raises(UsageError, match="too large"):
+        copy_project(project, tmp_path / "copy", **limits)
+
+    assert not (tmp_path / "copy").exists()
