@@ -222,7 +222,10 @@ def attempts_at(place: Path, level: Level) -> Attempts:
         outside.proxy.close()
         with World(outside.policy(ports=(outside.proxy_port,)), level=level) as world:
             arguments = (str(HERE / "techniques.py"), str(facts), str(answers))
-            code, printed = run(world, sys.executable, *arguments, cwd=outside.project)
+            environment = dict(os.environ)
+            if level is Level.LANDLOCK:  # its own temporary files go where they are really written
+                environment["TMPDIR"] = str(outside.scratch)
+            code, printed = run(world, sys.executable, *arguments, cwd=outside.project, env=environment)
             assert code == 0, printed
             report = world.report()
         return Attempts(

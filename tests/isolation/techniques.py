@@ -520,8 +520,8 @@ def hard_link(facts: Any) -> None:
 
 @technique("files", "{victim}")
 def symbolic_link(facts: Any) -> None:
-    """Write to a file through a symbolic link in the project."""
-    link = Path(tempfile.mkdtemp(dir=facts["project"]), "link")
+    """Write to a file through a symbolic link."""
+    link = Path(tempfile.mkdtemp(), "link")
     link.symlink_to(facts["victim"])
     link.write_text("escaped")
 
@@ -585,7 +585,7 @@ def file_without_name(facts: Any) -> None:
 @technique("files", "{victim}")
 def copy_on_write(facts: Any) -> None:
     """Let the kernel copy into a file."""
-    with tempfile.TemporaryFile(dir=facts["project"]) as source, open(facts["victim"], "r+b") as target:
+    with tempfile.TemporaryFile() as source, open(facts["victim"], "r+b") as target:
         source.write(b"escaped")
         source.flush()
         os.copy_file_range(source.fileno(), target.fileno(), 7, 0, 0)

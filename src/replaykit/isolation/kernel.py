@@ -8,8 +8,6 @@ import platform
 import struct
 import sys
 
-from replaykit.errors import ReplayKitError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -191,8 +189,7 @@ _TABLES = {"x86_64": _X86_64, "aarch64": _AARCH64}
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
-class Unsupported(ReplayKitError):
-    """The kernel, or what surrounds this process, does not offer what was asked for."""
+_NUMBERS = {**_EVERYWHERE, **_TABLES.get(platform.machine(), {})}
 
 
 def architecture() -> str:
@@ -212,13 +209,12 @@ def audit_architecture() -> int:
 
 def numbers(names: Iterable[str]) -> list[int]:
     """Return the numbers of those of the named system calls that this architecture has."""
-    table = {**_EVERYWHERE, **_TABLES[architecture()]}
-    return [table[name] for name in names if name in table]
+    return [_NUMBERS[name] for name in names if name in _NUMBERS]
 
 
 def number(name: str) -> int:
     """Return the number of a system call that every architecture has."""
-    return numbers([name])[0]
+    return _NUMBERS[name]
 
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -341,12 +337,16 @@ used to have over files and its own children. They hold inside the user namespac
 
 
 def drop_capabilities(keep: Iterable[int] = ()) -> None:
-    """Give up all capabilities but these, for this process and everything it will start."""
+    """Give up all capabilities but these, for this process and everything it will start.
+
+    The process must have given up gaining privileges: then only root can have some again, by executing a program.
+    """
     wanted = set(keep)
     held = held_capabilities()
-    for one in range(64):
-        if one not in wanted and held >> one & 1:
-            prctl(PR_CAPBSET_DROP, one)
+    if os.geteuid() == 0:
+        for one in range(64):
+            if one not in wanted and held >> one & 1:
+                prctl(PR_CAPBSET_DROP, one)
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     mask = sum(1 << one for one in wanted) & held
     low, high = mask & 0xFFFFFFFF, mask >> 32

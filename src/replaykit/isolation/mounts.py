@@ -18,7 +18,7 @@ from replaykit.isolation import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from replaykit.isolation.policy import Policy
 
@@ -63,11 +63,11 @@ class Tree:
         return [self.layers, *(descriptor for _, descriptor in self.bases)]
 
 
-def build(policy: Policy, hosts: str, *, as_root: bool) -> Tree:
+def build(policy: Policy, hosts: str, *, as_root: bool, processes: Callable[[], int]) -> Tree:
     """Make a new root for this mount namespace, and enter it.
 
-    `hosts` is text for the end of /etc/hosts. This process has to be in the process namespace that its /proc is for.
-    `as_root` is whether root's capabilities hold.
+    `hosts` is text for the end of /etc/hosts; `processes` returns the file system for /proc; `as_root` is whether root's
+    capabilities hold.
     """
     kernel.make_private()
     tree = _new_tree(policy)
@@ -75,6 +75,7 @@ def build(policy: Policy, hosts: str, *, as_root: bool) -> Tree:
     builder.rebuild("/")
     root = tree.bases[0][1]
     _prepare_special(tree, root)
+    tree.attachments.append(("/proc", processes()))
     builder.add_real_places()
     # Any directory will do: the old root is let go of in a moment. Of /proc nothing is needed any more.
     with _opened("/proc") as place:
@@ -87,6 +88,12 @@ def build(policy: Policy, hosts: str, *, as_root: bool) -> Tree:
     if as_root:
         _protect_machine()
     return tree
+
+
+def new_processes() -> int:
+    """Return a file system for /proc that shows the process namespace of this process."""
+    flags = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV | kernel.MOUNT_ATTR_NOEXEC
+    return kernel.new_filesystem("proc", {}, flags)
 
 
 def build_nested(policy: Policy, *, as_root: bool) -> Tree:
@@ -334,12 +341,10 @@ def _write_hosts(upper: str, hosts: str) -> None:
 
 
 def _prepare_special(tree: Tree, root: int) -> None:
-    """Prepare /proc, /sys and /dev."""
+    """Prepare /sys and /dev, and a place for /proc."""
     for name in ("proc", "sys", "dev"):
         os.mkdir(name, 0o755, dir_fd=root)
     tree.entries += _SPECIAL
-    flags = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV | kernel.MOUNT_ATTR_NOEXEC
-    tree.attachments.append(("/proc", kernel.new_filesystem("proc", {}, flags)))
     if os.path.isdir("/sys"):
         tree.attachments.append(("/sys", kernel.copy_of_mounts("/sys")))
     _prepare_devices(tree)

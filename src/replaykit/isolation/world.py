@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import gc
 import json
 import os
 import signal
 import socket
 import struct
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,7 +24,7 @@ from replaykit.isolation.support import Support, support
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _NAMESPACES = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
@@ -57,6 +59,7 @@ class World:
         self._support = support()
         self.level = _chosen(self._support, level, nested=nested)
         self._allowed = dialing.resolve(policy.allow_connect)
+        self._filter = _filter_for(self.level)
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._received: list[int] | None = None
         self._setup: dict[str, Any] = {}
@@ -90,7 +93,8 @@ class World:
         if self.level is Level.PROCESS:
             return
         try:
-            _Entrance(self.policy, self._allowed, self._theirs, nested=self._nested).enter(self.level)
+            entrance = _Entrance(self.policy, self._allowed, self._theirs, self._filter, nested=self._nested)
+            entrance.enter(self.level)
         except (OSError, ReplayKitError) as error:
             text = f"{type(error).__name__}: {error}"
             with contextlib.suppress(OSError):
@@ -185,6 +189,13 @@ def _chosen(offered: Support, wanted: Level | None, *, nested: bool) -> Level:
     return wanted
 
 
+@cache
+def _filter_for(level: Level) -> list[filters.Instruction]:
+    if level is Level.PROCESS:
+        return []
+    return filters.program(own_network=level is Level.FULL)
+
+
 def _json_in(descriptor: int) -> dict[str, Any]:
     data = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
     loaded = json.loads(data) if data else {}
@@ -194,8 +205,17 @@ def _json_in(descriptor: int) -> dict[str, Any]:
 class _Entrance:
     """The way of one process into its world. Runs in the process that becomes the guardian, and in its children."""
 
-    def __init__(self, policy: Policy, allowed: dialing.Allowed, owner: socket.socket, *, nested: bool) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        allowed: dialing.Allowed,
+        owner: socket.socket,
+        instructions: list[filters.Instruction],
+        *,
+        nested: bool,
+    ) -> None:
         self._policy = policy
+        self._filter = instructions
         self._allowed = allowed
         self._owner = owner
         self._nested = nested
@@ -206,6 +226,8 @@ class _Entrance:
         self._findings = _memory_file("findings")
 
     def enter(self, level: Level) -> None:
+        collects = gc.isenabled()
+        gc.disable()  # a collection would copy every page of what the caller has in memory
         processes = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         dialer = self._start_dialer() if self._allowed.places else None
         if level is Level.FULL:
@@ -225,6 +247,8 @@ class _Entrance:
                 os.close(descriptor)
             for one in (*listeners, *filter(None, (dialer,)), self._owner):
                 one.close()
+            if collects:
+                gc.enable()
             return
         theirs.close()
         listener = self._listener_of(child, ours)
@@ -257,48 +281,26 @@ class _Entrance:
         _start_loopback()
         listeners = [socket.create_server(("127.0.0.1", port), backlog=_BACKLOG) for port in self._policy.ports]
         if self._nested:
-            tree = self._build()
-            return tree, listeners, None
+            return self._build(lambda: -1), listeners, None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        guardian = os.getpid()
-        init = os.fork()
+        init = os.fork()  # it prepares /proc while this process prepares the rest
         if init == 0:
-            _run_out(lambda: self._be_init(theirs, guardian))
+            _run_out(lambda: _be_init(theirs))
         theirs.close()
         with ours:
-            data, descriptors, _, _ = socket.recv_fds(ours, 8192, _MOST_DESCRIPTORS)
-        if data != _OK:
-            os.waitpid(init, 0)
-            raise IsolationFailed(data.removeprefix(_FAILED).decode(errors="replace") or "its first process died")
-        tree = mounts.Tree(layers=descriptors[0], bases=[("/", one) for one in descriptors[1:]])
+            tree = self._build(lambda: _received_from(ours))
+            ours.send(b"!")
         return tree, listeners, init
 
-    def _be_init(self, guardian: socket.socket, guardian_pid: int) -> NoReturn:
-        """The first process of a process namespace: builds the root, then reaps orphans until it is killed."""
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-        try:
-            tree = self._build()
-            socket.send_fds(guardian, [_OK], tree.descriptors())
-        except Exception as error:  # noqa: BLE001 (told to the guardian, which raises it)
-            guardian.send(_FAILED + f"{type(error).__name__}: {error}".encode(errors="replace")[:4000])
-            os._exit(1)
-        lifeline = guardian.fileno()
-        _close_all_but(lifeline)
-        kernel.drop_capabilities()
-        while True:
-            signal.sigwait([signal.SIGCHLD])
-            with contextlib.suppress(ChildProcessError):
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-
-    def _build(self) -> mounts.Tree:
+    def _build(self, processes: Callable[[], int]) -> mounts.Tree:
+        network = os.stat("/proc/self/ns/net").st_ino
         if self._nested:
             tree = mounts.build_nested(self._policy, as_root=self._as_root)
         else:
-            tree = mounts.build(self._policy, self._allowed.hosts, as_root=self._as_root)
+            tree = mounts.build(self._policy, self._allowed.hosts, as_root=self._as_root, processes=processes)
         self._describe(
             {
-                "id": os.stat("/proc/self/ns/net").st_ino,
+                "id": network,
                 "bases": [path for path, _ in tree.bases],
                 "overlays": tree.overlays,
                 "rebuilt": tree.rebuilt,
@@ -323,7 +325,7 @@ class _Entrance:
         keep = kernel.FILE_CAPABILITIES if self._as_root or level is Level.LANDLOCK else ()
         kernel.drop_capabilities(keep)
         try:
-            listener = filters.install(filters.program(own_network=level is Level.FULL))
+            listener = filters.install(self._filter)
         except OSError as error:
             if error.errno != errno.EBUSY or not self._nested:
                 raise
@@ -363,6 +365,33 @@ class _Entrance:
             _run_out(lambda: dialing.serve(theirs))
         theirs.close()
         return ours
+
+
+def _be_init(guardian: socket.socket) -> NoReturn:
+    """Be the first process of a process namespace: make its /proc, then reap orphans until killed."""
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    try:
+        socket.send_fds(guardian, [_OK], [mounts.new_processes()])
+    except OSError as error:
+        guardian.send(_FAILED + str(error).encode(errors="replace"))
+    if not guardian.recv(1):
+        os._exit(0)  # the guardian has failed
+    _close_all_but()
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    kernel.drop_capabilities()
+    while True:
+        signal.sigwait([signal.SIGCHLD])
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def _received_from(init: socket.socket) -> int:
+    data, descriptors, _, _ = socket.recv_fds(init, 8192, 1)
+    if data != _OK:
+        raise IsolationFailed(data.removeprefix(_FAILED).decode(errors="replace") or "its first process died")
+    return descriptors[0]
 
 
 class _Mapper:
