@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from replaykit.isolation import Level, Policy, Report, World
 from tests.isolation.techniques import TECHNIQUES
+
+from replaykit.isolation import Level, Policy, Report, World
 
 HERE = Path(__file__).parent
 SYSTEM_PYTHON = "/usr/bin/python3"  # one that every user may run
@@ -48,7 +49,7 @@ class Outside:
         self.datagrams: list[bytes] = []
         self.sockets: list[socket.socket] = []
         tag = f"replaykit-{os.getpid()}-{time.monotonic_ns()}"
-        self.shared = Path("/dev/shm", tag)  # noqa: S108
+        self.shared = Path("/dev/shm", tag)
         self.shared.write_text("original")
         self.sleeper = subprocess.Popen(["sleep", "300"], stdin=subprocess.DEVNULL)
         self.daemon = f"3{time.monotonic_ns() % 10**8:08d}"
@@ -228,9 +229,7 @@ def attempts_at(place: Path, level: Level) -> Attempts:
             code, printed = run(world, sys.executable, *arguments, cwd=outside.project, env=environment)
             assert code == 0, printed
             report = world.report()
-        return Attempts(
-            json.loads(answers.read_text()), outside.changed(), outside.connections, report, outside.facts
-        )
+        return Attempts(json.loads(answers.read_text()), outside.changed(), outside.connections, report, outside.facts)
     finally:
         outside.close()
 

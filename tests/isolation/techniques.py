@@ -82,7 +82,7 @@ def compiled(source: str, *options: str) -> str:
     return f"{place}/a"
 
 
-# ---- connections -------------------------------------------------------------------------------------------------------
+# Connections
 
 
 @technique("network", "127.0.0.1:{port}")
@@ -468,7 +468,7 @@ def inherited_descriptors(facts: Any) -> bool:
     return False
 
 
-# ---- files: each acts on its victim ----------------------------------------------------------------------------------
+# Files: each acts on its victim
 
 
 @technique("files", "{victim}")
@@ -671,7 +671,7 @@ def file_handle(facts: Any) -> bool:
     return True
 
 
-# ---- mounts and namespaces ---------------------------------------------------------------------------------------------
+# Mounts and namespaces
 
 
 @technique("system")
@@ -763,7 +763,7 @@ def change_root(facts: Any) -> bool:
     return True
 
 
-# ---- other processes ---------------------------------------------------------------------------------------------------
+# Other processes
 
 
 def is_caller(facts: Any) -> bool:
@@ -846,7 +846,7 @@ def typed_keys(facts: Any) -> bool:
     """Type into the terminal."""
     import fcntl
 
-    master, slave = os.openpty()
+    _, slave = os.openpty()
     fcntl.ioctl(slave, 0x5412, b"x")
     return True
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from replaykit.isolation import Level, support
 from tests.isolation.outside import LANDLOCK_LETS_THROUGH, Attempts, Outside, attempts_at
 from tests.isolation.techniques import TECHNIQUES, run_all
+
+from replaykit.isolation import Level, support
 
 NEEDS_MORE = {
     "far_address",

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.isolation.outside import HERE, LANDLOCK_LETS_THROUGH, SYSTEM_PYTHON, Outside, run
 
 from replaykit.isolation import World, support
-from tests.isolation.outside import HERE, LANDLOCK_LETS_THROUGH, SYSTEM_PYTHON, Outside, run
 
 pytestmark = [
     pytest.mark.usefixtures("full"),
@@ -111,7 +111,7 @@ def _as_nobody(sources: Path, code: str, *arguments: str, **variables: str) -> s
     return done.stdout
 
 
-@pytest.mark.parametrize(("directory", "umask"), [("/tmp", "022"), ("/var/tmp", "077"), ("/opt", "002")])  # noqa: S108
+@pytest.mark.parametrize(("directory", "umask"), [("/tmp", "022"), ("/var/tmp", "077"), ("/opt", "002")])
 def test_nothing_gets_out_for_an_ordinary_user(sources: Path, directory: str, umask: str) -> None:
     with _place_in(directory) as place:
         result: dict[str, Any] = json.loads(_as_nobody(sources, TRY, str(place), umask, "full", HOME=str(place)))
@@ -129,7 +129,7 @@ def test_the_lesser_level_holds_for_an_ordinary_user(sources: Path) -> None:
     assert result["connections"] == []
 
 
-@pytest.mark.parametrize("directory", ["/tmp", "/opt"])  # noqa: S108
+@pytest.mark.parametrize("directory", ["/tmp", "/opt"])
 def test_worlds_nest_for_an_ordinary_user(sources: Path, directory: str) -> None:
     with _place_in(directory) as place:
         printed = _as_nobody(sources, OUTER, INNER=NESTED, PLACE=str(place), HOME=str(place))

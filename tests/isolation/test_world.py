@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -13,12 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.isolation.outside import python, run
 
 from replaykit.errors import UsageError
 from replaykit.isolation import IsolationFailed, Level, Policy, World, Written, copy_project, support
 from replaykit.isolation.policy import MAX_STOPPED, Address, Findings
 from replaykit.isolation.support import Support
-from tests.isolation.outside import python, run
 
 pytestmark = pytest.mark.usefixtures("full")
 SOURCE = str(Path(__file__).parents[2] / "src")
@@ -66,12 +67,13 @@ def _until(condition: object) -> None:
         time.sleep(0.01)
 
 
-# ---- how it begins and ends --------------------------------------------------------------------------------------------
+# How it begins and ends
 
 
 @pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
 @pytest.mark.parametrize(
-    ("command", "code"), [("exit 3", 3), ("exit 0", 0), ("kill -TERM $$", -15), ("kill -KILL $$", -9), ("kill -SEGV $$", -11)]
+    ("command", "code"),
+    [("exit 3", 3), ("exit 0", 0), ("kill -TERM $$", -15), ("kill -KILL $$", -9), ("kill -SEGV $$", -11)],
 )
 def test_a_process_ends_as_its_command_did(project: Path, level: Level, command: str, code: int) -> None:
     with World(Policy(project=project), level=level) as world:
@@ -142,7 +144,9 @@ def test_a_command_that_does_not_exist_is_named_as_ever(world: World) -> None:
 
 
 def test_output_ends_when_the_command_closes_it(world: World) -> None:
-    process = world.start(["sh", "-c", "echo hi; exec > /dev/null; read x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = world.start(
+        ["sh", "-c", "echo hi; exec > /dev/null; read x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert process.stdout is not None
 
     assert process.stdout.read() == b"hi\n"
@@ -157,7 +161,9 @@ def test_a_world_that_cannot_be_made_says_why(project: Path) -> None:
         world.start(["true"])
 
 
-def test_a_level_that_is_not_offered_is_an_error_with_the_reasons(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_level_that_is_not_offered_is_an_error_with_the_reasons(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     poor = Support(architecture="x86_64", landlock=0, missing={"user": "Operation not permitted", "listener": "no"})
     monkeypatch.setattr("replaykit.isolation.world.support", lambda: poor)
 
@@ -175,7 +181,7 @@ def test_without_the_kernel_a_command_runs_as_it_would_and_the_report_says_so(pr
         assert (project / "made").exists()
 
 
-# ---- what may be reached -----------------------------------------------------------------------------------------------
+# What may be reached
 
 
 def test_the_callers_port_is_served_through_a_listener_from_inside(project: Path) -> None:
@@ -268,7 +274,7 @@ def test_paths_have_to_be_absolute() -> None:
         Policy(project=Path("here"))
 
 
-# ---- what the report says ----------------------------------------------------------------------------------------------
+# What the report says
 
 
 def test_the_report_names_program_address_and_count(world: World, server: socket.socket) -> None:
@@ -398,7 +404,7 @@ def test_more_than_may_be_written_is_a_full_disk(project: Path) -> None:
     assert "No space left" in printed
 
 
-# ---- worlds inside of worlds -------------------------------------------------------------------------------------------
+# Worlds inside of worlds
 
 NESTED = """
 import os, socket, sys
@@ -439,7 +445,7 @@ def test_each_replay_of_a_worker_has_a_world_of_its_own(project: Path, world: Wo
     assert stopped == {("192.0.2.1:80", first.split()[-1]), ("192.0.2.1:81", second.split()[-1])}
 
 
-# ---- the lesser level --------------------------------------------------------------------------------------------------
+# The lesser level
 
 
 def test_the_lesser_level_reaches_the_callers_port_and_names_the_rest(project: Path, server: socket.socket) -> None:
@@ -488,6 +494,28 @@ assert client.recv(9) == b"hi" """
 
         assert status == 0, printed
         assert world.report().stopped == ()
+
+
+def test_the_lesser_level_stays_shut_when_its_guardian_dies(project: Path, server: socket.socket) -> None:
+    code = f"""
+import os, socket, time
+print("ready", flush=True)
+parent = os.getppid()
+if os.fork() == 0:
+    while os.getppid() != 1 and os.path.exists(f"/proc/{{parent}}"): time.sleep(0.01)
+    print(socket.socket().connect_ex(("127.0.0.1", {server.getsockname()[1]})), flush=True)
+    os._exit(0)
+time.sleep(60)"""
+    with World(Policy(project=project), level=Level.LANDLOCK) as world:
+        process = world.start([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        process.kill()
+        process.wait()
+
+        assert int(process.stdout.readline()) == errno.ENOSYS
+        process.stdout.close()
 
 
 def test_a_copy_of_the_project_stands_for_the_overlay(project: Path, tmp_path: Path) -> None:

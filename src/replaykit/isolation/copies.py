@@ -16,7 +16,7 @@ MAX_BYTES = 500_000_000
 def copy_project(project: Path, target: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES) -> int:
     """Copy a project to a directory that does not exist yet, and return how many files that were.
 
-    Symbolic links stay links; sockets, pipes and devices are left out, as is `target` where it is inside of the project.
+    Symbolic links stay links. Sockets, pipes and devices are left out, as is `target` where the project contains it.
     A project of more than `max_files` files or `max_bytes` bytes is a `UsageError`, before anything is copied.
     """
     _check_size(project, target, max_files, max_bytes)
@@ -50,5 +50,5 @@ def _check_size(project: Path, target: Path, max_files: int, max_bytes: int) -> 
             raise UsageError(
                 f"the project {str(project)!r} is too large to be copied for its replay: more than {max_files:,} files "
                 f"or {max_bytes // 1_000_000:,} MB",
-                hint="Use a machine with user namespaces, where nothing has to be copied, or a smaller project directory.",
+                hint="Use a machine with user namespaces, where nothing is copied, or a smaller project directory.",
             )

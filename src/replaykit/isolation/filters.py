@@ -17,7 +17,7 @@ _LOAD, _EQUAL, _GREATER_EQUAL, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45,
 _ALLOW, _ERRNO, _NOTIFY, _KILL = 0x7FFF0000, 0x00050000, 0x7FC00000, 0x80000000
 _NUMBER, _ARCHITECTURE = 0, 4
 _X32 = 0x40000000
-_SET_MODE_FILTER, _NEW_LISTENER = 1, 1 << 3
+_SET_MODE_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 1 << 3, 1 << 5
 _MSG_FASTOPEN = 0x20000000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 WRITING_FLAGS = 0o1 | 0o2 | 0o100 | 0o1000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC
@@ -31,9 +31,9 @@ _FORBIDDEN = (
     # A file handle names a file without a path, below any mount.
     "open_by_handle_at",
     # The clock, the modules and the power switch of the whole machine.
-    "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "reboot", "kexec_load", "kexec_file_load", "init_module",
-    "finit_module", "delete_module", "swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "syslog", "iopl", "ioperm",
-    "vhangup", "nfsservctl", "lookup_dcookie", "uselib",
+    "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "reboot", "kexec_load", "kexec_file_load",
+    "init_module", "finit_module", "delete_module", "swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "syslog",
+    "iopl", "ioperm", "vhangup", "nfsservctl", "lookup_dcookie", "uselib",
     # Ways into the kernel that no agent needs.
     "bpf", "perf_event_open", "userfaultfd", "fanotify_init",
 )  # fmt: skip
@@ -105,8 +105,9 @@ def _for_call(name: str, body: list[Instruction]) -> list[Instruction]:
 def _socket_rules(*, own_network: bool) -> list[Instruction]:
     """Return the rules for `socket`: an allow-list of families, types and protocols.
 
-    TCP, UDP and unix sockets are what programs use; routing netlink is what `getifaddrs` asks. Everything else leads past
-    the network namespace (vsock, Bluetooth, AF_ALG into the kernel) or past the guardian (MPTCP, raw and packet sockets).
+    TCP, UDP and unix sockets are what programs use; routing netlink is what `getifaddrs` asks. Everything else leads
+    past the network namespace (vsock, Bluetooth, AF_ALG into the kernel) or past the guardian (MPTCP, raw and packet
+    sockets).
     """
     stream, datagram, raw = int(socket.SOCK_STREAM), int(socket.SOCK_DGRAM), int(socket.SOCK_RAW)
     inet, inet6, unix, netlink = int(socket.AF_INET), int(socket.AF_INET6), int(socket.AF_UNIX), 16
@@ -166,7 +167,11 @@ def program(*, own_network: bool) -> list[Instruction]:
     With `own_network` the process has a network namespace and its own mounts, and the guardian only names what fails;
     without, the guardian also decides.
     """
-    rules: list[Instruction] = [(_LOAD, _ARCHITECTURE, 0, 0), (_EQUAL, kernel.audit_architecture(), 1, 0), _answer(_KILL)]
+    rules: list[Instruction] = [
+        (_LOAD, _ARCHITECTURE, 0, 0),
+        (_EQUAL, kernel.audit_architecture(), 1, 0),
+        _answer(_KILL),
+    ]
     rules.append(_NUMBER_AGAIN)
     if kernel.architecture() == "x86_64":
         rules += [(_GREATER_EQUAL, _X32, 0, 1), _refuse(errno.ENOSYS)]
@@ -223,4 +228,11 @@ def install(instructions: list[Instruction]) -> int:
     packed = b"".join(struct.pack("HBBI", code, yes, no, value) for code, value, yes, no in instructions)
     buffer = ctypes.create_string_buffer(packed)
     described = bytes(_Program(len(instructions), ctypes.addressof(buffer)))
-    return kernel.call(kernel.number("seccomp"), _SET_MODE_FILTER, _NEW_LISTENER, described)
+    syscall = kernel.number("seccomp")
+    try:
+        # A signal then waits for the guardian's answer: else a connection might be made twice.
+        return kernel.call(syscall, _SET_MODE_FILTER, _NEW_LISTENER | _WAIT_KILLABLE, described)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # Linux before 5.19 does not know it
+            raise
+        return kernel.call(syscall, _SET_MODE_FILTER, _NEW_LISTENER, described)

@@ -1,9 +1,9 @@
 """The guardian of an isolated process tree: waits for its end, passes signals on, and hears of what it tries.
 
 It is the process that the caller started; the isolated one is its child. So its exit status is the tree's, and whoever
-kills it kills the tree. Nothing that it hears decides whether something gets out of a tree with namespaces of its own. A
-tree without them makes no connection by itself: the guardian makes those that are allowed, with the address that it has
-read, so that nothing can be exchanged after it looked.
+kills it kills the tree. A tree with namespaces of its own is shut whatever the guardian does: it only names what fails.
+A tree without them makes no connection by itself: the guardian makes those that are allowed, with the address that it
+has read, so that nothing can be exchanged after it looked.
 """
 
 from __future__ import annotations
@@ -39,13 +39,22 @@ _LONGEST_ADDRESS = 128
 _MESSAGES_LOOKED_AT = 16
 _IPPROTO_MPTCP = 262
 _FAMILIES = {
-    1: "AF_UNIX", 2: "AF_INET", 10: "AF_INET6", 16: "AF_NETLINK", 17: "AF_PACKET", 21: "AF_RDS", 29: "AF_CAN", 30: "AF_TIPC",
-    31: "AF_BLUETOOTH", 38: "AF_ALG", 40: "AF_VSOCK", 42: "AF_QIPCRTR", 43: "AF_SMC", 44: "AF_XDP",
-}  # fmt: skip
+    1: "AF_UNIX",
+    2: "AF_INET",
+    10: "AF_INET6",
+    16: "AF_NETLINK",
+    17: "AF_PACKET",
+    29: "AF_CAN",
+    31: "AF_BLUETOOTH",
+    38: "AF_ALG",
+    40: "AF_VSOCK",
+    43: "AF_SMC",
+    44: "AF_XDP",
+}
 _O_NONBLOCK, _O_CLOEXEC = 0o4000, 0o2000000
 
 
-class Stop(Exception):  # noqa: N818 (an answer to a system call, not a failure of ours)
+class Stop(Exception):
     """The system call is answered with an error number."""
 
     def __init__(self, number: int) -> None:
@@ -142,7 +151,10 @@ class Guardian:
         except Stop as stop:
             self._answer(number, -stop.number)
         except OSError:  # its memory or its /proc cannot be read: it has ended, or hides
-            self._answer(number, *((-errno.EACCES,) if self.decides else (0, _CONTINUE)))
+            if self.decides:
+                self._answer(number, -errno.EACCES)
+            else:
+                self._answer(number, 0, _CONTINUE)
         else:
             if not is_answered:
                 self._answer(number, 0, _CONTINUE)
@@ -232,7 +244,7 @@ class Guardian:
         """Connect a socket of the tree to a path, as it was when it was looked at."""
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)  # ENOENT and its kin are the answer
         try:
-            if not self._is_writable(os.readlink(f"{place}", dir_fd=self._own_descriptors())):
+            if not self._is_writable(os.readlink(f"self/fd/{place}", dir_fd=self._processes)):
                 self._stopped("unix", path, pid)
                 raise Stop(errno.ECONNREFUSED)
             through = f"/proc/self/fd/{place}".encode()
@@ -240,11 +252,6 @@ class Guardian:
         finally:
             os.close(place)
         return True
-
-    def _own_descriptors(self) -> int:
-        if not hasattr(self, "_descriptors"):
-            self._descriptors = os.open("self/fd", os.O_PATH | os.O_CLOEXEC, dir_fd=self._processes)
-        return self._descriptors
 
     def _go_on(self, number: int, pid: int, descriptor: int, address: bytes) -> bool:
         """Let a call happen: by itself, or, where the guardian decides, with the address that was looked at."""

@@ -1,4 +1,4 @@
-"""System calls that Python has no function for: their numbers on each architecture, and thin wrappers that raise OSError."""
+"""System calls that Python has no function for: their numbers, and thin wrappers that raise OSError."""
 
 from __future__ import annotations
 
@@ -332,8 +332,8 @@ def signal_descriptor(signals: Iterable[int]) -> int:
 
 
 FILE_CAPABILITIES = (0, 1, 2, 3, 4, 5, 6, 7, 10, 31)
-"""CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE and SETFCAP: what root is
-used to have over files and its own children. They hold inside the user namespace only."""
+"""CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE and SETFCAP: what root
+is used to have over files and its own children. They hold inside the user namespace only."""
 
 
 def drop_capabilities(keep: Iterable[int] = ()) -> None:

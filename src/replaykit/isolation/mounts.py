@@ -1,4 +1,4 @@
-"""The file system of an isolated process tree: what is there stays visible, and what is written goes into layers in memory.
+"""The file system of an isolated process tree: all files stay visible, and what is written goes into layers in memory.
 
 Each directory below the root gets an overlay. A directory with mounts below it cannot have one (the kernel refuses: the
 overlay would uncover what the mounts hide), so it is built anew in memory, with an overlay for each of its directories.
@@ -66,8 +66,8 @@ class Tree:
 def build(policy: Policy, hosts: str, *, as_root: bool, processes: Callable[[], int]) -> Tree:
     """Make a new root for this mount namespace, and enter it.
 
-    `hosts` is text for the end of /etc/hosts; `processes` returns the file system for /proc; `as_root` is whether root's
-    capabilities hold.
+    `hosts` is text for the end of /etc/hosts; `processes` returns the file system for /proc; `as_root` is whether
+    root's capabilities hold.
     """
     kernel.make_private()
     tree = _new_tree(policy)
@@ -104,7 +104,7 @@ def build_nested(policy: Policy, *, as_root: bool) -> Tree:
     for place in _outermost(writable_places(policy)):
         builder.cover(place)
     builder.add_real_places()
-    tree.attachments.append(("/dev/shm", kernel.new_filesystem("tmpfs", {"mode": "1777"})))  # noqa: S108
+    tree.attachments.append(("/dev/shm", kernel.new_filesystem("tmpfs", {"mode": "1777"})))
     for path, mount in tree.attachments:
         with _opened(path) as place_descriptor:
             kernel.attach(mount, place_descriptor)
@@ -137,7 +137,7 @@ def real_places(policy: Policy) -> tuple[Path, ...]:
 def writable_places(policy: Policy) -> list[Path]:
     """Return the directories that a program expects to be able to write to."""
     home = policy.home or Path(os.path.expanduser("~"))
-    places = (policy.project, home, Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))  # noqa: S108
+    places = (policy.project, home, Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))
     return [real for real in (Path(os.path.realpath(place)) for place in places) if real.is_dir()]
 
 
@@ -203,7 +203,7 @@ def _mode_of(path: str) -> int:
 
 
 def _is_empty(path: str) -> bool:
-    """Return True for a directory with nothing in it: built anew it is the same, and an overlay costs half a millisecond."""
+    """Return True for a directory with nothing in it: built anew it is the same, and an overlay takes time."""
     try:
         with os.scandir(path) as entries:
             return next(entries, None) is None
@@ -351,7 +351,7 @@ def _prepare_special(tree: Tree, root: int) -> None:
 
 
 def _prepare_devices(tree: Tree) -> None:
-    """Prepare a /dev that holds the harmless devices and those of GPUs: root could read and write disks by the others."""
+    """Prepare a /dev with the harmless devices and those of GPUs: by the others root could write to disks."""
     devices = kernel.new_filesystem("tmpfs", {"mode": "755"})
     mounts: list[tuple[str, int]] = []
     for name in sorted(os.listdir("/dev")):
@@ -367,8 +367,10 @@ def _prepare_devices(tree: Tree) -> None:
     os.symlink("pts/ptmx", "ptmx", dir_fd=devices)
     for name in ("shm", "pts", "mqueue"):
         os.mkdir(name, 0o755, dir_fd=devices)
-    mounts.append(("/dev/shm", kernel.new_filesystem("tmpfs", {"mode": "1777"}, kernel.MOUNT_ATTR_NODEV)))  # noqa: S108
-    mounts.append(("/dev/pts", kernel.new_filesystem("devpts", {"newinstance": None, "ptmxmode": "0666", "mode": "620"})))
+    mounts.append(("/dev/shm", kernel.new_filesystem("tmpfs", {"mode": "1777"}, kernel.MOUNT_ATTR_NODEV)))
+    mounts.append(
+        ("/dev/pts", kernel.new_filesystem("devpts", {"newinstance": None, "ptmxmode": "0666", "mode": "620"}))
+    )
     with contextlib.suppress(OSError):  # a kernel without POSIX message queues
         mounts.append(("/dev/mqueue", kernel.new_filesystem("mqueue", {})))
     kernel.make_read_only(devices, recursive=False)

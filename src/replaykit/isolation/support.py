@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import socket
+import warnings
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,7 +15,7 @@ from replaykit.isolation.policy import CHANNELS, Level
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _LANDLOCK_WITH_SCOPES = 6
 _NAMES = {
@@ -84,9 +85,18 @@ def support() -> Support:
     return Support(architecture=kernel.architecture(), landlock=landlock.version(), missing=missing)
 
 
+@contextlib.contextmanager
+def no_fork_warnings() -> Iterator[None]:
+    """Keep Python from warning of forks beside threads: what runs in our forks takes no lock of theirs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
 def _in_child(attempt: Callable[[], dict[str, str]]) -> dict[str, str]:
     ours, theirs = socket.socketpair()
-    pid = os.fork()
+    with no_fork_warnings():
+        pid = os.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):
             theirs.sendall(json.dumps(attempt()).encode())
@@ -157,5 +167,5 @@ def _try_overlay() -> None:
     os.fchdir(layers)
     os.mkdir("upper")
     os.mkdir("work")
-    options = {"lowerdir": "/tmp", "upperdir": "upper", "workdir": "work", "userxattr": None}  # noqa: S108
+    options = {"lowerdir": "/tmp", "upperdir": "upper", "workdir": "work", "userxattr": None}
     kernel.new_filesystem("overlay", options)

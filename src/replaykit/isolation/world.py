@@ -20,7 +20,7 @@ from replaykit.errors import ReplayKitError
 from replaykit.isolation import dialing, filters, kernel, landlock, mounts, written
 from replaykit.isolation.guardian import Guardian
 from replaykit.isolation.policy import CHANNELS, Findings, Level, Policy, Report, Stopped
-from replaykit.isolation.support import Support, support
+from replaykit.isolation.support import Support, no_fork_warnings, support
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ class World:
     def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start a command in this world; `options` are those of `subprocess.Popen`."""
         try:
-            process = subprocess.Popen(command, preexec_fn=self.enter, **options)  # noqa: PLW1509
+            with no_fork_warnings():
+                process = subprocess.Popen(command, preexec_fn=self.enter, **options)
         except subprocess.SubprocessError:
             self._receive()
             raise IsolationFailed("the process could not be isolated") from None
@@ -110,7 +111,7 @@ class World:
     def listeners(self) -> list[socket.socket]:
         """Return sockets that accept connections from inside the world, one for each of `Policy.ports`.
 
-        None where the tree shares this machine's network: there the ports are the caller's own.
+        An empty list where the tree shares this machine's network: there the ports are the caller's own.
         """
         descriptors = self._receive()[3 + len(self._setup.get("bases", ())) :]
         return [socket.socket(fileno=os.dup(descriptor)) for descriptor in descriptors]
@@ -160,7 +161,7 @@ class World:
         )
 
     def _receive(self) -> list[int]:
-        """Return the descriptors that the guardian has sent: the setup, the findings, the layers, the bases, listeners."""
+        """Return the descriptors that came from the guardian: setup, findings, layers, bases, listeners."""
         if self._received is not None:
             return self._received
         if self.level is Level.PROCESS:
