@@ -137,6 +137,25 @@ def test_worlds_nest_for_an_ordinary_user(sources: Path, directory: str) -> None
     assert f"['{place}/made'] False" in printed
 
 
+def test_files_of_another_group_are_noted(sources: Path) -> None:
+    code = """
+import os
+from pathlib import Path
+from replaykit.isolation import Policy, World
+from tests.isolation.outside import run
+with World(Policy(project=Path(os.environ["PLACE"]))) as world:
+    run(world, "true")
+    print(world.report().notes)
+"""
+    with _place_in("/var/tmp") as place:
+        (place / "shared").touch()
+        os.chown(place / "shared", NOBODY, 1234)
+
+        printed = _as_nobody(sources, code, PLACE=str(place), HOME=str(place))
+
+    assert f"{place}/shared belongs to another user or group" in printed
+
+
 def test_root_can_write_files_of_other_users_into_its_layers(tmp_path: Path) -> None:
     outside = Outside(tmp_path)
     try:

@@ -85,6 +85,7 @@ class Guardian:
 
     def stand(self) -> NoReturn:
         """Wait until the tree has ended, and end in the same way."""
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody may trace it
         signals = kernel.signal_descriptor(_FORWARDED)
         end = os.pidfd_open(self._child)
         for descriptor in (signals, end):

@@ -12,6 +12,7 @@ import os
 import stat
 import tempfile
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from replaykit.isolation import kernel
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from replaykit.isolation.policy import Policy
 
 _SPECIAL = ("/proc", "/sys", "/dev")
+_ENTRIES_LOOKED_AT = 200
 _NOT_ENTERED = {"autofs"}  # looking at it would mount something
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/etc")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "kfd", "dri", "accel", "dxg")
@@ -223,6 +225,8 @@ class _Builder:
         self._mounts = {mount.path: mount for mount in visible_mounts()}
         self._writable = [str(place) for place in writable_places(policy)]
         self._real = [str(place) for place in real_places(policy) if place.exists()]
+        if not as_root:
+            self._note_other_owners(policy.project)
 
     def add_real_places(self) -> None:
         """Let the directories that are really written show through."""
@@ -281,6 +285,16 @@ class _Builder:
             self._attach_copy(path)
         else:
             self._overlay(path)
+
+    def _note_other_owners(self, project: Path) -> None:
+        """Note when the project has files that the overlay cannot copy: their owner or group is unknown inside."""
+        with os.scandir(project) as entries:
+            for entry in islice(entries, _ENTRIES_LOOKED_AT):
+                found = entry.stat(follow_symlinks=False)
+                if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
+                    why = "belongs to another user or group; it cannot be changed here (EOVERFLOW)"
+                    self._tree.notes.append(f"{entry.path} {why}")
+                    return
 
     def _needs_overlay(self, path: str) -> bool:
         """Return False for directories of the system, of a person who could not write there anyway."""

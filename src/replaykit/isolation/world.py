@@ -379,6 +379,7 @@ def _be_init(guardian: socket.socket) -> NoReturn:
     if not guardian.recv(1):
         os._exit(0)  # the guardian has failed
     _close_all_but()
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # it has no filter: nobody inside may trace it
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     kernel.drop_capabilities()
     while True:
