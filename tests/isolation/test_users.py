@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else"),
     pytest.mark.skipif(not os.path.exists(SYSTEM_PYTHON), reason="there is no Python that every user may run"),
 ]
-NOBODY = 65534
+NOBODY = 12345
 
 TRY = """
 import json, os, sys
