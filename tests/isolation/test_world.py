@@ -404,6 +404,29 @@ def test_more_than_may_be_written_is_a_full_disk(project: Path) -> None:
     assert "No space left" in printed
 
 
+def test_nothing_is_imported_after_the_fork(project: Path, tmp_path: Path) -> None:
+    """Another thread may hold the lock of imports at the moment of the fork."""
+    code = f"""
+import sys
+from pathlib import Path
+from replaykit.isolation import Policy, World
+forbidden = type("", (), dict(find_spec=lambda self, name, *_: print("imported", name, flush=True)))()
+policy = Policy(project=Path({str(project)!r}), ports=(5001,), allow_connect=("127.0.0.1:9",))
+with World(policy) as world:
+    sys.meta_path.insert(0, forbidden)
+    world.start(["true"]).wait()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
 # Worlds inside of worlds
 
 NESTED = """

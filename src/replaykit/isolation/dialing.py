@@ -93,10 +93,16 @@ def _dial(answer: socket.socket, host: str, port: int) -> None:
 
 
 def _connected(host: str, port: int) -> socket.socket:
+    """Return a connection to a number, not a name: to look up names would import modules in a forked process."""
+    family = socket.AF_UNIX
     if port:
-        connection = socket.create_connection((host, port), _TIMEOUT_S)
-    else:
-        connection = socket.socket(socket.AF_UNIX)
-        connection.connect(host)
-    connection.settimeout(None)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    connection = socket.socket(family)
+    try:
+        connection.settimeout(_TIMEOUT_S)
+        connection.connect((host, port) if port else host)
+        connection.settimeout(None)
+    except OSError:
+        connection.close()
+        raise
     return connection

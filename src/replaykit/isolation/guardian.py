@@ -535,7 +535,7 @@ def _descendants(processes: int) -> list[int]:
             try:
                 for thread in os.listdir(descriptor):
                     children = os.open(f"{thread}/children", os.O_RDONLY | os.O_CLOEXEC, dir_fd=descriptor)
-                    with open(children, encoding="ascii") as file:
+                    with open(children, encoding="utf-8") as file:
                         waiting += map(int, file.read().split())
             finally:
                 os.close(descriptor)

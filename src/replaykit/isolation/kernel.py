@@ -357,7 +357,7 @@ def drop_capabilities(keep: Iterable[int] = ()) -> None:
 
 def held_capabilities() -> int:
     """Return the capabilities this process may use now, as a set of bits."""
-    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+    with open("/proc/self/status", encoding="utf-8", errors="replace") as status:
         for line in status:
             if line.startswith("CapEff:"):
                 return int(line.split()[1], 16)

@@ -172,17 +172,16 @@ def visible_mounts() -> list[Mount]:
 
 def _mount_number(path: str) -> str | None:
     try:
-        with _opened(path) as descriptor, open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as lines:
+        with _opened(path) as descriptor, open(f"/proc/self/fdinfo/{descriptor}", encoding="utf-8") as lines:
             return next((line.split()[1] for line in lines if line.startswith("mnt_id:")), None)
     except OSError:
         return None
 
 
 def _unescaped(text: str) -> str:
-    if "\\" not in text:
-        return text
-    raw = os.fsencode(text)
-    return os.fsdecode(raw.decode("unicode_escape", "surrogateescape").encode("latin-1", "surrogateescape"))
+    """Return a path of mountinfo: a backslash and three octal digits stand for a space and the like."""
+    first, *rest = text.split("\\")
+    return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in rest)
 
 
 def _is_within(path: str, places: tuple[str, ...]) -> bool:

@@ -423,7 +423,7 @@ def _serve_mapping(channel: socket.socket, target: int) -> None:
         return
     try:
         for name in ("uid_map", "gid_map"):
-            with open(f"/proc/self/{name}", encoding="ascii") as lines:
+            with open(f"/proc/self/{name}", encoding="utf-8") as lines:
                 ranges = [line.split() for line in lines]
             text = "".join(f"{inside} {inside} {count}\n" for inside, _, count in ranges)
             _write(f"/proc/{target}/{name}", text)
