@@ -161,6 +161,17 @@ def test_a_world_that_cannot_be_made_says_why(project: Path) -> None:
         world.start(["true"])
 
 
+@pytest.mark.parametrize("step", ["landlock.restrict_signals", "filters.install", "mounts.build", "_start_loopback"])
+def test_a_failure_at_any_step_ends_in_one_error(project: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(38, "no such thing")
+
+    monkeypatch.setattr(f"replaykit.isolation.world.{step}", fail)
+
+    with World(Policy(project=project)) as world, pytest.raises(IsolationFailed, match="no such thing"):
+        world.start(["true"])
+
+
 def test_a_level_that_is_not_offered_is_an_error_with_the_reasons(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

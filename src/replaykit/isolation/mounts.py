@@ -65,15 +65,43 @@ class Tree:
         return [self.layers, *(descriptor for _, descriptor in self.bases)]
 
 
-def build(policy: Policy, hosts: str, *, as_root: bool, processes: Callable[[], int]) -> Tree:
-    """Make a new root for this mount namespace, and enter it.
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a new file system is like. It is made before the fork: afterwards every look at memory costs a page."""
 
-    `hosts` is text for the end of /etc/hosts; `processes` returns the file system for /proc; `as_root` is whether
-    root's capabilities hold.
-    """
+    project: str
+    writable: tuple[str, ...]
+    """Directories that a program expects to be able to write to."""
+    real: tuple[str, ...]
+    """Directories that are really written."""
+    max_written_bytes: int | None
+    hosts: str
+    """Text for the end of /etc/hosts."""
+    as_root: bool
+    """Whether root's capabilities over files hold."""
+
+
+def plan(policy: Policy, hosts: str, *, as_root: bool) -> Plan:
+    """Return what the file system of a policy is like."""
+    home = policy.home or Path(os.path.expanduser("~"))
+    expected = (policy.project, home, Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))
+    writable = [os.path.realpath(place) for place in expected]
+    real = [os.path.realpath(place) for place in (*policy.scratch, *policy.allow_write)]
+    return Plan(
+        project=os.path.realpath(policy.project),
+        writable=tuple(place for place in writable if os.path.isdir(place)),
+        real=tuple(place for place in real if os.path.exists(place)),
+        max_written_bytes=policy.max_written_bytes,
+        hosts=hosts,
+        as_root=as_root,
+    )
+
+
+def build(plan: Plan, processes: Callable[[], int]) -> Tree:
+    """Make a new root for this mount namespace, and enter it. `processes` returns the file system for /proc."""
     kernel.make_private()
-    tree = _new_tree(policy)
-    builder = _Builder(policy, tree, hosts, as_root=as_root)
+    tree = _new_tree(plan)
+    builder = _Builder(plan, tree)
     builder.rebuild("/")
     root = tree.bases[0][1]
     _prepare_special(tree, root)
@@ -87,7 +115,7 @@ def build(policy: Policy, hosts: str, *, as_root: bool, processes: Callable[[], 
         os.close(mount)
     tree.attachments.clear()
     kernel.enter_root(root)
-    if as_root:
+    if plan.as_root:
         _protect_machine()
     return tree
 
@@ -98,12 +126,12 @@ def new_processes() -> int:
     return kernel.new_filesystem("proc", {}, flags)
 
 
-def build_nested(policy: Policy, *, as_root: bool) -> Tree:
+def build_nested(plan: Plan) -> Tree:
     """Put new layers over the places where programs write, inside of a world whose root is shut already."""
     kernel.make_private()
-    tree = _new_tree(policy)
-    builder = _Builder(policy, tree, "", as_root=as_root)
-    for place in _outermost(writable_places(policy)):
+    tree = _new_tree(plan)
+    builder = _Builder(plan, tree)
+    for place in _outermost(plan.writable):
         builder.cover(place)
     builder.add_real_places()
     tree.attachments.append(("/dev/shm", kernel.new_filesystem("tmpfs", {"mode": "1777"})))
@@ -118,29 +146,16 @@ def build_nested(policy: Policy, *, as_root: bool) -> Tree:
     return tree
 
 
-def _new_tree(policy: Policy) -> Tree:
-    size = {} if policy.max_written_bytes is None else {"size": str(policy.max_written_bytes)}
+def _new_tree(plan: Plan) -> Tree:
+    size = {} if plan.max_written_bytes is None else {"size": str(plan.max_written_bytes)}
     tree = Tree(layers=kernel.new_filesystem("tmpfs", {"mode": "700", **size}))
     os.fchdir(tree.layers)  # the paths of layers are relative to it
     return tree
 
 
-def _outermost(places: list[Path]) -> list[str]:
+def _outermost(places: tuple[str, ...]) -> list[str]:
     """Return the places that are not below another one."""
-    texts = sorted({str(place) for place in places})
-    return [one for one in texts if not any(one.startswith(f"{other}/") for other in texts)]
-
-
-def real_places(policy: Policy) -> tuple[Path, ...]:
-    """Return the directories that are really written."""
-    return tuple(Path(os.path.realpath(place)) for place in (*policy.scratch, *policy.allow_write))
-
-
-def writable_places(policy: Policy) -> list[Path]:
-    """Return the directories that a program expects to be able to write to."""
-    home = policy.home or Path(os.path.expanduser("~"))
-    places = (policy.project, home, Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))
-    return [real for real in (Path(os.path.realpath(place)) for place in places) if real.is_dir()]
+    return [one for one in sorted(set(places)) if not any(one.startswith(f"{other}/") for other in places)]
 
 
 def visible_mounts() -> list[Mount]:
@@ -215,17 +230,17 @@ def _is_empty(path: str) -> bool:
 class _Builder:
     """Prepares the ordinary directories of a new root."""
 
-    def __init__(self, policy: Policy, tree: Tree, hosts: str, *, as_root: bool) -> None:
+    def __init__(self, plan: Plan, tree: Tree) -> None:
         self._tree = tree
-        self._hosts = hosts
-        self._as_root = as_root
+        self._hosts = plan.hosts
+        self._as_root = plan.as_root
         self._base = ""
         self._root = -1
         self._mounts = {mount.path: mount for mount in visible_mounts()}
-        self._writable = [str(place) for place in writable_places(policy)]
-        self._real = [str(place) for place in real_places(policy) if place.exists()]
-        if not as_root:
-            self._note_other_owners(policy.project)
+        self._writable = plan.writable
+        self._real = plan.real
+        if not plan.as_root:
+            self._note_other_owners(plan.project)
 
     def add_real_places(self) -> None:
         """Let the directories that are really written show through."""
@@ -285,7 +300,7 @@ class _Builder:
         else:
             self._overlay(path)
 
-    def _note_other_owners(self, project: Path) -> None:
+    def _note_other_owners(self, project: str) -> None:
         """Note when the project has files that the overlay cannot copy: their owner or group is unknown inside."""
         with os.scandir(project) as entries:
             for entry in islice(entries, _ENTRIES_LOOKED_AT):

@@ -60,6 +60,8 @@ class World:
         self.level = _chosen(self._support, level, nested=nested)
         self._allowed = dialing.resolve(policy.allow_connect)
         self._filter = _filter_for(self.level)
+        as_root = os.geteuid() == 0 and _has_mapping_capabilities()
+        self._plan = mounts.plan(policy, self._allowed.hosts, as_root=as_root)
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._received: list[int] | None = None
         self._setup: dict[str, Any] = {}
@@ -89,12 +91,13 @@ class World:
         """Enter the world: call it in a process that was just forked and has one thread.
 
         It returns in the isolated process. The process that called it stays behind as its guardian: it ends when the
-        isolated one has ended, in the same way. On failure it raises `IsolationFailed`.
+        isolated one has ended, in the same way. On failure it raises `IsolationFailed`, and the process has to end: it
+        may be half isolated.
         """
         if self.level is Level.PROCESS:
             return
         try:
-            entrance = _Entrance(self.policy, self._allowed, self._theirs, self._filter, nested=self._nested)
+            entrance = _Entrance(self, self._theirs)
             entrance.enter(self.level)
         except (OSError, ReplayKitError) as error:
             text = f"{type(error).__name__}: {error}"
@@ -206,22 +209,14 @@ def _json_in(descriptor: int) -> dict[str, Any]:
 class _Entrance:
     """The way of one process into its world. Runs in the process that becomes the guardian, and in its children."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        allowed: dialing.Allowed,
-        owner: socket.socket,
-        instructions: list[filters.Instruction],
-        *,
-        nested: bool,
-    ) -> None:
-        self._policy = policy
-        self._filter = instructions
-        self._allowed = allowed
+    def __init__(self, world: World, owner: socket.socket) -> None:
+        self._ports = world.policy.ports
+        self._filter = world._filter
+        self._allowed = world._allowed
+        self._plan = world._plan
+        self._nested = world._nested
         self._owner = owner
-        self._nested = nested
         self._directory = os.getcwd()
-        self._as_root = os.geteuid() == 0 and _has_mapping_capabilities()
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
         self._setup = _memory_file("setup")
         self._findings = _memory_file("findings")
@@ -243,7 +238,11 @@ class _Entrance:
         child = os.fork()
         if child == 0:
             ours.close()
-            self._become_isolated(level, theirs)
+            try:
+                self._become_isolated(level, theirs)
+            except OSError as error:  # the guardian raises it: only one process may go on in the caller's code
+                os.write(theirs.fileno(), _FAILED + str(error).encode(errors="replace"))
+                os._exit(70)
             for descriptor in (processes, self._setup, self._findings, *(tree.descriptors() if tree else ())):
                 os.close(descriptor)
             for one in (*listeners, *filter(None, (dialer,)), self._owner):
@@ -264,7 +263,7 @@ class _Entrance:
         guardian.allowed = self._allowed
         guardian.dialer = dialer
         guardian.decides = level is Level.LANDLOCK
-        guardian.ports = self._policy.ports
+        guardian.ports = self._ports
         guardian.writable = tuple(map(str, self._writable()))
         _close_all_but(
             listener, processes, self._findings, self._owner.fileno(), dialer.fileno() if dialer is not None else -1
@@ -272,7 +271,7 @@ class _Entrance:
         _run_out(guardian.stand)
 
     def _enter_namespaces(self) -> tuple[mounts.Tree, list[socket.socket], int | None]:
-        mapper = _Mapper() if self._as_root else None
+        mapper = _Mapper() if self._plan.as_root else None
         user, group = os.geteuid(), os.getegid()
         kernel.unshare(_NAMESPACES | (0 if self._nested else kernel.CLONE_NEWPID))
         if mapper is None:
@@ -280,7 +279,7 @@ class _Entrance:
         else:
             mapper.map()
         _start_loopback()
-        listeners = [socket.create_server(("127.0.0.1", port), backlog=_BACKLOG) for port in self._policy.ports]
+        listeners = [socket.create_server(("127.0.0.1", port), backlog=_BACKLOG) for port in self._ports]
         if self._nested:
             return self._build(lambda: -1), listeners, None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -296,9 +295,9 @@ class _Entrance:
     def _build(self, processes: Callable[[], int]) -> mounts.Tree:
         network = os.stat("/proc/self/ns/net").st_ino
         if self._nested:
-            tree = mounts.build_nested(self._policy, as_root=self._as_root)
+            tree = mounts.build_nested(self._plan)
         else:
-            tree = mounts.build(self._policy, self._allowed.hosts, as_root=self._as_root, processes=processes)
+            tree = mounts.build(self._plan, processes)
         self._describe(
             {
                 "id": network,
@@ -323,7 +322,7 @@ class _Entrance:
             landlock.restrict_signals()
         elif landlock.version():
             landlock.restrict_all(self._writable())
-        keep = kernel.FILE_CAPABILITIES if self._as_root or level is Level.LANDLOCK else ()
+        keep = kernel.FILE_CAPABILITIES if self._plan.as_root or level is Level.LANDLOCK else ()
         kernel.drop_capabilities(keep)
         try:
             listener = filters.install(self._filter)
@@ -344,10 +343,11 @@ class _Entrance:
     def _listener_of(self, child: int, channel: socket.socket) -> int:
         """Return the descriptor to hear of the child's system calls; -1 when somebody else does."""
         with channel:
-            number = channel.recv(16)
-            if not number:
+            number = channel.recv(4096)
+            if not number or number.startswith(_FAILED):
                 os.waitpid(child, 0)
-                raise IsolationFailed("the isolated process died while it was set up")
+                why = number.removeprefix(_FAILED).decode(errors="replace")
+                raise IsolationFailed(why or "the isolated process died while it was set up")
             listener = -1
             if int(number) >= 0:
                 process = os.pidfd_open(child)
@@ -357,7 +357,7 @@ class _Entrance:
         return listener
 
     def _writable(self) -> list[Path]:
-        return [*mounts.real_places(self._policy), *map(Path, _ALWAYS_WRITABLE)]
+        return [Path(place) for place in (*self._plan.real, *_ALWAYS_WRITABLE)]
 
     def _start_dialer(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
