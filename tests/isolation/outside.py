@@ -46,7 +46,7 @@ class Outside:
         (self.project / "source.py").write_text("original")
         (self.home / ".bashrc").write_text("original")
         self.connections: list[str] = []
-        self.datagrams: list[bytes] = []
+        self.datagrams: set[str] = set()
         self.sockets: list[socket.socket] = []
         tag = f"replaykit-{os.getpid()}-{time.monotonic_ns()}"
         self.shared = Path("/dev/shm", tag)
@@ -68,7 +68,6 @@ class Outside:
         self._serve("elsewhere", socket.create_server(("127.0.0.3", self.proxy_port)))
         datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         datagrams.bind(("127.0.0.1", 0))
-        threading.Thread(target=self._collect, args=(datagrams,), daemon=True).start()
         unix = socket.socket(socket.AF_UNIX)
         unix.bind(str(self.data / "service.sock"))
         unix.listen()
@@ -79,7 +78,7 @@ class Outside:
         self._serve("abstract", abstract)
         unix_datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         unix_datagrams.bind(str(self.data / "log.sock"))
-        threading.Thread(target=self._collect, args=(unix_datagrams,), daemon=True).start()
+        self.receivers = [datagrams, unix_datagrams]
         victims = {}
         for technique in TECHNIQUES.values():
             victim = self.data / technique.name / "victim"
@@ -123,12 +122,14 @@ class Outside:
             with connection, contextlib.suppress(OSError):  # the other end may be gone
                 connection.sendall(b"outside")
 
-    def _collect(self, one: socket.socket) -> None:
-        while True:
-            try:
-                self.datagrams.append(one.recv(1000))
-            except OSError:
-                return
+    def _datagrams(self) -> set[str]:
+        """What came at the sockets that wait for datagrams: techniques send their names."""
+        for one in self.receivers:
+            one.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while data := one.recv(1000):
+                    self.datagrams.add(data.decode(errors="replace"))
+        return self.datagrams
 
     def policy(self, **changes: Any) -> Policy:
         return Policy(project=self.project, home=self.home, scratch=(self.scratch,), **changes)
@@ -149,15 +150,13 @@ class Outside:
             found.add("kill_other")
         if subprocess.run(["pgrep", "-f", f"sleep {self.daemon}"], capture_output=True, check=False).returncode == 0:
             found.add("outlive")
-        for data in self.datagrams:
-            found.add(data.decode(errors="replace"))
-        return found
+        return found | self._datagrams()
 
     def close(self) -> None:
         self.sleeper.kill()
         self.sleeper.wait()
         subprocess.run(["pkill", "-f", f"^sleep {self.daemon}$"], check=False)
-        for one in (*self.sockets, self.proxy):
+        for one in (*self.sockets, *self.receivers, self.proxy):
             one.close()
         self.shared.unlink(missing_ok=True)
         self._libc.shmctl(self._shm, 0, None)

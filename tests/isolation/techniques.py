@@ -382,10 +382,9 @@ def abstract_socket(facts: Any) -> bool:
 
 
 @technique("network", "{unix_datagram_path}")
-def unix_datagram(facts: Any) -> bool:
+def unix_datagram(facts: Any) -> None:
     """Send a datagram to a unix socket, as one would to the system's log."""
-    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", facts["unix_datagram_path"])
-    return True
+    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"unix_datagram", facts["unix_datagram_path"])
 
 
 @technique("network", "SOCK_RAW")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -83,9 +84,14 @@ def test_the_techniques_work_where_nothing_stops_them(tmp_path: Path) -> None:
     outside = Outside(tmp_path)
     try:
         outside.proxy.close()
-        answers = run_all({**outside.facts, "project": str(outside.project)}, harmless)
-        passed = {name for name in harmless if answers[name] == "through"} | outside.changed()
+        answers = run_all(outside.facts, harmless)
+        excused = NEEDS_MORE | {name for name in harmless if answers[name].startswith("left out")}
+        expected = {name for name in harmless if answers[name] != "through"} - excused
+        end = time.monotonic() + 10
+        while not expected <= outside.changed() and time.monotonic() < end:
+            pass  # a daemon takes a moment to become one
+        missing = expected - outside.changed()
     finally:
         outside.close()
 
-    assert set(harmless) - passed <= NEEDS_MORE | {name for name in harmless if answers[name].startswith("left out")}
+    assert not missing, {name: answers[name] for name in missing}

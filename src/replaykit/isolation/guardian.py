@@ -26,6 +26,8 @@ from replaykit.isolation import dialing, filters, kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from replaykit.isolation.policy import Findings
 
 _RECEIVE, _SEND, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40182103
@@ -37,6 +39,9 @@ _FORWARDED = set(signal.Signals) - _JOB_CONTROL - {signal.SIGKILL, signal.SIGCHL
 _FROM_KERNEL = 0x80  # a terminal: it has told the whole group
 _LONGEST_ADDRESS = 128
 _MESSAGES_LOOKED_AT = 16
+_LISTENING = "0A"
+_MOST_SERVED = 10_000
+_LINE_BYTES, _TABLE_BYTES = 150, 1 << 16
 _IPPROTO_MPTCP = 262
 _FAMILIES = {
     1: "AF_UNIX",
@@ -70,6 +75,7 @@ class Guardian:
         self._processes = processes  # /proc, as it is outside
         self._findings = findings
         self._file = findings_file
+        self._served: set[tuple[int, str, str, int]] = set()
         self._answers: dict[int, tuple[socket.socket, int, int, int]] = {}
         self._poll = select.poll()
         self.init: int | None = None
@@ -397,16 +403,48 @@ class Guardian:
 
     def _is_served(self, pid: int, channel: str, ip: str, port: int) -> bool:
         """Return True when a process of the tree serves a port of the loopback interface, or the caller does."""
-        if self.decides and port in self.ports and ip == "127.0.0.1":
-            return True
-        state = "0A" if channel == "tcp" else "07"
+        if self.decides:
+            return (port in self.ports and ip == "127.0.0.1") or self._has_listener(pid, channel, ip, port)
+        key = (self._world(pid), channel, ip, port)
+        if key not in self._served and self._has_listener(pid, channel, ip, port):
+            if len(self._served) >= _MOST_SERVED:
+                self._served.clear()
+            self._served.add(key)
+        return key in self._served
+
+    def _has_listener(self, pid: int, channel: str, ip: str, port: int) -> bool:
+        suffix = f":{port:04X}"
         for table in (channel, f"{channel}6"):
-            for line in self._read(f"{pid}/net/{table}").splitlines()[1:]:
+            for line in self._sockets_in(f"{pid}/net/{table}", is_stream=channel == "tcp"):
                 fields = line.split()
-                own_ip, own_port = _place_in_table(fields[1])
-                if fields[3] == state and own_port == port and _reaches(ip, own_ip):
+                if fields[1].endswith(suffix) and _reaches(ip, _ip_in_table(fields[1])):
                     return not self.decides or self._is_held_inside(fields[9])
         return False
+
+    def _sockets_in(self, path: str, *, is_stream: bool) -> Iterator[str]:
+        """Yield the lines of sockets that can be connected to.
+
+        Those that listen for TCP come first. Little is read at a time, because for the connections that follow the
+        kernel walks through a table of the whole machine: milliseconds.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._processes)
+        except OSError:
+            return
+        try:
+            rest, is_header = b"", True
+            while data := os.read(descriptor, _LINE_BYTES if is_stream else _TABLE_BYTES):
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    text = line.decode(errors="replace")
+                    if is_header:
+                        is_header = False
+                    elif is_stream and text.split()[3] != _LISTENING:
+                        return
+                    else:
+                        yield text
+        finally:
+            os.close(descriptor)
 
     def _is_bound_inside(self, pid: int, name: str) -> bool:
         for line in self._read(f"{pid}/net/unix").splitlines()[1:]:
@@ -481,13 +519,13 @@ def _internet_place(family: int, address: bytes) -> tuple[str, int] | None:
     return None
 
 
-def _place_in_table(text: str) -> tuple[str, int]:
-    """Return the address and the port of a line in /proc/net: words of 32 bits as this machine orders their bytes."""
-    address, _, port = text.rpartition(":")
-    words = [int(address[start : start + 8], 16) for start in range(0, len(address), 8)]
+def _ip_in_table(text: str) -> str:
+    """Return the address in a line of /proc/net: words of 32 bits, as this machine orders their bytes."""
+    digits = text.rpartition(":")[0]
+    words = [int(digits[start : start + 8], 16) for start in range(0, len(digits), 8)]
     ip = ipaddress.ip_address(struct.pack(f"{len(words)}I", *words))
     mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
-    return str(mapped or ip), int(port, 16)
+    return str(mapped or ip)
 
 
 def _reaches(ip: str, listening: str) -> bool:
