@@ -285,6 +285,7 @@ class _Entrance:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         init = os.fork()  # it prepares /proc while this process prepares the rest
         if init == 0:
+            ours.close()  # else it would never see that the guardian has failed
             _run_out(lambda: _be_init(theirs))
         theirs.close()
         with ours:
