@@ -247,24 +247,3 @@ def test_what_a_thread_starts_after_the_run_does_not_run_for_real(store: rk.Stor
     assert not thread.is_alive()
     assert started == []
     assert bodies == []
-
-
-def test_a_thread_that_goes_on_after_time_has_passed_without_it_is_too_close_to_call(store: rk.Store) -> None:
-    source, sink = os.pipe()
-
-    def agent() -> None:
-        waiting = in_a_pool(os.read, source, 1)
-        work("first")
-        time.sleep(0.3)
-        os.write(sink, b".")
-        waiting.result()
-        work("last")
-
-    run = recorded(agent, store)
-    with rk.replaying(rk.Tape.of(run)) as replayer:
-        agent()
-    os.close(source)
-    os.close(sink)
-
-    texts = [deviation.text for deviation in replayer.all_deviations()]
-    assert texts == ["time passed while a thread stood still, and that thread went on"]

@@ -28,8 +28,6 @@ SLACK_S = 0.05
 """How far a candidate may be from a recorded moment and still count as being there."""
 _STRANGER_S = 0.25
 """How long a thread that is not of the run has to show itself, after somebody of the run has woken it."""
-_PARKED_S = 0.001
-"""So much may pass unnoticed while a thread stands still: looks at the clock move it a little, too."""
 MOST_TIES = 64
 """No more ties are counted: there are more orders than anybody tries."""
 TOP = 15  # of a heap: the first few are among them
@@ -42,7 +40,7 @@ _ident = _thread.get_ident
 class Member:
     """A thread of the run."""
 
-    __slots__ = ("cause", "is_daemon", "is_own", "is_parked", "looked_s", "parked_s", "real", "since", "tid", "waiting")
+    __slots__ = ("cause", "is_daemon", "is_own", "is_parked", "looked_s", "real", "since", "tid", "waiting")
 
     def __init__(self, cause: int = 0, *, is_own: bool = False, is_daemon: bool = False) -> None:
         self.cause = cause  # the number of the timer or the recorded end that it goes on after, or its starter does
@@ -52,7 +50,6 @@ class Member:
         self.waiting: Wait | None = None
         self.looked_s = -NEVER  # when the agent's own code has last looked at the clock in it
         self.is_parked = False  # it stands where nobody sees it, and does not hold the clock meanwhile
-        self.parked_s = 0.0  # where the clock was then
         self.tid = _thread.get_native_id()
         self.real = 0  # how many things it does for real: time is real for it
 
@@ -215,14 +212,11 @@ class VirtualClock:
             member.is_parked = False
             self.active += 1
             self.progress += 1
-            if self.base - member.parked_s > _PARKED_S:
-                self.on_tie("time passed while a thread stood still, and that thread went on")
 
     def park(self, member: Member) -> None:
         """It stands where nobody sees it; the mutex is held."""
         if not member.is_parked:
             member.is_parked = True
-            member.parked_s = self.base
             self.active -= 1
 
     def admit(self, cause: int = 0, *, is_own: bool = False, is_daemon: bool = False) -> Member:
