@@ -516,3 +516,15 @@ def test_reading_does_not_change_the_store_itself(
     assert replaykit(*arguments).code == 0
 
     assert recorded.read_bytes() == before
+
+
+@pytest.mark.parametrize(("observed", "is_advised"), [("timeout", False), ("error", True)])
+def test_advice_about_the_clock_is_for_a_timeout_that_is_new(
+    observed: str, is_advised: bool, replaykit: Command, make_case: Command, runner: Command
+) -> None:
+    scenario = {"input": "why?", "clock": "2024-03-12T14:32:00Z"}
+    case = make_case(scenario=scenario, observed=[{"status_is": observed}])
+
+    ran = replaykit("replay", case, "--runner-cmd", runner("late", {"status": "timeout", "errors": ["too late"]}))
+
+    assert ("clock stood still" in ran.err) is is_advised

@@ -203,8 +203,12 @@ def _advice(found: Sequence[Subject], results: Sequence[ReplayResult]) -> list[s
 
 
 def _out_of_time(found: Sequence[Subject], results: Sequence[ReplayResult]) -> list[str]:
-    """The cases without an answer in time in which the clock stands still."""
-    late = {result.case_id for result in results if result.run is not None and result.run.status == "timeout"}
+    """The cases without an answer in time in which the clock stands still. One that is reproduced is as it was."""
+    late = {
+        result.case_id
+        for result in results
+        if result.run is not None and result.run.status == "timeout" and not result.reproduced
+    }
     if not late:
         return []
     from replaykit.cases.case import ReplayCase
