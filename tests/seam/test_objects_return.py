@@ -207,7 +207,7 @@ def test_an_object_comes_back_without_an_annotation(store: rk.Store, what: str) 
     recorded, replayed, replayer = twice(store, lambda: fetch(what))
 
     assert kinds(replayed) == kinds(recorded)
-    assert repr(replayed) == repr(recorded)
+    assert isinstance(recorded, set) or repr(replayed) == repr(recorded)  # the order of a set is nobody's
     assert isinstance(recorded, list) or replayed == recorded
     assert bool(replayed) == bool(recorded)
     assert replayer.all_deviations() == []
