@@ -255,3 +255,15 @@ def test_a_call_that_came_before_the_end_of_the_recorded_run_and_is_not_made_is_
     with rk.replaying(edited_trace(trace, **spans)) as replayer:
         agent(0.2)
     assert [deviation.kind for deviation in replayer.all_deviations()] == ["unused", "undecided"]
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.18, {"undecided"}), (0.22, {"undecided"}), (0.02, set())])
+def test_what_comes_close_to_the_limit_of_a_wait_for_several_is_too_close(
+    seconds: float, expected: set[str], store: rk.Store
+) -> None:
+    def agent() -> None:
+        work("first")
+        wait(in_a_pool(sleeping(seconds), sleeping(0.7)), timeout=0.2)
+        time.sleep(0.2)
+
+    assert set(ties(agent, store)) == expected
