@@ -17,6 +17,7 @@ from replaykit.cases.shape import Flaw, describe, find_flaws
 from replaykit.cases.tagged import as_it_stands
 from replaykit.checks.assertions import Assertion, parse_assertion
 from replaykit.errors import FormatTooNew, InvalidFile
+from replaykit.model.consent import NO_CONSENT, Consent
 from replaykit.model.events import Call
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, OnMiss, ToolMode
@@ -69,6 +70,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """The faults that whoever runs the case has asked for. No file says this."""
     tie_picks: tuple[int, ...] = ()
     """See `World.tie_picks`. No file says this."""
+    consent: Consent = NO_CONSENT
+    """What the person who runs the case lets it do for real. No file says this."""
 
     @property
     def input(self) -> Json:
