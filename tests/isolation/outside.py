@@ -1,4 +1,4 @@
-"""The world around an isolated process tree in tests: servers, files and processes that must stay untouched."""
+"""The sandbox around an isolated process tree in tests: servers, files and processes that must stay untouched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.isolation.techniques import TECHNIQUES
 
-from replaykit.isolation import Level, Policy, Report, World
+from replaykit.isolation import Level, Policy, Report, Sandbox
 
 HERE = Path(__file__).parent
 SYSTEM_PYTHON = "/usr/bin/python3"  # one that every user may run
@@ -171,24 +171,24 @@ def _state_of(path: Path) -> Any:
     return path.read_bytes(), found.st_mode, found.st_mtime_ns, found.st_ino, attributes, siblings
 
 
-def run(world: World, *command: str, **options: Any) -> tuple[int, str]:
-    """Run a command in a world; return its exit code and what it printed."""
-    process = world.start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+def run(sandbox: Sandbox, *command: str, **options: Any) -> tuple[int, str]:
+    """Run a command in a sandbox; return its exit code and what it printed."""
+    process = sandbox.start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
     printed, _ = process.communicate(timeout=60)
     return process.returncode, printed.decode(errors="replace")
 
 
-def python(world: World, code: str, **options: Any) -> tuple[int, str]:
-    """Run Python code in a world."""
-    return run(world, sys.executable, "-c", code, **options)
+def python(sandbox: Sandbox, code: str, **options: Any) -> tuple[int, str]:
+    """Run Python code in a sandbox."""
+    return run(sandbox, sys.executable, "-c", code, **options)
 
 
 def report_of(policy: Policy, *command: str, level: Level | None = None) -> Report:
-    """Run a command that must succeed in a world of its own, and return the report."""
-    with World(policy, level=level) as world:
-        code, printed = run(world, *command)
+    """Run a command that must succeed in a sandbox of its own, and return the report."""
+    with Sandbox(policy, level=level) as sandbox:
+        code, printed = run(sandbox, *command)
         assert code == 0, printed
-        return world.report()
+        return sandbox.report()
 
 
 @dataclass
@@ -220,14 +220,14 @@ def attempts_at(place: Path, level: Level) -> Attempts:
         facts, answers = outside.scratch / "facts.json", outside.scratch / "answers.json"
         facts.write_text(json.dumps(outside.facts))
         outside.proxy.close()
-        with World(outside.policy(ports=(outside.proxy_port,)), level=level) as world:
+        with Sandbox(outside.policy(ports=(outside.proxy_port,)), level=level) as sandbox:
             arguments = (str(HERE / "techniques.py"), str(facts), str(answers))
             environment = dict(os.environ)
             if level is Level.LANDLOCK:  # its own temporary files go where they are really written
                 environment["TMPDIR"] = str(outside.scratch)
-            code, printed = run(world, sys.executable, *arguments, cwd=outside.project, env=environment)
+            code, printed = run(sandbox, sys.executable, *arguments, cwd=outside.project, env=environment)
             assert code == 0, printed
-            report = world.report()
+            report = sandbox.report()
         return Attempts(json.loads(answers.read_text()), outside.changed(), outside.connections, report, outside.facts)
     finally:
         outside.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.isolation.outside import run
 
-from replaykit.isolation import Policy, World
+from replaykit.isolation import Policy, Sandbox
 
 PYTHON = {
     "asyncio server and client": """
@@ -186,12 +186,12 @@ def place(full: None, tmp_path: Path) -> Path:
     return project
 
 
-def _run(place: Path, *command: str) -> tuple[int, str, World]:
+def _run(place: Path, *command: str) -> tuple[int, str, Sandbox]:
     home = place.parent / "home"
     environment = {**os.environ, "HOME": str(home)}
-    world = World(Policy(project=place, home=home))
-    code, printed = run(world, *command, cwd=place, env=environment)
-    return code, printed, world
+    sandbox = Sandbox(Policy(project=place, home=home))
+    code, printed = run(sandbox, *command, cwd=place, env=environment)
+    return code, printed, sandbox
 
 
 @pytest.mark.parametrize("name", PYTHON)
@@ -201,11 +201,11 @@ def test_python_programs_run_unharmed(place: Path, name: str) -> None:
     code = textwrap.dedent(PYTHON[name]).strip()
     (place / "program.py").write_text(code)
 
-    status, printed, world = _run(place, sys.executable, "-X", "faulthandler", "program.py")
+    status, printed, sandbox = _run(place, sys.executable, "-X", "faulthandler", "program.py")
 
-    with world:
+    with sandbox:
         assert status == 0, printed
-        assert world.report().stopped == ()
+        assert sandbox.report().stopped == ()
         assert (place / "present.txt").read_text() == "present"
 
 
@@ -217,8 +217,8 @@ def test_commands_run_unharmed(place: Path, name: str) -> None:
     if name == "git":
         os.system(f"git init -q {place}")
 
-    status, printed, world = _run(place, *COMMANDS[name])
+    status, printed, sandbox = _run(place, *COMMANDS[name])
 
-    with world:
+    with sandbox:
         assert status == 0, printed
-        assert world.report().stopped == ()
+        assert sandbox.report().stopped == ()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.isolation.outside import HERE, LANDLOCK_LETS_THROUGH, SYSTEM_PYTHON, Outside, run
 
-from replaykit.isolation import World, support
+from replaykit.isolation import Sandbox, support
 
 pytestmark = [
     pytest.mark.usefixtures("full"),
@@ -44,24 +44,24 @@ print(json.dumps({
 NESTED = """
 import os
 from pathlib import Path
-from replaykit.isolation import Policy, World
+from replaykit.isolation import Policy, Sandbox
 os.chdir(os.environ["PLACE"])
-with World(Policy(project=Path.cwd()), nested=True) as world:
+with Sandbox(Policy(project=Path.cwd()), nested=True) as sandbox:
     pid = os.fork()
     if pid == 0:
-        world.enter()
+        sandbox.enter()
         Path("made").write_text("x")
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
-    print([one.path for one in world.report().written], Path("made").exists())
+    print([one.path for one in sandbox.report().written], Path("made").exists())
 """
 OUTER = """
 import os, sys
 from pathlib import Path
-from replaykit.isolation import Policy, World
+from replaykit.isolation import Policy, Sandbox
 from tests.isolation.outside import run
-with World(Policy(project=Path(os.environ["PLACE"]))) as world:
-    print(run(world, sys.executable, "-c", os.environ["INNER"]))
+with Sandbox(Policy(project=Path(os.environ["PLACE"]))) as sandbox:
+    print(run(sandbox, sys.executable, "-c", os.environ["INNER"]))
 """
 
 
@@ -130,7 +130,7 @@ def test_the_lesser_level_holds_for_an_ordinary_user(sources: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", ["/tmp", "/opt"])
-def test_worlds_nest_for_an_ordinary_user(sources: Path, directory: str) -> None:
+def test_sandboxes_nest_for_an_ordinary_user(sources: Path, directory: str) -> None:
     with _place_in(directory) as place:
         printed = _as_nobody(sources, OUTER, INNER=NESTED, PLACE=str(place), HOME=str(place))
 
@@ -141,11 +141,11 @@ def test_files_of_another_group_are_noted(sources: Path) -> None:
     code = """
 import os
 from pathlib import Path
-from replaykit.isolation import Policy, World
+from replaykit.isolation import Policy, Sandbox
 from tests.isolation.outside import run
-with World(Policy(project=Path(os.environ["PLACE"]))) as world:
-    run(world, "true")
-    print(world.report().notes)
+with Sandbox(Policy(project=Path(os.environ["PLACE"]))) as sandbox:
+    run(sandbox, "true")
+    print(sandbox.report().notes)
 """
     with _place_in("/var/tmp") as place:
         (place / "shared").touch()
@@ -162,9 +162,9 @@ def test_root_can_write_files_of_other_users_into_its_layers(tmp_path: Path) -> 
         theirs = outside.project / "theirs"
         theirs.mkdir(mode=0o755)
         os.chown(theirs, NOBODY, NOBODY)
-        with World(outside.policy()) as world:
+        with Sandbox(outside.policy()) as sandbox:
             script = "echo x > theirs/made && chown 1234 theirs/made && stat -c %u theirs theirs/made"
-            code, printed = run(world, "sh", "-c", script, cwd=outside.project)
+            code, printed = run(sandbox, "sh", "-c", script, cwd=outside.project)
     finally:
         outside.close()
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from replaykit.isolation.copies import copy_project
 from replaykit.isolation.policy import CHANNELS, Level, Policy, Report, Stopped, Written
+from replaykit.isolation.sandbox import IsolationFailed, Sandbox
 from replaykit.isolation.support import Support, support
-from replaykit.isolation.world import IsolationFailed, World
 
 __all__ = [
     "CHANNELS",
@@ -16,9 +16,9 @@ __all__ = [
     "Level",
     "Policy",
     "Report",
+    "Sandbox",
     "Stopped",
     "Support",
-    "World",
     "Written",
     "copy_project",
     "support",

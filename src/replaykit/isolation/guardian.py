@@ -218,7 +218,7 @@ class Guardian:
         target = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
         is_local = ipaddress.ip_address(ip).is_loopback or ipaddress.ip_address(ip).is_unspecified
         if is_local and self._is_served(pid, channel, ip, port):
-            self._findings.remove(channel, target, self._world(pid))
+            self._findings.remove(channel, target, self._sandbox(pid))
             return self._go_on(number, pid, descriptor, address)
         if (ip, port) not in self.allowed.places:  # with UDP the resolver asks which way an address would be reached
             self._stopped(channel, target, pid)
@@ -328,7 +328,7 @@ class Guardian:
         is_local = ipaddress.ip_address(ip).is_loopback or ipaddress.ip_address(ip).is_unspecified
         target = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
         if is_local and self._is_served(pid, "udp", ip, port):
-            self._findings.remove("udp", target, self._world(pid))
+            self._findings.remove("udp", target, self._sandbox(pid))
         else:
             self._stopped("udp", target, pid)
 
@@ -356,7 +356,7 @@ class Guardian:
         return any(path == place or path.startswith(f"{place}/") for place in self.writable)
 
     def _stopped(self, channel: str, target: str, pid: int) -> None:
-        self._findings.add(channel, target, self._program(pid), self._world(pid))
+        self._findings.add(channel, target, self._program(pid), self._sandbox(pid))
 
     def _program(self, pid: int) -> str:
         with contextlib.suppress(OSError):
@@ -367,8 +367,8 @@ class Guardian:
                 os.close(descriptor)
         return ""
 
-    def _world(self, pid: int) -> int:
-        """Return the number of the network namespace that a process is in: each world has its own."""
+    def _sandbox(self, pid: int) -> int:
+        """Return the number of the network namespace that a process is in: each sandbox has its own."""
         try:
             return os.stat(f"{pid}/ns/net", dir_fd=self._processes).st_ino
         except OSError:
@@ -405,7 +405,7 @@ class Guardian:
         """Return True when a process of the tree serves a port of the loopback interface, or the caller does."""
         if self.decides:
             return (port in self.ports and ip == "127.0.0.1") or self._has_listener(pid, channel, ip, port)
-        key = (self._world(pid), channel, ip, port)
+        key = (self._sandbox(pid), channel, ip, port)
         if key not in self._served and self._has_listener(pid, channel, ip, port):
             if len(self._served) >= _MOST_SERVED:
                 self._served.clear()
@@ -464,7 +464,7 @@ class Guardian:
         return False
 
     def _is_foreign_socket(self, pid: int, path: str, absolute: str) -> bool:
-        """Return True for a socket that no process of this world has bound. One that is not there is nobody's."""
+        """Return True for a socket that no process of this sandbox has bound. One that is not there is nobody's."""
         if path.startswith("\0"):
             return not self._is_bound_inside(pid, "@" + path[1:].rstrip("\0"))
         try:

@@ -33,7 +33,7 @@ def version() -> int:
 def restrict_signals() -> None:
     """Let this process neither trace nor signal processes outside of the tree that it begins.
 
-    Before version 6 that is left to the process namespace: a rule about files would forbid mounts to nested worlds.
+    Before version 6 that is left to the process namespace: a rule about files would forbid mounts to nested sandboxes.
     """
     if version() >= _WITH_SCOPES:
         _restrict(files=0, network=0, scopes=_ABSTRACT_UNIX | _SIGNALS, writable=())

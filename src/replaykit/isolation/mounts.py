@@ -127,7 +127,7 @@ def new_processes() -> int:
 
 
 def build_nested(plan: Plan) -> Tree:
-    """Put new layers over the places where programs write, inside of a world whose root is shut already."""
+    """Put new layers over the places where programs write, inside of a sandbox whose root is shut already."""
     kernel.make_private()
     tree = _new_tree(plan)
     builder = _Builder(plan, tree)

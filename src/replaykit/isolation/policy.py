@@ -84,8 +84,8 @@ class Stopped:
     program: str
     """The command line of the process that tried."""
     count: int = 1
-    world: int = 0
-    """The world it happened in: `World.id` of the outer or of a nested one."""
+    sandbox: int = 0
+    """The sandbox it happened in: `Sandbox.id` of the outer or of a nested one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +127,17 @@ class Findings:
     more: int = 0
     notes: list[str] = field(default_factory=list)
 
-    def add(self, channel: str, target: str, program: str, world: int = 0) -> None:
+    def add(self, channel: str, target: str, program: str, sandbox: int = 0) -> None:
         """Count one more of these."""
-        key = (channel, target[:300], program[:300], world)
+        key = (channel, target[:300], program[:300], sandbox)
         if key not in self.entries and len(self.entries) >= MAX_STOPPED:
             self.more += 1
         else:
             self.entries[key] = self.entries.get(key, 0) + 1
 
-    def remove(self, channel: str, target: str, world: int) -> None:
+    def remove(self, channel: str, target: str, sandbox: int) -> None:
         """Forget a target that turned out to be inside of the tree."""
-        for key in [key for key in self.entries if (key[0], key[1], key[3]) == (channel, target, world)]:
+        for key in [key for key in self.entries if (key[0], key[1], key[3]) == (channel, target, sandbox)]:
             del self.entries[key]
 
     def to_json(self) -> bytes:

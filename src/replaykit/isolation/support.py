@@ -52,7 +52,7 @@ class Support:
 
     @property
     def nested_level(self) -> Level:
-        """The highest level that is possible for a world inside of a world: the outer one has the filter."""
+        """The highest level that is possible for a sandbox inside of a sandbox: the outer one has the filter."""
         is_possible = all(self.has(name) for name in ("user", "mount", "net", "overlay"))
         return Level.FULL if is_possible else Level.PROCESS
 

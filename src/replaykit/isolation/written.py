@@ -22,7 +22,7 @@ _OPAQUE = "user.overlay.opaque"
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The layers of a world, by open directories: they have no path outside of it."""
+    """The layers of a sandbox, by open directories: they have no path outside of it."""
 
     layers: int
     bases: list[tuple[str, int]]

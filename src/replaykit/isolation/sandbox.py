@@ -1,4 +1,4 @@
-"""Worlds: start a command, or go on as Python, in a process tree that the kernel keeps shut."""
+"""Sandboxes: start a command, or go on as Python, in a process tree that the kernel keeps shut."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class IsolationFailed(ReplayKitError):
     """A process could not be isolated. It was not started."""
 
 
-class World:
+class Sandbox:
     """One isolated process tree: made before it starts, asked for a report when it has ended, then closed.
 
-        with World(policy) as world:
-            process = world.start(["node", "agent.mjs"], stdout=subprocess.PIPE)
+        with Sandbox(policy) as sandbox:
+            process = sandbox.start(["node", "agent.mjs"], stdout=subprocess.PIPE)
             process.wait()
-            report = world.report()
+            report = sandbox.report()
 
-    A nested world is for a process that is inside of a world already, such as a worker that forks for each replay: it
+    A nested sandbox is for a process that is inside of one already, such as a worker that forks for each replay: it
     has its own network and its own layers of files, and its guardian kills what it leaves behind. What is stopped in it
-    is in the report of the outer world, under its `id`.
+    is in the report of the outer sandbox, under its `id`.
     """
 
     def __init__(self, policy: Policy, *, nested: bool = False, level: Level | None = None) -> None:
@@ -66,14 +66,14 @@ class World:
         self._received: list[int] | None = None
         self._setup: dict[str, Any] = {}
 
-    def __enter__(self) -> World:
+    def __enter__(self) -> Sandbox:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start a command in this world; `options` are those of `subprocess.Popen`."""
+        """Start a command in this sandbox; `options` are those of `subprocess.Popen`."""
         try:
             with no_fork_warnings():
                 process = subprocess.Popen(command, preexec_fn=self.enter, **options)
@@ -88,7 +88,7 @@ class World:
         self._theirs.close()
 
     def enter(self) -> None:
-        """Enter the world: call it in a process that was just forked and has one thread.
+        """Enter the sandbox: call it in a process that was just forked and has one thread.
 
         It returns in the isolated process. The process that called it stays behind as its guardian: it ends when the
         isolated one has ended, in the same way. On failure it raises `IsolationFailed`, and the process has to end: it
@@ -107,12 +107,12 @@ class World:
 
     @property
     def id(self) -> int:
-        """The number by which reports name this world; 0 when it has no network of its own."""
+        """The number by which reports name this sandbox; 0 when it has no network of its own."""
         self._receive()
         return int(self._setup.get("id", 0))
 
     def listeners(self) -> list[socket.socket]:
-        """Return sockets that accept connections from inside the world, one for each of `Policy.ports`.
+        """Return sockets that accept connections from inside the sandbox, one for each of `Policy.ports`.
 
         An empty list where the tree shares this machine's network: there the ports are the caller's own.
         """
@@ -207,14 +207,14 @@ def _json_in(descriptor: int) -> dict[str, Any]:
 
 
 class _Entrance:
-    """The way of one process into its world. Runs in the process that becomes the guardian, and in its children."""
+    """The way of one process into its sandbox. Runs in the process that becomes the guardian, and in its children."""
 
-    def __init__(self, world: World, owner: socket.socket) -> None:
-        self._ports = world.policy.ports
-        self._filter = world._filter
-        self._allowed = world._allowed
-        self._plan = world._plan
-        self._nested = world._nested
+    def __init__(self, sandbox: Sandbox, owner: socket.socket) -> None:
+        self._ports = sandbox.policy.ports
+        self._filter = sandbox._filter
+        self._allowed = sandbox._allowed
+        self._plan = sandbox._plan
+        self._nested = sandbox._nested
         self._owner = owner
         self._directory = os.getcwd()
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])

@@ -1,4 +1,4 @@
-"""Worlds: how they begin and end, what may be reached, and what the report says."""
+"""Sandboxes: how they begin and end, what may be reached, and what the report says."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from tests.isolation.outside import python, run
 
 from replaykit.errors import UsageError
-from replaykit.isolation import IsolationFailed, Level, Policy, World, Written, copy_project, support
+from replaykit.isolation import IsolationFailed, Level, Policy, Sandbox, Written, copy_project, support
 from replaykit.isolation.policy import MAX_STOPPED, Address, Findings
 from replaykit.isolation.support import Support
 
@@ -33,8 +33,8 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def world(project: Path) -> Iterator[World]:
-    with World(Policy(project=project)) as made:
+def sandbox(project: Path) -> Iterator[Sandbox]:
+    with Sandbox(Policy(project=project)) as made:
         yield made
 
 
@@ -76,15 +76,15 @@ def _until(condition: object) -> None:
     [("exit 3", 3), ("exit 0", 0), ("kill -TERM $$", -15), ("kill -KILL $$", -9), ("kill -SEGV $$", -11)],
 )
 def test_a_process_ends_as_its_command_did(project: Path, level: Level, command: str, code: int) -> None:
-    with World(Policy(project=project), level=level) as world:
-        assert run(world, "sh", "-c", command)[0] == code
+    with Sandbox(Policy(project=project), level=level) as sandbox:
+        assert run(sandbox, "sh", "-c", command)[0] == code
 
 
 @pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
 def test_signals_come_to_the_command(project: Path, level: Level) -> None:
     code = "import signal,sys\nsignal.signal(15, lambda *a: sys.exit(5))\nprint('ready', flush=True)\nsignal.pause()"
-    with World(Policy(project=project), level=level) as world:
-        process = world.start([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    with Sandbox(Policy(project=project), level=level) as sandbox:
+        process = sandbox.start([sys.executable, "-c", code], stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()
 
@@ -97,8 +97,8 @@ def test_signals_come_to_the_command(project: Path, level: Level) -> None:
 @pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
 def test_killing_the_process_kills_the_whole_tree(project: Path, level: Level) -> None:
     marker = f"4{time.monotonic_ns() % 10**8:08d}"
-    with World(Policy(project=project), level=level) as world:
-        process = world.start(["sh", "-c", f"sleep {marker} & sleep {marker}; true"], start_new_session=True)
+    with Sandbox(Policy(project=project), level=level) as sandbox:
+        process = sandbox.start(["sh", "-c", f"sleep {marker} & sleep {marker}; true"], start_new_session=True)
         _until(lambda: _is_running(marker))
 
         if level is Level.FULL:
@@ -115,9 +115,9 @@ def test_the_tree_ends_with_the_process_that_started_it(project: Path) -> None:
     code = f"""
 import sys
 from pathlib import Path
-from replaykit.isolation import Policy, World
-world = World(Policy(project=Path({str(project)!r})))
-world.start(["sleep", "{marker}"]).wait()
+from replaykit.isolation import Policy, Sandbox
+sandbox = Sandbox(Policy(project=Path({str(project)!r})))
+sandbox.start(["sleep", "{marker}"]).wait()
 """
     starter = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": SOURCE})
     _until(lambda: _is_running(marker))
@@ -131,20 +131,20 @@ world.start(["sleep", "{marker}"]).wait()
 @pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
 def test_processes_that_are_left_behind_end_with_the_command(project: Path, level: Level) -> None:
     marker = f"6{time.monotonic_ns() % 10**8:08d}"
-    with World(Policy(project=project), level=level) as world:
-        code, _ = run(world, "sh", "-c", f"setsid setsid sleep {marker} > /dev/null 2>&1 & exit 0")
+    with Sandbox(Policy(project=project), level=level) as sandbox:
+        code, _ = run(sandbox, "sh", "-c", f"setsid setsid sleep {marker} > /dev/null 2>&1 & exit 0")
 
         assert code == 0
         assert not _is_running(marker)
 
 
-def test_a_command_that_does_not_exist_is_named_as_ever(world: World) -> None:
+def test_a_command_that_does_not_exist_is_named_as_ever(sandbox: Sandbox) -> None:
     with pytest.raises(FileNotFoundError, match="no-such-program"):
-        world.start(["no-such-program"])
+        sandbox.start(["no-such-program"])
 
 
-def test_output_ends_when_the_command_closes_it(world: World) -> None:
-    process = world.start(
+def test_output_ends_when_the_command_closes_it(sandbox: Sandbox) -> None:
+    process = sandbox.start(
         ["sh", "-c", "echo hi; exec > /dev/null; read x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert process.stdout is not None
@@ -154,11 +154,11 @@ def test_output_ends_when_the_command_closes_it(world: World) -> None:
     process.communicate(b"\n", timeout=10)
 
 
-def test_a_world_that_cannot_be_made_says_why(project: Path) -> None:
+def test_a_sandbox_that_cannot_be_made_says_why(project: Path) -> None:
     policy = Policy(project=project, ports=(70000,))
 
-    with World(policy) as world, pytest.raises(IsolationFailed, match="could not be isolated"):
-        world.start(["true"])
+    with Sandbox(policy) as sandbox, pytest.raises(IsolationFailed, match="could not be isolated"):
+        sandbox.start(["true"])
 
 
 @pytest.mark.parametrize("step", ["landlock.restrict_signals", "filters.install", "mounts.build", "_start_loopback"])
@@ -166,29 +166,29 @@ def test_a_failure_at_any_step_ends_in_one_error(project: Path, monkeypatch: pyt
     def fail(*_: object) -> None:
         raise OSError(38, "no such thing")
 
-    monkeypatch.setattr(f"replaykit.isolation.world.{step}", fail)
+    monkeypatch.setattr(f"replaykit.isolation.sandbox.{step}", fail)
 
-    with World(Policy(project=project)) as world, pytest.raises(IsolationFailed, match="no such thing"):
-        world.start(["true"])
+    with Sandbox(Policy(project=project)) as sandbox, pytest.raises(IsolationFailed, match="no such thing"):
+        sandbox.start(["true"])
 
 
 def test_a_level_that_is_not_offered_is_an_error_with_the_reasons(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poor = Support(architecture="x86_64", landlock=0, missing={"user": "Operation not permitted", "listener": "no"})
-    monkeypatch.setattr("replaykit.isolation.world.support", lambda: poor)
+    monkeypatch.setattr("replaykit.isolation.sandbox.support", lambda: poor)
 
-    with World(Policy(project=project)) as world:
-        assert world.level is Level.PROCESS
+    with Sandbox(Policy(project=project)) as sandbox:
+        assert sandbox.level is Level.PROCESS
     with pytest.raises(IsolationFailed, match="user namespaces: Operation not permitted"):
-        World(Policy(project=project), level=Level.FULL)
+        Sandbox(Policy(project=project), level=Level.FULL)
 
 
 def test_without_the_kernel_a_command_runs_as_it_would_and_the_report_says_so(project: Path) -> None:
-    with World(Policy(project=project), level=Level.PROCESS) as world:
-        assert run(world, "sh", "-c", "echo hi > made", cwd=project) == (0, "")
+    with Sandbox(Policy(project=project), level=Level.PROCESS) as sandbox:
+        assert run(sandbox, "sh", "-c", "echo hi > made", cwd=project) == (0, "")
 
-        assert world.report().level is Level.PROCESS
+        assert sandbox.report().level is Level.PROCESS
         assert (project / "made").exists()
 
 
@@ -198,16 +198,16 @@ def test_without_the_kernel_a_command_runs_as_it_would_and_the_report_says_so(pr
 def test_the_callers_port_is_served_through_a_listener_from_inside(project: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         port = reserved.getsockname()[1]
-        with World(Policy(project=project, ports=(port,))) as world:
+        with Sandbox(Policy(project=project, ports=(port,))) as sandbox:
             code = f"import socket; print(socket.create_connection(('127.0.0.1', {port}), 5).recv(99))"
-            process = world.start([sys.executable, "-c", code], stdout=subprocess.PIPE)
-            [listener] = world.listeners()
+            process = sandbox.start([sys.executable, "-c", code], stdout=subprocess.PIPE)
+            [listener] = sandbox.listeners()
             with listener, listener.accept()[0] as connection:
                 connection.sendall(b"from the proxy")
             printed, _ = process.communicate(timeout=10)
 
             assert b"from the proxy" in printed
-            assert world.report().stopped == ()
+            assert sandbox.report().stopped == ()
 
 
 GET = "import socket; print(socket.create_connection(('{}', {}), 5).recv(99))"
@@ -217,11 +217,11 @@ GET = "import socket; print(socket.create_connection(('{}', {}), 5).recv(99))"
 def test_an_allowed_address_is_reached(project: Path, server: socket.socket, level: Level) -> None:
     port = server.getsockname()[1]
 
-    with World(Policy(project=project, allow_connect=(f"127.0.0.1:{port}",)), level=level) as world:
-        code, printed = python(world, GET.format("127.0.0.1", port))
+    with Sandbox(Policy(project=project, allow_connect=(f"127.0.0.1:{port}",)), level=level) as sandbox:
+        code, printed = python(sandbox, GET.format("127.0.0.1", port))
 
         assert (code, printed) == (0, "b'outside'\n")
-        assert world.report().stopped == ()
+        assert sandbox.report().stopped == ()
 
 
 def test_an_allowed_name_is_reached_by_its_name(
@@ -231,11 +231,11 @@ def test_an_allowed_name_is_reached_by_its_name(
     known = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
     monkeypatch.setattr("replaykit.isolation.dialing.socket.getaddrinfo", lambda *_, **__: known)
 
-    with World(Policy(project=project, allow_connect=(f"db.internal:{port}",))) as world:
-        code, printed = python(world, GET.format("db.internal", port))
+    with Sandbox(Policy(project=project, allow_connect=(f"db.internal:{port}",))) as sandbox:
+        code, printed = python(sandbox, GET.format("db.internal", port))
 
         assert (code, printed) == (0, "b'outside'\n")
-        assert world.report().written == ()
+        assert sandbox.report().written == ()
 
 
 def test_an_allowed_address_is_reached_by_asyncio(project: Path, server: socket.socket) -> None:
@@ -247,8 +247,8 @@ async def main():
     print(await reader.read(), writer.close())
 asyncio.run(main())"""
 
-    with World(Policy(project=project, allow_connect=(f"127.0.0.1:{port}",))) as world:
-        assert python(world, code) == (0, "b'outside' None\n")
+    with Sandbox(Policy(project=project, allow_connect=(f"127.0.0.1:{port}",))) as sandbox:
+        assert python(sandbox, code) == (0, "b'outside' None\n")
 
 
 @pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
@@ -260,15 +260,15 @@ def test_an_allowed_unix_socket_is_reached(project: Path, tmp_path: Path, level:
         listening.listen()
         threading.Thread(target=_greet, args=(listening,), daemon=True).start()
 
-        with World(Policy(project=project, allow_connect=(str(path),)), level=level) as world:
-            assert python(world, code) == (0, "b'outside'\n")
+        with Sandbox(Policy(project=project, allow_connect=(str(path),)), level=level) as sandbox:
+            assert python(sandbox, code) == (0, "b'outside'\n")
 
 
 def test_an_allowed_address_where_nobody_listens_refuses(project: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    with World(Policy(project=project, allow_connect=(f"127.0.0.1:{port}",))) as world:
-        code, printed = python(world, GET.format("127.0.0.1", port))
+    with Sandbox(Policy(project=project, allow_connect=(f"127.0.0.1:{port}",))) as sandbox:
+        code, printed = python(sandbox, GET.format("127.0.0.1", port))
 
     assert code == 1
     assert "ConnectionRefusedError" in printed
@@ -288,16 +288,16 @@ def test_paths_have_to_be_absolute() -> None:
 # What the report says
 
 
-def test_the_report_names_program_address_and_count(world: World, server: socket.socket) -> None:
+def test_the_report_names_program_address_and_count(sandbox: Sandbox, server: socket.socket) -> None:
     port = server.getsockname()[1]
     code = f"import socket\nfor _ in range(3): socket.socket().connect_ex(('127.0.0.1', {port}))"
 
-    assert python(world, code)[0] == 0
+    assert python(sandbox, code)[0] == 0
 
-    [stopped] = world.report().stopped
+    [stopped] = sandbox.report().stopped
     assert (stopped.channel, stopped.target, stopped.count) == ("tcp", f"127.0.0.1:{port}", 3)
     assert stopped.program.startswith(sys.executable)
-    assert stopped.world == world.id
+    assert stopped.sandbox == sandbox.id
 
 
 @pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
@@ -308,11 +308,11 @@ with socket.create_server(("127.0.0.1", 0)) as one: port = one.getsockname()[1]
 assert socket.socket().connect_ex(("127.0.0.1", port))
 server = socket.create_server(("127.0.0.1", port))
 socket.create_connection(("127.0.0.1", port), 5)"""
-    with World(Policy(project=project), level=level) as world:
-        status, printed = python(world, code)
+    with Sandbox(Policy(project=project), level=level) as sandbox:
+        status, printed = python(sandbox, code)
 
         assert status == 0, printed
-        assert world.report().stopped == ()
+        assert sandbox.report().stopped == ()
 
 
 def test_the_list_of_what_was_stopped_is_bounded() -> None:
@@ -326,17 +326,17 @@ def test_the_list_of_what_was_stopped_is_bounded() -> None:
     assert len(findings.to_json()) < 1_000_000
 
 
-def test_writes_are_listed_and_the_real_files_stay(project: Path, world: World) -> None:
+def test_writes_are_listed_and_the_real_files_stay(project: Path, sandbox: Sandbox) -> None:
     for name in ("changed", "removed"):
         (project / name).write_text("original")
     (project / "emptied").mkdir()
     (project / "emptied" / "inside").write_text("original")
     script = "echo x > made; echo x > changed; rm removed; rm -r emptied; mkdir emptied; mkdir -p a/b; echo y > a/b/c"
 
-    code, printed = run(world, "sh", "-c", script, cwd=project)
+    code, printed = run(sandbox, "sh", "-c", script, cwd=project)
 
     assert (code, printed) == (0, "")
-    report = world.report()
+    report = sandbox.report()
     assert set(report.written) == {
         Written(f"{project}/made", "created"),
         Written(f"{project}/changed", "changed"),
@@ -350,10 +350,10 @@ def test_writes_are_listed_and_the_real_files_stay(project: Path, world: World) 
     assert sorted(path.name for path in project.rglob("*")) == ["changed", "emptied", "inside", "removed"]
 
 
-def test_writes_can_be_kept(project: Path, world: World, tmp_path: Path) -> None:
-    run(world, "sh", "-c", "mkdir a; echo y > a/b; ln -s b a/link", cwd=project)
+def test_writes_can_be_kept(project: Path, sandbox: Sandbox, tmp_path: Path) -> None:
+    run(sandbox, "sh", "-c", "mkdir a; echo y > a/b; ln -s b a/link", cwd=project)
 
-    count = world.keep_writes(tmp_path / "kept")
+    count = sandbox.keep_writes(tmp_path / "kept")
 
     copy = tmp_path / "kept" / str(project).lstrip("/") / "a"
     assert count == 2
@@ -365,24 +365,24 @@ def test_scratch_directories_are_really_written_even_inside_the_project(project:
     scratch, allowed = project / ".replaykit" / "run", project / "allowed"
     scratch.mkdir(parents=True)
     allowed.mkdir()
-    with World(Policy(project=project, scratch=(scratch,), allow_write=(allowed,))) as world:
+    with Sandbox(Policy(project=project, scratch=(scratch,), allow_write=(allowed,))) as sandbox:
         script = "echo x > .replaykit/run/evidence; echo x > allowed/file; echo x > elsewhere"
 
-        assert run(world, "sh", "-c", script, cwd=project) == (0, "")
+        assert run(sandbox, "sh", "-c", script, cwd=project) == (0, "")
 
         assert (scratch / "evidence").exists()
         assert (allowed / "file").exists()
         assert not (project / "elsewhere").exists()
-        assert [one.path for one in world.report().written] == [f"{project}/elsewhere"]
+        assert [one.path for one in sandbox.report().written] == [f"{project}/elsewhere"]
 
 
 def test_a_project_behind_a_symbolic_link_is_covered(project: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(project)
-    with World(Policy(project=link)) as world:
-        assert run(world, "sh", "-c", "echo x > made", cwd=link) == (0, "")
+    with Sandbox(Policy(project=link)) as sandbox:
+        assert run(sandbox, "sh", "-c", "echo x > made", cwd=link) == (0, "")
 
-        assert [one.path for one in world.report().written] == [f"{project}/made"]
+        assert [one.path for one in sandbox.report().written] == [f"{project}/made"]
         assert not (project / "made").exists()
 
 
@@ -390,26 +390,26 @@ def test_a_project_behind_a_symbolic_link_is_covered(project: Path, tmp_path: Pa
 def test_projects_may_have_any_name(tmp_path: Path, name: str) -> None:
     place = tmp_path / name
     place.mkdir()
-    with World(Policy(project=place)) as world:
-        assert run(world, "sh", "-c", "echo x > made", cwd=place) == (0, "")
+    with Sandbox(Policy(project=place)) as sandbox:
+        assert run(sandbox, "sh", "-c", "echo x > made", cwd=place) == (0, "")
 
-        assert [one.path for one in world.report().written] == [f"{place}/made"]
+        assert [one.path for one in sandbox.report().written] == [f"{place}/made"]
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777])
 def test_any_umask_will_do(project: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
-        with World(Policy(project=project)) as world:
+        with Sandbox(Policy(project=project)) as sandbox:
             script = "umask 022; echo x > /tmp/made-by-test && cat /tmp/made-by-test /etc/passwd > /dev/null"
-            assert run(world, "sh", "-c", script) == (0, "")
+            assert run(sandbox, "sh", "-c", script) == (0, "")
     finally:
         os.umask(before)
 
 
 def test_more_than_may_be_written_is_a_full_disk(project: Path) -> None:
-    with World(Policy(project=project, max_written_bytes=1 << 20)) as world:
-        code, printed = run(world, "sh", "-c", "head -c 3000000 /dev/zero > big", cwd=project)
+    with Sandbox(Policy(project=project, max_written_bytes=1 << 20)) as sandbox:
+        code, printed = run(sandbox, "sh", "-c", "head -c 3000000 /dev/zero > big", cwd=project)
 
     assert code != 0
     assert "No space left" in printed
@@ -420,12 +420,12 @@ def test_nothing_is_imported_after_the_fork(project: Path, tmp_path: Path) -> No
     code = f"""
 import sys
 from pathlib import Path
-from replaykit.isolation import Policy, World
+from replaykit.isolation import Policy, Sandbox
 forbidden = type("", (), dict(find_spec=lambda self, name, *_: print("imported", name, flush=True)))()
 policy = Policy(project=Path({str(project)!r}), ports=(5001,), allow_connect=("127.0.0.1:9",))
-with World(policy) as world:
+with Sandbox(policy) as sandbox:
     sys.meta_path.insert(0, forbidden)
-    world.start(["true"]).wait()
+    sandbox.start(["true"]).wait()
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -438,18 +438,18 @@ with World(policy) as world:
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
-# Worlds inside of worlds
+# Sandboxes inside of sandboxes
 
 NESTED = """
 import os, socket, sys
 from pathlib import Path
-from replaykit.isolation import Policy, World
+from replaykit.isolation import Policy, Sandbox
 project = Path.cwd()
 for number in range(2):
-    with World(Policy(project=project), nested=True) as world:
+    with Sandbox(Policy(project=project), nested=True) as sandbox:
         pid = os.fork()
         if pid == 0:
-            world.enter()
+            sandbox.enter()
             assert not Path("made").exists()
             Path("made").write_text("x")
             server = socket.create_server(("127.0.0.1", 5000))
@@ -460,14 +460,14 @@ for number in range(2):
                 os.execvp("sleep", ["sleep", "300"])
             os._exit(7)
         status = os.waitpid(pid, 0)[1]
-        report = world.report()
-        print(os.waitstatus_to_exitcode(status), [(one.path, one.how) for one in report.written], world.id, flush=True)
+        report = sandbox.report()
+        print(os.waitstatus_to_exitcode(status), [(f.path, f.how) for f in report.written], sandbox.id, flush=True)
 print(Path("made").exists())
 """
 
 
-def test_each_replay_of_a_worker_has_a_world_of_its_own(project: Path, world: World) -> None:
-    code, printed = python(world, NESTED, cwd=project, env={**os.environ, "PYTHONPATH": SOURCE})
+def test_each_replay_of_a_worker_has_a_sandbox_of_its_own(project: Path, sandbox: Sandbox) -> None:
+    code, printed = python(sandbox, NESTED, cwd=project, env={**os.environ, "PYTHONPATH": SOURCE})
 
     assert code == 0, printed
     first, second, last = printed.splitlines()
@@ -475,7 +475,7 @@ def test_each_replay_of_a_worker_has_a_world_of_its_own(project: Path, world: Wo
     assert first.startswith(expected)
     assert second.startswith(expected)
     assert last == "False"
-    stopped = {(one.target, str(one.world)) for one in world.report().stopped}
+    stopped = {(one.target, str(one.sandbox)) for one in sandbox.report().stopped}
     assert stopped == {("192.0.2.1:80", first.split()[-1]), ("192.0.2.1:81", second.split()[-1])}
 
 
@@ -491,9 +491,9 @@ import socket
 print(socket.create_connection(("127.0.0.1", {port}), 5).recv(99))
 print(socket.socket().connect_ex(("127.0.0.1", {foreign})))"""
 
-        with World(Policy(project=project, ports=(port,)), level=Level.LANDLOCK) as world:
-            status, printed = python(world, code)
-            report = world.report()
+        with Sandbox(Policy(project=project, ports=(port,)), level=Level.LANDLOCK) as sandbox:
+            status, printed = python(sandbox, code)
+            report = sandbox.report()
 
     assert (status, printed) == (0, "b'outside'\n111\n")
     assert [one.target for one in report.stopped] == [f"127.0.0.1:{foreign}"]
@@ -504,10 +504,10 @@ def test_the_lesser_level_names_files_that_may_not_be_written(project: Path, tmp
         pytest.skip("no Landlock here")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    with World(Policy(project=project, scratch=(scratch,)), level=Level.LANDLOCK) as world:
+    with Sandbox(Policy(project=project, scratch=(scratch,)), level=Level.LANDLOCK) as sandbox:
         script = f"echo x > {scratch}/fine; echo x > denied; mkdir also; rm -f /nowhere; true"
-        code, _ = run(world, "sh", "-c", script, cwd=project)
-        report = world.report()
+        code, _ = run(sandbox, "sh", "-c", script, cwd=project)
+        report = sandbox.report()
 
     assert code == 0
     assert {one.target for one in report.stopped if one.channel == "files"} >= {f"{project}/denied", f"{project}/also"}
@@ -523,11 +523,11 @@ import socket
 server = socket.socket(socket.AF_UNIX); server.bind("s"); server.listen()
 client = socket.socket(socket.AF_UNIX); client.connect("s"); server.accept()[0].sendall(b"hi")
 assert client.recv(9) == b"hi" """
-    with World(Policy(project=project, scratch=(scratch,)), level=Level.LANDLOCK) as world:
-        status, printed = python(world, code, cwd=scratch)
+    with Sandbox(Policy(project=project, scratch=(scratch,)), level=Level.LANDLOCK) as sandbox:
+        status, printed = python(sandbox, code, cwd=scratch)
 
         assert status == 0, printed
-        assert world.report().stopped == ()
+        assert sandbox.report().stopped == ()
 
 
 def test_the_lesser_level_stays_shut_when_its_guardian_dies(project: Path, server: socket.socket) -> None:
@@ -540,8 +540,8 @@ if os.fork() == 0:
     print(socket.socket().connect_ex(("127.0.0.1", {server.getsockname()[1]})), flush=True)
     os._exit(0)
 time.sleep(60)"""
-    with World(Policy(project=project), level=Level.LANDLOCK) as world:
-        process = world.start([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    with Sandbox(Policy(project=project), level=Level.LANDLOCK) as sandbox:
+        process = sandbox.start([sys.executable, "-c", code], stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()
 
