@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,9 @@ def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ours = ("STORE", "SAMPLE", "DEBUG", "REDACT", "REDACTION_KEY")
     for name in (*(f"REPLAYKIT_{name}" for name in ours), "NO_COLOR", "PYTHONUNBUFFERED"):
         monkeypatch.delenv(name, raising=False)
+    # The guards inside Python and Node have to hold without the kernel's help, and many tests look at written files.
+    # The tests of confinement turn isolation on; `REPLAYKIT_TEST_ISOLATION=full` does it for all.
+    monkeypatch.setenv("REPLAYKIT_ISOLATION", os.environ.get("REPLAYKIT_TEST_ISOLATION", "process"))
     # Python takes a file that was written again within a second, at the same length, for the one it has compiled.
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.chdir(tmp_path)

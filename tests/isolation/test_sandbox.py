@@ -8,13 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.isolation.outside import python, run
+from tests.isolation.outside import python, report_of, run
 
 from replaykit.errors import UsageError
 from replaykit.isolation import IsolationFailed, Level, Policy, Sandbox, Written, copy_project, support
@@ -574,3 +575,31 @@ def test_a_project_that_is_too_large_is_not_copied(project: Path, tmp_path: Path
         copy_project(project, tmp_path / "copy", **limits)
 
     assert not (tmp_path / "copy").exists()
+
+
+def test_a_scratch_directory_in_shared_memory_is_really_written(project: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
+        policy = Policy(project=project, scratch=(Path(scratch),))
+        with Sandbox(policy) as sandbox:
+            process = sandbox.start(["sh", "-c", f"ls /dev/shm && echo made > {scratch}/file"], stdout=subprocess.PIPE)
+            printed, _ = process.communicate(timeout=60)
+
+        assert printed.decode().split() == [Path(scratch).name]
+        assert Path(scratch, "file").read_text() == "made\n"
+
+
+def test_who_waits_for_a_server_of_its_own_is_not_named(project: Path) -> None:
+    code = """
+import socket, subprocess, sys
+port = int(sys.argv[1])
+for _ in range(3):
+    assert socket.socket().connect_ex(("127.0.0.1", port))
+server = subprocess.Popen([sys.executable, "-c", f"import socket; socket.create_server(('127.0.0.1', {port}))"])
+assert server.wait() == 0
+"""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+    report = report_of(Policy(project=project), sys.executable, "-c", code, str(port))
+
+    assert report.stopped == ()

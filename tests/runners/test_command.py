@@ -63,7 +63,7 @@ def test_the_variables_of_the_contract_are_absolute_and_right(make_case: MakeCas
     result = rk.replay(Path("cases") / "billing", command, evidence="evidence")
 
     assert result.run is not None
-    of_the_stage = {"REPLAYKIT_SESSION", "REPLAYKIT_PROXY", "REPLAYKIT_NETWORK"}
+    of_the_stage = {"REPLAYKIT_SESSION", "REPLAYKIT_PROXY", "REPLAYKIT_NETWORK", "REPLAYKIT_ISOLATION"}
     assert {name: value for name, value in result.run.output.items() if name not in of_the_stage} == {
         "REPLAYKIT_CASE_PATH": str(case / "case.yaml"),
         "REPLAYKIT_OUTPUT_PATH": str(Path.cwd() / str(result.directory) / "runner-output.json"),

@@ -171,11 +171,10 @@ def worker() -> Iterator[WorkerLogs]:
 
 
 def test_logs_of_a_worker_are_whole_when_its_task_is_over(worker: WorkerLogs) -> None:
-    with worker.into(Path.cwd()) as (out, err):
-        done = subprocess.run([sys.executable, "-c", f"print({TOKEN!r}, file=open({out!r}, 'a'))"], timeout=60)
-        with open(err, "ab") as stream:
-            stream.write(b"no end of line")
-            stream.flush()
+    out, err = worker.sinks
+    with worker.into(Path.cwd()):
+        done = subprocess.run([sys.executable, "-c", f"print({TOKEN!r})"], timeout=60, stdout=out)
+        os.write(err, b"no end of line")
 
     assert done.returncode == 0
     assert Path("stdout.log").read_text().startswith("xoxb-<slack-token:")
@@ -185,17 +184,17 @@ def test_logs_of_a_worker_are_whole_when_its_task_is_over(worker: WorkerLogs) ->
 def test_each_task_of_a_worker_has_its_own_logs(worker: WorkerLogs) -> None:
     for number in range(3):
         Path(str(number)).mkdir()
-        with worker.into(Path(str(number))) as (out, _), open(out, "ab") as stream:
-            stream.write(f"task {number}\n".encode())
+        with worker.into(Path(str(number))):
+            os.write(worker.sinks[0], f"task {number}\n".encode())
 
     assert [Path(str(number), "stdout.log").read_text() for number in range(3)] == ["task 0\n", "task 1\n", "task 2\n"]
 
 
 def test_a_worker_may_print_after_its_task_and_is_not_hurt(worker: WorkerLogs) -> None:
-    with worker.into(Path.cwd()) as (out, _):
-        stream = open(out, "ab", buffering=0)  # noqa: SIM115 (it outlives the task)
-    stream.write(b"late\n")
-    stream.close()
+    with worker.into(Path.cwd()):
+        late = os.dup(worker.sinks[0])
+    os.write(late, b"late\n")
+    os.close(late)
     worker.close()
     for thread in [thread for thread in threading.enumerate() if thread.name == "replaykit-log"]:
         thread.join(60)

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 @click.option(
     "--require-proof", is_flag=True, help="Fail a replay that is fixed if nobody has seen its case red (`prove`)."
 )
+@click.option(
+    "--require-isolation",
+    type=click.Choice(["full", "landlock", "process"]),
+    help="Fail a replay that is fixed if it was less isolated than this (`replaykit doctor`).",
+)
 @click.option("--seed", type=click.IntRange(0), help="Of mutations and faults.  [default: the project's, or 0]")
 @click.option(
     "-j",
@@ -55,6 +60,7 @@ def command(
     min_score: float | None,
     only: str | None,
     require_proof: bool,
+    require_isolation: str | None,
     seed: int | None,
     jobs: int | None,
     output: Path | None,
@@ -78,6 +84,7 @@ def command(
     replaykit ci --only replay -j 4 --junit junit.xml
     replaykit ci -c replaykit.yaml --min-score 90 -o reports
     """
+    from replaykit.model.isolation import IsolationLevel
     from replaykit.redaction.files import clean_struct, file_redactor
     from replaykit.report.ci_files import planned
     from replaykit.trials.ci import Ci, CiPlan
@@ -90,6 +97,7 @@ def command(
             project=project,
             only=_parts(only),
             requires_proof=require_proof,
+            required_isolation=IsolationLevel(require_isolation or IsolationLevel.NONE),
             seed=seed,
             min_score=_percentage(project, min_score),
             evidence=candidates.evidence_of(evidence),

@@ -222,7 +222,14 @@ def _out_of_time(found: Sequence[Subject], results: Sequence[ReplayResult]) -> l
 
 def _tell(asked: Asked, results: Sequence[ReplayResult], root: Path, *, passed: bool) -> None:
     from replaykit.report.injected import injected_text
-    from replaykit.report.replays import evidence_text, result_text, results_json, results_text
+    from replaykit.report.replays import (
+        evidence_text,
+        isolation_of_many,
+        isolation_text,
+        result_text,
+        results_json,
+        results_text,
+    )
 
     if asked.as_json:
         click.echo(results_json(results, passed=passed))
@@ -231,8 +238,10 @@ def _tell(asked: Asked, results: Sequence[ReplayResult], root: Path, *, passed: 
         click.echo(f"\n  Evidence: {results[0].directory}", err=True)
         if results[0].evidence.recorded:
             click.echo(f"  Used: {evidence_text(results[0].evidence)}", err=True)
+        click.echo(f"  Isolation: {isolation_text(results[0].isolation)}", err=True)
     else:
         click.echo(results_text(results))
         click.echo(f"Evidence: {root}", err=True)
+        click.echo(f"Isolation: {isolation_of_many(results)}", err=True)
     if asked.chaos is not None:
         click.echo(f"Injected: {injected_text(results)}", err=True)

@@ -199,7 +199,9 @@ def _notifications(*, own_network: bool) -> list[Instruction]:
     message = _answer(_NOTIFY if own_network else _ALLOW)
     rules += _for_call("sendmsg", [_argument(2), (_ANY_BIT, _MSG_FASTOPEN, 0, 1), fast_open, message])
     rules += _for_call("sendmmsg", [_argument(3), (_ANY_BIT, _MSG_FASTOPEN, 0, 1), fast_open, message])
-    if not own_network:
+    if own_network:
+        rules += _for_call("listen", [_answer(_NOTIFY)])
+    else:
         rules += _file_notifications()
     return rules
 

@@ -76,6 +76,7 @@ class Guardian:
         self._findings = findings
         self._file = findings_file
         self._served: set[tuple[int, str, str, int]] = set()
+        self._servers: set[tuple[int, int]] = set()
         self._answers: dict[int, tuple[socket.socket, int, int, int]] = {}
         self._poll = select.poll()
         self.init: int | None = None
@@ -99,7 +100,7 @@ class Guardian:
         if self._listener >= 0:
             self._poll.register(self._listener, select.POLLIN)
         if self.owner is not None:
-            self._poll.register(self.owner, 0)
+            self._poll.register(self.owner, select.POLLIN)
         while True:
             events = dict(self._poll.poll())
             if end in events:
@@ -107,8 +108,7 @@ class Guardian:
             if signals in events:
                 self._pass_on(os.read(signals, 128))
             if self.owner is not None and self.owner.fileno() in events:
-                os.kill(self._child, signal.SIGKILL)  # nobody is left who waits for it
-                self._poll.unregister(self.owner)
+                self._serve_owner(self.owner)
             for descriptor in [one for one in events if one in self._answers]:
                 self._inject(descriptor)
             if events.get(self._listener, 0) & select.POLLIN:
@@ -119,6 +119,16 @@ class Guardian:
         self._end_tree()
         self._write_findings()
         _end_like(status)
+
+    def _serve_owner(self, owner: socket.socket) -> None:
+        """Make a socket in the network of the tree for the process that reads the report; without it, end the tree."""
+        family = owner.recv(16)
+        if not family:
+            os.kill(self._child, signal.SIGKILL)  # nobody is left who waits for it
+            self._poll.unregister(owner)
+            return
+        with socket.socket(int(family), socket.SOCK_STREAM) as made:
+            socket.send_fds(owner, [family], [made.fileno()])
 
     def _pass_on(self, data: bytes) -> None:
         number, _, code = struct.unpack_from("IiI", data)
@@ -152,21 +162,20 @@ class Guardian:
         except OSError:  # the process has ended meanwhile
             return
         number, pid, _, syscall, _, _, *arguments = _NOTIFICATION.unpack(buffer)
-        before = len(self._findings.entries)
+        before = self._findings.changes
+        refusal, is_answered = 0, False
         try:
             is_answered = self._look(number, pid, syscall, arguments)
         except Stop as stop:
-            self._answer(number, -stop.number)
+            refusal = stop.number
         except OSError:  # its memory or its /proc cannot be read: it has ended, or hides
-            if self.decides:
-                self._answer(number, -errno.EACCES)
-            else:
-                self._answer(number, 0, _CONTINUE)
-        else:
-            if not is_answered:
-                self._answer(number, 0, _CONTINUE)
-        if len(self._findings.entries) != before:
-            self._write_findings()
+            refusal = errno.EACCES if self.decides else 0
+        if self._findings.changes != before:
+            self._write_findings()  # before the answer: who ends right after it has been named by then
+        if refusal:
+            self._answer(number, -refusal)
+        elif not is_answered:
+            self._answer(number, 0, _CONTINUE)
 
     def _answer(self, number: int, result: int, flags: int = 0) -> None:
         error = min(result, 0)
@@ -181,7 +190,9 @@ class Guardian:
         if name == "connect":
             address = kernel.read_memory(pid, arguments[1], min(arguments[2], _LONGEST_ADDRESS))
             return self._connect(number, pid, arguments[0], address)
-        if name == "sendto":
+        if name == "listen":
+            self._note_server(pid, arguments[0])
+        elif name == "sendto":
             address = kernel.read_memory(pid, arguments[4], min(arguments[5], _LONGEST_ADDRESS))
             self._send(pid, address)
         elif name in ("sendmsg", "sendmmsg"):
@@ -405,12 +416,24 @@ class Guardian:
         """Return True when a process of the tree serves a port of the loopback interface, or the caller does."""
         if self.decides:
             return (port in self.ports and ip == "127.0.0.1") or self._has_listener(pid, channel, ip, port)
+        if channel == "tcp" and (self._sandbox(pid), port) in self._servers:
+            return True
         key = (self._sandbox(pid), channel, ip, port)
         if key not in self._served and self._has_listener(pid, channel, ip, port):
             if len(self._served) >= _MOST_SERVED:
                 self._served.clear()
             self._served.add(key)
         return key in self._served
+
+    def _note_server(self, pid: int, descriptor: int) -> None:
+        """Note that a process of the tree is about to serve a port. Who came too early was waiting for it."""
+        with socket.socket(fileno=self._copy_of(pid, descriptor)) as server:
+            if server.family not in (socket.AF_INET, socket.AF_INET6):
+                return
+            port = server.getsockname()[1]
+        sandbox = self._sandbox(pid)
+        self._servers.add((sandbox, port))
+        self._findings.remove_port(port, sandbox)
 
     def _has_listener(self, pid: int, channel: str, ip: str, port: int) -> bool:
         suffix = f":{port:04X}"
@@ -487,7 +510,7 @@ class Guardian:
 
 _NAMES: dict[int, str] = {}
 if kernel.is_known_architecture():
-    for _name in ("socket", "connect", "sendto", "sendmsg", "sendmmsg", *filters.WRITING_CALLS):
+    for _name in ("socket", "connect", "listen", "sendto", "sendmsg", "sendmmsg", *filters.WRITING_CALLS):
         for _number in kernel.numbers([_name]):
             _NAMES[_number] = _name
 

@@ -111,6 +111,7 @@ def build(plan: Plan, processes: Callable[[], int]) -> Tree:
     with _opened("/proc") as place:
         kernel.attach(root, place)
     for path, mount in tree.attachments:
+        _make_way_in_shared_memory(path, root)
         kernel.attach(mount, root, path.lstrip("/"))
         os.close(mount)
     tree.attachments.clear()
@@ -136,6 +137,8 @@ def build_nested(plan: Plan) -> Tree:
     builder.add_real_places()
     tree.attachments.append(("/dev/shm", kernel.new_filesystem("tmpfs", {"mode": "1777"})))
     for path, mount in tree.attachments:
+        with _opened("/") as root:
+            _make_way_in_shared_memory(path, root)
         with _opened(path) as place_descriptor:
             kernel.attach(mount, place_descriptor)
     kept = tree.descriptors()
@@ -151,6 +154,16 @@ def _new_tree(plan: Plan) -> Tree:
     tree = Tree(layers=kernel.new_filesystem("tmpfs", {"mode": "700", **size}))
     os.fchdir(tree.layers)  # the paths of layers are relative to it
     return tree
+
+
+def _make_way_in_shared_memory(path: str, root: int) -> None:
+    """Make the directory for a place below /dev/shm, which is new and empty."""
+    place = Path(path)
+    if not place.is_relative_to("/dev/shm/") or path == "/dev/shm":
+        return
+    for parent in (*reversed(place.parents), place):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(str(parent).lstrip("/") or ".", 0o700, dir_fd=root)
 
 
 def _outermost(places: tuple[str, ...]) -> list[str]:

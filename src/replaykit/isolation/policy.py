@@ -126,9 +126,12 @@ class Findings:
     entries: dict[tuple[str, str, str, int], int] = field(default_factory=dict)
     more: int = 0
     notes: list[str] = field(default_factory=list)
+    changes: int = 0
+    """Grows with each change."""
 
     def add(self, channel: str, target: str, program: str, sandbox: int = 0) -> None:
         """Count one more of these."""
+        self.changes += 1
         key = (channel, target[:300], program[:300], sandbox)
         if key not in self.entries and len(self.entries) >= MAX_STOPPED:
             self.more += 1
@@ -139,6 +142,16 @@ class Findings:
         """Forget a target that turned out to be inside of the tree."""
         for key in [key for key in self.entries if (key[0], key[1], key[3]) == (channel, target, sandbox)]:
             del self.entries[key]
+            self.changes += 1
+
+    def remove_port(self, port: int, sandbox: int) -> None:
+        """Forget connections to a TCP port of the loopback interface, on any of its addresses."""
+        local = ("127.", "[::1]", "0.0.0.0:", "[::]")
+        for key in [key for key in self.entries if (key[0], key[3]) == ("tcp", sandbox)]:
+            target = key[1]
+            if target.endswith(f":{port}") and target.startswith(local):
+                del self.entries[key]
+                self.changes += 1
 
     def to_json(self) -> bytes:
         stopped = [asdict(Stopped(*key[:3], count, key[3])) for key, count in self.entries.items()]

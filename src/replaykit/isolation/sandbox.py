@@ -12,6 +12,7 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -63,6 +64,8 @@ class Sandbox:
         as_root = os.geteuid() == 0 and _has_mapping_capabilities()
         self._plan = mounts.plan(policy, self._allowed.hosts, as_root=as_root)
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._asking = threading.Lock()
+        self._guardian = 0
         self._received: list[int] | None = None
         self._setup: dict[str, Any] = {}
 
@@ -80,6 +83,7 @@ class Sandbox:
         except subprocess.SubprocessError:
             self._receive()
             raise IsolationFailed("the process could not be isolated") from None
+        self._guardian = process.pid
         self.started()
         return process
 
@@ -118,6 +122,24 @@ class Sandbox:
         """
         descriptors = self._receive()[3 + len(self._setup.get("bases", ())) :]
         return [socket.socket(fileno=os.dup(descriptor)) for descriptor in descriptors]
+
+    def has_own_network(self) -> bool:
+        """Return True when the tree shares no network with anybody."""
+        return self.level is Level.FULL
+
+    def new_socket(self, family: int) -> socket.socket:
+        """Return a TCP socket in the network of the tree, not connected yet: it reaches the tree's own servers."""
+        self._receive()
+        with self._asking:
+            self._ours.send(b"%d" % family)
+            data, descriptors, _, _ = socket.recv_fds(self._ours, 16, 1)
+        if not data:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "the process tree has ended")
+        return socket.socket(fileno=descriptors[0])
+
+    def network_tables(self) -> Path:
+        """Return where the system lists the sockets of the tree's network, as `/proc/net` does for this process."""
+        return Path(f"/proc/{self._guardian}/net")
 
     def report(self) -> Report:
         """Return what the tree ran into and wrote; whole when the tree has ended."""

@@ -4,6 +4,8 @@
 
 from msgspec import Struct
 
+from replaykit.model.isolation import IsolationLevel
+
 
 class Consent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a replay may do for real. Only command-line flags and arguments of the Python API set this, never a file."""
@@ -14,6 +16,17 @@ class Consent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Addresses that may be reached: `HOST:PORT`, or the path of a unix socket."""
     write: tuple[str, ...] = ()
     """Absolute directories in which files may really be written."""
+    isolation: IsolationLevel = IsolationLevel.FULL
+    """The highest level that is used, where the machine offers it."""
+
+    @property
+    def highest_level(self) -> IsolationLevel:
+        """The level to ask for. A tool that is called for real has to reach what it is for."""
+        return min(self.isolation, IsolationLevel.PROCESS, key=_strength) if self.live else self.isolation
+
+
+def _strength(level: IsolationLevel) -> int:
+    return level.strength
 
 
 NO_CONSENT = Consent()

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from replaykit.errors import FormatTooNew
+from replaykit.model.isolation import NOT_ISOLATED, Isolation
 from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
 
@@ -69,6 +70,7 @@ EFFECTS: dict[str, Effect] = {
     "ambiguous": Effect.INCONCLUSIVE,  # placeholders of another key, and several recorded calls fit
     "unanswerable": Effect.INCONCLUSIVE,  # recorded without an answer that could be served
     "chance": Effect.INCONCLUSIVE,  # differs by chance alone, which the recording could not hold
+    "unwritten": Effect.INCONCLUSIVE,  # a file that could not be written here, and could be elsewhere
     "unbuilt": Effect.INCONCLUSIVE,  # a served value that could not be rebuilt
 }
 """Every kind of deviation, with what it does to the verdict."""
@@ -177,6 +179,8 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
     """How much of the tape the candidate used."""
     offline: bool = True
     """False when a call was done for real."""
+    isolation: Isolation = NOT_ISOLATED
+    """How the candidate was kept from reaching anything else."""
     uncertain: tuple[str, ...] = ()
     """Why the order or the moment of something in the run could not be told."""
     expected_failure: str = ""

@@ -40,6 +40,8 @@ class OwnPorts:
         self._world = world
         """Ports that are known to be somebody else's."""
         self._believed: dict[int, tuple[float, Listener]] = {}
+        self.network: Path | None = None
+        """Where the sockets of a program are listed that has a network of its own: all of them are the program's."""
 
     def listener(self, port: int) -> Listener:
         """Who listens there."""
@@ -48,9 +50,11 @@ class OwnPorts:
         since, believed = self._believed.get(port, (float("-inf"), Listener.NOBODY))
         if time.monotonic() - since < _FRESH_S:
             return believed
-        found = listeners(port)
+        found = listeners(port, self.network)
         if not found:  # and that is not believed for long: a server may be on its way
             return Listener.NOBODY
+        if self.network is not None:
+            return Listener.PROGRAM
         believed = Listener.PROGRAM if all(map(self._holds, found)) else Listener.OTHERS
         self._believed[port] = time.monotonic(), believed
         return believed
@@ -81,6 +85,15 @@ class OwnServers:
         self._known = None if recorded is None else {place[1] for place in map(_place, _urls(recorded)) if place}
         self.waited_for: set[int] = set()
         """Ports that were tried in a replay, and on which nobody has listened so far."""
+
+    @property
+    def network(self) -> Path | None:
+        """Where the sockets of a network that is the program's alone are listed; None where it has none."""
+        return self._ports.network
+
+    def look_into(self, network: Path) -> None:
+        """Look for servers in a network that is the program's alone."""
+        self._ports.network = network
 
     def takes(self, url: str) -> bool:
         """True when a request for this URL stays within the program."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import selectors
 import socket
 import threading
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from replaykit.errors import ReplayKitError
+from replaykit.isolation import Sandbox
 from replaykit.model.events import Call
 from replaykit.model.run import RunStatus
 from replaykit.programs.part import PROXY, Part, segment
@@ -23,14 +25,21 @@ from replaykit.programs.plan import Plan
 from replaykit.programs.props import MakeEndpoints
 from replaykit.replayer.schedule import overlapping, spans_of
 from replaykit.replayer.world import World
+from replaykit.seam.guard import is_loopback
 
 if TYPE_CHECKING:
     import logging
+
+    from aiohttp.connector import AddrInfoType
 
 _BACKLOG = 512
 _START_S = 20.0  # for the server to start on a very busy machine
 HEAD_S = 30.0  # for the head of the first request on a connection
 _GRACE_S = 0.2  # for responses that are under way when the program has ended
+
+
+ServeInside: TypeAlias = Callable[[Sandbox], None]
+"""Lets the proxy serve a program that was started in a sandbox."""
 
 
 def open_port() -> socket.socket:
@@ -50,8 +59,9 @@ def proxying(
     *,
     endpoints: MakeEndpoints | None = None,
     directory: Path | None = None,
-) -> Iterator[None]:
-    """The proxy serves that port during the block. What went wrong inside of it is raised at the end.
+) -> Iterator[ServeInside]:
+    """The proxy serves that port during the block, and the same port in a sandbox that is handed to the function it
+    gives. What went wrong inside of it is raised at the end.
 
     `endpoints` answer for some upstreams in a way of their own. `directory` is that of the session.
     """
@@ -65,7 +75,7 @@ def proxying(
         if world is None or (thread.has_work and _keeps_pace(part.tape_calls)):
             thread.is_serving.wait(_START_S)  # else a program with little patience would give up before it is heard
         try:
-            yield
+            yield thread.serve_inside
         finally:
             thread.stop()
             part.end(RunStatus.SUCCESS if thread.failure is None else RunStatus.ERROR)
@@ -88,18 +98,41 @@ class _Serving(threading.Thread):
         self._plan = plan
         self._part = part
         self._endpoints = endpoints
-        self._bell, self._rope = socket.socketpair()
+        self._bell, self._rope = socket.socketpair()  # a byte for each socket to listen on as well; its end is the end
+        self._listeners = [port]
+        self._further: deque[socket.socket] = deque()
+        self._sandbox: Sandbox | None = None
         self.has_work = True
         """False when it may well be that nobody comes, and that all the imports would be for nothing."""
         self.is_serving = threading.Event()
         """Set when requests are answered, and when that will never be."""
         self.failure: Exception | None = None
 
+    def serve_inside(self, sandbox: Sandbox) -> None:
+        """Serve the processes in a sandbox as well; servers of this machine are those in the sandbox from here on."""
+        if not sandbox.has_own_network():
+            return
+        self._sandbox = sandbox
+        if self._part.own is not None:
+            self._part.own.look_into(sandbox.network_tables())
+        for listener in sandbox.listeners():
+            self._further.append(listener)
+            self._rope.send(b"+")
+
+    def _new_socket(self, address: AddrInfoType) -> socket.socket:
+        """Make the socket for a connection to an upstream: where that is this machine, in the program's network."""
+        family, kind, protocol, _, place = address
+        if self._sandbox is not None and is_loopback(str(place[0])):
+            return self._sandbox.new_socket(family)
+        return socket.socket(family, kind, protocol)
+
     def stop(self) -> None:
         """End the server, and wait until it has ended."""
         self._rope.close()
         self.join()
         self._bell.close()
+        for listener in (*self._listeners, *self._further):
+            listener.close()
 
     def run(self) -> None:
         try:
@@ -118,7 +151,22 @@ class _Serving(threading.Thread):
         with selectors.DefaultSelector() as selector:
             selector.register(self._port, selectors.EVENT_READ)
             selector.register(self._bell, selectors.EVENT_READ)
-            return all(key.fileobj is self._port for key, _ in selector.select())
+            while True:
+                ready = [key.fileobj for key, _ in selector.select()]
+                if any(one is not self._bell for one in ready):
+                    return True
+                listener = self._next_listener()
+                if listener is None:
+                    return False
+                selector.register(listener, selectors.EVENT_READ)
+
+    def _next_listener(self) -> socket.socket | None:
+        """Wait for one more socket to listen on; None when it is time to end."""
+        if not self._bell.recv(1):
+            return None
+        listener = self._further.popleft()
+        self._listeners.append(listener)
+        return listener
 
     async def _serve(self) -> None:
         import asyncio  # noqa: PLC0415 (slow to import, as are the next)
@@ -129,7 +177,7 @@ class _Serving(threading.Thread):
         from replaykit.programs.relay import Relay  # noqa: PLC0415 (needs aiohttp, as does the next)
         from replaykit.programs.upstreams import LONGEST_LINE, Upstreams  # noqa: PLC0415
 
-        loop, upstreams = asyncio.get_running_loop(), Upstreams()
+        loop, upstreams = asyncio.get_running_loop(), Upstreams(self._new_socket)
         relay = Relay(self._plan, self._part, upstreams)
         relay.endpoints = self._endpoints(self._part, upstreams.ask)
         deadline = HeadDeadline(HEAD_S)
@@ -147,10 +195,12 @@ class _Serving(threading.Thread):
             max_line_size=LONGEST_LINE,
             max_field_size=LONGEST_LINE,
         )
-        listening = await loop.create_server(deadline.watched(server), sock=self._port)
+        listening = [await loop.create_server(deadline.watched(server), sock=one) for one in self._listeners]
         self.is_serving.set()
-        await loop.run_in_executor(None, self._bell.recv, 1)
-        listening.close()
+        while (listener := await loop.run_in_executor(None, self._next_listener)) is not None:
+            listening.append(await loop.create_server(deadline.watched(server), sock=listener))
+        for one in listening:
+            one.close()
         await server.shutdown(_GRACE_S)
         for endpoint in relay.endpoints.values():
             endpoint.end()

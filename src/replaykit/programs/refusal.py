@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
@@ -54,17 +55,18 @@ def _shape(status: int, message: str, kind: str, target: str) -> dict[str, objec
     return {"type": "error", "message": message, "error": error}
 
 
-def who(peer: object, agent: str) -> str:
-    """Who stands at the other end of a connection: the process where the machine tells, and what it calls itself."""
-    names = [name for name in (_process(peer), agent.partition(" ")[0]) if name]
+def who(peer: object, agent: str, network: Path | None = None) -> str:
+    """Who stands at the other end of a connection: the process where the machine tells, and what it calls itself.
+    `network` lists the sockets of a program that has a network of its own."""
+    names = [name for name in (_process(peer, network), agent.partition(" ")[0]) if name]
     return ", ".join(names) or "the program"
 
 
-def _process(peer: object) -> str:
+def _process(peer: object, network: Path | None) -> str:
     """Name and number of the process that has a loopback connection from this address; nothing where none is found."""
     if not isinstance(peer, tuple) or len(peer) < 2:
         return ""
-    number = connected(int(peer[1]))
+    number = connected(int(peer[1]), network)
     home = next(holders(number), None) if number else None
     try:
         return "" if home is None else f"`{(home / 'comm').read_text().strip()}` (process {home.name})"

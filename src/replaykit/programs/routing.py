@@ -83,7 +83,9 @@ def _stopped(request: web.BaseRequest, place: str, plan: Plan, part: Part) -> Re
     if plan.mode is Mode.REPLAY and part.own is not None and part.own.may_be_at(place):
         return Refused(NOT_HERE, f"{place} is the program's own: connect to it directly")
     peer = request.transport.get_extra_info("peername") if request.transport else None
-    text = f"a live connection to {place} was stopped: {who(peer, request.headers.get('user-agent', ''))} tried"
+    network = None if part.own is None else part.own.network
+    caller = who(peer, request.headers.get("user-agent", ""), network)
+    text = f"a live connection to {place} was stopped: {caller} tried"
     if plan.mode is Mode.REPLAY:
         part.tell(text)
         return Refused(FORBIDDEN, text)

@@ -18,14 +18,15 @@ def can_tell() -> bool:
     return (_PROC / "net" / "tcp").exists()
 
 
-def listeners(port: int) -> list[str]:
-    """The sockets that listen on a port of this machine, by their numbers."""
-    return _found(rf"[0-9A-F]+:{port:04X} [0-9A-F]+:{_LISTENING} {_REST}")
+def listeners(port: int, network: Path | None = None) -> list[str]:
+    """The sockets that listen on a port of this machine, by their numbers; or of the network that is listed there."""
+    return _found(rf"[0-9A-F]+:{port:04X} [0-9A-F]+:{_LISTENING} {_REST}", network)
 
 
-def connected(port: int) -> str:
-    """The socket whose own end of a connection has that port; nothing where there is none."""
-    numbers = _found(rf"[0-9A-F]+:{port:04X} [0-9A-F]+:[0-9A-F]{{4}} [0-9A-F]{{2}} {_REST}")
+def connected(port: int, network: Path | None = None) -> str:
+    """The socket whose own end of a connection has that port, here or in the network that is listed there; nothing
+    where there is none."""
+    numbers = _found(rf"[0-9A-F]+:{port:04X} [0-9A-F]+:[0-9A-F]{{4}} [0-9A-F]{{2}} {_REST}", network)
     return next((number for number in numbers if number != "0"), "")  # 0: one that has ended lately
 
 
@@ -36,12 +37,13 @@ def holders(socket: str) -> Iterator[Path]:
             yield home
 
 
-def _found(line: str) -> list[str]:
+def _found(line: str, network: Path | None = None) -> list[str]:
     pattern = re.compile(rf"^ *\d+: {line}".encode(), re.MULTILINE)
     numbers: list[str] = []
+    tables = network or _PROC / "net"
     for table in _TABLES:
         try:
-            numbers += [number.decode() for number in pattern.findall((_PROC / "net" / table).read_bytes())]
+            numbers += [number.decode() for number in pattern.findall((tables / table).read_bytes())]
         except OSError:  # another system, or one without IPv6
             continue
     return numbers

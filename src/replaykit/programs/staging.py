@@ -25,7 +25,7 @@ from replaykit.programs.part import PROXY, is_at_proxy_alone, segment
 from replaykit.programs.pinning import held
 from replaykit.programs.plan import INJECTED, RECORDING, SESSION, Mode, Plan, write_plan
 from replaykit.programs.props import Props, in_command, in_environment
-from replaykit.programs.proxy import address_of, open_port, proxying
+from replaykit.programs.proxy import ServeInside, address_of, open_port, proxying
 from replaykit.programs.swapping import swapped
 from replaykit.programs.wanted import Staging
 from replaykit.replayer.world import World, is_closed
@@ -46,7 +46,11 @@ class Stage(Struct, frozen=True, kw_only=True):
 
     environment: dict[str, str]
     """What the program is to be started with."""
+    serve_inside: ServeInside | None = None
+    """Lets the proxy serve a program that was started in a sandbox."""
     files: dict[Path, Path] = {}
+    ports: tuple[int, ...] = ()
+    """Ports of this machine that the program is served on."""
 
     def command(self, words: Sequence[str]) -> list[str]:
         """The command as it is run here: with other files in the place of some."""
@@ -59,12 +63,15 @@ def staged(
 ) -> Iterator[Stage]:
     """The stage for the program, which may run inside of the block. The plan is left in the directory."""
     changed = dict(environment)
+    ports: tuple[int, ...] = ()
+    serve_inside: ServeInside | None = None
     if world is not None:
         check_tape(_calls(world))
     with ExitStack() as stack:
         if staging.proxy:
             found = _upstreams(environment, staging, world)
             port = stack.enter_context(open_port())
+            ports = (port.getsockname()[1],)
             plan = msgspec.structs.replace(
                 plan,
                 proxy=address_of(port),
@@ -80,7 +87,7 @@ def staged(
         changed |= in_environment(environment, props.files) | props.variables
         if staging.proxy:
             serving = proxying(port, plan, props.world or world, endpoints=props.endpoints, directory=directory)
-            stack.enter_context(serving)
+            serve_inside = stack.enter_context(serving)
         if world is not None:
             changed |= keys_for(_calls(world), environment)
             if plan.proxy and is_closed(world):
@@ -103,7 +110,7 @@ def staged(
         write_plan(directory, msgspec.structs.replace(plan, variables=own), world)
         for file, other in props.files.items() if props.in_place else ():
             stack.enter_context(swapped(file, other))
-        yield Stage(environment=changed, files=props.files)
+        yield Stage(environment=changed, files=props.files, ports=ports, serve_inside=serve_inside)
 
 
 def _upstreams(environment: Mapping[str, str], staging: Staging, world: World | None) -> list[Upstream]:

@@ -22,7 +22,7 @@ from replaykit.seam.http.response import header_bytes
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
-    from aiohttp.connector import Connection
+    from aiohttp.connector import Connection, SocketFactoryType
     from aiohttp.http import RawResponseMessage
 
 LONGEST_LINE = 64 * 1024
@@ -86,8 +86,9 @@ class Upstreams:
     Whatever goes wrong on the way is an `OSError` or an `aiohttp.ClientError`.
     """
 
-    def __init__(self) -> None:
-        self._connector = aiohttp.TCPConnector(limit=0)
+    def __init__(self, new_socket: SocketFactoryType | None = None) -> None:
+        """`new_socket` makes the sockets, where they are not to be ordinary ones."""
+        self._connector = aiohttp.TCPConnector(limit=0, socket_factory=new_socket)
         self._loop = asyncio.get_running_loop()
         self._proxies = getproxies()
         self._trust = cache(trusting)

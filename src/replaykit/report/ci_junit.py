@@ -76,6 +76,8 @@ def _properties(item: CiItem) -> Iterator[tuple[str, str]]:
         yield "evidence", f"{item.tape.how.value}: {item.tape.used} of {item.tape.recorded} recorded answers used"
     if not item.offline:
         yield "live", "with live calls"
+    if item.isolation:
+        yield "isolation", item.isolation
     if item.unproven:
         yield "unproven", item.unproven
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from click import unstyle
 
+from replaykit.model.isolation import Isolation, IsolationLevel
 from replaykit.model.result import RESULT_FORMAT, Deviation, Evidence, EvidenceSource, Finding, ReplayResult, Verdict
 from replaykit.report.injected import counts_text
 from replaykit.report.panel import counted, panel, short
@@ -59,6 +60,7 @@ _NOTES = {
     "unpinned": "the clock, chance or variables were not held still for all in",
 }
 _SHOWN_IDS = 3
+_SHOWN_FILES = 3
 PROVE = "Prove it: replaykit prove CASE --bad CANDIDATE --good CANDIDATE"
 """What to type where a green rests on no red."""
 
@@ -94,6 +96,32 @@ def evidence_text(evidence: Evidence) -> str:
         return "none needed: the case says `evidence: output`"
     by = {EvidenceSource.REPORTED: ", as the candidate reports", EvidenceSource.NONE: ""}
     return f"{evidence.used} of {counted(evidence.recorded, 'recorded answer')}{by.get(evidence.how, '')}"
+
+
+def isolation_text(isolation: Isolation) -> str:
+    """Who kept the candidate shut in, and what it wrote and tried meanwhile."""
+    weaker = [f"{name} {level.value}" for name, level in isolation.channels.items() if level is not isolation.level]
+    parts = [isolation.level.value + (f" ({', '.join(weaker)})" if weaker else "")]
+    if isolation.written_count:
+        count = counted(isolation.written_count, "file")
+        paths = ", ".join(short(file.path, 80) for file in isolation.written[:_SHOWN_FILES])
+        more = ", …" if isolation.written_count > _SHOWN_FILES else ""
+        parts.append(f"{count} written and discarded: {paths}{more}")
+    stopped = sum(access.count for access in isolation.stopped) + isolation.more_stopped
+    if stopped:
+        parts.append(f"stopped {counted(stopped, 'attempt')} to reach something outside")
+    if isolation.level is not IsolationLevel.FULL:
+        parts += [short(note, 200) for note in isolation.notes]
+    return "; ".join(parts)
+
+
+def isolation_of_many(results: Sequence[ReplayResult]) -> str:
+    """The levels of many replays, with how many had each."""
+    levels = [result.isolation.level for result in results]
+    found = [(level, levels.count(level)) for level in IsolationLevel if level in levels]
+    if len(found) == 1:
+        return found[0][0].value
+    return ", ".join(f"{level.value} in {count}" for level, count in found)
 
 
 def _incident(result: ReplayResult) -> list[str]:

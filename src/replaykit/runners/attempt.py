@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from replaykit.model.isolation import NOT_ISOLATED, Isolation
 from replaykit.model.result import Deviation, Evidence
 from replaykit.model.run import TraceRun
 
@@ -27,6 +28,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     """How much of the tape was used; None where the candidate does not count that itself."""
     uncertain: tuple[str, ...] = ()
     """Why the order or the moment of something in the run could not be told."""
+    isolation: Isolation = NOT_ISOLATED
 
 
 @runtime_checkable

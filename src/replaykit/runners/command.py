@@ -15,6 +15,7 @@ from replaykit.model.events import ErrorEvent
 from replaykit.model.values import encode, sayable
 from replaykit.programs.command import resolved
 from replaykit.runners.attempt import Attempt
+from replaykit.runners.confinement import confined, with_isolation
 from replaykit.runners.output import redact_output, write_log_output
 from replaykit.runners.process import Ended, Processes
 from replaykit.runners.runner import OUTPUT_NAME, attempt_of, runner_environment, timed_out_run
@@ -46,11 +47,21 @@ class CommandCandidate:
         from replaykit.runners.program import Performance  # noqa: PLC0415 (slow to import; not every candidate runs)
 
         performance = Performance(case, workspace, self._staging)
-        with performance.stage() as stage:
+        consent = case.scenario.consent
+        with performance.stage() as stage, confined(consent, scratch=(workspace,), ports=stage.ports) as inside:
             env = {**stage.environment, **runner_environment(case, workspace)}
             command = stage.command(resolved(self._command))
-            ended = self._processes.run(command, env=env, workspace=workspace, timeout_s=timeout_s, given=_given(case))
-        return self._attempt(performance, ended, workspace, timeout_s)
+            ended = self._processes.run(
+                command,
+                env=env,
+                workspace=workspace,
+                timeout_s=timeout_s,
+                given=_given(case),
+                confined=inside,
+                on_start=lambda: inside.let_serve(stage.serve_inside),
+            )
+            isolation = inside.isolation()
+        return with_isolation(self._attempt(performance, ended, workspace, timeout_s), isolation)
 
     def _attempt(self, performance: Performance, ended: Ended, workspace: Path, timeout_s: float) -> Attempt:
         output, log = workspace / OUTPUT_NAME, workspace / "stdout.log"

@@ -17,6 +17,7 @@ import msgspec
 from replaykit.config import make_home
 from replaykit.errors import StoreError
 from replaykit.model.events import Call, ErrorEvent
+from replaykit.model.isolation import Isolation
 from replaykit.model.result import Finding, ReplayResult, SemanticCheck, Verdict
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Raw
@@ -101,6 +102,7 @@ def summary(result: ReplayResult, asked: Raw, remarks: Sequence[str] = ()) -> st
         *([] if result.trial else [f"- failure reproduced: {reproduced}"]),
         *([] if result.trial else [f"- recorded answers used: {_used(result)}"]),
         *([] if result.offline else ["- done with live calls"]),
+        *([] if result.trial else [f"- isolation: {result.isolation.level.value}"]),
         f"- time: {result.duration_s:.2f} s",
         *(f"- {_line(remark)}" for remark in remarks),
     ]
@@ -119,6 +121,7 @@ def summary(result: ReplayResult, asked: Raw, remarks: Sequence[str] = ()) -> st
             "",
             *(f"- {deviation.kind}: {deviation.text}" for deviation in result.deviations),
         ]
+    lines += _isolation(result.isolation)
     # Each line begins with a word of ours, so nothing in it can end the block.
     lines += ["", "## What happened", "", "```text", f"asked     {_shown(asked)}", *_story(result.run), "```"]
     return visible_lines("\n".join(lines) + "\n")
@@ -138,6 +141,21 @@ def _used(result: ReplayResult) -> str:
 def _semantic(check: SemanticCheck) -> str:
     why = ": ".join(part for part in (check.by, " ".join(check.reason.split())) if part)
     return f"- {check.status}: {check.text}" + (f" ({why})" if why else "")
+
+
+def _isolation(isolation: Isolation) -> list[str]:
+    """What the candidate was kept from, and what it wrote that was discarded."""
+    lines = [f"- {note}" for note in isolation.notes]
+    for access in isolation.stopped:
+        lines.append(
+            f"- stopped: {access.channel} {_line(access.target)} by `{_line(access.program)}` ({access.count} ×)"
+        )
+    if isolation.more_stopped:
+        lines.append(f"- stopped: {isolation.more_stopped} more")
+    lines += [f"- {file.change}, and discarded: {_line(file.path)}" for file in isolation.written]
+    if isolation.written_count > len(isolation.written):
+        lines.append(f"- {isolation.written_count - len(isolation.written)} more files")
+    return ["", "## Isolation", "", *lines] if lines else []
 
 
 def _section(title: str, findings: tuple[Finding, ...]) -> list[str]:

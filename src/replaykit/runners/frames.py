@@ -25,6 +25,13 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reset: str | None = None
     """module:function, called before each task."""
     directories: tuple[str, ...] = ()
+    is_confined: bool = False
+    """True when the worker is in a sandbox. Each task then gets a nested one, and after the task's reply, unless it is
+    the last, the worker says in an `Isolation` what was written there."""
+    writable: tuple[str, ...] = ()
+    """Directories that tasks really write to."""
+    logs: tuple[int, ...] = ()
+    """File descriptors for what the agent prints, and for what it says on stderr."""
 
 
 class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,7 +40,7 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
     world: World
     timeout_s: float
     logs: tuple[str, str] | None = None
-    """Files for what the agent prints, and for what it says on stderr."""
+    """Files for what the agent prints, and for what it says on stderr, where the worker was not handed pipes."""
 
 
 class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):

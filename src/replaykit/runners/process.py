@@ -8,13 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from replaykit.redaction.files import file_redactor
 from replaykit.runners.pump import Logs, is_readable
+
+if TYPE_CHECKING:
+    from replaykit.runners.confinement import Confined
 
 _LONGEST_POLL_S = 2_000_000  # of milliseconds, poll() can count no more
 
@@ -43,14 +47,17 @@ class Processes:
         timeout_s: float,
         given: bytes = b"",
         pass_fds: Sequence[int] = (),
+        confined: Confined | None = None,
+        on_start: Callable[[], None] | None = None,
     ) -> Ended:
         """Run the command; at the time limit its whole process group is killed. `given` stands on its standard input;
-        `pass_fds` are open in it as well."""
+        `pass_fds` are open in it as well. `confined` starts it in isolation; `on_start` is called when it runs."""
         began = time.monotonic()
         logs = Logs(workspace, file_redactor())
         stdin = _holding(given)
         try:
-            process = subprocess.Popen(
+            start = subprocess.Popen if confined is None else confined.start
+            process = start(
                 command,
                 env=dict(env),
                 stdin=stdin,
@@ -67,6 +74,8 @@ class Processes:
             os.close(stdin)
         self._running.add(process)
         try:
+            if on_start is not None:
+                on_start()
             code = wait(process, timeout_s)
         except subprocess.TimeoutExpired:
             return Ended(timed_out=True, duration_s=time.monotonic() - began)

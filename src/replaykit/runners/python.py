@@ -10,11 +10,13 @@ import msgspec
 
 from replaykit.cases.case import ReplayCase
 from replaykit.programs.pinning import hash_seed
+from replaykit.replayer.world import World
 from replaykit.runners.attempt import Attempt
-from replaykit.runners.frames import Task
+from replaykit.runners.confinement import confined, with_isolation
+from replaykit.runners.frames import Reply, Task
 from replaykit.runners.loading import check_spec
 from replaykit.runners.output import write_log_output
-from replaykit.runners.process import Processes
+from replaykit.runners.process import Ended, Processes
 from replaykit.runners.runner import OUTPUT_NAME, attempt_of, runner_environment
 from replaykit.runners.talking import TALK, Talk
 from replaykit.runners.tape_use import reported_on, served_from
@@ -38,15 +40,20 @@ class PythonCandidate:
         env = {**os.environ, **runner_environment(case, workspace), "REPLAYKIT_AGENT": self.label}
         env["PYTHONHASHSEED"] = hash_seed(world.pins, os.environ)
         command = [sys.executable, "-c", _MAIN]
-        with Talk(Task(world=world, timeout_s=timeout_s)) as talk:
+        confinement = confined(case.scenario.consent, scratch=(workspace,))
+        with confinement as inside, Talk(Task(world=world, timeout_s=timeout_s)) as talk:
             ended = self._processes.run(
                 command,
                 env={**env, TALK: talk.address},
                 workspace=workspace,
                 timeout_s=timeout_s + _GRACE_S,
                 pass_fds=talk.handed,
+                confined=inside,
             )
-        reply = talk.reply
+            isolation = inside.isolation()
+        return with_isolation(self._attempt(talk.reply, ended, world, workspace, timeout_s), isolation)
+
+    def _attempt(self, reply: Reply | None, ended: Ended, world: World, workspace: Path, timeout_s: float) -> Attempt:
         if reply is None and ended.exit_code == 0 and not (workspace / OUTPUT_NAME).exists():
             return Attempt(reason=f"the agent {self.label!r} ended its process, with exit code 0, before it answered")
         if reply is None or (ended.exit_code != 0 and not reply.reason):

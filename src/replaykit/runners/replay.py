@@ -172,7 +172,8 @@ def _after_faults(case: ReplayCase, run: TraceRun | None) -> ReplayCase:
 def _judge(case: ReplayCase, candidate: Candidate, runs: Again) -> ReplayResult:
     attempt = runs.first
     if attempt.run is None:
-        return failed_to_run(case.id, attempt.reason, candidate.label, deviations=attempt.deviations)
+        result = failed_to_run(case.id, attempt.reason, candidate.label, deviations=attempt.deviations)
+        return msgspec.structs.replace(result, isolation=attempt.isolation)
     result = judge_run(
         case_id=case.id,
         observed=case.observed,
@@ -188,6 +189,7 @@ def _judge(case: ReplayCase, candidate: Candidate, runs: Again) -> ReplayResult:
         runs=runs,
         answers=_answers(case),
     )
+    result = msgspec.structs.replace(result, isolation=attempt.isolation)
     return _with_signature(case, _with_doubts(result, runs.uncertain))
 
 

@@ -63,8 +63,8 @@ class Talk:
         self._cleanup.close()
 
     def _talk(self, sink: int, source: int) -> None:
-        with os.fdopen(sink, "wb") as out, os.fdopen(source, "rb") as replies:
-            with contextlib.suppress(OSError):  # it died before it was told
+        with os.fdopen(source, "rb") as replies:
+            with contextlib.suppress(OSError), os.fdopen(sink, "wb") as out:  # it died before it was told
                 send(out, self._task)
             with contextlib.suppress(OSError, ValueError, MsgspecError):  # it died, or says what is no reply
                 self.reply = receive(replies, Reply)

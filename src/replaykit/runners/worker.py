@@ -26,6 +26,7 @@ from replaykit.replayer.tape import Tape
 from replaykit.replayer.world import World
 from replaykit.runners.calling import AgentCall
 from replaykit.runners.clock import Clock
+from replaykit.runners.confinement import can_nest, isolation_of, nested_sandbox
 from replaykit.runners.entries import Entry
 from replaykit.runners.forking import ForkedTask, OpenFiles, can_fork
 from replaykit.runners.frames import Job, Reply, Task, receive, send
@@ -38,6 +39,8 @@ def main() -> None:
     job = receive(tasks, Job)
     if job is None:
         _leave()
+    for log in job.logs:
+        os.set_inheritable(log, False)
     _warm_up()
     files = OpenFiles()
     try:
@@ -48,7 +51,7 @@ def main() -> None:
     except UsageError as error:
         send(replies, Reply(reason=sayable(str(error)), last=True))
         _leave()
-    forks = can_fork(files)
+    forks = can_fork(files) and (not job.is_confined or can_nest())
     if forks:
         gc.collect()
         gc.freeze()  # a collection in a fork would copy every page of what is imported
@@ -56,9 +59,13 @@ def main() -> None:
     while (task := receive(tasks, Task)) is not None:
         worker = _Worker(entry, reset, replies)
         if not forks:
+            _print_to(task, job)
             worker.run(task, last=True)
             _leave()
-        _run_forked(worker, task, replies)
+        if job.is_confined:
+            _run_nested(worker, task, replies, job)
+        else:
+            _run_forked(worker, task, replies, enter=partial(_print_to, task, job))
     _leave()
 
 
@@ -67,10 +74,23 @@ def _warm_up() -> None:
     AgentCall(World(case_id="", input_json=NULL), alone=True).run(lambda _: None)
 
 
-def _run_forked(worker: _Worker, task: Task, replies: IO[bytes]) -> None:
-    """Run one case in a fork; if it dies without a reply, say how it ended."""
+def _run_nested(worker: _Worker, task: Task, replies: IO[bytes], job: Job) -> None:
+    """Run one case in a fork that has a sandbox of its own, and say what became of that."""
+    with nested_sandbox(job.writable) as sandbox:
+
+        def enter() -> None:
+            _print_to(task, job)
+            sandbox.enter()
+
+        _run_forked(worker, task, replies, enter)
+        send(replies, isolation_of(sandbox.report()))
+
+
+def _run_forked(worker: _Worker, task: Task, replies: IO[bytes], enter: Callable[[], None]) -> None:
+    """Run one case in a fork; if it dies without a reply, say how it ended. `enter` is called in the fork first."""
     forked = ForkedTask()
     if forked.is_child:
+        enter()
         worker.run(task, forked=forked)
         _leave()
     how = forked.wait()
@@ -108,8 +128,6 @@ class _Worker:
         """Run the case in this process, and say how it ended; `last` when the worker ends with it."""
         self._forked, self._last = forked, last
         process = os.getpid()
-        if task.logs is not None:
-            _print_to(*task.logs)
         turn = _Turn(task)
         self._clock.start(task.timeout_s, partial(self._out_of_time, turn))
         # A context of its own: what a case leaves in context variables is gone with it.
@@ -163,9 +181,12 @@ def _pipes() -> tuple[IO[bytes], IO[bytes]]:
     return tasks, replies
 
 
-def _print_to(out: str, err: str) -> None:
+def _print_to(task: Task, job: Job) -> None:
+    """Print to the logs of a task from here on."""
     _flush()  # what was printed before belongs where it was printed to
-    for number, name in ((1, out), (2, err)):
+    for number, log in enumerate(job.logs, start=1):
+        os.dup2(log, number)
+    for number, name in enumerate(task.logs or (), start=1):
         log = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         os.dup2(log, number)
         os.close(log)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,44 +16,42 @@ if TYPE_CHECKING:
 
 
 class WorkerLogs:
-    """Named pipes that a worker prints to, case after case; each case has logs of its own.
+    """Pipes that a worker prints to, case after case; each case has logs of its own.
 
-    They are made once: a pipe and a thread for each log of each case would take longer than most cases do.
+    They are made once: a pipe and a thread for each log of each case would take longer than most cases do. The worker
+    inherits them: in its sandbox, a named pipe would be another one than outside.
     """
 
-    def __init__(self, redactor: Redactor) -> None:
-        self._home = tempfile.mkdtemp(prefix="replaykit-")
-        self._names = [str(Path(self._home, name)) for name in LOGS]
-        self._sinks: list[int] = []
+    def __init__(self, redactor: Redactor | None) -> None:
+        self.sinks: tuple[int, ...] = ()
+        """The ends that the worker writes to; this process holds them, so that no pipe ends between two cases."""
         self._pumps: list[Pump] = []
-        for name in self._names:
-            os.mkfifo(name, 0o600)
-            source = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
-            self._sinks.append(os.open(name, os.O_WRONLY))  # so that it does not end between two cases
+        for _ in LOGS:
+            source, sink = os.pipe()
+            self.sinks = (*self.sinks, sink)
             self._pumps.append(started(Pump(source, Path(os.devnull), redactor)))
 
     @contextlib.contextmanager
-    def into(self, workspace: Path) -> Iterator[tuple[str, str]]:
-        """What the worker opens for its output while the block lasts; the logs are whole at its end."""
+    def into(self, workspace: Path) -> Iterator[None]:
+        """What the worker prints while the block lasts goes into this directory; the logs are whole at its end."""
         for pump, name in zip(self._pumps, LOGS, strict=True):
             pump.turn_to(workspace / name)
         try:
-            yield self._names[0], self._names[1]
+            yield
         finally:
             for pump in self._pumps:
                 pump.settle(LATE_S)
 
     def close(self) -> None:
         """Let the pipes end with the worker."""
-        while self._sinks:
-            os.close(self._sinks.pop())
-        shutil.rmtree(self._home, ignore_errors=True)
+        sinks, self.sinks = self.sinks, ()
+        for sink in sinks:
+            os.close(sink)
 
 
 def worker_logs() -> WorkerLogs | None:
-    """The logs of a worker; None where nothing is redacted, or where there are no named pipes."""
-    redactor = file_redactor()
-    return None if redactor is None or not hasattr(os, "mkfifo") else WorkerLogs(redactor)
+    """The logs of a worker; None where a process cannot inherit pipes."""
+    return WorkerLogs(file_redactor()) if os.name == "posix" else None
 
 
 @contextlib.contextmanager

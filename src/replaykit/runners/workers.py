@@ -12,13 +12,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
+import msgspec
 from msgspec import MsgspecError, Struct
 
 from replaykit.cases.case import ReplayCase
+from replaykit.model.consent import Consent
+from replaykit.model.isolation import Isolation
 from replaykit.model.values import sayable
 from replaykit.programs.pinning import hash_seed
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.clock import Clock
+from replaykit.runners.confinement import boundary_for, confined, with_isolation, without_sandbox
 from replaykit.runners.frames import Job, Reply, Task, receive, send
 from replaykit.runners.process import kill_group, last_lines
 from replaykit.runners.runner import timed_out_run
@@ -56,23 +60,24 @@ class WorkerCandidate:
         if self._cannot_load:  # nor could it for the next case
             return Attempt(reason=self._cannot_load)
         world = world_of(case)
-        worker = self._take(hash_seed(world.pins, os.environ))
+        worker = self._take(hash_seed(world.pins, os.environ), case.scenario.consent)
         with worker.printing_into(workspace) as logs:
-            attempt = worker.run(Task(world=world, timeout_s=timeout_s, logs=logs), workspace)
+            attempt = worker.run(Task(world=world, timeout_s=timeout_s, logs=logs), case.scenario.consent)
         if not attempt.run and not attempt.reason:
             attempt = Attempt(reason=worker.how_it_died(workspace))
         self._cannot_load = self._cannot_load or worker.cannot_load
         self._give_back(worker)
         return attempt
 
-    def _take(self, hashes: str) -> _Worker:
-        """A worker whose sets have the order that the case needs."""
+    def _take(self, hashes: str, consent: Consent) -> _Worker:
+        """A worker whose sets have the order that the case needs, and that may do what it is allowed to."""
+        boundary = boundary_for(consent)
         with self._lock:
             for worker in self._idle:
-                if worker.hashes == hashes:
+                if (worker.hashes, worker.boundary) == (hashes, boundary):
                     self._idle.remove(worker)
                     return worker
-        worker = _Worker(self._job, hashes)
+        worker = _Worker(self._job, hashes, consent)
         with self._lock:
             self._all.add(worker)
         return worker
@@ -100,14 +105,20 @@ def _end(workers: set[_Worker]) -> None:
 class _Worker:
     """One process. `usable` until it has died or was ended."""
 
-    def __init__(self, job: Job, hashes: str) -> None:
+    def __init__(self, job: Job, hashes: str, consent: Consent) -> None:
         self.hashes = hashes
-        self._process = subprocess.Popen(
+        self.boundary = boundary_for(consent)
+        """What the worker is kept from; it serves any case of the same boundary."""
+        self._cleanup = contextlib.ExitStack()
+        self._confined = self._cleanup.enter_context(confined(consent))
+        self._logs = worker_logs()
+        self._process = self._confined.start(
             [sys.executable, "-c", _MAIN],
             env={**os.environ, "PYTHONHASHSEED": hashes},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            pass_fds=() if self._logs is None else self._logs.sinks,
             start_new_session=os.name == "posix",
         )
         assert self._process.stdin is not None  # all three were asked for
@@ -115,9 +126,13 @@ class _Worker:
         assert self._process.stderr is not None
         self._tasks, self._replies = self._process.stdin, self._process.stdout
         self._loading = _Loading(self._process.stderr)
-        self._logs = worker_logs()
         self._spec = job.spec
-        self._job: Job | None = job
+        self._job: Job | None = msgspec.structs.replace(
+            job,
+            is_confined=self.boundary is not None,
+            writable=consent.write,
+            logs=() if self._logs is None else self._logs.sinks,
+        )
         self._timed_out = False
         self._died = ""
         self._clock = Clock()
@@ -125,7 +140,7 @@ class _Worker:
         self.cannot_load = ""
         """Why there is no agent to run, in words."""
 
-    def run(self, task: Task, workspace: Path) -> Attempt:
+    def run(self, task: Task, consent: Consent) -> Attempt:
         """Run one case; the agent is loaded before the first. Neither run nor reason where it died."""
         self._died = ""
         if self._job is not None:
@@ -140,6 +155,25 @@ class _Worker:
             if self.cannot_load:
                 return Attempt(reason=self.cannot_load)
         reply = self._asked(task, task.timeout_s + _GRACE_S)
+        attempt = self._attempt(task, reply)
+        isolation = without_sandbox(consent) if self.boundary is None else self._isolation_of_task(reply)
+        return with_isolation(attempt, isolation)
+
+    def _isolation_of_task(self, reply: Reply | None) -> Isolation:
+        """What held for a task, and what it ran into: in its nested sandbox, or in that of a worker with one task."""
+        if reply is None or reply.last:
+            return self._confined.isolation()
+        try:
+            nested = receive(self._replies, Isolation)
+        except (OSError, ValueError, MsgspecError):
+            nested = None
+        outer = self._confined.isolation()
+        if nested is None:
+            self.usable = False
+            return outer
+        return msgspec.structs.replace(outer, written=nested.written, written_count=nested.written_count)
+
+    def _attempt(self, task: Task, reply: Reply | None) -> Attempt:
         if reply is not None and reply.died:
             self._died = reply.died
             return Attempt()
@@ -151,8 +185,9 @@ class _Worker:
             return Attempt(run=run, evidence=reported_on(task.world, run))
         return Attempt()
 
-    def printing_into(self, workspace: Path) -> AbstractContextManager[tuple[str, str]]:
-        """Where the agent prints to while a case is run; its logs are whole when the block ends."""
+    def printing_into(self, workspace: Path) -> AbstractContextManager[tuple[str, str] | None]:
+        """What the agent prints while a case is run goes there; its logs are whole when the block ends. Gives the names
+        of the files that it has to open by itself."""
         return in_files(workspace) if self._logs is None else self._logs.into(workspace)
 
     def how_it_died(self, workspace: Path) -> str:
@@ -196,6 +231,7 @@ class _Worker:
                 stream.close()
         if self._logs is not None:
             self._logs.close()
+        self._cleanup.close()
 
 
 def _in_words(how: str, printed: str) -> str:

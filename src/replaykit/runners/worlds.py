@@ -9,8 +9,10 @@ import msgspec
 from replaykit.cases.case import EVERY_TOOL, ReplayCase, Scenario
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, ModelMode, parse_clock
 from replaykit.cases.fixtures import read_fixtures
+from replaykit.model.consent import Consent
 from replaykit.model.events import Call
 from replaykit.model.faults import ChaosPlan
+from replaykit.model.isolation import IsolationLevel
 from replaykit.model.matching import MatchRules, OnMiss, ToolMode
 from replaykit.model.pins import Clock, Pins, is_harmless
 from replaykit.model.values import Json, raw
@@ -100,6 +102,7 @@ def live_case(given: Json, *, case_id: str = "live", timeout_s: float = DEFAULT_
         models=ModelMode.LIVE,
         match=MatchRules(network=("*",)),
         timeout_s=timeout_s,
+        consent=Consent(isolation=IsolationLevel.NONE),
     )
     return ReplayCase(id=case_id, scenario=scenario, tape=(), file_name="")
 
@@ -110,4 +113,6 @@ def let_live(case: ReplayCase, names: Sequence[str]) -> ReplayCase:
         return case
     rules = case.scenario.match
     rules = msgspec.structs.replace(rules, on_miss=OnMiss.LIVE, live=(*rules.live, *names))
-    return msgspec.structs.replace(case, scenario=msgspec.structs.replace(case.scenario, match=rules))
+    consent = msgspec.structs.replace(case.scenario.consent, live=(*case.scenario.consent.live, *names))
+    scenario = msgspec.structs.replace(case.scenario, match=rules, consent=consent)
+    return msgspec.structs.replace(case, scenario=scenario)

@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from replaykit.errors import ExitCode, NothingSelected
 from replaykit.importing.subjects import subjects_of
+from replaykit.model.isolation import IsolationLevel
 from replaykit.project.project import Project
 from replaykit.project.subjects import Subjects
 from replaykit.trials.ci_chaos import Chaos, Mutated
@@ -33,6 +34,8 @@ class CiPlan(Struct, frozen=True, kw_only=True):
     """Where runs leave their files; none are kept without."""
     requires_proof: bool = False
     """True when a replay passes only if its case was seen red."""
+    required_isolation: IsolationLevel = IsolationLevel.NONE
+    """The level below which a replay does not pass."""
     on_fetched: Callable[[], None] = lambda: None
     """Called for each run that a source gives."""
 
@@ -54,6 +57,7 @@ class Ci:
             evidence=plan.evidence,
             subjects=subjects.all,
             requires_proof=plan.requires_proof,
+            required_isolation=plan.required_isolation,
         )
         every: list[PartOfCi] = [Mutated(setting), Contracts(setting), Chaos(setting), Replays(setting)]
         self._parts = [part for part in every if part.part in plan.only and part.count]

@@ -16,6 +16,7 @@ from replaykit.cases.find import Unusable
 from replaykit.cases.seen_calls import seen
 from replaykit.errors import ExitCode, NothingSelected, ReplayKitError
 from replaykit.model.events import ToolCall
+from replaykit.model.isolation import IsolationLevel
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
 from replaykit.model.values import ABSENT, Json, canonical
@@ -51,6 +52,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     subjects: tuple[ReplayCase | Unusable, ...] = ()
     requires_proof: bool = False
     """True when a replay passes only if its case was seen red."""
+    required_isolation: IsolationLevel = IsolationLevel.NONE
+    """The level below which a replay does not pass."""
 
     @property
     def timeout_s(self) -> float | None:

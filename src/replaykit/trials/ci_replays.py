@@ -25,6 +25,9 @@ _OUTCOMES = {
 UNPROVEN = "unproven"
 """The word for a replay that is `fixed` and rests on no red, where `--require-proof` asks for one."""
 
+NOT_ISOLATED = "not isolated"
+"""The word for a replay that is `fixed`, but less isolated than `--require-isolation` asks for."""
+
 
 class Replays:
     """All cases and sessions."""
@@ -63,6 +66,7 @@ class Replays:
             evidence=result.directory or "",
             tape=result.evidence if result.evidence.recorded else None,
             offline=result.offline,
+            isolation=result.isolation.level.value,
             file=str(subject.file),
             unproven=result.unproven,
             **members_of(result.run),
@@ -71,7 +75,13 @@ class Replays:
             scenario = subject.scenario
             item = msgspec.structs.replace(item, input_json=scenario.input_json, context_json=scenario.context_json)
         if item.unproven and self._setting.requires_proof:
-            return self._refused(item, subject)
+            command = prove_command(self._setting.project, subject)
+            return self._refused(item, subject, UNPROVEN, f"fixed, but {item.unproven}", command)
+        required = self._setting.required_isolation
+        if item.outcome is Outcome.PASSED and result.isolation.level.strength < required.strength:
+            reason = f"fixed, but its isolation was {item.isolation}; `{required.value}` is required"
+            notes = "; ".join(result.isolation.notes)
+            return self._refused(item, subject, NOT_ISOLATED, f"{reason}\n{notes}", "replaykit doctor")
         if item.outcome is Outcome.PASSED:  # only what failed is looked up in its file: most do not
             return item
         where = self._setting.places.of_subject(subject)
@@ -88,16 +98,16 @@ class Replays:
             is_wrong_file=item.outcome is Outcome.ERROR and result.reason in bad,
         )
 
-    def _refused(self, item: CiItem, subject: ReplayCase | Unusable) -> CiItem:
-        """An item that passed, of a case that was never seen red, where that is not enough."""
+    def _refused(self, item: CiItem, subject: ReplayCase | Unusable, verdict: str, reason: str, command: str) -> CiItem:
+        """An item that passed, where that is not enough."""
         where = self._setting.places.of_subject(subject)
         return msgspec.structs.replace(
             item,
             outcome=Outcome.FAILED,
-            verdict=UNPROVEN,
-            reason=f"fixed, but {item.unproven}",
+            verdict=verdict,
+            reason=reason,
             contract=where.contract,
             file=where.file,
             line=where.line,
-            command=prove_command(self._setting.project, subject),
+            command=command,
         )

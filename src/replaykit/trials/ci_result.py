@@ -62,6 +62,8 @@ class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How much of its tape a replay used."""
     offline: bool = True
     """False when a replay did a call for real."""
+    isolation: str = ""
+    """The level at which a replay was kept shut in; see `IsolationLevel`."""
     divergence: Deviation | None = None
     """The first call that did not follow the tape."""
     failures: tuple[Finding, ...] = ()

@@ -1,0 +1,216 @@
+"""Confinement: a candidate's processes inside a sandbox, and what came of that as part of the result.
+
+The level is the highest one that the machine offers and the person who runs the replay has not lowered. Without a
+sandbox, only the guards inside Python and Node stand between a candidate and the world, and the result says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from replaykit.errors import UsageError
+from replaykit.isolation import CHANNELS, Level, Policy, Report, Sandbox, Stopped, copy_project, support
+from replaykit.model.consent import Consent
+from replaykit.model.isolation import Isolation, IsolationLevel, StoppedAccess, WrittenFile
+from replaykit.model.result import Deviation
+from replaykit.runners.attempt import Attempt
+
+if TYPE_CHECKING:
+    pass
+
+
+ISOLATION = "REPLAYKIT_ISOLATION"
+"""The environment variable that lowers the level of everything this process runs."""
+_MAX_LISTED = 100
+_ATTEMPTS = {"tcp": "a connection to", "udp": "a message to", "unix": "a connection to the unix socket"}
+
+
+class Confined:
+    """One run of a candidate, in a sandbox where there is one."""
+
+    def __init__(self, sandbox: Sandbox | None, isolation: Isolation, directory: Path | None = None) -> None:
+        """`isolation` is what holds where nothing was started in a sandbox; `directory` is where the candidate starts,
+        if not here."""
+        self._sandbox = sandbox
+        self._isolation = isolation
+        self._directory = directory
+        self._is_started = False
+        self._earlier: Counter[Stopped] = Counter()
+        self._more_earlier = 0
+
+    def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start the candidate; `options` are those of `subprocess.Popen`."""
+        if self._sandbox is None:
+            return subprocess.Popen(command, **options)
+        process = self._sandbox.start(command, cwd=self._directory, **options)
+        self._is_started = True
+        return process
+
+    def let_serve(self, serve_inside: Callable[[Sandbox], None] | None) -> None:
+        """Let somebody serve the candidate in its sandbox, now that it was started."""
+        if self._sandbox is not None and serve_inside is not None:
+            serve_inside(self._sandbox)
+
+    def isolation(self) -> Isolation:
+        """Return what holds, and what the candidate ran into since this was last asked."""
+        if self._sandbox is None or not self._is_started:
+            return self._isolation
+        report = self._sandbox.report()
+        found = Counter({replace(one, count=0): one.count for one in report.stopped})
+        since = found - self._earlier
+        self._earlier = found
+        stopped = tuple(replace(one, count=count) for one, count in since.items())
+        more, self._more_earlier = report.more_stopped - self._more_earlier, report.more_stopped
+        return isolation_of(replace(report, stopped=stopped, more_stopped=more))
+
+    def keep_writes(self, directory: Path) -> None:
+        """Copy the files that the candidate wrote in its own layer below a directory."""
+        if self._sandbox is not None and self._is_started:
+            self._sandbox.keep_writes(directory)
+
+
+@contextlib.contextmanager
+def confined(consent: Consent, *, scratch: Sequence[Path] = (), ports: Sequence[int] = ()) -> Iterator[Confined]:
+    """Give a confinement for one process tree. `scratch` are directories that it really writes to; on `ports` of the
+    loopback interface it is served by this process."""
+    level = level_for(consent)
+    if level is None:
+        yield Confined(None, without_sandbox(consent))
+        return
+    with contextlib.ExitStack() as stack:
+        places = [place.absolute() for place in scratch]
+        directory = None
+        if level is Level.LANDLOCK:
+            directory, home = stack.enter_context(_copied_project())
+            places.append(home)
+        policy = Policy(
+            project=Path.cwd(),
+            scratch=tuple(places),
+            allow_write=tuple(map(Path, consent.write)),
+            allow_connect=consent.connect,
+            ports=tuple(ports),
+        )
+        sandbox = stack.enter_context(Sandbox(policy, level=level))
+        yield Confined(sandbox, Isolation(level=IsolationLevel(level.value)), directory)
+
+
+def nested_sandbox(writable: Sequence[str]) -> Sandbox:
+    """Return a sandbox for one task of a worker that is in a sandbox itself."""
+    return Sandbox(Policy(project=Path.cwd(), allow_write=tuple(map(Path, writable))), nested=True)
+
+
+def can_nest() -> bool:
+    """Return True in a sandbox in which each task can have one of its own."""
+    return support().nested_level is Level.FULL
+
+
+def boundary_for(consent: Consent) -> tuple[Level, tuple[str, ...], tuple[str, ...]] | None:
+    """Return what tells one sandbox from another: its level, and what may be reached from it. None for no sandbox."""
+    level = level_for(consent)
+    return None if level is None else (level, consent.connect, consent.write)
+
+
+def level_for(consent: Consent) -> Level | None:
+    """Return the level of the sandbox that a candidate runs in; None for one that runs in none."""
+    wanted = _weaker(consent.highest_level, _level_of_environment())
+    if wanted.strength <= IsolationLevel.PROCESS.strength:
+        return None
+    level = _weaker(wanted, IsolationLevel(support().level.value))
+    return None if level is IsolationLevel.PROCESS else Level(level.value)
+
+
+def _level_of_environment() -> IsolationLevel:
+    named = os.environ.get(ISOLATION) or IsolationLevel.FULL.value
+    try:
+        return IsolationLevel(named)
+    except ValueError:
+        raise UsageError(f"${ISOLATION} is {named!r}", hint=f"Use one of: {', '.join(IsolationLevel)}") from None
+
+
+def _weaker(one: IsolationLevel, other: IsolationLevel) -> IsolationLevel:
+    return one if one.strength <= other.strength else other
+
+
+def without_sandbox(consent: Consent) -> Isolation:
+    """Return what holds for a candidate that runs in no sandbox, and why it does."""
+    wanted = _weaker(consent.highest_level, _level_of_environment())
+    level = _weaker(wanted, IsolationLevel.PROCESS)
+    notes: tuple[str, ...] = ()
+    if consent.live:
+        notes = (f"calls were allowed to happen for real: {', '.join(consent.live)}",)
+    elif wanted.strength > level.strength:
+        notes = support().reasons()
+    return Isolation(level=level, channels=dict.fromkeys(CHANNELS, level), notes=notes)
+
+
+@contextlib.contextmanager
+def _copied_project() -> Iterator[tuple[Path, Path]]:
+    """Give a copy of the project, to start in, and the directory that may be written, which holds it."""
+    from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and most machines have overlays)
+
+    with TemporaryDirectory(prefix="replaykit-") as home:
+        copy = Path(home, Path.cwd().name or "project")
+        copy_project(Path.cwd(), copy)
+        yield copy, Path(home)
+
+
+def isolation_of(report: Report) -> Isolation:
+    """Return what a sandbox reports as a part of a result."""
+    channels = {channel: IsolationLevel(level.value) for channel, level in report.levels.items()}
+    stopped = tuple(map(_access, report.stopped[:_MAX_LISTED]))
+    unlisted = sum(one.count for one in report.stopped[_MAX_LISTED:]) + report.more_stopped
+    written = tuple(WrittenFile(path=one.path, change=one.how) for one in report.written[:_MAX_LISTED])
+    return Isolation(
+        level=IsolationLevel(report.level.value),
+        channels=channels,
+        stopped=stopped,
+        more_stopped=unlisted,
+        written=written,
+        written_count=report.written_count,
+        notes=report.notes,
+    )
+
+
+def _access(stopped: Stopped) -> StoppedAccess:
+    return StoppedAccess(channel=stopped.channel, target=stopped.target, program=stopped.program, count=stopped.count)
+
+
+def with_isolation(attempt: Attempt, isolation: Isolation) -> Attempt:
+    """Return the attempt with what the isolation stopped among its deviations.
+
+    A kind of socket that is refused is only listed: by itself it reaches nobody, and some runtimes try several.
+    """
+    deviations = [*attempt.deviations]
+    for access in isolation.stopped:
+        if access.channel == "files":
+            deviations.append(Deviation(kind="unwritten", text=_denied(access)))
+        elif access.channel in _ATTEMPTS and not _is_named(access, attempt.deviations):
+            deviations.append(Deviation(kind="stopped", text=_in_words(access)))
+    return msgspec.structs.replace(attempt, deviations=tuple(deviations), isolation=isolation)
+
+
+def _is_named(access: StoppedAccess, deviations: Sequence[Deviation]) -> bool:
+    """Return True when a guard inside the candidate has named the same place already."""
+    return any(one.kind == "network" and f"{access.target} " in f"{one.text} " for one in deviations)
+
+
+def _in_words(access: StoppedAccess) -> str:
+    times = "" if access.count == 1 else f", {access.count} times"
+    by = f" by `{access.program}`" if access.program else ""
+    return f"{_ATTEMPTS[access.channel]} {access.target}{by} was stopped{times}"
+
+
+def _denied(access: StoppedAccess) -> str:
+    return (
+        f"{access.target} could not be written here; where the kernel offers overlays it could be\n"
+        f"To allow it: --allow-write {os.path.dirname(access.target)}"
+    )
