@@ -171,7 +171,8 @@ class LiveConnection(Divergence):
                 if outside
                 else "Record it (a tool, or HTTP through a library that is watched), or let it through: "
             )
-            + f"network: [{where!r}] in the case's match rules.",
+            + f"--allow-connect {where if port else f'{host}:PORT'} (allow_connect= in Python; in the rules of "
+            "`rk.replaying`: network=).",
         )
         self.host = host
         self.port = port

@@ -10,22 +10,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from replaykit.cases.case import ReplayCase, load_case
 from replaykit.cases.golden import read_golden, write_golden
+from replaykit.cases.requests import Flags, refusal_text, refused_in
 from replaykit.cases.slug import slug
 from replaykit.config import HOME, make_home
 from replaykit.errors import Divergence, ReplayKitError, UsageError
 from replaykit.export.forms import export_run
+from replaykit.model.consent import NO_CONSENT, Consent
 from replaykit.recording.agents import AGENTS
 from replaykit.report.replays import failure_text
 from replaykit.runners.accepting import accepted, as_happened
+from replaykit.runners.allowing import consent_of
 from replaykit.runners.golden import GoldenResult, check_golden, replay_golden
 from replaykit.runners.loading import load_agent
 from replaykit.runners.replay import replay
+from replaykit.runners.worlds import with_consent
 from replaykit.terminal import visible
 
+_FLAGS = Flags("--replaykit-live", "--replaykit-allow-connect")
 _UNFIT = re.compile(r"[^\w.@+=-]+")  # `::` in the name of a test would split it
 
 
@@ -51,6 +57,12 @@ def find_agent(config: pytest.Config, name: str, registered: Iterable[str]) -> A
         f"no agent is known for {name!r}",
         hint=f"Add this line to `replaykit_agents` in pytest's configuration:  {name} = MODULE:FUNCTION",
     )
+
+
+def consent_in(config: pytest.Config) -> Consent:
+    """What the command line allows to be done for real."""
+    named = [config.getoption(f"--replaykit-{option}") for option in ("live", "allow-connect", "allow-write")]
+    return consent_of(*named) if any(named) else NO_CONSENT
 
 
 def _table(lines: list[str]) -> dict[str, str]:
@@ -130,12 +142,15 @@ class GoldenItem(_Item):
     sort = "golden trace"
 
     def runtest(self) -> None:
-        live = self.config.getoption("--replaykit-live")
+        is_update = self.config.getoption("--replaykit-update")
         with _in_plain_words():
-            result = replay_golden(read_golden(self.path), self.function, live=live)
+            consent = consent_in(self.config)
+            # What a golden trace does not hold is a difference: a check does not call it.
+            live = consent.live if is_update else ()
+            result = replay_golden(read_golden(self.path), self.function, live=live, connect=consent.connect)
             if result.passed:
                 return
-            if self.config.getoption("--replaykit-update"):
+            if is_update:
                 self._accept(result)
                 return
         raise _failure(result.text, *self._next(result))
@@ -149,7 +164,8 @@ class GoldenItem(_Item):
             raise _failure(f"not updated: {error}", *lines) from None
         write_golden(self.path, golden)
         said = f"updated {self.typed(self.path)}"
-        again = check_golden(golden, self.function)
+        connect = self.config.getoption("--replaykit-allow-connect")
+        again = check_golden(golden, self.function, allow_connect=connect)
         if not again.passed:
             said += f", and yet: run once more, {again.text.splitlines()[0]}"
         self.user_properties.append(("replaykit", said))  # travels with the report, from a worker as well
@@ -192,7 +208,10 @@ class CaseItem(_Item):
 
     def runtest(self) -> None:
         with _in_plain_words():
-            result = replay(self.case, self.function)
+            subject = with_consent(self.case, consent_in(self.config))
+            result = replay(subject, self.function)
+        if refused := refused_in(subject):
+            result = msgspec.structs.replace(result, reason=refusal_text(refused, _FLAGS))
         if result.passed:
             if not result.offline:
                 self.user_properties.append(("replaykit", f"case {self.case.id} passed with live calls"))

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+_CONSENT = ("--replaykit-live", "--replaykit-allow-connect", "--replaykit-allow-write")
 GOLDEN, CASE, OTHER = "golden trace", "case", "other"
 
 
@@ -35,7 +36,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="With --replaykit-update: this tool may be called for real where it was not recorded. Repeatable.",
+        help="This tool, model or request may be called for real where a case does not hold it, or asks for that; of "
+        "golden traces only with --replaykit-update. Repeatable.",
+    )
+    group.addoption(
+        "--replaykit-allow-connect",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="Agents may reach this address. Repeatable.",
+    )
+    group.addoption(
+        "--replaykit-allow-write",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="Agents may really write files in this directory. Repeatable.",
     )
     parser.addini(
         "replaykit_agents",
@@ -53,9 +69,22 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--replaykit-update is refused where CI is set: accept a new truth where you can see it"
         )
-    if config.getoption("--replaykit-live") and not update:
-        raise pytest.UsageError("--replaykit-live goes with --replaykit-update: a check does nothing for real")
+    _refuse_consent_of_files(config)
     config.pluginmanager.register(_Files(config), "replaykit-files")
+
+
+def _refuse_consent_of_files(config: pytest.Config) -> None:
+    """Stop where pytest's configuration, which comes with a pull request, allows something to be done for real."""
+    if hasattr(config, "workerinput"):
+        return  # of pytest-xdist: whoever has started it has looked
+    typed = list(map(str, config.invocation_params.args))
+    for option in _CONSENT:
+        count = sum(word == option or word.startswith(f"{option}=") for word in typed)
+        if len(config.getoption(option)) > count:
+            raise pytest.UsageError(
+                f"{option} counts only where it is typed in full on the command line: "
+                "a configuration file or a variable cannot say what may be done for real"
+            )
 
 
 class _Files:

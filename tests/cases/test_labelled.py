@@ -18,11 +18,12 @@ from replaykit.cases.signatures import detect, propose_desired, propose_semantic
 from replaykit.checks.verdict import judge_run
 from replaykit.importers.files import import_trace
 from replaykit.importers.labels import ExpectedCall, Label, as_it_ended, labelled, labels_of
+from replaykit.model.consent import Consent
 from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import ABSENT, canonical, raw
-from replaykit.runners.worlds import let_live
+from replaykit.runners.worlds import with_consent
 from replaykit.seam.failures import RecordedError
 
 from ..importers.samples import corpus
@@ -71,7 +72,8 @@ def never(arguments: dict[str, Any]) -> Any:
 
 def with_leave(case: rk.ReplayCase, run: TraceRun) -> rk.ReplayCase:
     """The case, with leave to call the tools of expected calls for real: `replaykit replay --live NAME`."""
-    return let_live(case, sorted({call.name for label in labels_of(run) for call in label.expected_calls or ()}))
+    names = sorted({call.name for label in labels_of(run) for call in label.expected_calls or ()})
+    return with_consent(case, Consent(live=tuple(names)))
 
 
 def test_the_file_has_as_many_failures(failed):

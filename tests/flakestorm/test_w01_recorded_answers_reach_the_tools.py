@@ -135,7 +135,7 @@ def test_an_http_agent_without_it_is_not_asked_and_nothing_is_claimed(
     assert not files.touched
 
 
-def test_an_http_agent_with_live_tools_is_asked_when_the_configuration_says_so_and_the_result_tells(
+def test_an_http_agent_with_live_tools_is_asked_when_the_person_who_runs_it_allows_that_and_the_result_tells(
     files: Any, replaykit: Run, served: Callable[[Any], str]
 ) -> None:
     def app(environ: Any, start_response: Any) -> Any:
@@ -145,8 +145,12 @@ def test_an_http_agent_with_live_tools_is_asked_when_the_configuration_says_so_a
     files.config(f"{served(app)}/ask", agent={"type": "http", "tools": "live"})
     session = files.write("replays/incident_001.yaml", files.incident)
 
-    ran = replaykit("replay", session, "--json")
+    refused = replaykit("replay", session, "--json")
+    ran = replaykit("replay", session, "--live", "*", "--json")
 
+    assert (refused.code, refused.result["verdict"]) == (3, "inconclusive")
+    assert refused.result["reason"].endswith("which was not allowed\nTo allow it: --live '*'")
+    assert [told["kind"] for told in refused.result["deviations"]] == ["refused"]
     assert (ran.result["verdict"], ran.result["offline"]) == ("fixed", False)
     assert [told["kind"] for told in ran.result["deviations"]] == ["live"]
 

@@ -17,11 +17,12 @@ import pytest
 import replaykit as rk
 from replaykit.cases.scaffold import scaffold
 from replaykit.errors import UsageError
+from replaykit.model.consent import Consent
 from replaykit.model.run import TraceRun
 from replaykit.programs.pinning import held, pins_of_today
 from replaykit.programs.recording import Recorded, record_program
 from replaykit.runners.command import CommandCandidate
-from replaykit.runners.worlds import left_unset, with_pins, world_of
+from replaykit.runners.worlds import left_unset, with_consent, with_pins, world_of
 from replaykit.store.sqlite import SQLiteStore
 
 PROGRAM = """
@@ -146,7 +147,7 @@ def with_tools_done(case: rk.ReplayCase) -> rk.ReplayCase:
     """The case with its tools done for real, so that what they draw is drawn."""
     file = case.directory / "case.yaml"
     file.write_text(file.read_text().replace("tools: recorded", "tools: live"))
-    return rk.load_case(case.directory)
+    return with_consent(rk.load_case(case.directory), Consent(live=("*",)))
 
 
 def test_a_replay_elsewhere_has_the_recordings_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -582,7 +582,7 @@ def test_on_miss_live_calls_the_allowed_tool_and_no_other(make_case: MakeCase, a
         "def run(question):\n    found = lookup('u1')\n    refund('u1')\n    return found"
     )
 
-    result = replayed(case)
+    result = replayed(case, live=["lookup"])
 
     assert Path("touched").exists()
     assert not Path("refunded").exists()
@@ -610,7 +610,7 @@ def test_tools_may_be_live_one_by_one(make_case: MakeCase, frozen: Any, agent: A
     calls = [frozen(0, "lookup", "taped", user="u1"), frozen(1, "other", "taped")]
     agent(LOOKUP + "@rk.tool\ndef other(): ...\ndef run(question): return [lookup('u1'), other()]")
 
-    result = replayed(make_case(calls=calls, tools={"lookup": "live"}))
+    result = replayed(make_case(calls=calls, tools={"lookup": "live"}), live=["lookup"])
 
     assert output_of(result) == ["live", "taped"]
     assert "live" in deviations(result)

@@ -13,6 +13,7 @@ from replaykit.cases.case_shape import ModelMode
 from replaykit.cases.contradictions import MAX_COMPARED, contradictions, means_the_same, tools_named
 from replaykit.cases.document import Path as PathInside
 from replaykit.cases.proof import Standing, prove_hint, standing_of
+from replaykit.cases.requests import requests_of
 from replaykit.cases.shape import Flaw, Severity
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered_text
@@ -128,6 +129,16 @@ def _unused_match_keys(subject: Subject) -> Iterator[Flaw]:
             yield _warning(("scenario", "match", key), "unused-key", message, f"Set on_miss: {used_by}.")
 
 
+def _live_requests(subject: Subject) -> Iterator[Flaw]:
+    """What the case asks to be done for real: whoever runs it has to allow that, or it is not run."""
+    for request in requests_of(subject.case.scenario):
+        hint = f"Whoever runs it has to say {request.flag()}."
+        if request.is_any_host:
+            hint = f"Name each host: whoever runs it has to say {request.flag()}."
+        message = f"the case asks to {request.text}: without consent it is not run"
+        yield _warning(request.path, "asks-for-live", message, hint)
+
+
 def _unused_ignored_paths(subject: Subject) -> Iterator[Flaw]:
     """A path that leads to nothing in any frozen call; one for a tool that nobody knows is told as that."""
     for index, text in enumerate(subject.case.scenario.match.ignore):
@@ -194,6 +205,7 @@ CASE_RULES: tuple[Callable[[Subject], Iterator[Flaw]], ...] = (
     _unregistered_checks,
     _id_is_directory,
     _unused_match_keys,
+    _live_requests,
     _unused_ignored_paths,
     _missing_fixtures,
     _noted_values,

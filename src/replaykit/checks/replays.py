@@ -26,6 +26,7 @@ Kind: TypeAlias = Literal[
     "network",
     "now",
     "outside",
+    "refused",
     "rekeyed",
     "repeated",
     "stopped",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import candidates, judging, options, stages
+from replaykit.cli import candidates, consent, judging, options, stages
 
 if TYPE_CHECKING:
     from replaykit.contracts.contract import Contract
@@ -73,7 +73,7 @@ def command() -> None:
     metavar="CASE",
     help="Put the agent into the world of this case, instead of a live one. Repeatable.",
 )
-@click.option("--live", multiple=True, metavar="NAME", help="With --case: do this for real where it is not recorded.")
+@consent.options
 @_asked
 @stages.mcp_config
 @click.option(
@@ -89,7 +89,6 @@ def run(
     runs: int,
     inputs: tuple[str, ...],
     cases: tuple[Path, ...],
-    live: tuple[str, ...],
     contract: str | None,
     jobs: int | None,
     timeout_s: float | None,
@@ -102,15 +101,17 @@ def run(
     The faults are those of the project's `chaos:`, with those of --profile after them; with --contract those of the
     contract's `chaos_matrix` where neither is given. The agent has to keep that contract, or else the project's
     contracts, as in `replaykit ci`; without any it has to end without an error. Tools and models are live unless --case
-    names a recorded world; without --input and --case the project's inputs are asked, or else its cases run. Exit 1
-    when a run broke, 3 when none did and the agent cannot be run, 5 when a scenario's faults struck nothing.
+    names a recorded world, in which --live and --allow-connect say what may be done for real; without --input and
+    --case the project's inputs are asked, or else its cases run. Exit 1 when a run broke, 3 when none did and the agent
+    cannot be run, 5 when a scenario's faults struck nothing.
     """
     from replaykit.report.chaos import chaos_json, chaos_text
-    from replaykit.runners.worlds import let_live
+    from replaykit.runners.worlds import with_consent
     from replaykit.trials.chaos import ChaosTrial, count_of, run_chaos
     from replaykit.trials.promises import promised_under_chaos
     from replaykit.trials.saving import save_broken
 
+    allowed = consent.taken_from(named)
     project = options.project_of(named["config"])
     named_contract = _contract(project, contract)
     scenarios = _scenarios(project, named_contract, profile, seed)
@@ -118,7 +119,8 @@ def run(
     given = tuple(map(options.json_or_text, inputs))
     if not given and not cases and project is not None:
         given = project.inputs
-    worlds = [let_live(case, live) for case in _cases(project, cases)] if cases or not given else []
+    worlds = [with_consent(case, allowed) for case in _cases(project, cases)] if cases or not given else []
+    consent.refuse_in_live_world(allowed, is_recorded=bool(worlds))
     promised = named_contract or promised_under_chaos(project, in_cases=bool(worlds))
     trial = ChaosTrial(
         scenarios=scenarios,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import candidates, importing, options
+from replaykit.cli import candidates, consent, importing, options
 
 if TYPE_CHECKING:
     from replaykit.project.project import Project
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a JUnit XML report.")
 @click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write a Markdown report.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report.")
+@consent.options
 @candidates.trial_evidence
 @click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
 @options.no_redact
@@ -67,6 +68,9 @@ def command(
     junit: Path | None,
     markdown: Path | None,
     html: Path | None,
+    live: tuple[str, ...],
+    allow_connect: tuple[str, ...],
+    allow_write: tuple[str, ...],
     evidence: Path | None,
     quiet: bool,
     as_json: bool,
@@ -77,7 +81,8 @@ def command(
     other words. No model is needed but those that the agent asks itself. Exit 1 when a replay is not fixed, a critical
     invariant fails, or the score is below --min-score (without one: when anything fails); 2 when a file is wrong (the
     others are run all the same), 3 when nobody can tell, 5 when nothing was run or tested. With --require-proof a
-    replay fails as well when nobody has seen its case red.
+    replay fails as well when nobody has seen its case red. A case that asks for live calls or connections is not
+    replayed unless --live and --allow-connect name them.
 
     \b
     replaykit ci
@@ -101,6 +106,7 @@ def command(
             seed=seed,
             min_score=_percentage(project, min_score),
             evidence=candidates.evidence_of(evidence),
+            consent=consent.consent_of(live, allow_connect, allow_write),
             on_fetched=fetched,
         )
         ci = Ci(plan)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from replaykit.cli import candidates, judging, options, stages
+from replaykit.cli import candidates, consent, judging, options, stages
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
@@ -26,6 +26,7 @@ def _trial(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
         ),
         candidates.trial_evidence,
+        consent.options,
         judging.asking_judge,
         options.timeout,
         click.option(
@@ -76,7 +77,8 @@ def run(as_json: bool, **given: Any) -> None:
     """Run the agent in every scenario, and check every invariant.
 
     The agent is asked each invariant's probes; one without probes is checked on --input, or the project's inputs, or
-    all probes. Tools and models are live, with the faults of the scenario, unless --case names a recorded world.
+    all probes. Tools and models are live, with the faults of the scenario, unless --case names a recorded world,
+    in which --live and --allow-connect say what may be done for real.
     What follows two dashes is a program that is run as the agent. Exit 1 when a critical invariant fails or the score
     is below --min-score, 2 for wrong files, 3 when neither is so and the agent cannot be run or nobody can tell
     whether an invariant holds, 5 when nothing was checked or the faults of a scenario struck nothing.
@@ -138,12 +140,16 @@ def _result(
     evidence: Path | None,
     ask_judge: bool,
     judge_spec: str | None,
+    **allowing: Any,
 ) -> ContractResult:
     """Run the trial that the options describe."""
     from replaykit.project.chaos_config import matrix_of
     from replaykit.project.contracts import chosen_contract
+    from replaykit.runners.worlds import with_consent
     from replaykit.trials.contract import Trial, cells_of, run_contract
 
+    allowed = consent.taken_from(allowing)
+    consent.refuse_in_live_world(allowed, is_recorded=case is not None)
     project = options.project_of(config)
     contract = chosen_contract(project, name)
     seed = project.seed if project is not None and project.seed is not None else 0
@@ -152,7 +158,7 @@ def _result(
         contract=contract,
         scenarios=matrix_of(contract.matrix, seed=seed),
         inputs=tuple(map(options.json_or_text, inputs)) or (project.inputs if project is not None else ()),
-        case=None if case is None else _case(project, case),
+        case=None if case is None else with_consent(_case(project, case), allowed),
         timeout_s=timeout_s if case is not None else timeout_s or own_limit,
         min_score=min_score,
         answers=judging.answers_of(project, f"contract run {contract.name}", ask=ask_judge, spec=judge_spec),

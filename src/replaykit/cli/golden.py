@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import consent, options
 
 
 @click.command(name="golden")
@@ -26,6 +26,7 @@ from replaykit.cli import options
     "--ignore", multiple=True, metavar="JSONPATH", help="A member that changes every time, such as $.id. Repeatable."
 )
 @click.option("--force", is_flag=True, help="Replace a golden trace that is there already.")
+@consent.allow_connect
 @options.no_redact
 @options.store
 @options.as_json
@@ -36,6 +37,7 @@ def command(
     agent: str | None,
     ignore: tuple[str, ...],
     force: bool,
+    allow_connect: tuple[str, ...],
     store_path: Path | None,
     as_json: bool,
 ) -> None:
@@ -50,12 +52,14 @@ def command(
     replaykit golden checkout --name checkout-refused --ignore '$.request_id'
     """
     from replaykit.cases.golden import golden_file, golden_of, refuse_taken, write_golden
-    from replaykit.errors import ExitCode
+    from replaykit.errors import ExitCode, UsageError
     from replaykit.report.golden import golden_json, golden_text
     from replaykit.runners.golden import check_golden
     from replaykit.runners.loading import load_agent
     from replaykit.store.opening import opened
 
+    if allow_connect and agent is None:
+        raise UsageError("--allow-connect is for an agent that is run", hint="Name it: --agent MODULE:FUNCTION")
     with opened(store_path, read_only=True) as store:
         golden = golden_of(store.load(run_id), name=name, ignore=ignore)
     file = golden_file(out, golden.name)
@@ -64,7 +68,7 @@ def command(
     result = None
     if agent is not None:
         with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the answer
-            result = check_golden(golden, load_agent(agent))
+            result = check_golden(golden, load_agent(agent), allow_connect=allow_connect)
     if result is not None and not result.passed:
         click.echo(golden_json(golden, None, result) if as_json else f"{result.text}\nNothing was written.")
         click.get_current_context().exit(ExitCode.FAILED)

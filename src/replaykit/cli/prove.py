@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import candidates, options
+from replaykit.cli import candidates, consent, options
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Do not write the proof into the case.")
 @options.timeout
+@consent.options
 @options.as_json
 def command(
     case: Path,
@@ -33,6 +34,9 @@ def command(
     repeat: int,
     dry_run: bool,
     timeout_s: float | None,
+    live: tuple[str, ...],
+    allow_connect: tuple[str, ...],
+    allow_write: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Prove that a case can tell a broken agent from a fixed one.
@@ -52,9 +56,10 @@ def command(
     from replaykit.config import default_evidence_path
     from replaykit.report.replays import proof_json, proof_text
     from replaykit.runners.proving import prove
+    from replaykit.runners.worlds import with_consent
 
     project = options.project_of(config)
-    subject = _subject(project, case)
+    subject = with_consent(_subject(project, case), consent.consent_of(live, allow_connect, allow_write))
     proving = prove(
         subject,
         _stopped_at_the_end(candidates.candidate_of(bad)),

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from replaykit.cli import candidates, importing, options, stages
+from replaykit.cli import candidates, consent, importing, options, stages
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
+    from replaykit.model.consent import Consent
     from replaykit.model.result import ReplayResult
     from replaykit.project.subjects import Subject, Subjects
 
@@ -27,7 +28,7 @@ class Asked(NamedTuple):
     expect: str
     repeat: int
     timeout_s: float | None
-    live: tuple[str, ...]
+    consent: Consent
     speed: float
     upstream: tuple[str, ...]
     mcp_configs: tuple[Path, ...]
@@ -54,12 +55,7 @@ class Asked(NamedTuple):
 )
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each case N times.")
 @options.timeout
-@click.option(
-    "--live",
-    multiple=True,
-    metavar="NAME",
-    help="Do this tool, model or request for real where the case does not hold it. Repeatable.",
-)
+@consent.options
 @click.option(
     "--speed",
     type=options.Speed(),
@@ -93,7 +89,8 @@ def command(**given: Any) -> None:
     """Run a candidate against cases: does the failure still happen?
 
     CASE is a case.yaml, a session file, or a directory of them; without one, everything that the configuration names
-    is run. What follows two dashes is a program that is run unchanged, its calls answered from the case.
+    is run. What follows two dashes is a program that is run unchanged, its calls answered from the case. Nothing is
+    done for real unless --live and --allow-connect name it, whatever a case asks for.
 
     The verdict is reproduced, fixed, broken (another failure), diverged (it asked for something that was not
     recorded), flaky (repeated runs disagree) or inconclusive (cannot tell, with the reason). Exit 0 when every verdict
@@ -114,7 +111,8 @@ def command(**given: Any) -> None:
     from replaykit.runners.many import exit_code, replay_many
 
     at_best = importing.replayed_from_langsmith(given)
-    asked = Asked(**given)
+    allowed = consent.taken_from(given)
+    asked = Asked(**given, consent=allowed)
     project = options.project_of(asked.config)
     candidate, jobs = _candidate(asked, project)
     with importing.counting("fetching") as fetched:
@@ -176,12 +174,12 @@ def _is_command(candidate: Any) -> bool:
 def _worlds(asked: Asked, subjects: Subjects) -> list[Subject]:
     """The subjects, each in the world that the options ask for."""
     from replaykit.cases.case import ReplayCase
-    from replaykit.runners.worlds import left_unset, let_live, with_chaos, with_pins
+    from replaykit.runners.worlds import left_unset, with_chaos, with_consent, with_pins
 
     plan = None if asked.chaos is None else candidates.chaos_plan(asked.chaos, asked.seed, asked.endpoint)
 
     def world(case: ReplayCase) -> ReplayCase:
-        pinned = with_pins(let_live(case, asked.live), pin=not asked.no_pins, trusted=asked.pin_env)
+        pinned = with_pins(with_consent(case, asked.consent), pin=not asked.no_pins, trusted=asked.pin_env)
         return pinned if plan is None else with_chaos(pinned, plan)
 
     found = [world(subject) if isinstance(subject, ReplayCase) else subject for subject in subjects.all]
@@ -198,7 +196,7 @@ def _advice(found: Sequence[Subject], results: Sequence[ReplayResult]) -> list[s
         for case_id in _out_of_time(found, results)
     ]
     if any(told.kind == "network" for result in results for told in result.deviations):
-        lines.append("To let such a connection through, name its host in the case: match: {network: [HOST]}")
+        lines.append("To let such a connection through, allow its address: --allow-connect HOST:PORT")
     return lines
 
 

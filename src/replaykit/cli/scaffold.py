@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import candidates, options, stages
+from replaykit.cli import candidates, consent, options, stages
 
 if TYPE_CHECKING:
     from replaykit.cases.promote import Promoted
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     "--agent", metavar="MODULE:FUNCTION", help="The agent that failed: replay it too, to see the case fail again."
 )
 @click.option("--no-check", is_flag=True, help="Run no agent and no program: judge the recorded run alone.")
+@consent.options
 @options.no_redact
 @options.store
 @options.as_json
@@ -50,6 +51,9 @@ def command(
     force: bool,
     agent: str | None,
     no_check: bool,
+    live: tuple[str, ...],
+    allow_connect: tuple[str, ...],
+    allow_write: tuple[str, ...],
     store_path: Path | None,
     as_json: bool,
 ) -> None:
@@ -80,6 +84,7 @@ def command(
         raise UsageError("--no-check runs no candidate, but one is named")
     if agent is not None and program is not None:
         raise UsageError("give one candidate: --agent MODULE:FUNCTION, or -- CMD")
+    allowed = consent.consent_of(live, allow_connect, allow_write)
     made = promote(
         source,
         out,
@@ -95,7 +100,9 @@ def command(
         click.echo(f"note: {note}", err=True)
     if agent is None and program is None and not no_check:
         program = _recorded_program(made)
-    check = check_case(made.case, made.run, _candidate(agent, program), evidence=default_evidence_path())
+    check = check_case(
+        made.case, made.run, _candidate(agent, program), evidence=default_evidence_path(), consent=allowed
+    )
     click.echo(case_json(made.case, check) if as_json else case_text(made.case, made.command, is_ready=check.is_ready))
     if not as_json:
         click.echo(check_text(check), err=True)

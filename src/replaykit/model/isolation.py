@@ -21,6 +21,11 @@ class IsolationLevel(StrEnum):
         return -list(IsolationLevel).index(self)
 
 
+def weaker(one: IsolationLevel, other: IsolationLevel) -> IsolationLevel:
+    """Return the level that lets more through."""
+    return one if one.strength <= other.strength else other
+
+
 class StoppedAccess(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that a candidate tried to reach, and could not."""
 

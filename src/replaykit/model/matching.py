@@ -51,7 +51,7 @@ class MatchRules(Struct, frozen=True, kw_only=True):
     """JSON paths of members that are left out of the comparison; see `model.jsonpath`."""
     on_miss: OnMiss = OnMiss.ERROR
     live: tuple[str, ...] = ()
-    """The names that may be done for real when `on_miss` is `live`."""
+    """The names that may be done for real when `on_miss` is `live`; `models` is every model, `*` is anything."""
     fault: ErrorSpec | None = None
     """What is raised when `on_miss` is `fault`."""
     network: tuple[str, ...] = ()

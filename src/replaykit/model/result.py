@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 
 from replaykit.errors import FormatTooNew
 from replaykit.model.isolation import NOT_ISOLATED, Isolation
+from replaykit.model.consent import NO_CONSENT, Consent
 from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
 
@@ -71,6 +72,7 @@ EFFECTS: dict[str, Effect] = {
     "unanswerable": Effect.INCONCLUSIVE,  # recorded without an answer that could be served
     "chance": Effect.INCONCLUSIVE,  # differs by chance alone, which the recording could not hold
     "unwritten": Effect.INCONCLUSIVE,  # a file that could not be written here, and could be elsewhere
+    "refused": Effect.INCONCLUSIVE,  # the case asks for something live that nobody has allowed: it was not run
     "unbuilt": Effect.INCONCLUSIVE,  # a served value that could not be rebuilt
 }
 """Every kind of deviation, with what it does to the verdict."""
@@ -181,6 +183,8 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
     """False when a call was done for real."""
     isolation: Isolation = NOT_ISOLATED
     """How the candidate was kept from reaching anything else."""
+    consent: Consent = NO_CONSENT
+    """What the person who ran it had allowed to be done for real."""
     uncertain: tuple[str, ...] = ()
     """Why the order or the moment of something in the run could not be told."""
     expected_failure: str = ""

@@ -12,6 +12,7 @@ import msgspec
 import orjson
 
 from replaykit.errors import Divergence, ReplayKitError
+from replaykit.model.consent import ANYTHING, MODELS
 from replaykit.model.events import AnyEvent, Call, ErrorInfo, LlmCall, Note
 from replaykit.model.matching import MatchMode, MatchRules, OnMiss, ToolMode
 from replaykit.model.result import DEVIATION, Deviation
@@ -257,7 +258,7 @@ class Replayer:
             if last is not None:
                 self._note("repeated", call, index, f"`{call.name}` was called again: the last outcome was repeated")
                 return self._give(call, self.matcher.calls[last], 0.0)
-        elif policy is OnMiss.LIVE and call.name in self.rules.live:
+        elif policy is OnMiss.LIVE and self._may_be_live(call):
             self._note("live", call, index, f"`{call.name}` is not on the tape and was done live")
             return None
         elif policy is OnMiss.FAULT and self.rules.fault is not None:
@@ -270,6 +271,11 @@ class Replayer:
             self._note(CHANCE, call, index, reason)
             raise error
         raise self._stop("missing", error, call, index)
+
+    def _may_be_live(self, call: PendingCall) -> bool:
+        """True for a call whose name is on the list, or that a word of the list for many stands for."""
+        names = self.rules.live
+        return call.name in names or ANYTHING in names or (call.kind == MODEL and MODELS in names)
 
     def _by_chance(self, call: PendingCall) -> str:
         """Why the call may differ from a recorded one by chance alone, if it may."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import orjson
 
 from replaykit.errors import Divergence, Unreplayable
@@ -13,6 +15,7 @@ from replaykit.redaction.keys import VARIABLE
 from replaykit.replayer.keys import key_of
 from replaykit.replayer.tape import Matcher, Tape
 from replaykit.seam.scope import PendingCall
+from replaykit.terminal import visible
 
 _CANDIDATES = 50  # how many recorded calls are compared to find the nearest
 MODEL = str(LlmCall.__struct_config__.tag)
@@ -69,10 +72,11 @@ def unanswerable(call: PendingCall, why: str) -> Unreplayable:
 
 
 def _hint(call: PendingCall, near: tuple[Call, list[Difference]] | None) -> str:
-    ways = ["set `match.on_miss` to `repeat`, `fault` or `live`, or `match.mode` to another mode"]
+    ways = ["set `match.on_miss` to `repeat` or `fault`, or `match.mode` to another mode"]
     if near is not None and near[1] and near[0].name == call.name:  # names are compared whatever is ignored
         ways.insert(0, "name what may differ in `match.ignore`")
-    return f"Let it pass: in the case {', '.join(ways)}."
+    live = shlex.quote(visible(call.name))
+    return f"Let it pass: in the case {', '.join(ways)}. Or have it done for real: --live {live}"
 
 
 def _whose(tape: Tape) -> str:

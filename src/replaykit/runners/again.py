@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from replaykit.cases.case import ReplayCase
+from replaykit.cases.requests import refusal_text, refusals, refused_in
 from replaykit.checks.rule import CannotTell, Ran
 from replaykit.checks.verdict import doubts_in, first_with
 from replaykit.model.result import Effect
@@ -65,6 +66,9 @@ class Again:
         return self._run(workspace)
 
     def _run(self, workspace: Path) -> Attempt:
+        refused = refused_in(self._case)
+        if refused:  # data has asked for it, and nobody who may has said yes: the candidate is not run at all
+            return Attempt(reason=refusal_text(refused), deviations=refusals(refused))
         return _without(self._ignored, self._candidate.run(self._case, workspace, self._timeout_s))
 
     def without(self, ignored: str) -> Again:

@@ -9,12 +9,14 @@ from msgspec import Struct
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.proof import ProofWriter
 from replaykit.errors import ExitCode
+from replaykit.model.consent import EVERYTHING, NO_CONSENT, Consent
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.runners.attempt import Candidate
 from replaykit.runners.many import exit_code
 from replaykit.runners.recorded import RecordedCandidate
 from replaykit.runners.replay import replay
+from replaykit.runners.worlds import with_consent
 
 
 class CaseCheck(Struct, frozen=True, kw_only=True):
@@ -42,11 +44,13 @@ def check_case(
     *,
     evidence: str | os.PathLike[str] | None = None,
     dry_run: bool = False,
+    consent: Consent = NO_CONSENT,
 ) -> CaseCheck:
     """Judge the recorded run through the case, then replay the candidate; write the proof when both are red."""
-    results = [replay(case, RecordedCandidate(run))]
+    # A recorded run does nothing for real, whatever the case asks for: what it did then is looked up.
+    results = [replay(with_consent(case, EVERYTHING), RecordedCandidate(run))]
     if candidate is not None and results[0].verdict is Verdict.REPRODUCED:
-        results.append(replay(case, candidate, evidence=evidence))
+        results.append(replay(with_consent(case, consent), candidate, evidence=evidence))
     problem = _problem(case, run, results)
     if not problem and not dry_run:
         ProofWriter(case).write(red=results[-1].candidate)

@@ -20,7 +20,7 @@ import msgspec
 from replaykit.errors import UsageError
 from replaykit.isolation import CHANNELS, Level, Policy, Report, Sandbox, Stopped, copy_project, support
 from replaykit.model.consent import Consent
-from replaykit.model.isolation import Isolation, IsolationLevel, StoppedAccess, WrittenFile
+from replaykit.model.isolation import Isolation, IsolationLevel, StoppedAccess, WrittenFile, weaker
 from replaykit.model.result import Deviation
 from replaykit.runners.attempt import Attempt
 
@@ -121,10 +121,10 @@ def boundary_for(consent: Consent) -> tuple[Level, tuple[str, ...], tuple[str, .
 
 def level_for(consent: Consent) -> Level | None:
     """Return the level of the sandbox that a candidate runs in; None for one that runs in none."""
-    wanted = _weaker(consent.highest_level, _level_of_environment())
+    wanted = weaker(consent.highest_level, _level_of_environment())
     if wanted.strength <= IsolationLevel.PROCESS.strength:
         return None
-    level = _weaker(wanted, IsolationLevel(support().level.value))
+    level = weaker(wanted, IsolationLevel(support().level.value))
     return None if level is IsolationLevel.PROCESS else Level(level.value)
 
 
@@ -136,14 +136,10 @@ def _level_of_environment() -> IsolationLevel:
         raise UsageError(f"${ISOLATION} is {named!r}", hint=f"Use one of: {', '.join(IsolationLevel)}") from None
 
 
-def _weaker(one: IsolationLevel, other: IsolationLevel) -> IsolationLevel:
-    return one if one.strength <= other.strength else other
-
-
 def without_sandbox(consent: Consent) -> Isolation:
     """Return what holds for a candidate that runs in no sandbox, and why it does."""
-    wanted = _weaker(consent.highest_level, _level_of_environment())
-    level = _weaker(wanted, IsolationLevel.PROCESS)
+    wanted = weaker(consent.highest_level, _level_of_environment())
+    level = weaker(wanted, IsolationLevel.PROCESS)
     notes: tuple[str, ...] = ()
     if consent.live:
         notes = (f"calls were allowed to happen for real: {', '.join(consent.live)}",)

@@ -76,16 +76,31 @@ class GoldenResult(Struct, frozen=True, kw_only=True):
         return [f"  {line}" for deviation in self.stopped[:1] for line in deviation.text.splitlines()]
 
 
-def check_golden(golden: Golden | str | os.PathLike[str], agent: Callable[..., Any]) -> GoldenResult:
-    """Run the agent in the world of a golden trace: `assert result.passed, result.text`."""
+def check_golden(
+    golden: Golden | str | os.PathLike[str], agent: Callable[..., Any], *, allow_connect: Sequence[str] = ()
+) -> GoldenResult:
+    """Run the agent in the world of a golden trace: `assert result.passed, result.text`.
+
+    `allow_connect` names addresses (`HOST:PORT`) that it may reach; nothing else is done for real.
+    """
     if not callable(agent):
         raise UsageError(f"a {type(agent).__name__} is not an agent: give a callable")
-    return replay_golden(golden if isinstance(golden, Golden) else read_golden(golden), agent)
+    from replaykit.runners.allowing import consent_of  # noqa: PLC0415 (brings in the isolation; few need it)
+
+    given = golden if isinstance(golden, Golden) else read_golden(golden)
+    return replay_golden(given, agent, connect=consent_of(connect=allow_connect).connect if allow_connect else ())
 
 
-def replay_golden(golden: Golden, agent: Callable[..., Any], *, live: Sequence[str] = ()) -> GoldenResult:
+def replay_golden(
+    golden: Golden, agent: Callable[..., Any], *, live: Sequence[str] = (), connect: Sequence[str] = ()
+) -> GoldenResult:
     """As `check_golden`; tools named in `live` are called for real where the recording has no answer."""
-    rules = MatchRules(ignore=golden.ignore, on_miss=OnMiss.LIVE if live else OnMiss.ERROR, live=tuple(live))
+    rules = MatchRules(
+        ignore=golden.ignore,
+        on_miss=OnMiss.LIVE if live else OnMiss.ERROR,
+        live=tuple(live),
+        network=tuple(connect),
+    )
     world = World(
         case_id=golden.name,
         input_json=golden.run.input_json,

@@ -2,7 +2,8 @@
 
 Its tools live in its own process. With `replaykit.middleware` around the application they are answered from the
 session's tape there, and its run log comes back. Without it the replay is refused where the session holds answers of
-tools, unless the configuration says `tools: live`; then the result says that nothing was held still.
+tools, unless the configuration says `tools: live` and the person who runs it allows anything live (`--live '*'`); then
+the result says that nothing was held still.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import orjson
 from msgspec import Struct
 
 from replaykit.cases.case import EVERY_TOOL, ReplayCase
+from replaykit.cases.requests import REFUSED
 from replaykit.errors import UsageError
 from replaykit.middleware.messages import Taped
+from replaykit.model.consent import ANYTHING
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolMode
 from replaykit.model.result import Deviation
@@ -77,7 +80,11 @@ class HttpAgent:
             held = world.tools.get(EVERY_TOOL) is not ToolMode.LIVE
             if held and world.chaos is not None and world.chaos.of_calls:
                 return Attempt(reason=f"{self.label} takes no tape: faults cannot reach its tools and models\n{_WRAP}")
-            if world.calls and self._agent.tools is not Tools.LIVE:
+            asks_live = self._agent.tools is Tools.LIVE
+            if world.calls and asks_live and not case.scenario.consent.covers(ANYTHING):
+                refused = Deviation(kind=REFUSED, text=f"{self.label} {_NOT_ALLOWED}")
+                return Attempt(reason=refused.text, deviations=(refused,))
+            if world.calls and not asks_live:
                 told = f"{looked.nobody}\n{_LOOK}" if looked.nobody else _NO_TAPE
                 return Attempt(reason=self._shown(f"{self.label} {told}"))
             return self._live(case, request, workspace, timeout_s)
@@ -186,7 +193,10 @@ _WRAP = """Wrap the application: app = replaykit.middleware.asgi(app), or app = 
 and run it with REPLAYKIT_TAPE=1."""
 _NO_TAPE = f"""takes no tape: recorded answers of its tools cannot be given to it, and they would be called for real
 {_WRAP}
-Or ask it all the same, its tools live: agent.tools: live"""
+Or ask it all the same, its tools live: agent.tools: live, and --live '*'"""
+
+_NOT_ALLOWED = """takes no tape, and agent.tools: live asks to call its tools for real, which was not allowed
+To allow it: --live '*'"""
 
 
 def _checked(address: Expanded) -> str:

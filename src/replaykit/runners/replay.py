@@ -44,14 +44,26 @@ def replay(
     timeout_s: float | None = None,
     evidence: str | os.PathLike[str] | None = None,
     chaos: ChaosPlan | None = None,
+    live: Sequence[str] = (),
+    allow_connect: Sequence[str] = (),
+    allow_write: Sequence[str | os.PathLike[str]] = (),
 ) -> ReplayResult:
     """Run a candidate (a callable, a command, or a `Candidate`) against a case, a session or a recorded run.
 
     A session's contract is that of the configuration in the working directory. `evidence` names the directory under
     which the replay leaves its files, redacted as the result is then; without it none are kept. `chaos` injects faults;
     see `chaos_plan`.
+
+    Nothing is done for real unless you say so here, whatever the case asks for: `live` names tools, models and requests
+    that may be called where the case has no answer (`models` is every model, `*` is anything), `allow_connect` names
+    addresses (`HOST:PORT`) that may be reached, `allow_write` names directories in which files may really be written.
     """
     subject = case if isinstance(case, ReplayCase) else _subject(case)
+    if live or allow_connect or allow_write:
+        from replaykit.runners.allowing import consent_of  # noqa: PLC0415 (few replays do anything for real)
+        from replaykit.runners.worlds import with_consent  # noqa: PLC0415
+
+        subject = with_consent(subject, consent_of(live, allow_connect, allow_write))
     if chaos is not None:
         from replaykit.runners.worlds import with_chaos  # noqa: PLC0415 (few replays have any)
 
@@ -115,7 +127,9 @@ def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: fl
     if result.verdict is Verdict.FIXED and case.scenario.chaos is None:
         result = msgspec.structs.replace(result, unproven=unproven(case))
     duration_s = round(time.perf_counter() - began, 6)
-    result = msgspec.structs.replace(result, expected_failure=case.expected_failure, duration_s=duration_s)
+    result = msgspec.structs.replace(
+        result, expected_failure=case.expected_failure, duration_s=duration_s, consent=case.scenario.consent
+    )
     if (listening := watcher()) is not None:
         listening.replayed(runs.first.run, result.verdict.value, result.duration_s)
     return result

@@ -9,10 +9,11 @@ import msgspec
 from replaykit.cases.case import EVERY_TOOL, ReplayCase, Scenario
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, ModelMode, parse_clock
 from replaykit.cases.fixtures import read_fixtures
-from replaykit.model.consent import Consent
+from replaykit.cases.requests import refusal_text, refused_in
+from replaykit.errors import UsageError
+from replaykit.model.consent import EVERYTHING, MODELS, Consent
 from replaykit.model.events import Call
 from replaykit.model.faults import ChaosPlan
-from replaykit.model.isolation import IsolationLevel
 from replaykit.model.matching import MatchRules, OnMiss, ToolMode
 from replaykit.model.pins import Clock, Pins, is_harmless
 from replaykit.model.values import Json, raw
@@ -20,13 +21,18 @@ from replaykit.replayer.world import World
 
 
 def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
-    """The case's input, fixtures and rules; other calls than the fixtures where they are given."""
+    """The case's input, fixtures and rules; other calls than the fixtures where they are given.
+
+    A case that asks for more than the person who runs it allows is a `UsageError`: nobody runs it by mistake.
+    """
+    if refused := refused_in(case):
+        raise UsageError(refusal_text(refused))
     return World(
         case_id=case.id,
         input_json=case.scenario.input_json,
         context_json=case.scenario.context_json,
         calls=tuple(calls_of(case) if calls is None else calls),  # type: ignore[arg-type]
-        rules=case.scenario.match,
+        rules=_rules(case.scenario),
         tools=dict(case.scenario.tools),
         models=ToolMode(case.scenario.models),
         pins=_pins(case),
@@ -40,6 +46,23 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
 def calls_of(case: ReplayCase) -> Iterable[Call]:
     """The case's recorded calls."""
     return read_fixtures(case.directory) if case.tape is None else case.tape
+
+
+def _rules(scenario: Scenario) -> MatchRules:
+    """The case's rules within the consent: what may be called for real on a miss, and which addresses are reached."""
+    rules, consent = scenario.match, scenario.consent
+    if consent.everything:
+        return rules
+    # What is live by its mode needs no rule for misses: the case's own rule stays.
+    by_mode = {name for name, mode in scenario.tools if mode is ToolMode.LIVE and name != EVERY_TOOL}
+    if scenario.models is ModelMode.LIVE:
+        by_mode.add(MODELS)
+    granted = tuple(name for name in consent.live if name not in by_mode)
+    rules = msgspec.structs.replace(rules, network=consent.connect)
+    if not granted:
+        return rules
+    own = rules.live if rules.on_miss is OnMiss.LIVE else ()
+    return msgspec.structs.replace(rules, on_miss=OnMiss.LIVE, live=tuple(dict.fromkeys((*own, *granted))))
 
 
 def _pins(case: ReplayCase) -> Pins:
@@ -102,17 +125,12 @@ def live_case(given: Json, *, case_id: str = "live", timeout_s: float = DEFAULT_
         models=ModelMode.LIVE,
         match=MatchRules(network=("*",)),
         timeout_s=timeout_s,
-        consent=Consent(isolation=IsolationLevel.NONE),
+        consent=EVERYTHING,
     )
     return ReplayCase(id=case_id, scenario=scenario, tape=(), file_name="")
 
 
-def let_live(case: ReplayCase, names: Sequence[str]) -> ReplayCase:
-    """The case, with calls of these names done for real where it does not hold them."""
-    if not names:
-        return case
-    rules = case.scenario.match
-    rules = msgspec.structs.replace(rules, on_miss=OnMiss.LIVE, live=(*rules.live, *names))
-    consent = msgspec.structs.replace(case.scenario.consent, live=(*case.scenario.consent.live, *names))
-    scenario = msgspec.structs.replace(case.scenario, match=rules, consent=consent)
+def with_consent(case: ReplayCase, consent: Consent) -> ReplayCase:
+    """The case, with this allowed beside what was allowed before."""
+    scenario = msgspec.structs.replace(case.scenario, consent=case.scenario.consent | consent)
     return msgspec.structs.replace(case, scenario=scenario)

@@ -7,11 +7,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct, structs
 
+from replaykit.cases.case import ReplayCase
+from replaykit.cases.find import Unusable
 from replaykit.errors import ExitCode, NothingSelected
 from replaykit.importing.subjects import subjects_of
 from replaykit.model.isolation import IsolationLevel
+from replaykit.model.consent import NO_CONSENT, Consent
 from replaykit.project.project import Project
 from replaykit.project.subjects import Subjects
+from replaykit.runners.worlds import with_consent
 from replaykit.trials.ci_chaos import Chaos, Mutated
 from replaykit.trials.ci_contracts import Contracts
 from replaykit.trials.ci_items import Crew, PartOfCi, Ran, Setting, with_own_ids
@@ -38,6 +42,8 @@ class CiPlan(Struct, frozen=True, kw_only=True):
     """The level below which a replay does not pass."""
     on_fetched: Callable[[], None] = lambda: None
     """Called for each run that a source gives."""
+    consent: Consent = NO_CONSENT
+    """What may be done for real where cases and sessions ask for it. No configuration says this."""
 
 
 class Ci:
@@ -55,7 +61,7 @@ class Ci:
             seed=self._seed,
             given_seed=plan.seed,
             evidence=plan.evidence,
-            subjects=subjects.all,
+            subjects=tuple(_allowed(subject, plan.consent) for subject in subjects.all),
             requires_proof=plan.requires_proof,
             required_isolation=plan.required_isolation,
         )
@@ -106,6 +112,10 @@ class Ci:
             passed=sum(item.outcome is Outcome.PASSED for item in ran.items),
             duration_s=round(seconds, 6),
         )
+
+
+def _allowed(subject: ReplayCase | Unusable, consent: Consent) -> ReplayCase | Unusable:
+    return with_consent(subject, consent) if isinstance(subject, ReplayCase) else subject
 
 
 def _subjects(plan: CiPlan) -> tuple[Subjects, tuple[str, ...]]:
