@@ -303,11 +303,94 @@ def test_no_new_truth_is_accepted_in_ci(
         pytester.parseconfigure(*OTHERS, "--replaykit-update")
 
 
-def test_nothing_is_done_for_real_in_a_check(project: Project) -> None:
-    result = project.pytest("--replaykit-live", "buy")
+def test_nothing_that_a_golden_trace_does_not_hold_is_done_for_real_in_a_check(project: Project) -> None:
+    project.golden()
+    project.change(COUNT=5)
+
+    result = project.pytest("--replaykit-agent", "shop:agent", "--replaykit-live", "buy")
+
+    result.assert_outcomes(failed=1)
+    assert "5 tea" not in result.stdout.str()
+
+
+HOSTILE = CASE.replace("scenario: {", "scenario: {match: {on_miss: live, live: [buy, look]}, ")
+
+
+def hostile_case(project: Project) -> None:
+    """A case that asks for live calls, as a stranger's pull request may bring it."""
+    assert HOSTILE != CASE
+    project.write("cases/rude/case.yaml", HOSTILE)
+    project.write("shop.py", SHOP + BUYS)
+
+
+BUYS = """
+from pathlib import Path
+
+@rk.tool
+def buy(item, count):
+    Path("bought").write_text(item)
+    return "bought"
+
+def buys(item):
+    return buy("tea", 1)
+"""
+
+
+def test_a_case_that_asks_for_a_live_call_is_not_run_without_consent(project: Project) -> None:
+    hostile_case(project)
+    agent = ("--replaykit-agent", "shop:buys")
+
+    refused = project.pytest(*agent)
+    partly = project.pytest(*agent, "--replaykit-live", "buy")
+    assert not (project.path / "bought").exists()
+    allowed = project.pytest(*agent, "--replaykit-live", "buy", "--replaykit-live=look")
+
+    for result in (refused, partly):
+        result.assert_outcomes(failed=1)
+    refused.stdout.fnmatch_lines(
+        [
+            "case rude: inconclusive, expected fixed",
+            "  the case asks to call `buy` for real and call `look` for real, which was not allowed",
+            "  To allow it: --replaykit-live buy --replaykit-live look",
+        ],
+        consecutive=True,
+    )
+    assert (project.path / "bought").read_text() == "tea"
+    allowed.assert_outcomes(passed=1)
+    allowed.stdout.fnmatch_lines(["replaykit: case rude passed with live calls"])
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("live", "buy"), ("allow-connect", "db.internal:5432"), ("allow-write", "out")]
+)
+@pytest.mark.parametrize("typed", [False, True])
+def test_consent_comes_from_the_command_line_alone(project: Project, option: str, value: str, typed: bool) -> None:
+    hostile_case(project)
+    project.write("pytest.ini", f"[pytest]\naddopts = --replaykit-{option} {value} --replaykit-live look\n")
+    words = (f"--replaykit-{option}", value) if typed else ()
+
+    result = project.pytest("--replaykit-agent", "shop:buys", *words)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "--replaykit-live goes with --replaykit-update" in result.stderr.str()
+    assert "counts only where it is typed in full on the command line" in result.stderr.str()
+    assert not (project.path / "bought").exists()
+
+
+def test_under_xdist_consent_gets_to_the_workers(project: Project) -> None:
+    hostile_case(project)
+    words = ("-n", "1", "--replaykit-agent", "shop:buys", "--replaykit-live", "buy")
+
+    project.pytest(*words).assert_outcomes(failed=1)
+    project.pytest(*words, "--replaykit-live", "look").assert_outcomes(passed=1)
+
+    assert (project.path / "bought").exists()
+
+
+def test_an_address_that_cannot_be_allowed_is_an_error_before_any_test(project: Project) -> None:
+    result = project.pytest("--replaykit-allow-connect", "db.internal")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "'db.internal' is not an address" in result.stderr.str()
 
 
 def test_a_case_that_passes_and_was_never_seen_red_is_named_at_the_end(project: Project) -> None:

@@ -20,7 +20,7 @@ from replaykit.cases.slug import slug
 from replaykit.config import HOME, make_home
 from replaykit.errors import Divergence, ReplayKitError, UsageError
 from replaykit.export.forms import export_run
-from replaykit.model.consent import NO_CONSENT, Consent
+from replaykit.model.consent import Consent
 from replaykit.recording.agents import AGENTS
 from replaykit.report.replays import failure_text
 from replaykit.runners.accepting import accepted, as_happened
@@ -61,8 +61,7 @@ def find_agent(config: pytest.Config, name: str, registered: Iterable[str]) -> A
 
 def consent_in(config: pytest.Config) -> Consent:
     """What the command line allows to be done for real."""
-    named = [config.getoption(f"--replaykit-{option}") for option in ("live", "allow-connect", "allow-write")]
-    return consent_of(*named) if any(named) else NO_CONSENT
+    return consent_of(*(config.getoption(f"--replaykit-{one}") for one in ("live", "allow-connect", "allow-write")))
 
 
 def _table(lines: list[str]) -> dict[str, str]:

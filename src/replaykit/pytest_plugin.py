@@ -69,14 +69,19 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--replaykit-update is refused where CI is set: accept a new truth where you can see it"
         )
-    _refuse_consent_of_files(config)
+    if any(map(config.getoption, _CONSENT)):
+        _check_consent(config)
     config.pluginmanager.register(_Files(config), "replaykit-files")
 
 
-def _refuse_consent_of_files(config: pytest.Config) -> None:
-    """Stop where pytest's configuration, which comes with a pull request, allows something to be done for real."""
+def _check_consent(config: pytest.Config) -> None:
+    """Stop where pytest's configuration, which comes with a pull request, allows something to be done for real, and
+    where something is allowed that means nothing."""
     if hasattr(config, "workerinput"):
         return  # of pytest-xdist: whoever has started it has looked
+    from replaykit.errors import ReplayKitError  # noqa: PLC0415 (few runs allow anything)
+    from replaykit.runners.allowing import consent_of  # noqa: PLC0415
+
     typed = list(map(str, config.invocation_params.args))
     for option in _CONSENT:
         count = sum(word == option or word.startswith(f"{option}=") for word in typed)
@@ -85,6 +90,10 @@ def _refuse_consent_of_files(config: pytest.Config) -> None:
                 f"{option} counts only where it is typed in full on the command line: "
                 "a configuration file or a variable cannot say what may be done for real"
             )
+    try:
+        consent_of(*map(config.getoption, _CONSENT))
+    except ReplayKitError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 class _Files:
