@@ -22,9 +22,10 @@ from replaykit.cases.session import Session, case_of_session, load_session, read
 from replaykit.cases.session_shape import looks_like_session
 from replaykit.checks.assertions import parse_assertion
 from replaykit.errors import InvalidFile, NothingSelected
+from replaykit.model.consent import Consent
 from replaykit.model.matching import MatchMode, OnMiss
 from replaykit.model.values import decode
-from replaykit.runners.worlds import world_of
+from replaykit.runners.worlds import with_consent, world_of
 from replaykit.seam.rebuild import rebuild_error
 
 JSON = st.recursive(
@@ -86,7 +87,7 @@ def test_a_session_becomes_a_case_with_a_tape_in_sequence() -> None:
     assert (case.id, case.title, case.notes, case.desired) == ("s", "a name", "it lied", desired)
     assert (case.scenario.match.mode, case.scenario.match.on_miss) == (MatchMode.SEQUENCE, OnMiss.ERROR)
     assert (case.scenario.models, case.scenario.timeout_s) == (ModelMode.LIVE, 3)
-    (call,) = world_of(case).calls
+    (call,) = world_of(with_consent(case, Consent(live=("models",)))).calls
     assert (call.seq, call.name, call.duration_s, call.arguments) == (0, "t", 1.5, {"b": 1})  # type: ignore[union-attr]
 
 

@@ -62,7 +62,7 @@ def test_tools_are_served_from_the_tape_and_not_touched(billing: Path, agent: Ag
 def test_the_tool_of_this_test_would_leave_a_mark(agent: Agent, make_case: MakeCase) -> None:
     agent(LOOKUP + "def run(question): return lookup('u1')")
 
-    result = replayed(make_case(tools="live"))
+    result = replayed(make_case(tools="live"), live=["*"])
 
     assert output_of(result) == "live"
     assert Path("touched").exists()

@@ -55,7 +55,7 @@ class MatchRules(Struct, frozen=True, kw_only=True):
     fault: ErrorSpec | None = None
     """What is raised when `on_miss` is `fault`."""
     network: tuple[str, ...] = ()
-    """Hosts, or `host:port`, that may be connected to in a replay; `*` is any."""
+    """Hosts, or `host:port`, that may be connected to in a replay; `*` is any. Of a case, those that it asks for."""
     redaction_key_id: str = ""
     """What tells the key that the tape was redacted with from others; nothing where that is not known."""
 

@@ -87,7 +87,8 @@ _REPLAYS = Record(
     notes={
         "sessions": "Sessions, each written here or in a file of its own: file: PATH.",
         "sources": "Where more of them come from.",
-        "models": "live: the agent's models are asked for real, since sessions hold no answers of models.",
+        "models": "live: the agent's models are asked for real, since sessions hold no answers of models; whoever runs"
+        " them has to allow that: --live models.",
     },
 )
 
