@@ -255,6 +255,8 @@ def test_others_are_run_all_the_same(replaykit: Run, asking: Any) -> None:
         "hostile": "inconclusive",
         "usual": "reproduced",
     }
+    assert "hostile: the case asks to call `delete_account` for real" in replayed.err
+    assert "To allow it: --live delete_account" in replayed.err
 
 
 def test_a_configuration_cannot_allow_what_its_sessions_ask_for(replaykit: Run) -> None:
@@ -317,6 +319,7 @@ class TestConnections:
         ran = replaykit("replay", case, "--agent", "agent:connects", "--allow-connect", f"{host}:{port}")
 
         assert ran.code == 0, ran.out
+        assert f"could be reached, as you allowed: {host}:{port}" in ran.out
 
     def test_a_host_without_a_port_is_reached_at_the_ports_that_were_allowed_alone(
         self, replaykit: Run, asking: Any, server: tuple[str, int]

@@ -13,6 +13,8 @@ from replaykit.errors import InvalidFile, LiveConnection
 from replaykit.model.events import ToolCall
 from replaykit.model.matching import ErrorSpec, MatchMode, OnMiss, ToolMode
 from replaykit.model.values import Raw, canonical, raw
+from replaykit.replayer.handler import Replayer
+from replaykit.seam.scope import PendingCall, Scope, Session
 
 
 def call(seq: int, name: str, /, result: Any = None, **arguments: Any) -> ToolCall:
@@ -120,6 +122,26 @@ def test_live_is_for_names_on_the_list_only() -> None:
             refund(1, 1.0)
 
     assert [d.kind for d in replayer.deviations] == ["live", "missing"]
+
+
+@pytest.mark.parametrize(
+    ("names", "model", "tool"),
+    [(("*",), True, True), (("models",), True, False), (("search",), False, True), (("gpt",), True, False)],
+)
+def test_a_list_may_have_words_for_every_model_and_for_anything(
+    names: tuple[str, ...], model: bool, tool: bool
+) -> None:
+    replayer = Replayer(rk.Tape([]), rk.MatchRules(on_miss=OnMiss.LIVE, live=names))
+
+    def is_live(kind: str, name: str) -> bool:
+        call = PendingCall(kind, name, b"{}", Scope(Session(replayer), ""), 0.0)
+        call.key = b"{}"
+        try:
+            return replayer.serve(call) is None
+        except rk.Divergence:
+            return False
+
+    assert (is_live("llm_call", "gpt"), is_live("tool_call", "search")) == (model, tool)
 
 
 def test_fault_raises_what_the_case_says() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, assert_type
 
 import replaykit as rk
@@ -37,6 +38,7 @@ def record_and_replay() -> None:
     plan = rk.chaos_plan({"tool_faults": [{"tool": "search_docs", "mode": "timeout"}]}, seed=7)
     assert_type(plan, rk.ChaosPlan)
     rk.replay(case, agent, chaos=plan)
+    rk.replay(case, agent, live=["search_docs"], allow_connect=("db.internal:5432",), allow_write=[Path("out")])
     assert_type(rk.detect(trace), list[rk.FailureSignature])
     rk.register_check("short", lambda run, most=280: len(str(run.output)) <= most)
     with rk.replaying(rk.Tape.of(trace), rk.MatchRules()) as replayer:

@@ -197,7 +197,18 @@ def _advice(found: Sequence[Subject], results: Sequence[ReplayResult]) -> list[s
     ]
     if any(told.kind == "network" for result in results for told in result.deviations):
         lines.append("To let such a connection through, allow its address: --allow-connect HOST:PORT")
+    if len(results) > 1:  # of one, its own text says so
+        lines += _refusals(found)
     return lines
+
+
+def _refusals(found: Sequence[Subject]) -> list[str]:
+    """Name the options for each case that was not run, since it asks for something live."""
+    from replaykit.cases.case import ReplayCase
+    from replaykit.cases.requests import refusal_text, refused_in
+
+    asking = {case.id: refused_in(case) for case in found if isinstance(case, ReplayCase)}
+    return [f"{case_id}: {refusal_text(refused)}" for case_id, refused in asking.items() if refused]
 
 
 def _out_of_time(found: Sequence[Subject], results: Sequence[ReplayResult]) -> list[str]:

@@ -337,7 +337,11 @@ def _error_of(name: str, message: str) -> ErrorInfo:
 def replaying(
     tape: Tape, rules: MatchRules | None = None, *, tools: Mapping[str, ToolMode] | None = None
 ) -> Iterator[Replayer]:
-    """Calls made inside are served from the tape; the replayer tells afterwards what happened."""
+    """Calls made inside are served from the tape; the replayer tells afterwards what happened.
+
+    `rules` and `tools` are your own word: what they let happen for real, happens. A case from somebody else is for
+    `rk.replay`, which does nothing for real that you have not named.
+    """
     replayer = Replayer(tape, rules, tools=tools)
     with pinned(tape.pins) as resalt, replayer.at_work() as session:
         session.resalt, session.begins_with_run = resalt, tape.pins.seed is not None

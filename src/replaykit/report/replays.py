@@ -173,6 +173,10 @@ def _notes(result: ReplayResult) -> list[str]:
             texts.append(f"{words}: {short(counts_text(names), 200)}")
     texts += dict.fromkeys(short(deviation.text, 200) for deviation in result.deviations if _is_told_whole(deviation))
     texts += [short(reason, 200) for reason in result.uncertain]
+    consent = result.consent
+    for words, places in (("could be reached", consent.connect), ("could be written", consent.write)):
+        if places:
+            texts.append(f"{words}, as you allowed: {short(', '.join(places), 200)}")
     if result.unproven:
         texts.append(f"{result.unproven}\n    {PROVE}")
     return [f"{style('note', fg='yellow')}: {text}" for text in texts]
