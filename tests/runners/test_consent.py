@@ -184,6 +184,7 @@ def test_a_recorded_run_is_judged_whatever_its_case_asks_for(make_case: MakeCase
     (result,) = check_case(case, TraceRun(id="r1", name="agent", status=RunStatus.SUCCESS), dry_run=True).results
 
     assert "refused" not in [deviation.kind for deviation in result.deviations]
+    assert result.consent == NO_CONSENT
 
 
 def test_a_live_world_is_nobodys_request() -> None:

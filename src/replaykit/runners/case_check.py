@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import msgspec
 from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase
@@ -48,7 +49,8 @@ def check_case(
 ) -> CaseCheck:
     """Judge the recorded run through the case, then replay the candidate; write the proof when both are red."""
     # A recorded run does nothing for real, whatever the case asks for: what it did then is looked up.
-    results = [replay(with_consent(case, EVERYTHING), RecordedCandidate(run))]
+    judged = replay(with_consent(case, EVERYTHING), RecordedCandidate(run))
+    results = [msgspec.structs.replace(judged, consent=NO_CONSENT)]
     if candidate is not None and results[0].verdict is Verdict.REPRODUCED:
         results.append(replay(with_consent(case, consent), candidate, evidence=evidence))
     problem = _problem(case, run, results)

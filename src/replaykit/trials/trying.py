@@ -113,6 +113,7 @@ class Trying:
             reason=judged.reason,
             evidence=attempt.evidence or Evidence(),
             offline=is_offline(attempt.deviations),
+            consent=tried.case.scenario.consent,
             run=attempt.run,
             more=tried.runs.more,
             duration_s=tried.duration_s,
