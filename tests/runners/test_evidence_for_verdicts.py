@@ -182,8 +182,8 @@ def test_a_tool_that_is_live_is_not_asked_to_be_answered(
     agent(TOOL + "def run(question): return lookup('u1')")
     directory = make_case(calls=[frozen(0, "lookup", "answer", user="u1")], tools={"lookup": "live"})
 
-    _, result = only_result(command, directory, "--agent", "agent:run")
-    _, text, _ = command("replay", directory, "--agent", "agent:run")
+    _, result = only_result(command, directory, "--agent", "agent:run", "--live", "lookup")
+    _, text, _ = command("replay", directory, "--agent", "agent:run", "--live", "lookup")
 
     assert (result["verdict"], result["offline"]) == ("fixed", False)
     assert "Result: FIXED with live calls" in unstyle(text)

@@ -99,7 +99,7 @@ def test_the_scenario_rules_the_calls_of_a_program(make_case: MakeCase, runner: 
     calls = [frozen(0, "lookup", "recorded", user="u1")]
     command = runner(f"{TOOL}\nprint(lookup('u1'))")
 
-    live = rk.replay(make_case("live", calls=calls, tools={"lookup": "live"}), words(command))
+    live = rk.replay(make_case("live", calls=calls, tools={"lookup": "live"}), words(command), live=["lookup"])
     blocked = rk.replay(make_case("blocked", calls=calls, tools={"lookup": "blocked"}), words(command))
 
     assert live.run is not None
