@@ -11,8 +11,8 @@ from replaykit.cases.case import ReplayCase
 from replaykit.cases.find import Unusable
 from replaykit.errors import ExitCode, NothingSelected
 from replaykit.importing.subjects import subjects_of
-from replaykit.model.isolation import IsolationLevel
 from replaykit.model.consent import NO_CONSENT, Consent
+from replaykit.model.isolation import IsolationLevel
 from replaykit.project.project import Project
 from replaykit.project.subjects import Subjects
 from replaykit.runners.worlds import with_consent
