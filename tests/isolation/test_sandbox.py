@@ -377,6 +377,47 @@ def test_scratch_directories_are_really_written_even_inside_the_project(project:
         assert [one.path for one in sandbox.report().written] == [f"{project}/elsewhere"]
 
 
+NESTED_IN_MEMORY = """
+import os, sys
+from pathlib import Path
+from replaykit.isolation import Policy, Sandbox
+scratch = Path(sys.argv[1])
+with Sandbox(Policy(project=Path.cwd(), scratch=(scratch,)), nested=True) as sandbox:
+    pid = os.fork()
+    if pid == 0:
+        sandbox.enter()
+        (scratch / "nested").write_text("x")
+        Path("/dev/shm/elsewhere").write_text("x")
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), Path("/dev/shm/elsewhere").exists())
+"""
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="this machine has no /dev/shm")
+def test_scratch_directories_may_be_in_shared_memory(project: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        scratch = Path(memory, "one", "two")
+        scratch.mkdir(parents=True)
+        with Sandbox(Policy(project=project, scratch=(scratch,))) as sandbox:
+            script = f"echo x > {scratch}/draft && mv {scratch}/draft {scratch}/file; ls /dev/shm"
+
+            assert run(sandbox, "sh", "-c", script, cwd=project) == (0, f"{Path(memory).name}\n")
+
+        assert [file.name for file in scratch.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="this machine has no /dev/shm")
+def test_scratch_directories_of_a_nested_sandbox_may_be_in_shared_memory(project: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        with Sandbox(Policy(project=project, scratch=(Path(memory),))) as sandbox:
+            environment = {**os.environ, "PYTHONPATH": SOURCE}
+            command = [sys.executable, "-c", NESTED_IN_MEMORY, memory]
+
+            assert run(sandbox, *command, cwd=project, env=environment) == (0, "0 False\n")
+
+        assert [file.name for file in Path(memory).iterdir()] == ["nested"]
+
+
 def test_a_project_behind_a_symbolic_link_is_covered(project: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(project)

@@ -31,7 +31,7 @@ from replaykit.redaction.files import Leak, clean_struct, file_redactor, leaks_i
 from replaykit.redaction.redactor import Located, Redactor
 from replaykit.runners.evidence import write_evidence
 from replaykit.runners.golden import check_golden
-from replaykit.runners.output import read_output, redact_output, write_log_output
+from replaykit.runners.output import keep_output, read_output, write_log_output
 
 EMAIL = "jane.doe@customer-mail.org"
 TOKEN = "glpat-" + "Zq8Rk2Vn5Xw7Tb3Ld9Hs"
@@ -246,13 +246,14 @@ def test_a_run_log_that_is_left_as_output_can_be_read_again() -> None:
     assert EMAIL not in Path("out.json").read_text()
 
 
-def test_what_a_runner_wrote_itself_is_redacted_when_it_has_ended() -> None:
+def test_what_a_runner_wrote_itself_gets_into_the_evidence_redacted() -> None:
     Path("out.json").write_text(json.dumps({"status": "success", "final_output": EMAIL}))
 
-    redact_output(Path("out.json"))
-    redact_output(Path("none.json"))
+    keep_output(Path("out.json"), Path("evidence.json"))
+    keep_output(Path("none.json"), Path("no-evidence.json"))
 
-    assert json.loads(Path("out.json").read_text())["final_output"].startswith("p-")
+    assert json.loads(Path("evidence.json").read_text())["final_output"].startswith("p-")
+    assert not Path("no-evidence.json").exists()
 
 
 def golden_of_agent() -> Path:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from replaykit.isolation.policy import Policy
 
 _SPECIAL = ("/proc", "/sys", "/dev")
+_SHARED_MEMORY = "/dev/shm"
 _ENTRIES_LOOKED_AT = 200
 _NOT_ENTERED = {"autofs"}  # looking at it would mount something
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/etc")
@@ -104,14 +105,13 @@ def build(plan: Plan, processes: Callable[[], int]) -> Tree:
     builder = _Builder(plan, tree)
     builder.rebuild("/")
     root = tree.bases[0][1]
-    _prepare_special(tree, root)
+    _prepare_special(tree, root, plan.real)
     tree.attachments.append(("/proc", processes()))
     builder.add_real_places()
     # Any directory will do: the old root is let go of in a moment. Of /proc nothing is needed any more.
     with _opened("/proc") as place:
         kernel.attach(root, place)
     for path, mount in tree.attachments:
-        _make_way_in_shared_memory(path, root)
         kernel.attach(mount, root, path.lstrip("/"))
         os.close(mount)
     tree.attachments.clear()
@@ -134,11 +134,9 @@ def build_nested(plan: Plan) -> Tree:
     builder = _Builder(plan, tree)
     for place in _outermost(plan.writable):
         builder.cover(place)
+    tree.attachments.append((_SHARED_MEMORY, _new_shared_memory(plan.real)))
     builder.add_real_places()
-    tree.attachments.append(("/dev/shm", kernel.new_filesystem("tmpfs", {"mode": "1777"})))
     for path, mount in tree.attachments:
-        with _opened("/") as root:
-            _make_way_in_shared_memory(path, root)
         with _opened(path) as place_descriptor:
             kernel.attach(mount, place_descriptor)
     kept = tree.descriptors()
@@ -154,16 +152,6 @@ def _new_tree(plan: Plan) -> Tree:
     tree = Tree(layers=kernel.new_filesystem("tmpfs", {"mode": "700", **size}))
     os.fchdir(tree.layers)  # the paths of layers are relative to it
     return tree
-
-
-def _make_way_in_shared_memory(path: str, root: int) -> None:
-    """Make the directory for a place below /dev/shm, which is new and empty."""
-    place = Path(path)
-    if not place.is_relative_to("/dev/shm/") or path == "/dev/shm":
-        return
-    for parent in (*reversed(place.parents), place):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(str(parent).lstrip("/") or ".", 0o700, dir_fd=root)
 
 
 def _outermost(places: tuple[str, ...]) -> list[str]:
@@ -381,17 +369,30 @@ def _write_hosts(upper: str, hosts: str) -> None:
     os.chmod(Path(upper, "hosts"), 0o644)
 
 
-def _prepare_special(tree: Tree, root: int) -> None:
+def _prepare_special(tree: Tree, root: int, real: tuple[str, ...]) -> None:
     """Prepare /sys and /dev, and a place for /proc."""
     for name in ("proc", "sys", "dev"):
         os.mkdir(name, 0o755, dir_fd=root)
     tree.entries += _SPECIAL
     if os.path.isdir("/sys"):
         tree.attachments.append(("/sys", kernel.copy_of_mounts("/sys")))
-    _prepare_devices(tree)
+    _prepare_devices(tree, real)
 
 
-def _prepare_devices(tree: Tree) -> None:
+def _new_shared_memory(real: tuple[str, ...], flags: int = 0) -> int:
+    """Return a new file system for /dev/shm; directories below it that are really written have a place there."""
+    memory = kernel.new_filesystem("tmpfs", {"mode": "1777"}, flags)
+    for place in real:
+        if place.startswith(f"{_SHARED_MEMORY}/"):
+            way = ""
+            for name in Path(place).relative_to(_SHARED_MEMORY).parts:
+                way = os.path.join(way, name)
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(way, 0o700, dir_fd=memory)
+    return memory
+
+
+def _prepare_devices(tree: Tree, real: tuple[str, ...]) -> None:
     """Prepare a /dev with the harmless devices and those of GPUs: by the others root could write to disks."""
     devices = kernel.new_filesystem("tmpfs", {"mode": "755"})
     mounts: list[tuple[str, int]] = []
@@ -408,7 +409,7 @@ def _prepare_devices(tree: Tree) -> None:
     os.symlink("pts/ptmx", "ptmx", dir_fd=devices)
     for name in ("shm", "pts", "mqueue"):
         os.mkdir(name, 0o755, dir_fd=devices)
-    mounts.append(("/dev/shm", kernel.new_filesystem("tmpfs", {"mode": "1777"}, kernel.MOUNT_ATTR_NODEV)))
+    mounts.append((_SHARED_MEMORY, _new_shared_memory(real, kernel.MOUNT_ATTR_NODEV)))
     mounts.append(
         ("/dev/pts", kernel.new_filesystem("devpts", {"newinstance": None, "ptmxmode": "0666", "mode": "620"}))
     )

@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 
 from replaykit.errors import UsageError
+from replaykit.locking import locked
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json
 from replaykit.programs.ending import with_facts
-from replaykit.programs.locking import locked
 from replaykit.programs.merge import put_together
 from replaykit.programs.swapping import put_back, to_stderr
 from replaykit.store.protocol import Store

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from replaykit.errors import UsageError
-from replaykit.programs.locking import locked
+from replaykit.locking import locked
 from replaykit.programs.wanted import ORIGINAL
 from replaykit.terminal import visible_lines
 

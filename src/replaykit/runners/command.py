@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,20 @@ from replaykit.model.events import ErrorEvent
 from replaykit.model.values import encode, sayable
 from replaykit.programs.command import resolved
 from replaykit.runners.attempt import Attempt
-from replaykit.runners.confinement import confined, with_isolation
-from replaykit.runners.output import redact_output, write_log_output
+from replaykit.runners.confinement import Confined, confined, with_isolation
+from replaykit.runners.output import keep_output, write_log_output
 from replaykit.runners.process import Ended, Processes
-from replaykit.runners.runner import OUTPUT_NAME, attempt_of, runner_environment, timed_out_run
+from replaykit.runners.runner import (
+    OUTPUT_NAME,
+    RunnerFiles,
+    attempt_of,
+    runner_environment,
+    runner_files,
+    timed_out_run,
+)
 
 if TYPE_CHECKING:
+    from replaykit.programs.staging import Stage
     from replaykit.programs.wanted import Staging
     from replaykit.runners.program import Performance
 
@@ -46,25 +55,29 @@ class CommandCandidate:
         """Run the program once."""
         from replaykit.runners.program import Performance  # noqa: PLC0415 (slow to import; not every candidate runs)
 
-        performance = Performance(case, workspace, self._staging)
-        consent = case.scenario.consent
-        with performance.stage() as stage, confined(consent, scratch=(workspace,), ports=stage.ports) as inside:
-            env = {**stage.environment, **runner_environment(case, workspace)}
-            command = stage.command(resolved(self._command))
-            ended = self._processes.run(
-                command,
-                env=env,
-                workspace=workspace,
-                timeout_s=timeout_s,
-                given=_given(case),
-                confined=inside,
-                on_start=lambda: inside.let_serve(stage.serve_inside),
-            )
-            isolation = inside.isolation()
-        return with_isolation(self._attempt(performance, ended, workspace, timeout_s), isolation)
+        with runner_files() as files:
+            performance = Performance(case, files.session, self._staging)
+            with performance.stage() as stage, self._confined(case, files, stage) as inside:
+                ended = self._processes.run(
+                    stage.command(resolved(self._command)),
+                    env={**stage.environment, **runner_environment(case, workspace, files)},
+                    workspace=workspace,
+                    timeout_s=timeout_s,
+                    given=_given(case),
+                    confined=inside,
+                    on_start=lambda: inside.let_serve(stage.serve_inside),
+                )
+                isolation = inside.isolation()
+            attempt = self._attempt(performance, ended, workspace, files, timeout_s)
+        return with_isolation(attempt, isolation)
 
-    def _attempt(self, performance: Performance, ended: Ended, workspace: Path, timeout_s: float) -> Attempt:
-        output, log = workspace / OUTPUT_NAME, workspace / "stdout.log"
+    def _confined(self, case: ReplayCase, files: RunnerFiles, stage: Stage) -> AbstractContextManager[Confined]:
+        return confined(case, scratch=(files.directory,), ports=stage.ports)
+
+    def _attempt(
+        self, performance: Performance, ended: Ended, workspace: Path, files: RunnerFiles, timeout_s: float
+    ) -> Attempt:
+        output, log = files.output, workspace / "stdout.log"
         # An exception alone may well be the runner's own; of a program that is all it did.
         seen = any(self._is_program or not isinstance(event, ErrorEvent) for event in performance.run.events)
         deviations = performance.deviations
@@ -72,16 +85,15 @@ class CommandCandidate:
             deviations = tuple(told for told in deviations if told.kind != "unused")
         if ended.timed_out and seen:
             run = performance.like(timed_out_run(timeout_s))
-            redact_output(output)
+            keep_output(output, workspace / OUTPUT_NAME)
         elif ended.exit_code is None or output.exists() or not (seen or self._answered(ended, log)):
-            attempt = attempt_of(ended, workspace, timeout_s)
-            redact_output(output)
+            attempt = attempt_of(ended, workspace, files, timeout_s)
             evidence = performance.evidence_in(attempt.run)
             return msgspec.structs.replace(attempt, deviations=attempt.deviations + deviations, evidence=evidence)
         else:
             run = performance.ended(ended.exit_code, log)
         if not output.exists():
-            write_log_output(output, run, deviations)  # the evidence of what was judged
+            write_log_output(workspace / OUTPUT_NAME, run, deviations)  # the evidence of what was judged
         return Attempt(run=run, deviations=deviations, evidence=performance.evidence)
 
     def _answered(self, ended: Ended, log: Path) -> bool:

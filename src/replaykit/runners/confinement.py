@@ -23,6 +23,7 @@ from replaykit.model.consent import Consent
 from replaykit.model.isolation import Isolation, IsolationLevel, StoppedAccess, WrittenFile, weaker
 from replaykit.model.result import Deviation
 from replaykit.runners.attempt import Attempt
+from replaykit.runners.evidence import new_workspace
 
 if TYPE_CHECKING:
     pass
@@ -79,7 +80,17 @@ class Confined:
 
 
 @contextlib.contextmanager
-def confined(consent: Consent, *, scratch: Sequence[Path] = (), ports: Sequence[int] = ()) -> Iterator[Confined]:
+def confined(case: ReplayCase, *, scratch: Sequence[Path] = (), ports: Sequence[int] = ()) -> Iterator[Confined]:
+    """Give a confinement for one run of a candidate, as `confined_tree` does, and keep what it wrote if that is wanted."""
+    consent = case.scenario.consent
+    with confined_tree(consent, scratch=scratch, ports=ports) as inside:
+        yield inside
+        if consent.keep_writes:
+            inside.keep_writes(new_workspace(Path(consent.keep_writes), case.id))
+
+
+@contextlib.contextmanager
+def confined_tree(consent: Consent, *, scratch: Sequence[Path] = (), ports: Sequence[int] = ()) -> Iterator[Confined]:
     """Give a confinement for one process tree. `scratch` are directories that it really writes to; on `ports` of the
     loopback interface it is served by this process."""
     level = level_for(consent)
@@ -116,7 +127,7 @@ def can_nest() -> bool:
 def boundary_for(consent: Consent) -> tuple[Level, tuple[str, ...], tuple[str, ...]] | None:
     """Return what tells one sandbox from another: its level, and what may be reached from it. None for no sandbox."""
     level = level_for(consent)
-    return None if level is None else (level, consent.connect, consent.write)
+    return None if level is None else (level, consent.connect, (*consent.write, consent.keep_writes))
 
 
 def level_for(consent: Consent) -> Level | None:

@@ -39,6 +39,8 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     world: World
     timeout_s: float
+    keep_writes: str = ""
+    """A directory for copies of the files that are written in its nested sandbox; nothing where nobody wants them."""
     logs: tuple[str, str] | None = None
     """Files for what the agent prints, and for what it says on stderr, where the worker was not handed pipes."""
 

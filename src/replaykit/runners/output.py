@@ -73,15 +73,13 @@ def write_log_output(path: Path, run: TraceRun, deviations: Iterable[Deviation])
     write_clean(path, msgspec.json.encode(clean_struct(log, redactor)), None)
 
 
-def redact_output(path: Path) -> None:
-    """Redact what a runner wrote, where it wrote a file: it writes it itself, and it is read before this."""
-    redactor = file_redactor()
-    if redactor is None or not path.is_file():
-        return
-    if path.stat().st_size > MAX_OUTPUT_BYTES:
-        path.unlink()  # nobody reads it, and what is in it is not known
-        return
-    write_clean(path, path.read_bytes(), redactor)
+def keep_output(path: Path, evidence: Path) -> None:
+    """Put what a runner wrote, where it wrote a file, into the evidence: redacted before the first byte is there.
+
+    One that is too large is read by nobody, and not kept.
+    """
+    if path.is_file() and path.stat().st_size <= MAX_OUTPUT_BYTES:
+        write_clean(evidence, path.read_bytes(), file_redactor())
 
 
 def read_output(path: Path) -> Attempt:

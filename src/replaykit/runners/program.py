@@ -28,9 +28,9 @@ from replaykit.store.sqlite import SQLiteStore
 class Performance:
     """One run of a program in a case's frozen world."""
 
-    def __init__(self, case: ReplayCase, workspace: Path, staging: Staging | None = None) -> None:
+    def __init__(self, case: ReplayCase, place: Path, staging: Staging | None = None) -> None:
         self._world = world_of(case)
-        self._place = (workspace / "session").absolute()
+        self._place = place.absolute()
         self._staging = staging or Staging()
         if self._staging.props is None and any(map(is_of_server, self._world.calls)):
             from replaykit.runners.servers import with_servers  # noqa: PLC0415 (few programs have any)

@@ -17,7 +17,7 @@ from replaykit.runners.frames import Reply, Task
 from replaykit.runners.loading import check_spec
 from replaykit.runners.output import write_log_output
 from replaykit.runners.process import Ended, Processes
-from replaykit.runners.runner import OUTPUT_NAME, attempt_of, runner_environment
+from replaykit.runners.runner import OUTPUT_NAME, RunnerFiles, attempt_of, runner_environment, runner_files
 from replaykit.runners.talking import TALK, Talk
 from replaykit.runners.tape_use import reported_on, served_from
 from replaykit.runners.worlds import world_of
@@ -36,11 +36,15 @@ class PythonCandidate:
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Import and call the function in a new interpreter."""
+        with runner_files() as files:
+            return self._run(case, workspace, files, timeout_s)
+
+    def _run(self, case: ReplayCase, workspace: Path, files: RunnerFiles, timeout_s: float) -> Attempt:
         world = world_of(case)
-        env = {**os.environ, **runner_environment(case, workspace), "REPLAYKIT_AGENT": self.label}
+        env = {**os.environ, **runner_environment(case, workspace, files), "REPLAYKIT_AGENT": self.label}
         env["PYTHONHASHSEED"] = hash_seed(world.pins, os.environ)
         command = [sys.executable, "-c", _MAIN]
-        confinement = confined(case.scenario.consent, scratch=(workspace,))
+        confinement = confined(case, scratch=(files.directory,))
         with confinement as inside, Talk(Task(world=world, timeout_s=timeout_s)) as talk:
             ended = self._processes.run(
                 command,
@@ -51,13 +55,15 @@ class PythonCandidate:
                 confined=inside,
             )
             isolation = inside.isolation()
-        return with_isolation(self._attempt(talk.reply, ended, world, workspace, timeout_s), isolation)
+        return with_isolation(self._attempt(talk.reply, ended, world, workspace, files, timeout_s), isolation)
 
-    def _attempt(self, reply: Reply | None, ended: Ended, world: World, workspace: Path, timeout_s: float) -> Attempt:
-        if reply is None and ended.exit_code == 0 and not (workspace / OUTPUT_NAME).exists():
+    def _attempt(
+        self, reply: Reply | None, ended: Ended, world: World, workspace: Path, files: RunnerFiles, timeout_s: float
+    ) -> Attempt:
+        if reply is None and ended.exit_code == 0 and not files.output.exists():
             return Attempt(reason=f"the agent {self.label!r} ended its process, with exit code 0, before it answered")
         if reply is None or (ended.exit_code != 0 and not reply.reason):
-            attempt = attempt_of(ended, workspace, timeout_s)
+            attempt = attempt_of(ended, workspace, files, timeout_s)
             return msgspec.structs.replace(attempt, evidence=reported_on(world, attempt.run))
         if reply.run is not None:
             write_log_output(workspace / OUTPUT_NAME, reply.run, reply.deviations)  # the evidence of what was judged

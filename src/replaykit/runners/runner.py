@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from replaykit.cases.case import CASE_FILE, ReplayCase, Source, dump_case
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import Origin, RunStatus, TraceRun
+from replaykit.private_directories import private_directory
 from replaykit.redaction.files import file_redactor, write_clean
 from replaykit.runners.attempt import Attempt
-from replaykit.runners.output import read_output
+from replaykit.runners.output import keep_output, read_output
 from replaykit.runners.process import Ended, last_lines
 
 OUTPUT_NAME = "runner-output.json"
 
 
-def runner_environment(case: ReplayCase, workspace: Path) -> dict[str, str]:
+class RunnerFiles(Struct, frozen=True, kw_only=True):
+    """Raw files that the processes of a candidate write during one run, outside of the evidence."""
+
+    directory: Path
+    """Private, absolute, and written by the candidate."""
+
+    @property
+    def output(self) -> Path:
+        """Where a candidate that keeps the runner contract writes its output."""
+        return self.directory / OUTPUT_NAME
+
+    @property
+    def session(self) -> Path:
+        """Where the stage of a program is set."""
+        return self.directory / "session"
+
+
+@contextmanager
+def runner_files() -> Iterator[RunnerFiles]:
+    """The files of one run; nothing of them is left when the block ends, or after the next run where it was killed."""
+    with private_directory() as directory:
+        yield RunnerFiles(directory=directory)
+
+
+def runner_environment(case: ReplayCase, workspace: Path, files: RunnerFiles) -> dict[str, str]:
     """The variables of the runner contract."""
     directory = (case.directory if case.tape is None else workspace).absolute()
     return {
         "REPLAYKIT_CASE_PATH": str(_case_file(case, workspace).absolute()),
-        "REPLAYKIT_OUTPUT_PATH": str((workspace / OUTPUT_NAME).absolute()),
+        "REPLAYKIT_OUTPUT_PATH": str(files.output),
         "REPLAYKIT_FIXTURES_DIR": str(directory / "fixtures"),
         "REPLAYKIT_SOURCE_TRACE_PATH": str(case.trace_path.absolute() if case.trace_path else ""),
     }
@@ -38,19 +66,19 @@ def _case_file(case: ReplayCase, workspace: Path) -> Path:
     return file
 
 
-def attempt_of(ended: Ended, workspace: Path, timeout_s: float) -> Attempt:
-    """What a program's end and the file it wrote add up to."""
+def attempt_of(ended: Ended, workspace: Path, files: RunnerFiles, timeout_s: float) -> Attempt:
+    """What a program's end and the file it wrote add up to. The evidence gets that file, redacted."""
+    keep_output(files.output, workspace / OUTPUT_NAME)
     if ended.failed_to_start:
         return Attempt(reason=ended.failed_to_start)
-    output = workspace / OUTPUT_NAME
     if ended.timed_out:
         return Attempt(run=timed_out_run(timeout_s))
     if ended.exit_code != 0:
-        wrote = " (it wrote an output, which cannot be trusted)" if output.exists() else ""
+        wrote = " (it wrote an output, which cannot be trusted)" if files.output.exists() else ""
         said = last_lines(workspace / "stderr.log")
         reason = f"the runner ended with {_exit_text(ended.exit_code)}{wrote}"
         return Attempt(reason=f"{reason}:\n{said}" if said else reason)
-    return read_output(output)
+    return read_output(files.output)
 
 
 def timed_out_run(timeout_s: float) -> TraceRun:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
+from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import msgspec
@@ -83,6 +84,8 @@ def _run_nested(worker: _Worker, task: Task, replies: IO[bytes], job: Job) -> No
             sandbox.enter()
 
         _run_forked(worker, task, replies, enter)
+        if task.keep_writes:
+            sandbox.keep_writes(Path(task.keep_writes))
         send(replies, isolation_of(sandbox.report()))
 
 

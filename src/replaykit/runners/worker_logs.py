@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from replaykit.private_directories import private_directory
 from replaykit.redaction.files import file_redactor, write_clean
 from replaykit.runners.pump import LATE_S, LOGS, Pump, started
 
@@ -56,10 +57,13 @@ def worker_logs() -> WorkerLogs | None:
 
 @contextlib.contextmanager
 def in_files(workspace: Path) -> Iterator[tuple[str, str]]:
-    """Files for a worker that has no pipes; they are redacted, where that is wanted, when they are there."""
-    files = workspace / LOGS[0], workspace / LOGS[1]
-    yield str(files[0]), str(files[1])
+    """Files for a worker that has no pipes; where something is to be redacted they get into the logs when it is."""
     redactor = file_redactor()
-    for file in files:
-        if redactor is not None and file.exists():
-            write_clean(file, file.read_bytes(), redactor)
+    if redactor is None:
+        yield str(workspace / LOGS[0]), str(workspace / LOGS[1])
+        return
+    with private_directory() as directory:
+        yield str(directory / LOGS[0]), str(directory / LOGS[1])
+        for name in LOGS:
+            if (directory / name).exists():
+                write_clean(workspace / name, (directory / name).read_bytes(), redactor)

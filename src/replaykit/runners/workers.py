@@ -22,7 +22,8 @@ from replaykit.model.values import sayable
 from replaykit.programs.pinning import hash_seed
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.clock import Clock
-from replaykit.runners.confinement import boundary_for, confined, with_isolation, without_sandbox
+from replaykit.runners.confinement import boundary_for, confined_tree, with_isolation, without_sandbox
+from replaykit.runners.evidence import new_workspace
 from replaykit.runners.frames import Job, Reply, Task, receive, send
 from replaykit.runners.process import kill_group, last_lines
 from replaykit.runners.runner import timed_out_run
@@ -62,7 +63,8 @@ class WorkerCandidate:
         world = world_of(case)
         worker = self._take(hash_seed(world.pins, os.environ), case.scenario.consent)
         with worker.printing_into(workspace) as logs:
-            attempt = worker.run(Task(world=world, timeout_s=timeout_s, logs=logs), case.scenario.consent)
+            task = Task(world=world, timeout_s=timeout_s, logs=logs, keep_writes=_new_place_for_writes(case))
+            attempt = worker.run(task, case.scenario.consent)
         if not attempt.run and not attempt.reason:
             attempt = Attempt(reason=worker.how_it_died(workspace))
         self._cannot_load = self._cannot_load or worker.cannot_load
@@ -110,7 +112,8 @@ class _Worker:
         self.boundary = boundary_for(consent)
         """What the worker is kept from; it serves any case of the same boundary."""
         self._cleanup = contextlib.ExitStack()
-        self._confined = self._cleanup.enter_context(confined(consent))
+        copies = (Path(consent.keep_writes),) if consent.keep_writes else ()
+        self._confined = self._cleanup.enter_context(confined_tree(consent, scratch=copies))
         self._logs = worker_logs()
         self._process = self._confined.start(
             [sys.executable, "-c", _MAIN],
@@ -232,6 +235,12 @@ class _Worker:
         if self._logs is not None:
             self._logs.close()
         self._cleanup.close()
+
+
+def _new_place_for_writes(case: ReplayCase) -> str:
+    """A directory for the files that the agent writes in its sandbox; nothing where nobody wants them."""
+    root = case.scenario.consent.keep_writes
+    return str(new_workspace(Path(root), case.id)) if root else ""
 
 
 def _in_words(how: str, printed: str) -> str:
