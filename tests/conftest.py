@@ -28,7 +28,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture(autouse=True)
 def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test works in a directory of its own."""
-    ours = ("STORE", "SAMPLE", "DEBUG", "REDACT", "REDACTION_KEY")
+    ours = ("STORE", "SAMPLE", "DEBUG", "REDACT", "REDACTION_KEY", "REDACTION_RULES")
     for name in (*(f"REPLAYKIT_{name}" for name in ours), "NO_COLOR", "PYTHONUNBUFFERED"):
         monkeypatch.delenv(name, raising=False)
     # The guards inside Python and Node have to hold without the kernel's help, and many tests look at written files.

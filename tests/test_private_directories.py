@@ -67,7 +67,8 @@ def test_what_a_killed_process_left_is_removed_and_what_a_living_one_has_is_not(
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give a directory away")
 def test_directories_of_other_users_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
     theirs, ours = tmp_path / f"{PREFIX}theirs", tmp_path / f"{PREFIX}ours"
     theirs.mkdir()
     ours.mkdir()
@@ -80,7 +81,8 @@ def test_directories_of_other_users_stay(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_links_and_other_names_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     link, file = tmp_path / f"{PREFIX}link", tmp_path / f"{PREFIX}file"
@@ -107,7 +109,8 @@ def test_a_place_on_a_disk_or_without_room_is_not_taken_for_memory(
     assert not has_memory(str(tmp_path / "nowhere"))
     monkeypatch.setattr(private_directories, "MIN_FREE_BYTES", 1 << 62)
     assert not has_memory(SHARED_MEMORY)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
 
     with private_directory() as directory:
         assert directory.parent == tmp_path

@@ -23,6 +23,8 @@ MIN_FREE_BYTES = 1 << 28
 """Room for the largest runner output and a draft of it. Many a container has 64 MB of shared memory, which is less."""
 _IN_MEMORY = ("tmpfs", "ramfs")
 _ATTEMPTS = 10
+_TEMPORARY_VARIABLES = ("TMPDIR", "TEMP", "TMP")
+_USUAL_TEMPORARY = "/tmp"
 
 
 @contextlib.contextmanager
@@ -41,7 +43,8 @@ def remove_abandoned() -> None:
     """Remove what killed processes of this user have left behind."""
     if os.name != "posix":  # no locks, so nothing tells who is alive
         return
-    for place in {SHARED_MEMORY, _temporary()}:
+    named = (os.environ.get(variable) for variable in _TEMPORARY_VARIABLES)
+    for place in {SHARED_MEMORY, _USUAL_TEMPORARY, *filter(None, named)}:
         with contextlib.suppress(OSError), os.scandir(place) as entries:
             found = [entry.path for entry in entries if entry.name.startswith(PREFIX)]
             for path in found:
@@ -122,12 +125,15 @@ def _is_in_memory(place: str) -> bool:
 
 
 def _temporary() -> str:
-    import tempfile  # noqa: PLC0415 (slow to import, and most machines need it only to tidy up)
+    import tempfile  # noqa: PLC0415 (slow to import, and most machines have memory for this)
 
     return tempfile.gettempdir()
 
 
 def _remove(path: Path) -> None:
-    import shutil  # noqa: PLC0415 (slow to import)
+    with contextlib.suppress(OSError):
+        path.rmdir()
+        return
+    import shutil  # noqa: PLC0415 (slow to import, and most candidates write nothing)
 
     shutil.rmtree(path, ignore_errors=True)

@@ -24,12 +24,12 @@ def chaos(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def chaos_plan(name: str, seed: int | None, endpoint: str | None = None) -> Any:
-    """The plan that `--chaos` and `--seed` name."""
+def chaos_plan(name: str, seed: int | None, endpoint: str | None = None, files: Any = None) -> Any:
+    """The plan that `--chaos` and `--seed` name; `files` are where it is read, the working tree by default."""
     from replaykit.errors import UsageError
     from replaykit.project.chaos_config import named_plan
 
-    plan = named_plan(name, seed=seed)
+    plan = named_plan(name, seed=seed) if files is None else named_plan(name, seed=seed, files=files)
     if endpoint is not None and plan.of_calls:
         raise UsageError(OUT_OF_REACH, hint=OUT_OF_REACH_HINT)
     return plan

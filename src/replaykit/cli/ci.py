@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import candidates, consent, importing, options
+from replaykit.cli import candidates, consent, importing, options, trust
 
 if TYPE_CHECKING:
     from replaykit.project.project import Project
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(name="ci")
 @options.config
+@trust.config_from
 @click.option(
     "--min-score",
     type=options.Number(0, 100),
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
 @options.as_json
 def command(
     config: Path | None,
+    config_from: str | None,
+    untrusted: bool,
     min_score: float | None,
     only: str | None,
     require_proof: bool,
@@ -88,6 +91,7 @@ def command(
     replaykit ci
     replaykit ci --only replay -j 4 --junit junit.xml
     replaykit ci -c replaykit.yaml --min-score 90 -o reports
+    replaykit ci --untrusted
     """
     from replaykit.model.isolation import IsolationLevel
     from replaykit.redaction.files import clean_struct, file_redactor
@@ -95,7 +99,7 @@ def command(
     from replaykit.trials.ci import Ci, CiPlan
     from replaykit.trials.ci_items import Crew
 
-    project = _project(config)
+    project = _project(config, config_from, untrusted=untrusted)
     files = planned(output, junit=junit, markdown=markdown, html=html)
     with importing.counting("fetching") as fetched:
         plan = CiPlan(
@@ -119,13 +123,15 @@ def command(
     click.get_current_context().exit(result.exit_code)
 
 
-def _project(config: Path | None) -> Project:
+def _project(config: Path | None, revision: str | None, *, untrusted: bool) -> Project:
     """The configuration that was named, or that lies here, with an agent to run."""
     from replaykit.errors import UsageError
 
-    project: Project | None = options.project_of(config)
+    files = trust.config_files(revision, untrusted=untrusted)
+    project: Project | None = options.project_of(config, files, untrusted=untrusted)
     if project is None:
-        raise UsageError("there is no replaykit.yaml here", hint="Make one: replaykit init; or name one: -c FILE")
+        message = f"there is no replaykit.yaml here{files.where}"
+        raise UsageError(message, hint="Make one: replaykit init; or name one: -c FILE")
     if project.agent is None:
         hint = "Add it: agent: {type: python, endpoint: my_agent:answer}; see docs/config.md"
         raise UsageError(f"{project.file} names no agent", hint=hint)

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import options, trust
 
 
 @click.command(name="lint")
 @click.argument("cases", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CASE...")
 @click.option("--strict", is_flag=True, help="Warnings fail as well.")
+@trust.config_from
 @options.as_json
-def command(cases: tuple[Path, ...], strict: bool, as_json: bool) -> None:
+def command(cases: tuple[Path, ...], strict: bool, config_from: str | None, untrusted: bool, as_json: bool) -> None:
     """Check cases: schema, references, fixtures, contradictions.
 
     What is secret or personal in a file of a case is an error. Every problem is shown with its file, its line and what
@@ -28,6 +29,8 @@ def command(cases: tuple[Path, ...], strict: bool, as_json: bool) -> None:
     from replaykit.errors import ExitCode
     from replaykit.report.cases import problems_json, problems_text
 
+    trusted = trust.config_files(config_from, untrusted=untrusted)
+    trust.tell_notices(trusted)
     files = find_case_files(cases)
     problems = lint_cases(files)
     click.echo(problems_json(problems) if as_json else problems_text(problems, len(files)))

@@ -118,16 +118,25 @@ config = click.option(
 )
 
 
-def project_of(config: Path | None) -> Any:
-    """The configuration that was named, or that lies here; None when there is none. Its notices are told."""
+def project_of(config: Path | None, files: Any = None, *, untrusted: bool = False) -> Any:
+    """The configuration that was named, or that lies here; None when there is none. Its notices are told.
+
+    `files` are where it is read: the working tree by default. One that is for strangers has no variable of the
+    environment filled in that it does not list."""
     from replaykit.project.find import find_project
 
-    file = config if config is not None else find_project()
+    file = config
+    if file is None:
+        file = find_project() if files is None else find_project(has=files.has)
     if file is None:
         return None
     from replaykit.project.project import load_project
 
-    project = load_project(file)
+    project = load_project(file) if files is None else load_project(file, files)
+    if untrusted and project.variables is None:
+        import msgspec
+
+        project = msgspec.structs.replace(project, variables=())
     for notice in project.notices:
         click.echo(f"note: {notice}", err=True)
     return project

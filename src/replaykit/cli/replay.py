@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from replaykit.cli import candidates, consent, importing, options, stages
+from replaykit.cli import candidates, consent, importing, options, stages, trust
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
@@ -22,6 +22,8 @@ class Asked(NamedTuple):
 
     cases: tuple[Path, ...]
     config: Path | None
+    config_from: str | None
+    untrusted: bool
     runner_cmd: str | None
     agent: str | None
     endpoint: str | None
@@ -45,6 +47,7 @@ class Asked(NamedTuple):
 @click.command(name="replay", cls=stages.BeforeProgram)
 @click.argument("cases", nargs=-1, type=click.Path(path_type=Path), metavar="[CASE]...")
 @options.config
+@trust.config_from
 @candidates.candidate
 @click.option(
     "--expect",
@@ -113,12 +116,14 @@ def command(**given: Any) -> None:
     at_best = importing.replayed_from_langsmith(given)
     allowed = consent.taken_from(given)
     asked = Asked(**given, consent=allowed)
-    project = options.project_of(asked.config)
+    files = trust.config_files(asked.config_from, untrusted=asked.untrusted)
+    project = _project(asked, files)
     candidate, jobs = _candidate(asked, project)
     with importing.counting("fetching") as fetched:
         subjects = subjects_of(project, asked.cases, on_fetched=fetched)
     options.tell_notices(subjects)
-    found = _worlds(asked, subjects)
+    found = _worlds(asked, subjects, files)
+    trust.tell_notices(files)
     root, wrong = asked.evidence or default_evidence_path(), [subject.error for subject in subjects.unusable]
     with options.progress(len(found) * asked.repeat, "replaying") as advance:
         results = replay_many(
@@ -137,6 +142,21 @@ def command(**given: Any) -> None:
     for line in _advice(found, results):
         click.echo(line, err=True)
     click.get_current_context().exit(gravest([code, at_best]))
+
+
+def _project(asked: Asked, files: Any) -> Any:
+    """The configuration; where a revision has none, one that says nothing, since contracts are read from there too."""
+    from replaykit.errors import UsageError
+
+    if asked.mcp_configs and files.revision_text:
+        hint = "It names programs to start, and is read from the working tree."
+        raise UsageError("--mcp-config does not go with --config-from and --untrusted", hint=hint)
+    project = options.project_of(asked.config, files, untrusted=asked.untrusted)
+    if project is None and files.revision_text and asked.cases:
+        from replaykit.project.project import Project
+
+        return Project(file=Path("replaykit.yaml"), files=files, variables=())
+    return project
 
 
 def _candidate(asked: Asked, project: Any) -> tuple[Any, int]:
@@ -171,12 +191,12 @@ def _is_command(candidate: Any) -> bool:
     return isinstance(candidate, CommandCandidate)
 
 
-def _worlds(asked: Asked, subjects: Subjects) -> list[Subject]:
+def _worlds(asked: Asked, subjects: Subjects, files: Any) -> list[Subject]:
     """The subjects, each in the world that the options ask for."""
     from replaykit.cases.case import ReplayCase
     from replaykit.runners.worlds import left_unset, with_chaos, with_consent, with_pins
 
-    plan = None if asked.chaos is None else candidates.chaos_plan(asked.chaos, asked.seed, asked.endpoint)
+    plan = None if asked.chaos is None else candidates.chaos_plan(asked.chaos, asked.seed, asked.endpoint, files)
 
     def world(case: ReplayCase) -> ReplayCase:
         pinned = with_pins(with_consent(case, asked.consent), pin=not asked.no_pins, trusted=asked.pin_env)

@@ -8,7 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from replaykit.cases.case import MAX_FLAWS
-from replaykit.cases.document import Document, load_document
+from replaykit.cases.config_files import WORKING_TREE, ConfigFiles, load_config
+from replaykit.cases.document import Document
 from replaykit.cases.shape import Flaw, find_flaws
 from replaykit.contracts.build import contract_of
 from replaykit.contracts.contract import Contract
@@ -20,16 +21,21 @@ MAX_CONTRACT_BYTES = 8 * 1024 * 1024
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def find_contract(name: str, known: Mapping[str, Contract] | Iterable[Contract], directory: Path) -> Contract:
+def find_contract(
+    name: str,
+    known: Mapping[str, Contract] | Iterable[Contract],
+    directory: Path,
+    files: ConfigFiles = WORKING_TREE,
+) -> Contract:
     """The known contract of that name, or else the one in the file of that name below the directory."""
     by_name = known if isinstance(known, Mapping) else {contract.name: contract for contract in known}
     if name in by_name:
         return by_name[name]
     file = directory / name
-    if file.is_file():
-        return load_contract(file)
+    if files.has(file):
+        return load_contract(file, files)
     if name.endswith(_SUFFIXES):
-        raise UsageError(f"no contract {name!r}: there is no file {file}", hint=_hint(by_name))
+        raise UsageError(f"no contract {name!r}: there is no file {file}{files.where}", hint=_hint(by_name))
     raise UsageError(f"no contract {name!r}; {nearest(name, by_name)}", hint=_hint(by_name))
 
 
@@ -39,9 +45,9 @@ def _hint(known: Mapping[str, Contract]) -> str:
     return "Write one under `contract:` in replaykit.yaml, or name a file that holds one."
 
 
-def load_contract(path: str | os.PathLike[str]) -> Contract:
+def load_contract(path: str | os.PathLike[str], files: ConfigFiles = WORKING_TREE) -> Contract:
     """The contract in a file, wrapped in `contract:` or not; `InvalidFile` names the line of the first flaw."""
-    document = load_document(path, limit_bytes=MAX_CONTRACT_BYTES)
+    document = load_config(Path(path), limit_bytes=MAX_CONTRACT_BYTES, files=files)
     for flaw in contract_flaws(document):
         raise document.error(flaw.message, flaw.path, hint=flaw.hint)
     return contract_of(_inner(document.value)[0])

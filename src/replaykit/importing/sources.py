@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from replaykit.cases.document import load_document
 from replaykit.cases.find import SessionFile, Unusable, find_files
 from replaykit.cases.session import Session, load_session
 from replaykit.cases.session_files import write_session
@@ -20,7 +19,7 @@ from replaykit.importers.langsmith_wanted import age_of
 from replaykit.importing.record import Record
 from replaykit.importing.sessions import FETCHED, contract_of_imports, session_file, text_of
 from replaykit.importing.subjects import OnFetched, nobody
-from replaykit.project.project import MAX_PROJECT_BYTES, Project
+from replaykit.project.project import Project
 from replaykit.project.sources import Source
 
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ def _read(file: Path) -> Iterator[Session | Unusable]:
 def _failed(project: Project, index: int, error: ReplayKitError, run_id: str = "") -> Unusable:
     source = project.sources[index]
     try:
-        line = load_document(project.file, limit_bytes=MAX_PROJECT_BYTES).line(("replays", "sources", index))
+        line = project.document().line(("replays", "sources", index))
     except InvalidFile:
         line = None
     name = f"{source.label} {run_id}" if run_id and run_id != source.run_id else source.label

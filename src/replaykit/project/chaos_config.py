@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import msgspec
 
 from replaykit.cases.chaos_shape import CHAOS, CHAOS_MATRIX, plan_of
-from replaykit.cases.document import load_document
+from replaykit.cases.config_files import WORKING_TREE, ConfigFiles, load_config
 from replaykit.cases.shape import find_flaws
 from replaykit.chaos.profiles import PROFILES, profile
 from replaykit.contracts.matrix import ChaosScenario
@@ -43,21 +44,21 @@ def matrix_of(worlds: Iterable[Json], *, seed: int = 0, where: str = "chaos_matr
     )
 
 
-def named_plan(name: str, *, seed: int | None = None) -> ChaosPlan:
+def named_plan(name: str, *, seed: int | None = None, files: ConfigFiles = WORKING_TREE) -> ChaosPlan:
     """The plan of a profile, or in a file; a seed that is given goes before the file's own."""
     if name in PROFILES:
         return profile(name, seed=seed or 0)
-    if not os.path.exists(name):
+    if not os.path.exists(name) and not files.has(Path(name)):
         raise UsageError(
             f"no chaos profile and no file {name!r}; {nearest(name, PROFILES)}", hint="replaykit chaos profiles"
         )
-    plan = load_plan(name)
+    plan = load_plan(name, files)
     return plan if seed is None else msgspec.structs.replace(plan, seed=seed)
 
 
-def load_plan(path: str | os.PathLike[str]) -> ChaosPlan:
+def load_plan(path: str | os.PathLike[str], files: ConfigFiles = WORKING_TREE) -> ChaosPlan:
     """The plan in a file: what stands under its `chaos:`, or all of it."""
-    document = load_document(path, limit_bytes=MAX_PLAN_BYTES)
+    document = load_config(Path(path), limit_bytes=MAX_PLAN_BYTES, files=files)
     is_inside = isinstance(document.value, dict) and "chaos" in document.value
     value, place = (document.value["chaos"], ("chaos",)) if is_inside else (document.value, ())
     for flaw in find_flaws(CHAOS, value, place):

@@ -68,7 +68,7 @@ class Contracted:
             raise session.error(f"the session {session.id!r} names no contract", "contract", hint=hint)
         try:
             inside(self._project.directory, name)  # a session is data: it leads to no file elsewhere
-            found = find_contract(name, self._contracts, self._project.directory)
+            found = find_contract(name, self._contracts, self._project.directory, self._project.files)
         except InvalidFile:
             raise
         except (ValueError, UsageError) as error:

@@ -14,7 +14,9 @@ def chosen_contract(project: Project | None, name: str | None) -> Contract:
     """The contract of that name or path, beside the project's file; without a name, the project's only one."""
     known = project.contracts if project is not None else {}
     if name is not None:
-        return find_contract(name, known, project.directory if project is not None else Path())
+        if project is None:
+            return find_contract(name, known, Path())
+        return find_contract(name, known, project.directory, project.files)
     if len(known) == 1:
         return next(iter(known.values()))
     where = str(project.file) if project is not None else "no replaykit.yaml"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from replaykit.errors import UsageError
@@ -10,9 +11,9 @@ PROJECT_FILES = ("replaykit.yaml", "flakestorm.yaml")
 """Configuration files that are found by their names, in this order."""
 
 
-def find_project(directory: Path = Path()) -> Path | None:
-    """The configuration file of a directory, if there is one."""
-    return next((directory / name for name in PROJECT_FILES if (directory / name).is_file()), None)
+def find_project(directory: Path = Path(), has: Callable[[Path], bool] = Path.is_file) -> Path | None:
+    """The configuration file of a directory, if there is one; `has` says whether there is a file."""
+    return next((directory / name for name in PROJECT_FILES if has(directory / name)), None)
 
 
 def config_file(directory: Path = Path()) -> Path:

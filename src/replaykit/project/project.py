@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from replaykit.cases.case_shape import ModelMode
 from replaykit.cases.chaos_shape import plan_of
-from replaykit.cases.document import Document, load_document
+from replaykit.cases.config_files import WORKING_TREE, ConfigFiles, load_config
+from replaykit.cases.document import Document
 from replaykit.cases.document import Path as Place
 from replaykit.cases.session import Session, read_session
 from replaykit.cases.shape import Record, describe, find_flaws
@@ -54,7 +55,11 @@ class Project(Struct, frozen=True, kw_only=True):
     """What a configuration file says."""
 
     file: Path
+    files: ConfigFiles = WORKING_TREE
+    """Where it was read, and what else acts as configuration is."""
     agent: Agent | None = None
+    variables: tuple[str, ...] | None = None
+    """The variables of the environment that may be filled in; all when it is None."""
     inputs: tuple[Json, ...] = ()
     """What the agent is asked where a contract has no probes: `inputs`, or `golden_prompts`."""
     cases: tuple[Path, ...] = ()
@@ -86,16 +91,20 @@ class Project(Struct, frozen=True, kw_only=True):
 
     def error(self, message: str, place: Place = (), *, hint: str | None = None) -> UsageError:
         """The error that says what is wrong with a part of the file, and where that is."""
-        return load_document(self.file, limit_bytes=MAX_PROJECT_BYTES).error(message, place, hint=hint)
+        return self.document().error(message, place, hint=hint)
+
+    def document(self) -> Document:
+        """The file once more, for the lines of things; `InvalidFile` when it is gone."""
+        return load_config(self.file, limit_bytes=MAX_PROJECT_BYTES, files=self.files)
 
 
-def load_project(path: str | os.PathLike[str]) -> Project:
+def load_project(path: str | os.PathLike[str], files: ConfigFiles = WORKING_TREE) -> Project:
     """The configuration in a file; `InvalidFile` names the line of the first thing that is wrong."""
-    document = load_document(path, limit_bytes=MAX_PROJECT_BYTES)
+    document = load_config(Path(path), limit_bytes=MAX_PROJECT_BYTES, files=files)
     shape = _shape_of(document)
     for flaw in find_flaws(shape, document.value):
         raise document.error(flaw.message, flaw.path, hint=flaw.hint)
-    return _built(document, Path(path))
+    return _built(document, Path(path), files)
 
 
 def _shape_of(document: Document) -> Record:
@@ -112,13 +121,16 @@ def _shape_of(document: Document) -> Record:
     return FLAKESTORM if "version" in value and "replaykit" not in value else PROJECT
 
 
-def _built(document: Document, file: Path) -> Project:
+def _built(document: Document, file: Path, files: ConfigFiles) -> Project:
     value: dict[str, Json] = {key: part for key, part in document.value.items() if part is not None}
     replays, advanced = value.get("replays", {}), value.get("advanced") or {}
     agent = value.get("agent")
     cases = value.get("cases", ())
+    variables = value.get("variables")
     return Project(
         file=file,
+        files=files,
+        variables=None if variables is None else tuple(variables),
         agent=None if agent is None else agent_of(agent, retries=advanced.get("retries", 0)),
         inputs=tuple(value.get("inputs") or value.get("golden_prompts") or ()),
         cases=tuple(file.parent / name for name in ([cases] if isinstance(cases, str) else cases)),

@@ -41,6 +41,7 @@ FLAKESTORM_TYPES = {
 """What Flakestorm calls kinds of mutation that there are here; a type that there is none of is passed over."""
 
 _SOME_TEXT = Text("some text", pattern=r"\S")
+_VARIABLES = ListOf(Text("the name of a variable", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)"))
 
 
 class _Version:
@@ -167,6 +168,7 @@ PROJECT = Record(
     {
         "replaykit": _Version(PROJECT_FORMAT),
         "agent": Either((AGENT, Nothing())),
+        "variables": Either((_VARIABLES, Nothing())),
         "inputs": Either((ListOf(Anything()), Nothing())),
         "cases": Either((ListOf(_SOME_TEXT), _SOME_TEXT, Nothing())),
         "contract": Either((CONTRACT, Nothing())),
@@ -185,6 +187,7 @@ PROJECT = Record(
     notes={
         "replaykit": "The version of this format.",
         "agent": "The agent under test.",
+        "variables": "Variables of the environment that ${NAME} may name; all unless said, none with --untrusted.",
         "inputs": "What the agent is asked where a contract has no probes.",
         "cases": "Directories of cases and sessions.",
         "contract": "A contract.",
@@ -206,6 +209,7 @@ FLAKESTORM = Record(
     {
         "version": _Version("2.0", 2.0),
         "agent": AGENT,
+        "variables": Either((_VARIABLES, Nothing())),
         "contract": Either((CONTRACT, Nothing())),
         "chaos": CHAOS,
         "chaos_matrix": CHAOS_MATRIX,

@@ -12,6 +12,8 @@ from replaykit.redaction.redactor import Redactor
 from replaykit.redaction.rules import DEFAULT, Rules
 
 RULES_FILE = "redaction.toml"
+RULES_VARIABLE = "REPLAYKIT_REDACTION_RULES"
+"""Names a rule file that stands for the project's own, in this process and those that it starts."""
 SWITCH = "REPLAYKIT_REDACT"
 _OFF = ("off", "0", "false", "no")
 
@@ -42,10 +44,16 @@ class ProjectRedactor(Redactor):
         return secrets.token_bytes(32) if self._foreign and not self.has_key else project_key(self._directory)
 
 
-def rules_beside(store: Path) -> Rules:
-    """The rules of the project whose store this is."""
+def rules_file(store: Path) -> Path:
+    """Where the rules of the project are whose store this is."""
     home = store.parent
-    file = (home.parent if home.name == HOME else home) / RULES_FILE
+    return (home.parent if home.name == HOME else home) / RULES_FILE
+
+
+def rules_beside(store: Path) -> Rules:
+    """The rules of the project whose store this is, or those that the environment names instead."""
+    named = os.environ.get(RULES_VARIABLE)
+    file = Path(named) if named else rules_file(store)
     if not file.is_file():
         return DEFAULT
     from replaykit.redaction.rule_files import load_rules  # noqa: PLC0415 (few projects have rules of their own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from replaykit.errors import UsageError
@@ -55,13 +55,23 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _only(names: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: environment[name] for name in names if name in environment}
+
+
 def _http(project: Project, agent: Agent, environment: Mapping[str, str]) -> Candidate:
     from replaykit.runners.http_agent import Address, HttpAgent  # noqa: PLC0415
 
+    allowed = environment if project.variables is None else _only(project.variables, environment)
+
     def filled(text: str, *place: str) -> Expanded:
         try:
-            return expand(text, environment)
+            return expand(text, allowed)
         except UnsetVariable as error:
+            if project.variables is not None and error.name not in project.variables:
+                message = f"agent.{'.'.join(place)}: {error.name} is not among the variables that may be filled in"
+                hint = f"List it in {project.file}{project.files.where}: variables: [{error.name}]"
+                raise project.error(message, ("agent", *place), hint=hint) from None
             hint = f"Set it, or write a default: ${{{error.name}:-...}}"
             raise project.error(f"agent.{'.'.join(place)}: {error}", ("agent", *place), hint=hint) from None
 

@@ -81,7 +81,7 @@ class Confined:
 
 @contextlib.contextmanager
 def confined(case: ReplayCase, *, scratch: Sequence[Path] = (), ports: Sequence[int] = ()) -> Iterator[Confined]:
-    """Give a confinement for one run of a candidate, as `confined_tree` does, and keep what it wrote if that is wanted."""
+    """Give a confinement for one run of a candidate, as `confined_tree` does; what it writes is kept if that is wanted."""
     consent = case.scenario.consent
     with confined_tree(consent, scratch=scratch, ports=ports) as inside:
         yield inside

@@ -67,7 +67,7 @@ class Ci:
         )
         every: list[PartOfCi] = [Mutated(setting), Contracts(setting), Chaos(setting), Replays(setting)]
         self._parts = [part for part in every if part.part in plan.only and part.count]
-        self.notices = (*told, *subjects.notices, *_idle(project, every, plan.only))
+        self.notices = (*project.files.notices, *told, *subjects.notices, *_idle(project, every, plan.only))
         self.count = sum(part.count for part in self._parts)
 
     def run(self, crew: Crew) -> CiResult:
@@ -95,6 +95,7 @@ class Ci:
             verdict=_verdict(code, items, score, self._min_score),
             agent=crew.candidate.label,
             config=str(self._plan.project.file),
+            config_from=self._plan.project.files.revision_text,
             seed=self._seed,
             parts=tuple(parts),
             items=tuple(items),

@@ -15,7 +15,7 @@ from replaykit.cases.find import Unusable
 from replaykit.cases.session import Session
 from replaykit.errors import ReplayKitError
 from replaykit.model.values import Json, canonical
-from replaykit.project.project import MAX_PROJECT_BYTES, Project
+from replaykit.project.project import Project
 
 
 class Where(Struct, frozen=True, kw_only=True):
@@ -63,7 +63,10 @@ class Places:
 
     @cached_property
     def _document(self) -> Document | None:
-        return _opened(self._config, MAX_PROJECT_BYTES)
+        try:
+            return self._project.document()
+        except ReplayKitError:  # gone or changed while the agent ran: what failed is told all the same
+            return None
 
     @cached_property
     def _sessions(self) -> dict[str, Where]:
@@ -92,7 +95,12 @@ def _opened(file: str, limit_bytes: int) -> Document | None:
 
 def command(verb: str, project: Project, *words: str) -> str:
     """A command line that can be pasted."""
-    return shlex.join(["replaykit", *verb.split(), "-c", str(project.file), *words])
+    return shlex.join(["replaykit", *verb.split(), "-c", str(project.file), *_files(verb, project), *words])
+
+
+def _files(verb: str, project: Project) -> tuple[str, ...]:
+    """Where the configuration is read, for a verb that knows of that."""
+    return project.files.options if verb == "replay" else ()
 
 
 def spoken(value: Json) -> str:

@@ -120,6 +120,8 @@ class CiResult(Struct, frozen=True, kw_only=True):
     """Why it passed or not, in one sentence."""
     agent: str = ""
     config: str = ""
+    config_from: str = ""
+    """The revision that the configuration was read from; nothing for the working tree."""
     seed: int = 0
     parts: tuple[CiPart, ...] = ()
     items: tuple[CiItem, ...] = ()

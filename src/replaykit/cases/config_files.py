@@ -1,0 +1,120 @@
+"""Where files that act as configuration are read: in the working tree, or at a revision of its repository.
+
+Cases, sessions, traces and fixtures are data, and always those of the working tree.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from replaykit.cases.document import Document, parse_document, read_bytes
+from replaykit.errors import InvalidFile
+
+if TYPE_CHECKING:
+    from replaykit.revisions import Revision  # few read one
+
+
+class ConfigFiles(Protocol):
+    """Configuration files by their paths in the working tree."""
+
+    @property
+    def where(self) -> str:
+        """What follows a file's name in a message: nothing, or ` at REVISION`."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The words of a command line that reads the same files."""
+
+    @property
+    def revision_text(self) -> str:
+        """The revision and its commit; nothing for the working tree."""
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the working tree has changed in files that were read, in words."""
+
+    def has(self, file: Path) -> bool:
+        """True when there is such a file."""
+
+    def read(self, file: Path, *, limit_bytes: int) -> bytes:
+        """What a file holds; `InvalidFile` when there is none."""
+
+
+class WorkingTree:
+    """Files as they are now."""
+
+    where = ""
+    options: tuple[str, ...] = ()
+    revision_text = ""
+    notices: tuple[str, ...] = ()
+
+    def has(self, file: Path) -> bool:
+        """True when there is such a file."""
+        return file.is_file()
+
+    def read(self, file: Path, *, limit_bytes: int) -> bytes:
+        """What a file holds; `InvalidFile` when there is none."""
+        return read_bytes(file, limit_bytes=limit_bytes)
+
+
+class AtRevision:
+    """Files as a revision has them. Those outside of its repository are no part of a change to it, and read as they
+    are."""
+
+    def __init__(self, revision: Revision) -> None:
+        self.revision = revision
+        self._differences: dict[str, None] = {}
+
+    @property
+    def where(self) -> str:
+        return f" at {self.revision}"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return ("--config-from", self.revision.name)
+
+    @property
+    def revision_text(self) -> str:
+        return f"{self.revision} ({self.revision.commit})"
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return tuple(self._differences)
+
+    def has(self, file: Path) -> bool:
+        """True when the revision has such a file; one that only the working tree has is noted."""
+        if not self.revision.holds(file):
+            return file.is_file()
+        has = self.revision.has(file)
+        if not has and os.path.lexists(file):
+            self._differences[f"{file} is not in {self.revision}, and is not used"] = None
+        return has
+
+    def read(self, file: Path, *, limit_bytes: int) -> bytes:
+        """What a file holds at the revision; one that differs from the working tree is noted."""
+        if not self.revision.holds(file):
+            return read_bytes(file, limit_bytes=limit_bytes)
+        data = self.revision.read(file, limit_bytes=limit_bytes)
+        if data is None:
+            raise InvalidFile(f"no such file{self.where}", file=str(file))
+        if _now(file, limit_bytes) != data:
+            note = f"{file} differs from {self.revision}; the version of {self.revision} is used"
+            self._differences[note] = None
+        return data
+
+
+WORKING_TREE: ConfigFiles = WorkingTree()
+
+
+def _now(file: Path, limit_bytes: int) -> bytes | None:
+    try:
+        return read_bytes(file, limit_bytes=limit_bytes)
+    except InvalidFile:
+        return None
+
+
+def load_config(file: Path, *, limit_bytes: int, files: ConfigFiles) -> Document:
+    """The document in a configuration file; `InvalidFile` when it cannot be read or is not one."""
+    return parse_document(files.read(file, limit_bytes=limit_bytes), os.fspath(file))
