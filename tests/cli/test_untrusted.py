@@ -320,6 +320,16 @@ def test_a_configuration_for_mcp_servers_is_refused(repository: Repository, repl
     assert "--mcp-config does not go with --config-from" in ran.err
 
 
+@pytest.mark.parametrize("option", [("--from-langsmith", "run"), ("--from-langsmith-project", "project")])
+def test_nothing_is_imported_with_the_keys_of_the_environment(
+    repository: Repository, replaykit: Command, option: tuple[str, str]
+) -> None:
+    ran = replaykit("replay", *option, "--config-from", "origin/main")
+
+    assert ran.code == 2
+    assert "--from-langsmith does not go with --config-from" in ran.err
+
+
 HTTP = {
     "type": "http",
     "endpoint": "http://127.0.0.1:9/",

@@ -222,6 +222,9 @@ def replayed_from_langsmith(given: dict[str, Any]) -> ExitCode:
         return ExitCode.PASSED
     if given["cases"] or (runs and project is not None):
         raise UsageError("give cases, or --from-langsmith, or --from-langsmith-project: one of them")
+    if given["config_from"] is not None or given["untrusted"]:
+        hint = "Import it first, on a machine of yours: replaykit import langsmith"
+        raise UsageError("--from-langsmith does not go with --config-from and --untrusted", hint=hint)
     from replaykit.importers.langsmith_wanted import DEFAULT_LIMIT
     from replaykit.importing.transport import DEFAULT_TIMEOUT_S
 
