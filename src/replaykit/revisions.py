@@ -69,6 +69,8 @@ class Revision:
         path = self._path_of(file)
         if path is None:
             raise UsageError(f"{file} is not in the repository {self.top}")
+        if "\n" in path:
+            return None  # git is asked line by line
         question = f"{self.commit}:{path}\n".encode("utf-8", "surrogateescape")
         found = self._git("cat-file", "--batch-check", "--follow-symlinks", given=question).stdout.split()
         if len(found) == 3 and found[1] == b"blob":
@@ -80,7 +82,7 @@ class Revision:
         """The path from the top of the repository; links in the working tree lead nowhere."""
         relative = os.path.relpath(os.path.normpath(file.absolute()), self.top)
         parts = Path(relative).parts
-        if not parts or parts[0] == os.pardir or "\n" in relative or os.path.isabs(relative):
+        if not parts or parts[0] == os.pardir or os.path.isabs(relative):
             return None
         return str(PurePosixPath(*parts))
 
@@ -116,6 +118,7 @@ class Revision:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         environment |= {
             "GIT_ALLOW_PROTOCOL": "",
+            "GIT_LITERAL_PATHSPECS": "1",
             "GIT_NO_LAZY_FETCH": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
             "GIT_OPTIONAL_LOCKS": "0",

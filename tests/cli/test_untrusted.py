@@ -223,6 +223,20 @@ def test_a_contract_that_only_the_working_tree_has_makes_its_sessions_wrong(
     assert "contracts/strict.yaml is not in origin/main, and is not used" in ran.err
 
 
+@pytest.mark.parametrize("name", ["new\nline.yaml", ":(top)x.yaml", "a b.yaml", "contracts/../new.yaml", "\ud800.yaml"])
+def test_no_spelling_of_a_name_leads_to_a_contract_of_the_working_tree(
+    repository: Repository, replaykit: Command, name: str
+) -> None:
+    if name.isprintable() or "\n" in name:
+        repository.write({"contracts/other.yaml": "{}", name: contract("fine")})
+    repository.commit({"cases/incident.yaml": json.dumps({**SESSION, "contract": name})})
+
+    ran = replaykit("ci", "--config-from", "origin/main", "--json")
+
+    assert ran.code == 2, ran.err
+    assert {item["id"]: item["outcome"] for item in ran.json["items"]} == {"billing": "passed", "incident": "error"}
+
+
 def test_contracts_are_those_of_the_revision_where_it_has_no_configuration(
     repository: Repository, replaykit: Command
 ) -> None:
@@ -265,16 +279,17 @@ TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
     ],
     ids=["own", "another file"],
 )
-def test_lint_redacts_by_the_rules_of_the_revision(
-    repository: Repository, replaykit: Command, rules: dict[str, str]
+@pytest.mark.parametrize("verb", ["lint", "scan"])
+def test_secrets_are_looked_for_by_the_rules_of_the_revision(
+    repository: Repository, replaykit: Command, rules: dict[str, str], verb: str
 ) -> None:
     case = {**CASE, "scenario": {"input": f"my token is {TOKEN}"}}
     repository.commit({"cases/billing/case.yaml": json.dumps(case), **rules})
 
-    plain = replaykit("lint", "cases")
-    of_base = replaykit("lint", "cases", "--config-from", "origin/main")
+    plain = replaykit(verb, "cases")
+    of_base = replaykit(verb, "cases", "--config-from", "origin/main")
     repository.base_branch()
-    allowed = replaykit("lint", "cases", "--config-from", "origin/main")
+    allowed = replaykit(verb, "cases", "--config-from", "origin/main")
 
     assert (plain.code, of_base.code, allowed.code) == (0, 1, 0), (plain.out, of_base.out, allowed.out)
     assert "redaction.toml is not in origin/main, and is not used" in of_base.err

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import options, trust
 
 if TYPE_CHECKING:
     from replaykit.redaction.trees import Passed, Text
@@ -25,8 +25,18 @@ _STDIN = "-"
     "--max-mb", type=click.IntRange(1, 1024), default=16, show_default=True, help="Pass over files larger than this."
 )
 @click.option("--sarif", is_flag=True, help="Print the findings as SARIF 2.1.0.")
+@trust.config_from
 @options.as_json
-def command(paths: tuple[Path, ...], staged: bool, ignored: bool, max_mb: int, sarif: bool, as_json: bool) -> None:
+def command(
+    paths: tuple[Path, ...],
+    staged: bool,
+    ignored: bool,
+    max_mb: int,
+    sarif: bool,
+    config_from: str | None,
+    untrusted: bool,
+    as_json: bool,
+) -> None:
     """Look for secrets and personal data in files: a gate for commits and pipelines.
 
     Tells file, line, column and kind of each finding, never the value. Of a directory in a git work tree what git
@@ -49,6 +59,7 @@ def command(paths: tuple[Path, ...], staged: bool, ignored: bool, max_mb: int, s
         raise UsageError("name files or directories, or say --staged", hint="All of this directory: replaykit scan .")
     if sarif and as_json:
         raise UsageError("--json and --sarif do not go together")
+    trust.tell_notices(trust.config_files(config_from, untrusted=untrusted))
     redactor = project_redactor(foreign=True)
     for notice in redactor.rules.notices:
         click.echo(f"note: {notice}", err=True)
