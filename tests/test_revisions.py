@@ -60,6 +60,14 @@ def test_links_lead_where_the_revision_says_and_not_the_working_tree(repository:
     assert read("out.yaml") is None
 
 
+def test_a_name_of_two_lines_is_asked_of_the_revision_too(repository: Repository) -> None:
+    repository.write({"two\nlines.yaml": "evil\n"})
+    revision = Revision("origin/main", Path())
+
+    assert revision.holds(Path("two\nlines.yaml")), "it is not taken for a file outside of the repository"
+    assert revision.read(Path("two\nlines.yaml"), limit_bytes=LIMIT) is None
+
+
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(repository: Repository) -> None:
     with pytest.raises(InvalidFile, match="larger than 3 bytes at origin/main"):
         Revision("origin/main", Path()).read(Path("replaykit.yaml"), limit_bytes=3)
