@@ -18,20 +18,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from replaykit.errors import UsageError
-from replaykit.isolation import CHANNELS, Level, Policy, Report, Sandbox, Stopped, copy_project, support
+from replaykit.isolation import CHANNELS, Level, Policy, Sandbox, Stopped, copy_project, support
 from replaykit.model.consent import Consent
-from replaykit.model.isolation import Isolation, IsolationLevel, StoppedAccess, WrittenFile, weaker
+from replaykit.model.isolation import Isolation, IsolationLevel, StoppedAccess, weaker
 from replaykit.model.result import Deviation
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.evidence import new_workspace
+from replaykit.runners.sandbox_reports import isolation_of
 
 if TYPE_CHECKING:
-    pass
-
+    from replaykit.cases.case import ReplayCase
 
 ISOLATION = "REPLAYKIT_ISOLATION"
 """The environment variable that lowers the level of everything this process runs."""
-_MAX_LISTED = 100
 _ATTEMPTS = {"tcp": "a connection to", "udp": "a message to", "unix": "a connection to the unix socket"}
 
 
@@ -81,7 +80,7 @@ class Confined:
 
 @contextlib.contextmanager
 def confined(case: ReplayCase, *, scratch: Sequence[Path] = (), ports: Sequence[int] = ()) -> Iterator[Confined]:
-    """Give a confinement for one run of a candidate, as `confined_tree` does; what it writes is kept if that is wanted."""
+    """Give a confinement for one run of a candidate, as `confined_tree` does, and keep what it wrote if asked to."""
     consent = case.scenario.consent
     with confined_tree(consent, scratch=scratch, ports=ports) as inside:
         yield inside
@@ -112,16 +111,6 @@ def confined_tree(consent: Consent, *, scratch: Sequence[Path] = (), ports: Sequ
         )
         sandbox = stack.enter_context(Sandbox(policy, level=level))
         yield Confined(sandbox, Isolation(level=IsolationLevel(level.value)), directory)
-
-
-def nested_sandbox(writable: Sequence[str]) -> Sandbox:
-    """Return a sandbox for one task of a worker that is in a sandbox itself."""
-    return Sandbox(Policy(project=Path.cwd(), allow_write=tuple(map(Path, writable))), nested=True)
-
-
-def can_nest() -> bool:
-    """Return True in a sandbox in which each task can have one of its own."""
-    return support().nested_level is Level.FULL
 
 
 def boundary_for(consent: Consent) -> tuple[Level, tuple[str, ...], tuple[str, ...]] | None:
@@ -168,27 +157,6 @@ def _copied_project() -> Iterator[tuple[Path, Path]]:
         copy = Path(home, Path.cwd().name or "project")
         copy_project(Path.cwd(), copy)
         yield copy, Path(home)
-
-
-def isolation_of(report: Report) -> Isolation:
-    """Return what a sandbox reports as a part of a result."""
-    channels = {channel: IsolationLevel(level.value) for channel, level in report.levels.items()}
-    stopped = tuple(map(_access, report.stopped[:_MAX_LISTED]))
-    unlisted = sum(one.count for one in report.stopped[_MAX_LISTED:]) + report.more_stopped
-    written = tuple(WrittenFile(path=one.path, change=one.how) for one in report.written[:_MAX_LISTED])
-    return Isolation(
-        level=IsolationLevel(report.level.value),
-        channels=channels,
-        stopped=stopped,
-        more_stopped=unlisted,
-        written=written,
-        written_count=report.written_count,
-        notes=report.notes,
-    )
-
-
-def _access(stopped: Stopped) -> StoppedAccess:
-    return StoppedAccess(channel=stopped.channel, target=stopped.target, program=stopped.program, count=stopped.count)
 
 
 def with_isolation(attempt: Attempt, isolation: Isolation) -> Attempt:

@@ -27,11 +27,11 @@ from replaykit.replayer.tape import Tape
 from replaykit.replayer.world import World
 from replaykit.runners.calling import AgentCall
 from replaykit.runners.clock import Clock
-from replaykit.runners.confinement import can_nest, isolation_of, nested_sandbox
 from replaykit.runners.entries import Entry
 from replaykit.runners.forking import ForkedTask, OpenFiles, can_fork
 from replaykit.runners.frames import Job, Reply, Task, receive, send
 from replaykit.runners.loading import load_agent, load_named
+from replaykit.runners.sandbox_reports import can_nest, isolation_of, nested_sandbox
 
 
 def main() -> None:
