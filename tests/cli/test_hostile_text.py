@@ -98,6 +98,7 @@ LINES: dict[str, list[str]] = {
     "backup": [f"{HOSTILE}.db"],
     "restore": [f"{HOSTILE}.nothing"],
     "verify": ["", f"--store {HOSTILE}"],
+    "doctor": [f"--store {HOSTILE}", f"--store {HOSTILE} --json", "--config CONFIG"],
     "init": [HOSTILE],
     "demo": [HOSTILE],
     "assertions": [HOSTILE],

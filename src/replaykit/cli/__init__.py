@@ -59,6 +59,7 @@ VERBS = {
     "backup": "Copy the store to a file, whole and checked, while others write.",
     "restore": "Put a backup in the place of the store.",
     "verify": "Check the whole store, and name what is damaged.",
+    "doctor": "Show what this machine supports, what ReplayKit finds here, and how to fix what is wrong.",
     "init": "Prepare a project for cases and recordings.",
     "demo": "See the whole loop, offline, in seconds.",
     "assertions": "List what a case can assert, or tell all about one kind.",

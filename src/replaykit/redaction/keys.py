@@ -28,6 +28,19 @@ def project_key(directory: Path) -> bytes:
     return _read(path)
 
 
+def check_key(directory: Path) -> bool:
+    """Return True when there is a key that can be used, False when there is none; UsageError for one that cannot."""
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        _from_text(named.strip(), f"${VARIABLE}")
+        return True
+    try:
+        _read(directory / FILE)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def _read(path: Path) -> bytes:
     try:
         text = path.read_text("ascii")

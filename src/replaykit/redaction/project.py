@@ -44,12 +44,6 @@ class ProjectRedactor(Redactor):
         return secrets.token_bytes(32) if self._foreign and not self.has_key else project_key(self._directory)
 
 
-def rules_file(store: Path) -> Path:
-    """Where the rules of the project are whose store this is."""
-    home = store.parent
-    return (home.parent if home.name == HOME else home) / RULES_FILE
-
-
 def rules_beside(store: Path) -> Rules:
     """The rules of the project whose store this is, or those that the environment names instead."""
     named = os.environ.get(RULES_VARIABLE)
@@ -59,6 +53,12 @@ def rules_beside(store: Path) -> Rules:
     from replaykit.redaction.rule_files import load_rules  # noqa: PLC0415 (few projects have rules of their own)
 
     return load_rules(file)
+
+
+def rules_file(store: Path) -> Path:
+    """Return where the rules of the project are whose store this is; the file need not be there."""
+    home = store.parent
+    return (home.parent if home.name == HOME else home) / RULES_FILE
 
 
 def project_redactor(store: Path | None = None, *, foreign: bool = False) -> Redactor:

@@ -1,0 +1,28 @@
+"""`replaykit doctor`: what this machine supports, and what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from replaykit.cli import options
+
+
+@click.command(name="doctor")
+@options.config
+@options.store
+@options.as_json
+def command(config: Path | None, store_path: Path | None, as_json: bool) -> None:
+    """Show what this machine supports, what ReplayKit finds here, and how to fix what is wrong.
+
+    Only reads: it writes no file and imports no agent, SDK or framework. Exit 1 when something is wrong that would make
+    commands fail, or leak.
+    """
+    from replaykit.doctor.examine import examine
+    from replaykit.errors import ExitCode
+    from replaykit.report.doctor import doctor_json, doctor_text
+
+    found = examine(store_path, config)
+    click.echo(doctor_json(found) if as_json else doctor_text(found))
+    click.get_current_context().exit(ExitCode.FAILED if found.problems else ExitCode.PASSED)

@@ -1,0 +1,211 @@
+"""SDKs and frameworks: which are installed, in which versions, and how ReplayKit reaches them.
+
+Their metadata is read; none of them is imported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+
+from replaykit.doctor.item import Item, State
+from replaykit.errors import install_hint
+
+OWN_NAME = "agent-replaykit"
+FRAMEWORKS = {  # distribution: its extra, and what an agent adds
+    "agent-framework-core": ("agent-framework", "middleware=[ReplayKitMiddleware()]"),
+    "claude-agent-sdk": ("claude-agent", "tools([…]), servers({…})"),
+    "crewai": ("crewai", "tools=tools([…])"),
+    "google-adk": ("google-adk", "plugins=[ReplayKitPlugin()]"),
+    "langchain": ("langchain", "middleware=[ReplayKitMiddleware()]"),
+    "langgraph": ("langgraph", "checkpointer=ReplayKitSaver(…)"),
+    "llama-index-core": ("llama-index", "tools=tools([…])"),
+    "openai-agents": ("openai-agents", "tools=tools([…])"),
+    "pydantic-ai-slim": ("pydantic-ai", "capabilities=[ReplayKit()]"),
+    "smolagents": ("smolagents", "tools=tools([…])"),
+}
+SDKS = {  # distribution: the libraries it speaks HTTP with
+    "anthropic": ("httpx",),
+    "boto3": ("botocore",),
+    "cohere": ("httpx",),
+    "fastmcp": ("httpx", "httpx2"),
+    "google-genai": ("httpx", "aiohttp"),
+    "groq": ("httpx",),
+    "litellm": ("httpx", "aiohttp"),
+    "mcp": ("httpx", "httpx2"),
+    "mistralai": ("httpx",),
+    "ollama": ("httpx",),
+    "openai": ("httpx", "httpx2", "aiohttp"),
+}
+HTTP_LIBRARIES = {  # distribution: the oldest version whose requests are recorded
+    "aiohttp": "3.12.1",
+    "botocore": "",
+    "httpx": "",
+    "httpx2": "",
+    "requests": "",
+    "urllib3": "2.0",
+}
+NOT_REACHED = {  # distribution: what it speaks, which no recording has
+    "grpcio": "gRPC",
+    "pycurl": "libcurl",
+    "websockets": "websockets",
+}
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*([^;]*?)\s*(?:;\s*(.*))?")
+_EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
+_CLAUSE = re.compile(r"(>=|<=|==|!=|~=|>|<)\s*([0-9][0-9.]*)")
+
+
+def examine_libraries() -> list[Item]:
+    """Return what is installed of SDKs, frameworks and HTTP libraries."""
+    own = Requirements.own()
+    found = [*_dependencies(own), *_frameworks(own), *_sdks(), *_http_libraries(), *_not_reached()]
+    missing = sorted(name for name in (*FRAMEWORKS, *SDKS) if version_of(name) is None)
+    if missing:
+        detail = f"not installed, and not needed: {', '.join(missing)}"
+        found.append(Item(group="libraries", name="others", state=State.OK, detail=detail))
+    return found
+
+
+def version_of(name: str) -> str | None:
+    """Return the version of an installed distribution; None where it is not installed."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+class Requirements:
+    """The versions that ReplayKit declares: of what it needs, and of the frameworks it has adapters for."""
+
+    def __init__(self, declared: Iterable[str]) -> None:
+        self.needed: dict[str, str] = {}
+        self.by_extra: dict[tuple[str, str], str] = {}
+        for text in declared:
+            name, versions, marker = _split(text)
+            extra = _EXTRA.search(marker)
+            if extra is not None:
+                self.by_extra[extra[1], name] = versions
+            elif not marker:
+                self.needed[name] = versions
+
+    @classmethod
+    def own(cls) -> Requirements:
+        """Return those of the installed ReplayKit; none where it runs without having been installed."""
+        try:
+            return cls(metadata.requires(OWN_NAME) or ())
+        except metadata.PackageNotFoundError:
+            return cls(())
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    found = _REQUIREMENT.fullmatch(text)
+    if found is None:
+        return text, "", ""
+    return found[1], found[2].strip("() "), found[3] or ""
+
+
+def fits(version: str, wanted: str) -> bool:
+    """Return True for a version inside of a range such as `>=1.4,<2`, by its numbers alone."""
+    return all(_holds(_numbers(version), sign, _numbers(bound)) for sign, bound in _CLAUSE.findall(wanted))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    numbers = [int(part) for part in found[0].split(".")] if found else []
+    while numbers and numbers[-1] == 0:  # 2.0 is 2
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _holds(version: tuple[int, ...], sign: str, bound: tuple[int, ...]) -> bool:
+    return {
+        ">=": version >= bound,
+        "<=": version <= bound,
+        "==": version == bound,
+        "!=": version != bound,
+        "~=": version >= bound,
+        ">": version > bound,
+        "<": version < bound,
+    }[sign]
+
+
+def _dependencies(own: Requirements) -> Iterator[Item]:
+    """Tell of what ReplayKit itself needs, and only where that is wrong."""
+    for name, wanted in own.needed.items():
+        version = version_of(name)
+        if version is not None and fits(version, wanted):
+            continue
+        state = "is not installed" if version is None else f"is {version}"
+        yield Item(
+            group="libraries",
+            name=name,
+            state=State.PROBLEM,
+            detail=f"ReplayKit needs {name}{wanted}, which {state}",
+            advice=(f"pip install '{name}{wanted}'",),
+        )
+
+
+def _frameworks(own: Requirements) -> Iterator[Item]:
+    for name, (extra, addition) in FRAMEWORKS.items():
+        version = version_of(name)
+        if version is None:
+            continue
+        wanted = own.by_extra.get((extra, name), "")
+        module = extra.replace("-", "_")
+        if fits(version, wanted):
+            detail = f"{version}: reached by replaykit.integrations.{module}, {addition}"
+            yield Item(group="libraries", name=name, state=State.OK, detail=detail)
+        else:
+            yield Item(
+                group="libraries",
+                name=name,
+                state=State.NOTE,
+                detail=f"{version}: the adapter is made for {wanted}; its model calls are recorded all the same",
+                advice=(install_hint(extra),),
+            )
+
+
+def _sdks() -> Iterator[Item]:
+    for name, libraries in SDKS.items():
+        version = version_of(name)
+        if version is None:
+            continue
+        through = [library for library in libraries if version_of(library) is not None]
+        if through:
+            detail = f"{version}: reached, over {', '.join(through)}"
+            yield Item(group="libraries", name=name, state=State.OK, detail=detail)
+        else:
+            detail = f"{version}: none of {', '.join(libraries)} is installed, so its requests may not be recorded"
+            yield Item(group="libraries", name=name, state=State.NOTE, detail=detail)
+
+
+def _http_libraries() -> Iterator[Item]:
+    for name, oldest in HTTP_LIBRARIES.items():
+        version = version_of(name)
+        if version is None:
+            continue
+        if fits(version, f">={oldest}" if oldest else ""):
+            yield Item(group="libraries", name=name, state=State.OK, detail=f"{version}: reached")
+        else:
+            yield Item(
+                group="libraries",
+                name=name,
+                state=State.NOTE,
+                detail=f"{version}: requests are recorded from {oldest} on",
+                advice=(f"pip install '{name}>={oldest}'",),
+            )
+
+
+def _not_reached() -> Iterator[Item]:
+    """Tell of all of them in one line: most are there because something else needs them."""
+    versions = {name: version_of(name) for name in NOT_REACHED}
+    installed = [f"{name} {version} ({NOT_REACHED[name]})" for name, version in versions.items() if version is not None]
+    if installed:
+        yield Item(
+            group="libraries",
+            name="not recorded",
+            state=State.NOTE,
+            detail=f"{', '.join(installed)}: what your agent does with these is not recorded, and a replay stops it",
+            advice=("If it uses one of them, make a tool of what does: @rk.tool",),
+        )

@@ -1,0 +1,52 @@
+"""What the doctor found, as text and JSON."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import msgspec
+
+from replaykit.doctor.item import Examination, Item, State
+from replaykit.report.panel import counted
+from replaykit.terminal import style, visible
+
+_COLOURS = {State.OK: "green", State.NOTE: "yellow", State.PROBLEM: "red"}
+_STATE_WIDTH = max(len(state) for state in State)
+
+
+def doctor_json(found: Examination) -> str:
+    """Everything, for programs."""
+    document = {
+        "replaykit": 1,
+        "ok": not found.problems,
+        "problems": [item.name for item in found.problems],
+        "isolation": found.isolation,
+        "items": found.items,
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def doctor_text(found: Examination) -> str:
+    """Everything, for people: a line for each thing, and below it what to type."""
+    width = max(len(item.name) for item in found.items)
+    lines: list[str] = []
+    for group, items in groupby(found.items, key=lambda item: item.group):
+        lines += ["", group.capitalize()] if lines else [group.capitalize()]
+        for item in items:
+            lines += _lines(item, width)
+    return "\n".join([*lines, "", _last_line(found)])
+
+
+def _lines(item: Item, width: int) -> list[str]:
+    state = style(f"{item.state:<{_STATE_WIDTH}}", fg=_COLOURS[item.state])
+    indent = " " * (2 + _STATE_WIDTH + 2 + width + 2)
+    first = f"  {state}  {item.name:<{width}}  {visible(item.detail)}"
+    return [first, *(f"{indent}{visible(line)}" for line in item.advice)]
+
+
+def _last_line(found: Examination) -> str:
+    if found.problems:
+        names = ", ".join(item.name for item in found.problems)
+        return f"{counted(len(found.problems), 'problem')}: {names}"
+    notes = sum(item.state is State.NOTE for item in found.items)
+    return f"nothing is wrong; {counted(notes, 'note')}" if notes else "nothing is wrong"
