@@ -235,3 +235,11 @@ def installed(site: Path, project: dict[str, Any]) -> Path:
     lines = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()) for group, points in groups]
     (info / "entry_points.txt").write_text("\n".join(lines))
     return site
+
+
+def test_every_test_that_the_security_page_names_is_there() -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(tests/[\w/.]+)`", text))
+
+    assert len(named) > 20
+    assert not [name for name in sorted(named) if not (ROOT / name).is_file()]
