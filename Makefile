@@ -5,6 +5,7 @@
 # make bench   measure, side by side with peers (installs them)
 # make fidelity    record, replay and edit failing agents by the thousand: is a green result ever wrong?
 # make crash   kill -9 a recording process 200 times, prune for a minute while others write, damage stores
+# make dist    build sdist and wheel, reproducibly, with checksums and a bill of materials
 # make clean   remove everything that was made here
 #
 # Add PYTHON=/path/to/python3 to choose the interpreter (3.11 or newer).
@@ -23,7 +24,7 @@ BOUNDED := $(if $(shell command -v timeout),timeout 90)
 # Two targets must not set up the same environment at the same time.
 .NOTPARALLEL:
 
-.PHONY: demo test test-quick lint unit test-integrations bench fidelity crash clean $(ENVIRONMENTS)
+.PHONY: demo test test-quick lint unit test-integrations bench fidelity crash dist clean $(ENVIRONMENTS)
 
 # The demo needs no more than the package itself.
 demo:
@@ -64,6 +65,10 @@ crash: $(VENV)
 	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -s tests/crash/test_kill.py
 	PRUNE_SECONDS=60 $(BIN)/python -m pytest -q -s tests/crash/test_prune.py
 	DAMAGE_TRIALS=100 $(BIN)/python -m pytest -q -n 2 tests/store/test_salvage.py
+
+# Two builds of a commit are the same bytes: tools/make-dist says under which conditions.
+dist: $(VENV)
+	$(BIN)/python tools/make-dist dist
 
 clean:
 	rm -rf $(ENVIRONMENTS) .venv-3.* .venv-elsewhere .node .replaykit .fidelity .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist bench/.work
