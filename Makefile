@@ -4,7 +4,7 @@
 # make test-integrations    test against SDKs and frameworks (installs them)
 # make bench   measure, side by side with peers (installs them)
 # make fidelity    record, replay and edit failing agents by the thousand: is a green result ever wrong?
-# make crash   kill -9 a recording process 200 times, prune for a minute while others write, damage stores
+# make crash   kill -9 recordings, receivers, imports and replays 200 times, prune for a minute while others write, damage stores
 # make dist    build sdist and wheel, reproducibly, with checksums and a bill of materials
 # make clean   remove everything that was made here
 #
@@ -62,7 +62,7 @@ fidelity: $(VENV)
 	$(BIN)/python -m tests.fidelity.run
 
 crash: $(VENV)
-	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -s tests/crash/test_kill.py
+	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -n 2 -rP tests/crash/test_kill.py
 	PRUNE_SECONDS=60 $(BIN)/python -m pytest -q -s tests/crash/test_prune.py
 	DAMAGE_TRIALS=100 $(BIN)/python -m pytest -q -n 2 tests/store/test_salvage.py
 
