@@ -105,9 +105,9 @@ class Kind:
         """What was killed can be gone on with."""
 
     @property
-    def acknowledged(self) -> int:
-        """How many things were acknowledged, in all projects."""
-        return 0
+    def acknowledged(self) -> int | None:
+        """How many things were acknowledged, in all projects; None for a command that acknowledges nothing."""
+        return None
 
 
 def waited_for(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> bool:
@@ -300,7 +300,6 @@ class Replaying(Kind):
 
     def __init__(self, *command: str) -> None:
         self._command = command
-        self._kills = 0
         self._is_first = True
 
     def prepare(self, project: Project) -> None:
@@ -324,7 +323,6 @@ class Replaying(Kind):
         self._is_first = False
         kill_after(process, rng.random() * 0.5)
         assert process.returncode == -9, f"it ended by itself: {project.errors()}"
-        self._kills += 1
 
     def check(self, project: Project) -> None:
         check_store(project)
@@ -332,10 +330,6 @@ class Replaying(Kind):
     def finish(self, project: Project) -> None:
         """The next replay sees the failure, as if nothing had been killed."""
         project.finish(*self._command, codes=(1,))
-
-    @property
-    def acknowledged(self) -> int:
-        return self._kills
 
 
 class ReplayingProgram(Replaying):
