@@ -25,6 +25,7 @@ from replaykit.model.matching import OnMiss, ToolMode
 from replaykit.model.result import Side
 from replaykit.model.run import TraceRun
 from replaykit.model.unbuilt import MUTATED, UNBUILT, types_compared, types_returned
+from replaykit.model.unrecorded import SHOWN, all_unrecorded
 
 
 class Fixture(Struct, frozen=True):
@@ -178,6 +179,13 @@ def _noted_values(subject: Subject) -> Iterator[Flaw]:
             yield _warning(("scenario",), "unbuilt-value", message, hint)
 
 
+def _not_recorded(subject: Subject) -> Iterator[Flaw]:
+    """What the recorded program did past the recording."""
+    for one in all_unrecorded(subject.run.events if subject.run else ())[:SHOWN]:
+        hint = "Do it in a tool (`@rk.tool`), whose calls are recorded, and record it again."
+        yield _warning(("scenario",), "not-recorded", one.text, hint)
+
+
 def proof_flaws(case: ReplayCase) -> Iterator[Flaw]:
     """That nobody has seen a case fail, as it is now."""
     standing, text = standing_of(case)
@@ -209,6 +217,7 @@ CASE_RULES: tuple[Callable[[Subject], Iterator[Flaw]], ...] = (
     _unused_ignored_paths,
     _missing_fixtures,
     _noted_values,
+    _not_recorded,
     _proof,
 )
 """What is looked at in the case file; a flaw's path leads into it."""

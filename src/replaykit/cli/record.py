@@ -71,7 +71,8 @@ def command(**given: Any) -> None:
     Nothing is changed in it. Python processes record their tools and HTTP calls themselves; the SDKs of other
     languages are led to a proxy on this machine by their environment variables. Exits with the program's own exit
     code. With --json the program's output goes to standard error, and the run's header to standard output. What is
-    secret or personal is replaced before it is written; the program and the terminal have it as it is.
+    secret or personal is replaced before it is written; the program and the terminal have it as it is. What was seen and
+    could not be recorded, such as a connection to a database, is named at the end.
 
     \b
     replaykit record -- python agent.py "Why was I charged?"
@@ -125,11 +126,13 @@ def _check(asked: Asked) -> None:
 def _recover(asked: Asked, store: SQLiteStore) -> None:
     """Put together what was killed before; with --recover that is all there is to tell."""
     from replaykit.programs.recovery import recover
-    from replaykit.report.recorded import recorded_json, recovered_text
+    from replaykit.report.recorded import not_recorded_text, recorded_json, recovered_text
 
     found = recover(store)
     for run in found:
         click.echo(recovered_text(run), err=True)
+        if not_recorded := not_recorded_text(run):
+            click.echo(not_recorded, err=True)
     if asked.recover:
         click.echo(recorded_json(found) if asked.as_json else f"{len(found)} put together")
 
@@ -189,7 +192,14 @@ def _configured_sample() -> float | None:
 
 
 def _tell(asked: Asked, recorded: Recorded, servers: Any) -> None:
-    from replaykit.report.recorded import dropped_text, recorded_json, recorded_text, unasked_text, unkept_text
+    from replaykit.report.recorded import (
+        dropped_text,
+        not_recorded_text,
+        recorded_json,
+        recorded_text,
+        unasked_text,
+        unkept_text,
+    )
 
     if asked.as_json:
         click.echo(recorded_json([recorded.run] if recorded.kept else []))
@@ -199,6 +209,9 @@ def _tell(asked: Asked, recorded: Recorded, servers: Any) -> None:
     again = () if servers is None else servers.options
     told = recorded_text(recorded.run, asked.program, asked.store_path, again, whole=recorded.failure is None)
     click.echo(told if recorded.kept else dropped_text(recorded.run), err=True)
+    not_recorded = not_recorded_text(recorded.run)
+    if recorded.kept and not_recorded:
+        click.echo(not_recorded, err=True)
     if recorded.lost_input:
         click.echo(unkept_text(asked=asked.given == _STDIN), err=True)
     if servers is not None and not servers.were_asked(recorded.run):

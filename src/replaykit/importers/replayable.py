@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from replaykit.model.events import Call, LlmCall, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.unrecorded import all_unrecorded
 from replaykit.model.values import Json, raw
 from replaykit.wire.fields import as_object, as_text
 
@@ -51,6 +52,8 @@ class Replayability(Struct, frozen=True, kw_only=True):
     """Of tools and models: what a replay serves."""
     lacking: tuple[Lacking, ...] = ()
     advice: tuple[str, ...] = ()
+    unrecorded: tuple[str, ...] = ()
+    """What the run did past its recording, in sentences."""
 
     @property
     def exact(self) -> int:
@@ -65,13 +68,14 @@ class Replayability(Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """In one line."""
+        past = ", and not everything it did was recorded" if self.unrecorded else ""
         if not self.lacking:
-            return f"all {self.calls} calls can be replayed" if self.calls else "it made no calls"
+            return (f"all {self.calls} calls can be replayed" if self.calls else "it made no calls") + past
         what = sorted({lack for one in self.lacking for lack in one.lacks})
         missing = ", ".join(lack for lack in what if lack not in _SPOILT)
         parts = [f"{missing} missing"] if missing else []
         parts += [f"values {lack}" for lack in what if lack in _SPOILT]
-        return f"{self.exact} of {self.calls} calls can be replayed exactly ({', '.join(parts)})"
+        return f"{self.exact} of {self.calls} calls can be replayed exactly ({', '.join(parts)}){past}"
 
 
 def replayability(run: TraceRun) -> Replayability:
@@ -85,6 +89,7 @@ def replayability(run: TraceRun) -> Replayability:
         calls=len(calls),
         lacking=tuple(Lacking(seq=call.seq, name=call.name, lacks=lacks) for call, lacks in found if lacks),
         advice=tuple(filter(None, map(as_text, advice))) if isinstance(advice, list) else (),
+        unrecorded=tuple(one.text for one in all_unrecorded(run.events)),
     )
 
 

@@ -8,6 +8,7 @@ import orjson
 
 from replaykit.model.events import AnyEvent, Call, Note
 from replaykit.model.jsonpath import JsonPath, remove_paths
+from replaykit.model.unrecorded import all_unrecorded, unrecorded_in, unrecorded_lines
 from replaykit.model.values import Json, Raw, is_tagged
 
 UNBUILT = "replaykit.unbuilt"
@@ -36,18 +37,25 @@ def types_compared(call: Call, ignored: Iterable[JsonPath] = ()) -> list[str]:
 
 
 def concerns(events: Iterable[AnyEvent]) -> list[str]:
-    """What is reported of values that a replay of these events cannot give back, in sentences; one for each tool."""
+    """What is reported of these events that a replay cannot give back, in sentences: of values one for each tool, and
+    of what was not recorded one for each place."""
     found: dict[tuple[str, str], str] = {}
-    for event in events:
-        if isinstance(event, Note) and (text := note_text(event)):
+    known = list(events)
+    for event in known:
+        if isinstance(event, Note) and (text := _value_text(event)):
             found[event.name, str(event.content.get("tool"))] = text
         elif isinstance(event, Call) and (types := types_returned(event)):
             found.setdefault((UNBUILT, event.name), unbuilt_text(event.name, types, "returned"))
-    return list(found.values())
+    return [*found.values(), *unrecorded_lines(all_unrecorded(known))]
 
 
 def note_text(note: Note) -> str:
-    """The sentence that a note about values holds; empty for any other note."""
+    """The sentence of a note that a recording wrote about itself; empty for any other note."""
+    unrecorded = unrecorded_in(note)
+    return _value_text(note) if unrecorded is None else unrecorded.text
+
+
+def _value_text(note: Note) -> str:
     if note.name not in (UNBUILT, MUTATED) or not isinstance(note.content, dict):
         return ""
     text = note.content.get("text")

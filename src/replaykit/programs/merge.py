@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
 from replaykit.errors import ReplayKitError
 from replaykit.model.changes import StateFold
-from replaykit.model.events import AnyEvent, Call, Change, LlmCall, Note, Span, State
+from replaykit.model.events import AnyEvent, Call, Change, LlmCall, Note, Span, State, ToolCall
 from replaykit.model.matching import MatchMode, ToolMode
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.run import Chance, RunHeader, TraceRun
-from replaykit.model.values import Raw
-from replaykit.programs.own import OWN, stays_within
-from replaykit.programs.part import deviations_of, parts_below, segment
+from replaykit.model.unrecorded import Kind, Unrecorded, more_often, unrecorded_in
+from replaykit.model.values import Json, Raw
+from replaykit.programs.own import OWN, is_own_place, stays_within
+from replaykit.programs.part import MAIN, deviations_of, parts_below, segment
 from replaykit.recording.stopping import STOPPED, with_reason
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.keys import key_of
 from replaykit.replayer.tape import Matcher, Tape
 from replaykit.replayer.world import World
 from replaykit.seam.scope import PendingCall, Session
+from replaykit.seam.unrecorded import PASSED
 from replaykit.store.protocol import Store
 
 _LONGEST_S = 86_400.0  # how long a run may take on a clock that was held
@@ -42,6 +44,7 @@ def merged(header: RunHeader, parts: Sequence[TraceRun]) -> TraceRun:
         if not _is_of_the_part(event) and not stays_within(event, own)
     ]
     placed.sort(key=lambda item: (item[1].at, item[0], item[1].seq))
+    placed = _once_unrecorded(placed, parts, own)
     numbers = {(order, event.seq): number for number, (order, event) in enumerate(placed)}
     events: list[AnyEvent] = [
         msgspec.structs.replace(
@@ -62,6 +65,39 @@ def merged(header: RunHeader, parts: Sequence[TraceRun]) -> TraceRun:
     return TraceRun.of(header, tuple(events))
 
 
+def _once_unrecorded(
+    placed: list[tuple[int, AnyEvent]], parts: Sequence[TraceRun], own: Collection[Json]
+) -> list[tuple[int, AnyEvent]]:
+    """The same events, in which each thing that was not recorded is noted once with all its times. Left out is what
+    turned out to be the program's own, or that of a tool, whose call is recorded as a whole."""
+    of_tools = [_was_started_by_tool(part, parts) for part in parts]
+    found: list[tuple[int, AnyEvent]] = []
+    first: dict[tuple[str, str, str], tuple[int, Unrecorded]] = {}
+    for order, event in placed:
+        one = unrecorded_in(event)
+        if one is None:
+            found.append((order, event))
+        elif of_tools[order] or (one.kind is Kind.CONNECTION and is_own_place(one.address or one.place, own)):
+            continue
+        elif one.key in first:
+            index, before = first[one.key]
+            first[one.key] = index, more_often(before, one.count)
+        else:
+            first[one.key] = len(found), one
+            found.append((order, event))
+    for index, one in first.values():
+        order, event = found[index]
+        note = msgspec.structs.replace(event, content_json=one.content)  # type: ignore[arg-type]
+        found[index] = order, note
+    return found
+
+
+def _was_started_by_tool(part: TraceRun, parts: Sequence[TraceRun]) -> bool:
+    """True for a process that began while another one was in a tool's call: as far as can be told, inside of it."""
+    tools = (call for other in parts if other is not part for call in other.events if isinstance(call, ToolCall))
+    return part.name != MAIN and any(call.at <= part.started_at <= call.at + call.duration_s for call in tools)
+
+
 def _chance_of(header: RunHeader, parts: Sequence[TraceRun]) -> Chance:
     """What the run knows of its chance, and what its processes have drawn that nobody held."""
     not_held = {name for one in (header, *parts) for name in one.chance.not_held}
@@ -70,10 +106,21 @@ def _chance_of(header: RunHeader, parts: Sequence[TraceRun]) -> Chance:
     return msgspec.structs.replace(header.chance, not_held=tuple(sorted(not_held)))
 
 
-def put_together(store: Store, header: RunHeader, finish: Callable[[TraceRun], TraceRun] = lambda run: run) -> TraceRun:
-    """Replace the parts of a run by the run that they make: all at once, so that no kill leaves half of it."""
+def put_together(
+    store: Store,
+    header: RunHeader,
+    finish: Callable[[TraceRun], TraceRun] = lambda run: run,
+    unrecorded: Callable[[Sequence[TraceRun]], Sequence[Note]] = lambda parts: (),
+) -> TraceRun:
+    """Replace the parts of a run by the run that they make: all at once, so that no kill leaves half of it.
+
+    `unrecorded` gives notes of what was seen from outside of the parts, and is in none of them.
+    """
     with store.exclusive():
         parts = parts_of(store, header.id)
+        notes = unrecorded(parts)
+        if notes:
+            parts.append(store.cleaned(TraceRun.of(msgspec.structs.replace(header, name=MAIN), tuple(notes))))
         run = finish(merged(header, parts))
         # What it printed has been through no door yet; its events have, when they were written.
         run = TraceRun.of(store.cleaned(TraceRun.of(run.header, ())).header, run.events)
@@ -125,7 +172,7 @@ def _mode(world: World, call: Call) -> ToolMode:
 
 def _is_of_the_part(event: AnyEvent) -> bool:
     """True for what is said of a process, and is no part of the run."""
-    return isinstance(event, Note) and event.name in (DEVIATION, OWN)
+    return isinstance(event, Note) and event.name in (DEVIATION, OWN, PASSED)
 
 
 def _in_one_order(events: list[AnyEvent], delays_s: list[float]) -> list[AnyEvent]:

@@ -13,9 +13,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from replaykit.model.events import AnyEvent, Call
+from replaykit.model.values import Json
 from replaykit.programs.plan import SESSION
 from replaykit.programs.sockets import can_tell, holders, listeners
 from replaykit.seam.guard import is_loopback
+from replaykit.seam.unix_sockets import listening_at
 
 OWN = "replaykit.own"
 """Notes of this name, in parts alone, say on which port a process found its own program."""
@@ -58,6 +60,10 @@ class OwnPorts:
         believed = Listener.PROGRAM if all(map(self._holds, found)) else Listener.OTHERS
         self._believed[port] = time.monotonic(), believed
         return believed
+
+    def is_at_path(self, path: str) -> bool:
+        """True when a process of the program listens at this path of the file system."""
+        return any(map(self._holds, listening_at(path)))
 
     def _holds(self, socket: str) -> bool:
         return any(self._mark in _environment(home) for home in holders(socket))
@@ -110,6 +116,10 @@ class OwnServers:
         """True when a connection to this place stays within the program, or reaches nobody."""
         return self._takes(host, port, may_wait=True)
 
+    def has_path(self, path: str) -> bool:
+        """True when a process of the program listens at this path."""
+        return self._ports.is_at_path(path)
+
     def may_be_at(self, place: str) -> bool:
         """True when a connection to this host and port stays within the program, or nobody can tell."""
         found = _place(f"tcp://{place}")
@@ -135,6 +145,12 @@ def stays_within(event: AnyEvent, ports: Collection[int]) -> bool:
     """True for a request to one of these ports that was written down before a server of the program was found there."""
     place = _place(event.wire.url) if isinstance(event, Call) and event.wire is not None else None
     return place is not None and place[1] in ports
+
+
+def is_own_place(place: str, ports: Collection[Json]) -> bool:
+    """True for a host and port of this machine where a server of the program was found."""
+    found = _place(f"tcp://{place}")
+    return found is not None and found[1] in ports
 
 
 def _urls(events: Iterable[AnyEvent]) -> Iterable[str]:

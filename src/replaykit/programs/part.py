@@ -141,6 +141,8 @@ class Part:
         self._ended = True
         for port in sorted(self.own.waited_for) if self.own is not None else ():
             self.tell(f"a live connection to 127.0.0.1:{port} found nobody there: {self.name} tried")
+        if self.session.unrecorded is not None:
+            self.session.unrecorded.end()
         self._recorder.end()
         for doubt in [] if self.order is None else self.order.doubts():
             self._note(doubt)

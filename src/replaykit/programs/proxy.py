@@ -21,11 +21,12 @@ from replaykit.isolation import Sandbox
 from replaykit.model.events import Call
 from replaykit.model.run import RunStatus
 from replaykit.programs.part import PROXY, Part, segment
-from replaykit.programs.plan import Plan
+from replaykit.programs.plan import Mode, Plan
 from replaykit.programs.props import MakeEndpoints
 from replaykit.replayer.schedule import overlapping, spans_of
 from replaykit.replayer.world import World
 from replaykit.seam.guard import is_loopback
+from replaykit.seam.unrecorded import UnrecordedLog
 
 if TYPE_CHECKING:
     import logging
@@ -69,6 +70,8 @@ def proxying(
         part = Part(plan, world, iter([PROXY]))
         if directory is not None:
             part.leave_out_own_servers(directory)
+        if plan.mode is Mode.RECORD:
+            part.session.unrecorded = UnrecordedLog(part.session)  # for what it refuses
         thread = _Serving(port, plan, part, endpoints or (lambda part, ask: {}))
         thread.has_work = world is None or any(event.path.startswith(segment(PROXY)) for event in world.calls)
         thread.start()

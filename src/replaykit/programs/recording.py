@@ -20,6 +20,7 @@ from replaykit.model.values import Json, raw
 from replaykit.programs.command import clean_command, name_of_command
 from replaykit.programs.ending import ended, shell_code, with_facts
 from replaykit.programs.merge import put_together
+from replaykit.programs.outgoing import ConnectionSampler, unaccounted
 from replaykit.programs.part import parts_below
 from replaykit.programs.pinning import pins_of_today
 from replaykit.programs.plan import Mode, Plan
@@ -72,12 +73,14 @@ def record_program(
     replay has to hold; `pin_env` names further variables whose values are written down for that. `sample` is the share
     of successful runs that stay in the store.
     """
-    performing = _Performing(partial(run_through, out=out, keep_input=keep_input))
+    sampler = ConnectionSampler()
+    performing = _Performing(partial(run_through, out=out, keep_input=keep_input), sampler)
     try:
         return _recorded(
             command,
             store,
             performing,
+            sampler,
             name=name,
             given=given,
             staging=staging or Staging(),
@@ -97,14 +100,18 @@ def record_program(
 class _Performing:
     """Runs a program once."""
 
-    def __init__(self, run: Callable[[Sequence[str], Mapping[str, str]], Ran]) -> None:
+    def __init__(self, run: Callable[..., Ran], sampler: ConnectionSampler) -> None:
         self._run = run
+        self._sampler = sampler
         self._has_begun = False
         self._ran: Ran | None = None
 
     def __call__(self, command: Sequence[str], environment: Mapping[str, str]) -> Ran:
         self._has_begun = True
-        self._ran = self._run(command, environment)
+        try:
+            self._ran = self._run(command, environment, on_start=lambda pid: self._sampler.begin(pid, environment))
+        finally:
+            self._sampler.end()
         return self._ran
 
     def result(self, command: Sequence[str]) -> Ran:
@@ -120,6 +127,7 @@ def _recorded(
     command: Sequence[str],
     store: SQLiteStore,
     perform: Callable[[Sequence[str], Mapping[str, str]], Ran],
+    sampler: ConnectionSampler,
     *,
     name: str,
     given: Json,
@@ -156,7 +164,7 @@ def _recorded(
         told = watched(writer.run_id)
         ran, failure = _performed(command, store, plan, Path(directory), staging, perform)
         _wait_for_the_late(store, header.id)
-        run = put_together(store, _asked(header, ran), lambda run: _told(run, ran, told))
+        run = put_together(store, _asked(header, ran), lambda run: _told(run, ran, told), partial(unaccounted, sampler))
     if told is not None:
         told.whole(store.cleaned(run))
     kept = failure is not None or is_kept(run, share)

@@ -58,17 +58,23 @@ def _shape(status: int, message: str, kind: str, target: str) -> dict[str, objec
 def who(peer: object, agent: str, network: Path | None = None) -> str:
     """Who stands at the other end of a connection: the process where the machine tells, and what it calls itself.
     `network` lists the sockets of a program that has a network of its own."""
-    names = [name for name in (_process(peer, network), agent.partition(" ")[0]) if name]
+    name, number = _process(peer, network)
+    names = [name for name in (f"`{name}` (process {number})" if name else "", agent.partition(" ")[0]) if name]
     return ", ".join(names) or "the program"
 
 
-def _process(peer: object, network: Path | None) -> str:
+def program_at(peer: object) -> str:
+    """The name of the program at the other end of a connection; nothing where the machine does not tell."""
+    return _process(peer)[0]
+
+
+def _process(peer: object, network: Path | None = None) -> tuple[str, str]:
     """Name and number of the process that has a loopback connection from this address; nothing where none is found."""
     if not isinstance(peer, tuple) or len(peer) < 2:
-        return ""
-    number = connected(int(peer[1]), network)
-    home = next(holders(number), None) if number else None
+        return "", ""
+    socket = connected(int(peer[1]), network)
+    home = next(holders(socket), None) if socket else None
     try:
-        return "" if home is None else f"`{(home / 'comm').read_text().strip()}` (process {home.name})"
+        return ("", "") if home is None else ((home / "comm").read_text().strip(), home.name)
     except OSError:  # gone meanwhile
-        return ""
+        return "", ""

@@ -10,11 +10,13 @@ from aiohttp import web
 from msgspec import Struct
 
 from replaykit.errors import nearest
+from replaykit.model.unrecorded import Effect, Kind, Unrecorded
+from replaykit.model.values import sayable
 from replaykit.programs.access import has_credentials, is_handed
 from replaykit.programs.naming import address_behind, split_target
 from replaykit.programs.part import Part
 from replaykit.programs.plan import Mode, Plan
-from replaykit.programs.refusal import FORBIDDEN, NEEDS_CREDENTIALS, NOT_HERE, Refused, who
+from replaykit.programs.refusal import FORBIDDEN, NEEDS_CREDENTIALS, NOT_HERE, Refused, program_at, who
 
 _ANTHROPIC = ("anthropic", "anthropic_api")
 _SHORT = re.compile(r"(?<!/v1)/messages(?=$|\?)")
@@ -58,14 +60,25 @@ def target_of(request: web.BaseRequest, plan: Plan, part: Part) -> Target:
         # What clients look for at the root of a host (`/.well-known/…`) is not here, and never was.
         is_known = split_target(path, plan.upstreams)[0] in plan.upstreams
         raise Refused(FORBIDDEN if is_known else NOT_HERE, _stranger(plan))
-    if request.headers.get("upgrade", "").lower() == "websocket":
-        raise Refused(FORBIDDEN, "websockets cannot be recorded or replayed")
     name, rest = split_target(path, plan.upstreams)
+    if request.headers.get("upgrade", "").lower() == "websocket":
+        _note_refused(Kind.WEBSOCKET, urlsplit(plan.upstreams.get(name, "")).netloc or name, request, part)
+        raise Refused(FORBIDDEN, "websockets cannot be recorded or replayed")
     if name not in plan.upstreams:
         known = nearest(name, plan.upstreams)
         raise Refused(NOT_HERE, f"no upstream {name!r}; {known}\nName it: --upstream {name or 'NAME'}=URL")
     url = f"{plan.proxy}/{name}{rest}"
     return Target(url, address_behind(url, plan.proxy, plan.upstreams) if plan.upstreams[name] else "", name)
+
+
+def _note_refused(kind: Kind, place: str, request: web.BaseRequest, part: Part) -> None:
+    """Note while recording what the proxy could only refuse."""
+    if part.session.unrecorded is not None:
+        peer = request.transport.get_extra_info("peername") if request.transport else None
+        program = program_at(peer) or request.headers.get("user-agent", "").partition("/")[0] or "a program"
+        without_user = sayable(place.rpartition("@")[2])
+        one = Unrecorded(kind=kind, place=without_user, program=sayable(program), effect=Effect.REFUSED)
+        part.session.unrecorded.note(one)
 
 
 def _stranger(plan: Plan) -> str:
@@ -89,4 +102,5 @@ def _stopped(request: web.BaseRequest, place: str, plan: Plan, part: Part) -> Re
     if plan.mode is Mode.REPLAY:
         part.tell(text)
         return Refused(FORBIDDEN, text)
+    _note_refused(Kind.CONNECTION, place, request, part)
     return Refused(FORBIDDEN, f"{text}\nRecord it: --upstream NAME=https://{place.removesuffix(':443')}")

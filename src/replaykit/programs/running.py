@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -43,10 +43,18 @@ class Ran(Struct, frozen=True, kw_only=True):
     """The user asked it to end."""
 
 
-def run_through(command: Sequence[str], environment: Mapping[str, str], out: int, *, keep_input: bool = False) -> Ran:
+def run_through(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    out: int,
+    *,
+    keep_input: bool = False,
+    on_start: Callable[[int], None] = lambda _: None,
+) -> Ran:
     """Run the command until it ends; what it prints goes to the file descriptor `out`.
 
-    Its input is this process's own; with `keep_input` it comes through a pipe, and is kept.
+    Its input is this process's own; with `keep_input` it comes through a pipe, and is kept. `on_start` is called with
+    the number of its process.
     """
     source, sink = _pipe(out)
     feed, left = _Feed() if keep_input else None, _left_on_input()
@@ -63,6 +71,7 @@ def run_through(command: Sequence[str], environment: Mapping[str, str], out: int
             os.close(sink)
             if feed is not None:
                 os.close(feed.taken)
+        on_start(process.pid)
         tee = _Tee(source, out)
         tee.start()
         if feed is not None:

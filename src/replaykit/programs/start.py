@@ -37,6 +37,7 @@ from replaykit.replayer.world import World
 from replaykit.seam.adoption import Nobody
 from replaykit.seam.failures import describe
 from replaykit.seam.guard import Guard
+from replaykit.seam.unrecorded import watching
 
 ALONE = "REPLAYKIT_ALONE"
 """Set for processes of ReplayKit's own, which take part in another way."""
@@ -130,6 +131,8 @@ class _TakingPart:
         if serves and self._part.order is not None:
             pins = self._plan.pins
             entered.enter_context(self._part.order.at_work(pins.started_at if pins.clock is not Clock.LIVE else 0.0))
+        if not replays:
+            entered.enter_context(watching(session, urlsplit(self._plan.proxy).netloc))
         if serves:
             entered.enter_context(session.active())
         if serves and self._part.order is not None:

@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -37,6 +38,7 @@ from replaykit.seam.adoption import Nobody
 from replaykit.seam.guard import Guard
 from replaykit.seam.pinning import pinned
 from replaykit.seam.scope import Answer, Handler, Outcome, PendingCall, Session, active_sessions
+from replaykit.seam.unrecorded import watching
 from replaykit.store.sqlite import SQLiteStore
 
 _SEARCHED = "PYTHONPATH"
@@ -352,6 +354,8 @@ def _taking_part(directory: str, name: str, mode: Mode) -> Iterator[None]:
             guard = Guard(session, world.rules.network, part.tell, everywhere=True)
             entered.enter_context(guard.standing())
             session.refuse = part.refuse
+        else:
+            entered.enter_context(watching(session, urlsplit(plan.proxy).netloc))
         entered.enter_context(session.active())
         yield
         status = RunStatus.SUCCESS

@@ -20,17 +20,20 @@ from replaykit.model.events import Decision, ErrorEvent, Message, Note
 from replaykit.model.pins import Clock, Pins
 from replaykit.model.run import NO_CHANCE, Chance, RunHeader, TraceRun
 from replaykit.model.sampling import sampling
+from replaykit.model.unrecorded import all_unrecorded
 from replaykit.model.values import ABSENT, Json, raw, sayable
 from replaykit.recording.agents import AGENTS
 from replaykit.recording.auto import prune_sometimes
 from replaykit.recording.keeping import is_kept, share_of
 from replaykit.recording.recorder import Recorder
 from replaykit.recording.stopping import NoWriter, warn_stopped, with_reason
+from replaykit.recording.unrecorded import cleaned_unrecorded, warn_unrecorded
 from replaykit.seam.chance import held_for_run
 from replaykit.seam.failures import describe, status_of
 from replaykit.seam.processes import recorded_tree
 from replaykit.seam.scope import Scope, Session, current, enter, leave
 from replaykit.seam.set_order import hash_seed
+from replaykit.seam.unrecorded import watching
 from replaykit.store.opening import StoreLike, opened
 from replaykit.store.protocol import Durability, RunWriter, Store
 from replaykit.store.sqlite import SQLiteStore
@@ -213,9 +216,28 @@ class RunRecorder:
             if self._writer is not None:
                 self._run.session.end_exchanges()
                 self._run.session.keep_last_state()
+                self._end_unrecorded()
                 self._recorder.end()
                 self._end(self._writer, self._ended(error))
                 self._run.session.end_tree()
+                self._warn_of_unrecorded()
+
+    def _end_unrecorded(self) -> None:
+        if self._run.session.unrecorded is not None:
+            self._run.session.unrecorded.end()
+
+    def _warn_of_unrecorded(self) -> None:
+        """Say what the run did that is not in its recording, and that a replay cannot serve."""
+        session, store = self._run.session, self._opened
+        if store is None or session.unrecorded is None:
+            return
+        if session.has_started_processes:
+            is_there = any(header.id == self._header.id for header in store.headers())
+            found = all_unrecorded(store.load(self._header.id).events) if is_there else []
+        else:
+            found = session.unrecorded.everything()
+        if found:
+            warn_unrecorded(cleaned_unrecorded(found, store))
 
     def _begin(self, stack: ExitStack) -> None:
         store = self._opened = self._open(stack)
@@ -240,6 +262,7 @@ class RunRecorder:
         self._run = Run(self._header.id, session, self._header.input)
         if (told := watched(self._header.id)) is not None:
             stack.enter_context(told.active())
+        stack.enter_context(watching(self._run.session))
         stack.enter_context(self._run.session.active())
 
     def _open(self, stack: ExitStack) -> Store | None:

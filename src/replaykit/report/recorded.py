@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.unrecorded import all_unrecorded, unrecorded_in, unrecorded_lines
 from replaykit.report.panel import counted
 from replaykit.terminal import style
 
@@ -23,7 +24,7 @@ def recorded_text(
     status = style(run.status.value, fg=_COLOURS.get(run.status, "red"))
     calls = sum(1 for _ in run.calls)
     lines = [f"replaykit: recorded {run.id}: {status}, {counted(calls, 'call')}, {run.duration_s or 0:.1f} s"]
-    if not run.events:
+    if all(unrecorded_in(event) is not None for event in run.events):
         if whole:
             lines.append("  Nothing was seen: no call reached the proxy, and no Python process made one.")
             lines.append("  Where does it speak to? Name the place: --upstream NAME=URL (docs/programs.md)")
@@ -72,7 +73,15 @@ def recovered_text(run: TraceRun) -> str:
     )
 
 
+def not_recorded_text(run: TraceRun) -> str:
+    """What the program did past the recording, a line each; nothing where all of it was recorded."""
+    return "\n".join(f"replaykit: {line}" for line in unrecorded_lines(all_unrecorded(run.events)))
+
+
 def recorded_json(runs: Sequence[TraceRun]) -> str:
-    """The headers of the runs, for programs."""
-    document = {"replaykit": 1, "runs": [run.header for run in runs]}
+    """The headers of the runs and what they did past the recording, for programs."""
+    not_recorded = [
+        {"run": run.id, **msgspec.json.decode(one.content)} for run in runs for one in all_unrecorded(run.events)
+    ]
+    document = {"replaykit": 1, "runs": [run.header for run in runs], "not_recorded": not_recorded}
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

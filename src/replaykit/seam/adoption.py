@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from replaykit.model.events import AnyEvent
-from replaykit.model.values import Json
+from replaykit.model.unrecorded import Kind, Unrecorded
+from replaykit.model.values import Json, sayable
 from replaykit.seam.left_behind import run_over
 from replaykit.seam.scope import Outcome, PendingCall, Scope, Session, active_sessions, enter, leave
 
@@ -38,6 +39,9 @@ def adopted(scope: Scope | None, what: str) -> Scope | None:
     errors = [session.refuse(what, caller()) for session in under_way if session.refuse is not None]
     if errors:
         raise errors[0]
+    recordings = [session.unrecorded for session in under_way if session.unrecorded is not None]
+    if len(recordings) == 1:
+        recordings[0].note(Unrecorded(kind=Kind.CALL, place=sayable(what), where=caller()))
     return scope
 
 

@@ -246,15 +246,21 @@ def _uninstall() -> None:
 
 
 def _who() -> str:
-    """The line of the program that led here: the innermost that is neither ours, nor a library's."""
+    """The line of the program that led here."""
+    frame = frame_of_program()
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+def frame_of_program() -> FrameType | None:
+    """The frame of the program that led here: the innermost that is neither ours, nor a library's; where all are, the
+    innermost of a library."""
     frame: FrameType | None = sys._getframe(1)
-    nearest = ""
+    nearest: FrameType | None = None
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((_HOME, "<")):
-            place = f"{file}:{frame.f_lineno} in {frame.f_code.co_name}"
             if "site-packages" not in file and not file.startswith(os.path.dirname(os.__file__)):
-                return place
-            nearest = nearest or place
+                return frame
+            nearest = nearest or frame
         frame = frame.f_back
     return nearest

@@ -34,10 +34,12 @@ _standing: list[Hooks] = []
 class Hooks:
     """The hooks of a table."""
 
-    def __init__(self, table: Table, *, is_optional: bool = False) -> None:
-        """`is_optional`: nobody is told of what is not there."""
+    def __init__(self, table: Table, *, is_optional: bool = False, takes_inherited: bool = False) -> None:
+        """`is_optional`: nobody is told of what is not there. `takes_inherited`: a method that a class only inherits
+        is replaced in that class."""
         self.table = table
         self._is_optional = is_optional
+        self._takes_inherited = takes_inherited
         self._users = 0
         self._replaced: list[tuple[Any, str, Any, Any]] = []
 
@@ -94,9 +96,10 @@ class Hooks:
             if owner is module and original is None and hasattr(builtins, method):
                 self._shadow(module, method, make)
                 continue
-            if original is None and module.__name__ in processes.HOOKS:
+            is_inherited = original is None and self._takes_inherited and hasattr(owner, method)
+            if original is None and not is_inherited and module.__name__ in processes.HOOKS:
                 continue  # not on this system, or somebody has put something else in its place, as tests do
-            if original is None:
+            if original is None and not is_inherited:
                 missing.append(f"{module.__name__}.{class_name}.{method}")
                 continue
             callable_one = getattr(owner, method)  # bound by whoever has wrapped it already

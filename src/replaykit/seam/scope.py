@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from replaykit.model.changes import Cleaning
     from replaykit.seam.http.request import HttpRequest
     from replaykit.seam.processes import Tree
+    from replaykit.seam.unrecorded import UnrecordedLog
 
 
 T = TypeVar("T")
@@ -220,6 +221,9 @@ class OwnPlaces(Protocol):
     def has(self, host: str, port: int) -> bool:
         """True when a connection to this place stays within the program, or reaches nobody."""
 
+    def has_path(self, path: str) -> bool:
+        """True when a process of the program listens at this path."""
+
 
 class Session:
     """One run in progress: its handler, the numbering of its events, and the states as they were last kept."""
@@ -274,6 +278,8 @@ class Session:
         """True for what is no part of any run, and is not to become one."""
         self.gives_way = False
         """True where a run that begins inside is one of its own, and no part of this one."""
+        self.unrecorded: UnrecordedLog | None = None
+        """In a recording: notes what is done past it."""
         self._tree: Tree | None = None
         self.begins_with_run = False
         """True where chance was held from where `rk.record` was entered, and has to begin there again."""

@@ -26,6 +26,7 @@ from replaykit.seam.http.request import Amended
 from replaykit.seam.http.response import header_pairs, http1_body, http1_head
 from replaykit.seam.scope import Scope
 from replaykit.seam.through import later, never
+from replaykit.seam.unrecorded import websocket_opened
 
 _STATE = "_replaykit"  # on the protocol of a connection, which has one response at a time
 _LONGEST = 2**24  # of a recorded header: what was taken once is taken again
@@ -67,7 +68,10 @@ class _Hops:
 
     async def pass_through(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         here = listening(request.url)
-        if here is None or request.headers.get("Upgrade", "").lower() == "websocket":
+        if here is None:
+            return await handler(request)
+        if request.headers.get("Upgrade", "").lower() == "websocket":
+            websocket_opened(here.session, str(request.url))
             return await handler(request)
         call = await self._call(here, request)
         if call.served is not None:

@@ -24,12 +24,14 @@ from replaykit.seam.http.cleaning import Headers, clean_chunks, clean_headers, c
 from replaykit.seam.http.request import EXCHANGE, MODEL, HttpRequest, pending, text_or_bytes
 from replaykit.seam.http.response import CANCELLED, TOO_LARGE, Served, at_pace, later_by, served
 from replaykit.seam.scope import Answer, Outcome, Scope, current, enter, leave
+from replaykit.seam.unrecorded import websocket_opened
 from replaykit.wire.routes import api_of
 
 __all__ = ["HttpCall", "HttpRequest", "Served", "listening", "open_call"]
 
 KEPT_BYTES = 256 * 1024 * 1024
 """A response above this is passed on and not kept."""
+_SWITCHING = 101  # to another protocol, of which nothing is seen
 UNPACKED_BYTES = 64 * 1024 * 1024
 """How much of a compressed answer of a model is read."""
 
@@ -159,6 +161,8 @@ class HttpCall:
     ) -> None:
         """The response has begun."""
         self._head = (status, reason, version, tuple(headers))
+        if status == _SWITCHING and self.request.header("upgrade").lower() == "websocket":
+            websocket_opened(self._scope.session, self.request.url)
         if self._scope.session.own is not None:
             self._scope.session.own.takes(self.request.url)  # a server of the program that came meanwhile is noticed
         self._last = time.perf_counter()

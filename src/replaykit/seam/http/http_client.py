@@ -17,6 +17,7 @@ from replaykit.seam.http.call import HttpCall, HttpRequest, Served, listening
 from replaykit.seam.http.cleaning import Headers
 from replaykit.seam.http.recorded_socket import RecordedSocket
 from replaykit.seam.http.response import header_pairs
+from replaykit.seam.unrecorded import accounted
 
 _CALL = "_replaykit_call"
 _LEFT_ALONE = "_replaykit_left_alone"
@@ -31,8 +32,11 @@ def connect(original: Callable[..., Any]) -> Callable[..., Any]:
     def connecting(conn: Any) -> None:
         is_asked_for = _is_urllib3(conn.__class__) or _LEFT_ALONE in vars(conn)
         here = None if is_asked_for else listening(_url(conn, "/"))
-        if here is None or here.session.refuse is None:
+        if here is None:
             original(conn)
+        elif here.session.refuse is None:
+            with accounted():  # its requests are recorded when they are sent
+                original(conn)
         else:
             conn.sock = RecordedSocket()
 
