@@ -461,9 +461,10 @@ def test_the_command_names_it_on_standard_error_and_in_json(database: Database) 
             "run": document["runs"][0]["id"],
             "kind": "connection",
             "place": f"127.0.0.1:{database.port}",
-            "address": f"127.0.0.1:{database.port}",
+            "program": "python",
             "where": "agent.py:4",
             "count": 2,
+            "effect": "stops",
             "text": line,
         }
     ]

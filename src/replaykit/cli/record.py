@@ -71,8 +71,8 @@ def command(**given: Any) -> None:
     Nothing is changed in it. Python processes record their tools and HTTP calls themselves; the SDKs of other
     languages are led to a proxy on this machine by their environment variables. Exits with the program's own exit
     code. With --json the program's output goes to standard error, and the run's header to standard output. What is
-    secret or personal is replaced before it is written; the program and the terminal have it as it is. What was seen and
-    could not be recorded, such as a connection to a database, is named at the end.
+    secret or personal is replaced before it is written; the program and the terminal have it as it is. Connections that
+    cannot be recorded, such as one to a database, are named at the end.
 
     \b
     replaykit record -- python agent.py "Why was I charged?"

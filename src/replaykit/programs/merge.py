@@ -87,7 +87,7 @@ def _once_unrecorded(
             found.append((order, event))
     for index, one in first.values():
         order, event = found[index]
-        note = msgspec.structs.replace(event, content_json=one.content)  # type: ignore[arg-type]
+        note = msgspec.structs.replace(event, content_json=one.content)
         found[index] = order, note
     return found
 

@@ -197,8 +197,7 @@ class _Parts:
         return any(self._is_inside(process, parent) for process, parent in _line_of(one.pid, processes))
 
     def _is_inside(self, process: Process, parent: int) -> bool:
-        """True for a server that a shim records, and for a process that a tool started: the tool's call is recorded as a
-        whole."""
+        """True for a server that a shim records, and for a process that a tool started: its call is recorded whole."""
         if any(pid in self.by_pid and self.by_pid[pid].name.startswith(SHIM) for pid in (process.pid, parent)):
             return True
         part = self.by_pid.get(parent)

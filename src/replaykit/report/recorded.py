@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.unrecorded import all_unrecorded, unrecorded_in, unrecorded_lines
+from replaykit.model.unrecorded import Unrecorded, all_unrecorded, unrecorded_in, unrecorded_lines
+from replaykit.model.values import Json
 from replaykit.report.panel import counted
 from replaykit.terminal import style
 
@@ -80,8 +81,19 @@ def not_recorded_text(run: TraceRun) -> str:
 
 def recorded_json(runs: Sequence[TraceRun]) -> str:
     """The headers of the runs and what they did past the recording, for programs."""
-    not_recorded = [
-        {"run": run.id, **msgspec.json.decode(one.content)} for run in runs for one in all_unrecorded(run.events)
-    ]
+    not_recorded = [_as_json(run.id, one) for run in runs for one in all_unrecorded(run.events)]
     document = {"replaykit": 1, "runs": [run.header for run in runs], "not_recorded": not_recorded}
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def _as_json(run_id: str, one: Unrecorded) -> dict[str, Json]:
+    return {
+        "run": run_id,
+        "kind": one.kind,
+        "place": one.place,
+        "program": one.program,
+        "where": one.where,
+        "count": one.count,
+        "effect": one.effect,
+        "text": one.text,
+    }

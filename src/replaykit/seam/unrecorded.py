@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
 from typing import Any
 
 from replaykit.model.events import Note
@@ -296,11 +297,11 @@ def _line() -> str:
 
 def _is_of_multiprocessing() -> bool:
     """True below the connections that `multiprocessing` has between the processes of one program."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("multiprocessing."):
             return True
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return False
 
 
