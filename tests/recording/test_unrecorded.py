@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import warnings
@@ -104,6 +105,19 @@ def test_a_thread_that_is_older_than_the_run_is_seen(port: int) -> None:
             waiting.result(20)
 
     assert f"127.0.0.1:{port}" in str(seen[0].message)
+
+
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_a_port_of_this_machine_where_nobody_listens_is_not_warned_of(is_awaited: bool) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # and does not listen
+        port = held.getsockname()[1]
+        with warned() as seen, rk.record("billing"), pytest.raises(ConnectionRefusedError):
+            if is_awaited:
+                asyncio.run(asyncio.open_connection("127.0.0.1", port))
+            connect(port)
+
+    assert seen == []
 
 
 def test_a_warning_that_is_an_error_does_not_reach_the_agent(port: int, capsys: pytest.CaptureFixture[str]) -> None:
