@@ -281,3 +281,14 @@ def test_a_function_in_this_process_has_only_the_guards_of_this_process(tried: C
     result = rk.replay(tried('return "done"')._case, lambda _: "done")
 
     assert result.isolation.level is IsolationLevel.PROCESS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_written_can_be_kept(kind: str, tried: Callable[[str], Tried]) -> None:
+    kept = Path("kept").absolute()
+
+    result = tried('Path("new.txt").write_text("x")\nreturn "done"').replay(kind, keep_writes=str(kept))
+
+    assert result.verdict is Verdict.FIXED
+    assert [file.read_text() for file in kept.rglob("new.txt")] == ["x"]
+    assert not Path("new.txt").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,6 +31,19 @@ allow_write = click.option(
     help="Let the candidate really write files in this directory. Repeatable.",
 )
 
+isolation = click.option(
+    "--isolation",
+    type=click.Choice(["full", "landlock", "process"]),
+    default="full",
+    help="Keep the candidate shut in at this level at most.  [default: the highest that this machine offers]",
+)
+keep_writes = click.option(
+    "--keep-writes",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Copy the files that the candidate wrote in its sandbox into this directory.",
+)
+
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The three options."""
@@ -52,6 +66,16 @@ def consent_of(
 def taken_from(given: dict[str, Any]) -> Consent:
     """What the options among these allow; they are taken out."""
     return consent_of(given.pop("live"), given.pop("allow_connect"), given.pop("allow_write"))
+
+
+def sandbox_from(given: dict[str, Any]) -> Consent:
+    """What the options among these say about the sandbox; they are taken out."""
+    from replaykit.model.consent import Consent
+    from replaykit.model.isolation import IsolationLevel
+
+    directory = given.pop("keep_writes")
+    kept = "" if directory is None else str(directory.absolute())
+    return Consent(isolation=IsolationLevel(given.pop("isolation")), keep_writes=kept)
 
 
 def refuse_in_live_world(allowed: Consent, *, is_recorded: bool) -> None:

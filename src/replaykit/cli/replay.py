@@ -59,6 +59,8 @@ class Asked(NamedTuple):
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each case N times.")
 @options.timeout
 @consent.options
+@consent.isolation
+@consent.keep_writes
 @click.option(
     "--speed",
     type=options.Speed(),
@@ -114,7 +116,7 @@ def command(**given: Any) -> None:
     from replaykit.runners.many import exit_code, replay_many
 
     at_best = importing.replayed_from_langsmith(given)
-    allowed = consent.taken_from(given)
+    allowed = consent.taken_from(given) | consent.sandbox_from(given)
     asked = Asked(**given, consent=allowed)
     files = trust.config_files(asked.config_from, untrusted=asked.untrusted)
     project = _project(asked, files)

@@ -161,11 +161,20 @@ def _try_processes() -> None:
         raise OSError(abs(code), f"a new /proc cannot be mounted: {os.strerror(abs(code))}")
 
 
+def _without_mounts_below() -> str:
+    """Return a directory that an overlay can cover: the kernel refuses those that hold mounts, in a user namespace."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+        mounts = [line.split()[4] for line in lines]
+    places = [place for place in ("/tmp", "/var/tmp", os.path.expanduser("~"), "/var", "/usr") if os.path.isdir(place)]
+    free = [place for place in places if not any(mount.startswith(f"{place}/") for mount in mounts)]
+    return free[0] if free else places[0]
+
+
 def _try_overlay() -> None:
     kernel.make_private()
     layers = kernel.new_filesystem("tmpfs", {"mode": "700"})
     os.fchdir(layers)
     os.mkdir("upper")
     os.mkdir("work")
-    options = {"lowerdir": "/tmp", "upperdir": "upper", "workdir": "work", "userxattr": None}
+    options = {"lowerdir": _without_mounts_below(), "upperdir": "upper", "workdir": "work", "userxattr": None}
     kernel.new_filesystem("overlay", options)

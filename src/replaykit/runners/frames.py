@@ -28,8 +28,8 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_confined: bool = False
     """True when the worker is in a sandbox. Each task then gets a nested one, and after the task's reply, unless it is
     the last, the worker says in an `Isolation` what was written there."""
-    writable: tuple[str, ...] = ()
-    """Directories that tasks really write to."""
+    has_one_task: bool = False
+    """True when the worker ends with its first task, whose sandbox is then the worker's own."""
     logs: tuple[int, ...] = ()
     """File descriptors for what the agent prints, and for what it says on stderr."""
 
@@ -39,8 +39,6 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     world: World
     timeout_s: float
-    keep_writes: str = ""
-    """A directory for copies of the files that are written in its nested sandbox; nothing where nobody wants them."""
     logs: tuple[str, str] | None = None
     """Files for what the agent prints, and for what it says on stderr, where the worker was not handed pipes."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from replaykit.isolation import Level, Policy, Report, Sandbox, Stopped, support
@@ -11,9 +10,9 @@ from replaykit.model.isolation import Isolation, IsolationLevel, StoppedAccess, 
 _MAX_LISTED = 100
 
 
-def nested_sandbox(writable: Sequence[str]) -> Sandbox:
+def nested_sandbox() -> Sandbox:
     """Return a sandbox for one task of a worker that is in a sandbox itself."""
-    return Sandbox(Policy(project=Path.cwd(), allow_write=tuple(map(Path, writable))), nested=True)
+    return Sandbox(Policy(project=Path.cwd()), nested=True)
 
 
 def can_nest() -> bool:

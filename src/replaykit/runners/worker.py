@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
-from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import msgspec
@@ -52,7 +51,7 @@ def main() -> None:
     except UsageError as error:
         send(replies, Reply(reason=sayable(str(error)), last=True))
         _leave()
-    forks = can_fork(files) and (not job.is_confined or can_nest())
+    forks = not job.has_one_task and can_fork(files) and (not job.is_confined or can_nest())
     if forks:
         gc.collect()
         gc.freeze()  # a collection in a fork would copy every page of what is imported
@@ -77,15 +76,13 @@ def _warm_up() -> None:
 
 def _run_nested(worker: _Worker, task: Task, replies: IO[bytes], job: Job) -> None:
     """Run one case in a fork that has a sandbox of its own, and say what became of that."""
-    with nested_sandbox(job.writable) as sandbox:
+    with nested_sandbox() as sandbox:
 
         def enter() -> None:
             _print_to(task, job)
             sandbox.enter()
 
         _run_forked(worker, task, replies, enter)
-        if task.keep_writes:
-            sandbox.keep_writes(Path(task.keep_writes))
         send(replies, isolation_of(sandbox.report()))
 
 

@@ -63,8 +63,7 @@ class WorkerCandidate:
         world = world_of(case)
         worker = self._take(hash_seed(world.pins, os.environ), case.scenario.consent)
         with worker.printing_into(workspace) as logs:
-            task = Task(world=world, timeout_s=timeout_s, logs=logs, keep_writes=_new_place_for_writes(case))
-            attempt = worker.run(task, case.scenario.consent)
+            attempt = worker.run(Task(world=world, timeout_s=timeout_s, logs=logs), case)
         if not attempt.run and not attempt.reason:
             attempt = Attempt(reason=worker.how_it_died(workspace))
         self._cannot_load = self._cannot_load or worker.cannot_load
@@ -112,8 +111,7 @@ class _Worker:
         self.boundary = boundary_for(consent)
         """What the worker is kept from; it serves any case of the same boundary."""
         self._cleanup = contextlib.ExitStack()
-        copies = (Path(consent.keep_writes),) if consent.keep_writes else ()
-        self._confined = self._cleanup.enter_context(confined_tree(consent, scratch=copies))
+        self._confined = self._cleanup.enter_context(confined_tree(consent))
         self._logs = worker_logs()
         self._process = self._confined.start(
             [sys.executable, "-c", _MAIN],
@@ -133,7 +131,8 @@ class _Worker:
         self._job: Job | None = msgspec.structs.replace(
             job,
             is_confined=self.boundary is not None,
-            writable=consent.write,
+            # What one task really writes shows through in the sandbox: no layer of another task can cover it.
+            has_one_task=self.boundary is not None and bool(consent.write or consent.keep_writes),
             logs=() if self._logs is None else self._logs.sinks,
         )
         self._timed_out = False
@@ -143,7 +142,7 @@ class _Worker:
         self.cannot_load = ""
         """Why there is no agent to run, in words."""
 
-    def run(self, task: Task, consent: Consent) -> Attempt:
+    def run(self, task: Task, case: ReplayCase) -> Attempt:
         """Run one case; the agent is loaded before the first. Neither run nor reason where it died."""
         self._died = ""
         if self._job is not None:
@@ -159,6 +158,9 @@ class _Worker:
                 return Attempt(reason=self.cannot_load)
         reply = self._asked(task, task.timeout_s + _GRACE_S)
         attempt = self._attempt(task, reply)
+        consent = case.scenario.consent
+        if consent.keep_writes:
+            self._confined.keep_writes(new_workspace(Path(consent.keep_writes), case.id))
         isolation = without_sandbox(consent) if self.boundary is None else self._isolation_of_task(reply)
         return with_isolation(attempt, isolation)
 
@@ -235,12 +237,6 @@ class _Worker:
         if self._logs is not None:
             self._logs.close()
         self._cleanup.close()
-
-
-def _new_place_for_writes(case: ReplayCase) -> str:
-    """A directory for the files that the agent writes in its sandbox; nothing where nobody wants them."""
-    root = case.scenario.consent.keep_writes
-    return str(new_workspace(Path(root), case.id)) if root else ""
 
 
 def _in_words(how: str, printed: str) -> str:
