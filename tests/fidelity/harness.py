@@ -34,6 +34,8 @@ PYTHONPATH = os.pathsep.join([str(AGENTS), str(ROOT), *filter(None, [os.environ.
 WAYS = ("agent", "program", "in_process", "script")
 NEED_A_SERVER = ("over_http",)
 TIME_LIMIT_S = 120.0
+MARKS = "marks"
+"""The directory of the marks that agents leave, of which a replay may really write to nothing else."""
 LONGEST_REPLAY_S = 8.0
 """Waiting costs nothing in a replay; this is for a busy machine."""
 
@@ -195,13 +197,14 @@ class _Work:
     def __init__(self, directory: Path, server: World | None) -> None:
         self.directory = directory
         self.server = server
+        (directory / MARKS).mkdir(exist_ok=True)
 
     def run(self, command: Sequence[str], marks: str, *, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command to its end; its whole process group is killed when it takes too long."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("REPLAYKIT_")}
         env["PYTHONPATH"] = PYTHONPATH
         env["PYTHONDONTWRITEBYTECODE"] = "1"
-        env["FIDELITY_MARKS"] = str(self.directory / marks)
+        env["FIDELITY_MARKS"] = str(self.directory / MARKS / marks)
         if self.server is not None:
             env["FIDELITY_SERVER"] = self.server.url
         process = subprocess.Popen(
@@ -224,7 +227,7 @@ class _Work:
 
     def marked(self, marks: str, kind: str) -> list[str]:
         """The marks of one kind that were left in a file."""
-        file = self.directory / marks
+        file = self.directory / MARKS / marks
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         return [line.removeprefix(f"{kind} ") for line in lines if line.startswith(f"{kind} ")]
 
@@ -288,7 +291,7 @@ def _try_commands(trial: Trial, work: _Work, times: int) -> None:
     for number in range(times):
         marks = f"replay.{number}.marks"
         before = work.requests
-        ended = work.run([*REPLAYKIT, "replay", "case", "--json", *_candidate(trial)], marks)
+        ended = work.run([*REPLAYKIT, "replay", "case", "--json", "--allow-write", MARKS, *_candidate(trial)], marks)
         result = _result_of(ended) | {"requests": work.requests - before}
         trial.replays.append(_judged_of(work, marks, result))
 
