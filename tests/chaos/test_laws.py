@@ -29,7 +29,7 @@ from replaykit.model.values import canonical, decode, raw
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.tape import Tape
 from replaykit.runners.inprocess import CallableCandidate
-from replaykit.seam.scope import MCP_RESULT, Outcome, PendingCall, Session
+from replaykit.seam.scope import MCP_RESULT, Outcome, PendingCall, Session, pending_call
 from replaykit.trials.chaos import ChaosTrial, ChaosVerdict, run_chaos
 from replaykit.trials.saving import save_broken
 
@@ -277,7 +277,7 @@ def test_a_failure_that_is_saved_fails_again_without_chaos(plan: ChaosPlan, answ
 
 
 def _pending(form: str = "") -> PendingCall:
-    call = PendingCall("tool_call", "t", b"{}", Session(Replayer(Tape([]))).root, 0.0)
+    call = pending_call("tool_call", "t", b"{}", Session(Replayer(Tape([]))).root, 0.0)
     call.form = form
     return call
 

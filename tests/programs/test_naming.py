@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from replaykit.programs.naming import ByUpstream, address_behind, end_to_end, led_back, split_target
 from replaykit.seam.adoption import Nobody
-from replaykit.seam.scope import PendingCall, Session
+from replaykit.seam.scope import Session, pending_call
 
 BASES = {"openai": "https://api.openai.com/v1", "crm": "http://10.0.0.5:8080", "anthropic": "https://api.anthropic.com"}
 PROXY = "http://127.0.0.1:40123"
@@ -87,14 +87,14 @@ def test_a_tape_that_was_recorded_without_a_proxy_is_found_by_the_address_behind
     scope = Session(handler).root
 
     for spelled in ("GET 127.0.0.1:40123/openai/models", "GET elsewhere.example/x"):
-        call = PendingCall("exchange", spelled, b"{}", scope, 0.0)
+        call = pending_call("exchange", spelled, b"{}", scope, 0.0)
         handler.serve(call)
         assert call.name == (name if "openai" in spelled else spelled)
 
 
 def test_tools_whose_names_look_like_addresses_keep_them() -> None:
     handler = ByUpstream(Nobody(), PROXY, BASES)
-    call = PendingCall("tool_call", "GET 127.0.0.1:40123/openai/models", b"{}", Session(handler).root, 0.0)
+    call = pending_call("tool_call", "GET 127.0.0.1:40123/openai/models", b"{}", Session(handler).root, 0.0)
 
     handler.serve(call)
 

@@ -19,7 +19,7 @@ from replaykit.programs.merge import all_deviations, merged, parts_of, put_toget
 from replaykit.programs.part import MAIN, Part, numbered, own_calls, part_id, python_names, segment
 from replaykit.programs.plan import Mode, Plan, read_plan, write_plan
 from replaykit.replayer.world import World
-from replaykit.seam.scope import Outcome, PendingCall
+from replaykit.seam.scope import Outcome, pending_call
 from replaykit.store.sqlite import SQLiteStore
 
 
@@ -35,7 +35,7 @@ def replaying(plan: Plan) -> Plan:
 def call(part: Part, name: str, result: object, **arguments: object) -> None:
     """A call that the process of this part makes."""
     scope = part.session.root
-    pending = PendingCall("tool_call", name, canonical(arguments), scope, part.session.root.number("at"))
+    pending = pending_call("tool_call", name, canonical(arguments), scope, part.session.root.number("at"))
     if part.session.handler.serve(pending) is None:
         part.session.handler.settle(pending, Outcome(result_json=raw(result)), 0.0)
 

@@ -20,7 +20,7 @@ from replaykit.programs.sharing import SharedMatcher, shared_tape
 from replaykit.replayer.tape import Tape
 from replaykit.replayer.world import World
 from replaykit.seam.machine import NOW
-from replaykit.seam.scope import PendingCall, Session
+from replaykit.seam.scope import Session, pending_call
 
 
 def recorded(seq: int, name: str, **arguments: object) -> ToolCall:
@@ -49,7 +49,7 @@ def part(parts: list[Part], tmp_path: Path, name: str, *calls: ToolCall, mode: M
 def ask(part: Part, **arguments: object) -> object:
     """What the process is answered: the number of the recorded call."""
     answer = part.session.handler.serve(
-        PendingCall("tool_call", "ask", canonical(arguments), part.session.root, part.session.root.number("at"))
+        pending_call("tool_call", "ask", canonical(arguments), part.session.root, part.session.root.number("at"))
     )
     assert isinstance(answer, Call)
     return answer.result
@@ -93,7 +93,7 @@ def test_the_time_that_another_process_was_told_is_left_to_it(parts: list[Part],
 
     def now(part: Part) -> object:
         root = part.session.root
-        return part.session.handler.serve(PendingCall("tool_call", NOW, canonical({}), root, root.number("at")))
+        return part.session.handler.serve(pending_call("tool_call", NOW, canonical({}), root, root.number("at")))
 
     assert now(second) is None, "it is asked anew"
     assert isinstance(now(first), Call)
@@ -132,7 +132,7 @@ def test_whoever_asks_each_recorded_call_is_served_once(
 
     served = []
     for n, who in asked:
-        found = matchers[who].take(PendingCall("tool_call", "ask", canonical({"n": n}), _ROOT, 0.0))
+        found = matchers[who].take(pending_call("tool_call", "ask", canonical({"n": n}), _ROOT, 0.0))
         assert found is not None
         served.append(matchers[who].calls[found[0]])
 

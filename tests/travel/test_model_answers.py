@@ -21,7 +21,7 @@ from replaykit.seam.http.call import open_call
 from replaykit.seam.http.request import HttpRequest
 from replaykit.seam.rebuild import rebuild_error
 from replaykit.seam.results import ToolValues
-from replaykit.seam.scope import Answer, PendingCall, current
+from replaykit.seam.scope import Answer, PendingCall, current, pending_call
 from replaykit.seam.through import Replayed, astream, athrough, stream, through
 
 ASKED: list[str] = []
@@ -37,7 +37,7 @@ def pending(prompt: str) -> tuple[Any, PendingCall]:
     scope = current()
     assert scope is not None
     arguments = canonical({"messages": [{"role": "user", "content": prompt}]})
-    return scope, PendingCall("llm_call", "gpt", arguments, scope, time.time(), "none")
+    return scope, pending_call("llm_call", "gpt", arguments, scope, time.time(), "none")
 
 
 def given(outcome: Answer) -> Any:
@@ -207,7 +207,7 @@ def test_traffic_beside_a_call_is_meant_only_by_its_name_or_where_there_is_nothi
     def fetch(page: int) -> str:
         scope = current()
         assert scope is not None
-        call = PendingCall("exchange", f"GET /{page}", canonical({}), scope, time.time(), "none")
+        call = pending_call("exchange", f"GET /{page}", canonical({}), scope, time.time(), "none")
         return str(through(scope, call, lambda: "page", given))
 
     def agent(_: str) -> list[str]:
@@ -330,12 +330,12 @@ AGENT = """
 import time
 import replaykit as rk
 from replaykit.model.values import canonical, decode
-from replaykit.seam.scope import PendingCall, current
+from replaykit.seam.scope import PendingCall, current, pending_call
 from replaykit.seam.through import through
 
 def ask(prompt):
     scope = current()
-    call = PendingCall("llm_call", "gpt", canonical({"prompt": prompt}), scope, time.time(), "none")
+    call = pending_call("llm_call", "gpt", canonical({"prompt": prompt}), scope, time.time(), "none")
     return through(scope, call, lambda: "yes", lambda outcome: decode(outcome.result_json))
 
 @rk.tool(effects="none")

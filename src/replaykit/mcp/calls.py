@@ -18,7 +18,7 @@ from replaykit.mcp.messages import Message, failure
 from replaykit.model.diff import differences
 from replaykit.model.events import Call, ErrorInfo, Exchange, ToolCall
 from replaykit.model.values import Json, canonical, decode, raw, sayable
-from replaykit.seam.scope import MCP_RESULT, Answer, Outcome, PendingCall, Scope
+from replaykit.seam.scope import MCP_RESULT, Answer, Outcome, PendingCall, Scope, pending_call
 
 TOOL, EXCHANGE = (str(kind.__struct_config__.tag) for kind in (ToolCall, Exchange))
 
@@ -42,7 +42,7 @@ _AS_SENT = "as_sent"
 def call_of(scope: Scope, server: str, request: Message) -> PendingCall:
     """The call that a client's request is."""
     kind, name, arguments = _asked(server, request)
-    call = PendingCall(kind, sayable(name), canonical(arguments), scope, time.time())
+    call = pending_call(kind, sayable(name), canonical(arguments), scope, time.time())
     call.form = MCP_RESULT if kind == TOOL else ""
     return call
 

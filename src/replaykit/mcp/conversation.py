@@ -43,7 +43,7 @@ from replaykit.mcp.script import Outlet, Script, give
 from replaykit.model.diff import brief
 from replaykit.model.events import Call, ErrorInfo
 from replaykit.model.values import Json
-from replaykit.seam.scope import Answer, Outcome, PendingCall, Scope, Session
+from replaykit.seam.scope import Answer, Outcome, PendingCall, Scope, Session, pending_call
 
 Later = Callable[[float, Callable[[], None]], object]
 """Do something after so many seconds, while everything else goes on."""
@@ -253,7 +253,7 @@ class Conversation:
     def _say_again(self, recorded: Call, parent: int | None) -> None:
         """Write down that what no client asked for was said again."""
         scope = Scope(self._session, path=recorded.path, parent=parent)
-        self._logged(PendingCall(EXCHANGE, recorded.name, bytes(recorded.request_json), scope, time.time()), recorded)
+        self._logged(pending_call(EXCHANGE, recorded.name, bytes(recorded.request_json), scope, time.time()), recorded)
         self._backstage.given(recorded)
 
     def _release(self) -> None:

@@ -22,7 +22,7 @@ from replaykit.mcp.items import CLIENT, SERVER, attached, belongs, detached, ite
 from replaykit.mcp.messages import CANCELLED, PING, Message, id_key, is_request, is_response, params_of
 from replaykit.model.events import ErrorInfo, Note, WireInfo
 from replaykit.model.values import NULL, Json, Raw, canonical, raw, sayable
-from replaykit.seam.scope import Outcome, PendingCall, Scope, Session
+from replaykit.seam.scope import Outcome, PendingCall, Scope, Session, pending_call
 
 _LASTING = "subscriptions/listen"
 _KEPT_CHARS = 4000
@@ -180,7 +180,7 @@ class Live:
     def _begun(self, name: str, arguments: Json, parent: int | None) -> Open:
         """Something that is written down as a call, and that no client asked for."""
         scope = Scope(self._session, path=self._session.root.path, parent=parent)
-        return Open(PendingCall(EXCHANGE, name, canonical(arguments), scope, time.time()), {})
+        return Open(pending_call(EXCHANGE, name, canonical(arguments), scope, time.time()), {})
 
     def _settle_own(self, asked: Open, outcome: Outcome) -> None:
         self._session.handler.settle(asked.call, outcome, time.perf_counter() - asked.began)

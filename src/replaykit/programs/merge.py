@@ -21,7 +21,7 @@ from replaykit.replayer.handler import Replayer
 from replaykit.replayer.keys import key_of
 from replaykit.replayer.tape import Matcher, Tape
 from replaykit.replayer.world import World
-from replaykit.seam.scope import PendingCall, Session
+from replaykit.seam.scope import PendingCall, Session, pending_call
 from replaykit.seam.unrecorded import PASSED
 from replaykit.store.protocol import Store
 
@@ -146,7 +146,7 @@ def _left(run: TraceRun, world: World) -> list[str]:
     scope = Session(Replayer(tape)).root
     for event in run.calls:
         if event.error is None or event.error.module != ReplayKitError.__module__:
-            made = PendingCall(event.kind, event.name, bytes(event.request_json), scope, event.at)
+            made = pending_call(event.kind, event.name, bytes(event.request_json), scope, event.at)
             made.path, made.key = event.path, key_of(event)
             if matcher.take(made) is None:
                 _take_otherwise(matcher, made, world, run)

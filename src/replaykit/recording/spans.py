@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from time import perf_counter  # an agent that replaces `time.perf_counter` does not change what is recorded
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from replaykit.model.events import Span
-from replaykit.seam.loop_turns import loop_turn
+from replaykit.seam.loop_turns import counted_loop, turn_of
 from replaykit.seam.scope import PendingCall
 
-_Begun: TypeAlias = tuple[PendingCall, int, float, tuple[int, int] | None]
-"""A call that has begun: its position, when it began, and the turn of its event loop."""
+_Begun: TypeAlias = tuple[PendingCall, int, float, Any, tuple[int, int] | None]
+"""A call that has begun: its position, when it began, its event loop and the turn of that."""
 
 
 class SpanLog:
@@ -24,16 +24,17 @@ class SpanLog:
 
     def begin(self, call: PendingCall) -> None:
         """Note that a call begins."""
-        turn = loop_turn() if call.is_awaited else None
-        self._running[call.seq] = (call, next(self._positions), perf_counter(), turn)
+        loop = counted_loop() if call.is_awaited else None
+        turn = None if loop is None else turn_of(loop)
+        self._running[call.seq] = (call, next(self._positions), perf_counter(), loop, turn)
 
     def end(self, call: PendingCall) -> Span | None:
         """Return the span of a call that ends now; None for one that never began here."""
         begun = self._running.pop(call.seq, None)
         if begun is None:
             return None
-        _, position, began, begun_in = begun
-        turn = loop_turn() if call.is_awaited else None
+        _, position, began, loop, begun_in = begun
+        turn = None if loop is None else turn_of(loop)  # to look for the loop again would double the cost of both
         # Both are rounded down to the microsecond; `round` takes four times as long.
         return Span(
             begin=position,
@@ -49,5 +50,5 @@ class SpanLog:
         running, self._running = list(self._running.values()), {}
         return [
             (call, Span(begin=position, begin_s=round(began - self._started, 6)), now - began)
-            for call, position, began, _ in running
+            for call, position, began, _, _ in running
         ]

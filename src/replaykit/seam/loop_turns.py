@@ -24,8 +24,12 @@ def counted(original: Callable[[Any], None]) -> Callable[[Any], None]:
     return run_once
 
 
-def loop_turn() -> tuple[int, int] | None:
-    """Return how often the running loop has waited, and its iterations since; None where no loop runs."""
+def counted_loop() -> Any:
+    """Return the event loop that runs in this thread; None where none does."""
     events = sys.modules.get("asyncio.events")
-    loop = None if events is None else events._get_running_loop()
-    return None if loop is None else getattr(loop, "_replaykit_turn", None)
+    return None if events is None else events._get_running_loop()
+
+
+def turn_of(loop: Any) -> tuple[int, int] | None:
+    """Return how often a loop has waited, and its iterations since; None for one that is not counted, and for None."""
+    return getattr(loop, "_replaykit_turn", None)

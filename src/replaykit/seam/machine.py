@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from replaykit.model.values import decode
 from replaykit.seam.adoption import adopted
 from replaykit.seam.moment import wall_time
-from replaykit.seam.scope import Answer, PendingCall, current
+from replaykit.seam.scope import Answer, current, pending_call
 from replaykit.seam.through import through
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ def _asked(name: str, live: Callable[[], T]) -> T:
         scope = adopted(scope, name)
     if scope is None:
         return live()
-    call = PendingCall("exchange", name, b"null", scope, wall_time(), effects="none")
+    call = pending_call("exchange", name, b"null", scope, wall_time(), effects="none")
     given: T = through(scope, call, live, _given)
     return given
 

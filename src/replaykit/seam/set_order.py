@@ -25,7 +25,8 @@ def hash_seed() -> str:
 def note_order(tool: str, arguments: Mapping[str, Any], noted: set[str]) -> None:
     """Warn once for each tool that is called with items in the order of a set."""
     for name, value in arguments.items():
-        if type(value) in (list, tuple) and len(value) >= _FEWEST and tool not in noted and _is_of_set(value):
+        kind = type(value)
+        if (kind is list or kind is tuple) and len(value) >= _FEWEST and tool not in noted and _is_of_set(value):
             noted.add(tool)
             with contextlib.suppress(RuntimeWarning):  # as an error it would change what the program does
                 warnings.warn(

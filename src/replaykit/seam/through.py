@@ -35,20 +35,21 @@ def through(
     scope: Scope, call: PendingCall, live: Callable[[], T], give: Callable[[Answer], T], keep: Callable[[T], Raw] = raw
 ) -> T:
     """The outcome of a plain call; `keep` makes data of its result."""
-    call.is_awaited = False
-    handler, number = scope.session.handler, scope.number(call.name)
+    if call.is_awaited:
+        call.is_awaited = False
+    session, number = scope.session, scope.number(call.name)
+    handler, order = session.handler, session.order
     served = handler.serve(call)
     if served is not None:
         if call.injected is not None:
             _pause(call.injected)
-        order = scope.session.order
         if order is not None and not order.has_ended(call, served):
             order.wait(call, served)
         if not served.complete and not answered(served):
             raise Unreplayable(f"`{call.name}` was interrupted when it was recorded; there is no answer to give")
         return give(served)
-    if scope.session.order is not None:
-        live = scope.session.order.really(live)
+    if order is not None:
+        live = order.really(live)
     token = enter(scope.inside(call, number))
     began = time.perf_counter()
     try:
@@ -74,19 +75,19 @@ async def athrough(
     keep: Callable[[T], Raw] = raw,
 ) -> T:
     """The outcome of a call that is awaited."""
-    handler, number = scope.session.handler, scope.number(call.name)
+    session, number = scope.session, scope.number(call.name)
+    handler, order = session.handler, session.order
     served = handler.serve(call)
     if served is not None:
         if call.injected is not None:
             await _apause(call.injected)
-        order = scope.session.order
         if order is not None and not order.has_ended(call, served):
             await order.wait_awhile(call, served)
         if not served.complete and not answered(served):
             await never()
         return give(served)
-    if scope.session.order is not None:
-        live = scope.session.order.really_awaited(live)
+    if order is not None:
+        live = order.really_awaited(live)
     token = enter(scope.inside(call, number))
     began = time.perf_counter()
     try:

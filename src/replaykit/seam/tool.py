@@ -71,6 +71,7 @@ class _Tool:
         self.fn = fn
         self.name = name
         self.effects = effects
+        self.is_awaited = _is_awaited(fn)
         self.bind = _binder(inspect.signature(fn))
         self.values = ToolValues(name, fn)
         self.keep = self.values.keep
@@ -84,8 +85,23 @@ class _Tool:
             return None
         if scope.session.set_ordered is not None:
             note_order(self.name, named, scope.session.set_ordered)
-        pending = PendingCall(TOOL, self.name, canonical(named), scope, wall_time(), self.effects)
-        return _Live(pending, self, args, kwargs, named, pending.arguments)
+        arguments = canonical(named)
+        # As `pending_call` makes it; written out, it takes a sixth less.
+        number = next(scope.session.numbers)
+        pending = PendingCall(
+            TOOL,
+            self.name,
+            arguments,
+            arguments,
+            scope.path,
+            scope.step,
+            scope.parent,
+            number,
+            wall_time(),
+            self.effects,
+            self.is_awaited,
+        )
+        return _Live(pending, self, args, kwargs, named, arguments)
 
     def give(self, outcome: Answer) -> Any:
         """The recorded result, or the recorded exception raised."""
@@ -155,6 +171,11 @@ def _wrap(spec: _Tool) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(fn):
         return _wrap_async(spec)
     return _wrap_plain(spec)
+
+
+def _is_awaited(fn: Callable[..., Any]) -> bool:
+    """False for a function that does all its work when it is called."""
+    return inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn)
 
 
 def _wrap_plain(spec: _Tool) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from replaykit.model.events import Exchange, LlmCall
 from replaykit.model.values import Json, canonical, canonical_read, sayable
 from replaykit.seam.http.cleaning import SEEN, Headers, clean_json, clean_query, taken_apart
 from replaykit.seam.moment import wall_time
-from replaykit.seam.scope import PendingCall, Scope
+from replaykit.seam.scope import PendingCall, Scope, pending_call
 from replaykit.wire.api import Api
 from replaykit.wire.keys import match_key
 
@@ -80,19 +80,16 @@ class Amended:
                 self._headers[name] = value
 
 
-class _ModelCall(PendingCall):
+class _ModelCall(PendingCall, eq=False):
     """A call of a model. What it is found by on a tape is worked out when somebody looks: a recording does not."""
 
-    __slots__ = ("_api", "_key")
+    _api: Api | None = None
+    _key: bytes | None = None
 
-    def __init__(self, api: Api, name: str, arguments: bytes, scope: Scope) -> None:
-        self._api = api
-        self._key: bytes | None = None
-        super().__init__(MODEL, name, arguments, scope, wall_time(), effects="none")
-
-    @property
+    @property  # type: ignore[misc]  # it stands in the place of a field
     def key(self) -> bytes:
         if self._key is None:
+            assert self._api is not None
             self._key = match_key(self._api, self.arguments)
         return self._key
 
@@ -101,13 +98,22 @@ class _ModelCall(PendingCall):
         self._key = None if key is self.arguments else key
 
 
+def _model_call(api: Api, name: str, arguments: bytes, scope: Scope) -> PendingCall:
+    number = next(scope.session.numbers)
+    call = _ModelCall(
+        MODEL, name, arguments, arguments, scope.path, scope.step, scope.parent, number, wall_time(), "none"
+    )
+    call._api = api
+    return call
+
+
 def pending(scope: Scope, request: HttpRequest, api: Api | None) -> PendingCall:
     """The call that the request is: of a model, where it speaks its API, or else an exchange."""
     if api is not None:
         body = _json(request.body)
         if isinstance(body, dict):
             name = body.get("model") or api.model or api.name
-            return _ModelCall(api, str(name), canonical_read(clean_json(body, request.body)), scope)
+            return _model_call(api, str(name), canonical_read(clean_json(body, request.body)), scope)
     url = taken_apart(request.url)
     method = request.method.upper()
     arguments: dict[str, Json] = {}
@@ -117,7 +123,7 @@ def pending(scope: Scope, request: HttpRequest, api: Api | None) -> PendingCall:
         arguments["body"] = _body(request)
     effects = "none" if method in _SAFE else "external"
     name = sayable(f"{method} {url.place}{url.path}")
-    return PendingCall(EXCHANGE, name, canonical(arguments), scope, wall_time(), effects)
+    return pending_call(EXCHANGE, name, canonical(arguments), scope, wall_time(), effects)
 
 
 def text_or_bytes(data: bytes) -> str | bytes:
