@@ -143,7 +143,10 @@ def check_unchanged(laboratory: Laboratory, program: Program, figures: Figures) 
     # tape has no answer for it there; one from elsewhere is shown, and the verdict is in doubt.
     beyond = [place for place in replayed.received if replayed.asked[place][1:] not in asked]
     figures.counts["beyond the recording, and shown"] += len(beyond)
-    wrong = [place for place in replayed.received if place not in beyond and not _is_own(place, replayed, answers)]
+    strange = [place for place in replayed.received if place not in beyond and not _is_own(place, replayed, answers)]
+    displaced = [place for place in strange if _is_displaced(place, recorded, replayed, run, result)]
+    figures.counts["displaced, and shown"] += len(displaced)
+    wrong = [place for place in strange if place not in displaced]
     if len(beyond) > sum(deviation.kind in SHOWN for deviation in result.deviations):
         wrong += beyond
     figures.counts["wrong answers"] += len(wrong)
@@ -183,6 +186,24 @@ def _answered_in(run: rk.TraceRun) -> set[tuple[str, str, int]]:
 def _is_own(place: str, replayed: Execution, answers: dict[tuple[str, str, int], str]) -> bool:
     """True for an answer that was recorded for this very call: the n-th on its causal path with these arguments."""
     return answers.get(replayed.asked[place][1:]) == replayed.received[place]
+
+
+def _is_displaced(
+    place: str, recorded: Execution, replayed: Execution, run: rk.TraceRun, result: rk.ReplayResult
+) -> bool:
+    """True for the answer to an equal call, shown as moved, in a replay that has made more such calls than recorded.
+
+    One that the recording never came to takes the answer of another place, and an equal call there gets the next one.
+    """
+    asked = replayed.asked[place]
+    made = recorded.made.get(replayed.received[place])
+    if made is None or made.key != asked.key:
+        return False
+    in_recording = {call.path for call in run.calls if call.arguments["key"] == asked.key}
+    if not any(other.key == asked.key and other.path not in in_recording for other in replayed.asked.values()):
+        return False
+    moves = [deviation.text for deviation in result.deviations if deviation.kind == "moved"]
+    return any(text.endswith((f"now at {asked.path}", "to an equal call in another place")) for text in moves)
 
 
 def check_edited(laboratory: Laboratory, program: Program, figures: Figures) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
+import time
+from typing import Any
 
 import pytest
 from hypothesis import Phase, given, settings
 
 import replaykit as rk
 
+from .execution import Execution
 from .programs import Node, Program, edited, planned, program_of, programs
-from .random_agents import Check, Laboratory, check_edited, check_unchanged, checked_again
+from .random_agents import Check, Figures, Laboratory, check_edited, check_unchanged, checked_again
 
 EXAMPLES = 15
+ATTEMPTS = 10
+HELD_UP_S = 0.1
 
 
 @pytest.mark.parametrize("check", [check_unchanged, check_edited])
@@ -60,3 +65,58 @@ def test_an_inserted_call_with_equal_arguments_is_one_more_call() -> None:
     keys = [part.key for part in changed.root.parts]
     assert len(keys) == 3
     assert set(keys) == {"a", "b"}
+
+
+class HeldUp(random.Random):
+    """Chance of an execution whose fourth call is held up, and its event loop with it."""
+
+    count = 0
+
+    def randrange(self, *limits: Any) -> int:
+        self.count += 1
+        if self.count == 4:
+            time.sleep(HELD_UP_S)
+        return super().randrange(*limits)
+
+
+class BusyLaboratory(Laboratory):
+    """A laboratory whose recordings are held up once, and its replays never."""
+
+    def replay(self, *what: Any) -> tuple[Execution, rk.ReplayResult]:
+        return Laboratory(self.store, self.chance).replay(*what)
+
+    def _random(self) -> random.Random:
+        return HeldUp(self.chance.random())
+
+
+def hedge(first: Node, second: Node) -> Node:
+    return Node("hedge", (first, second), limit_ms=80)
+
+
+def test_a_call_beyond_the_recording_displaces_the_answers_of_equal_calls_and_that_is_shown(store: rk.Store) -> None:
+    twins = Node("as_completed", (hedge(call(150, "b"), call(5)), hedge(call(150, "b"), call(5))))
+    program = Program(Node("callbacks", (hedge(call(5, "c"), call(20)), twins, call(290, "b"))))
+    figures = Figures()
+
+    for _ in range(ATTEMPTS):  # a machine that is busy itself may decide the recording otherwise
+        check_unchanged(BusyLaboratory(store, random.Random(1)), program, figures)
+        if figures.counts["displaced, and shown"]:
+            break
+
+    assert figures.failures == []
+    assert figures.counts["displaced, and shown"] > 0
+
+
+def test_answers_of_equal_calls_that_are_exchanged_silently_break_the_law(store: rk.Store) -> None:
+    class ExchangingLaboratory(Laboratory):
+        def replay(self, *what: Any) -> tuple[Execution, rk.ReplayResult]:
+            execution, result = super().replay(*what)
+            received = execution.received
+            received["0.0"], received["0.1"] = received["0.1"], received["0.0"]
+            return execution, result
+
+    figures = Figures()
+
+    check_unchanged(ExchangingLaboratory(store, random.Random(1)), Program(Node("gather", (call(5), call(5)))), figures)
+
+    assert [failure["why"] for failure in figures.failures] == ["wrong answer"]
