@@ -34,7 +34,7 @@ class SpanLog:
         if begun is None:
             return None
         _, position, began, loop, begun_in = begun
-        turn = None if loop is None else turn_of(loop)  # to look for the loop again would double the cost of both
+        turn = None if loop is None else turn_of(loop)  # quicker than to look for the loop again
         # Both are rounded down to the microsecond; `round` takes four times as long.
         return Span(
             begin=position,

@@ -92,7 +92,7 @@ class Replayer:
     def serve(self, call: PendingCall) -> Answer | None:
         """The recorded outcome; None where the rules let the call happen; Divergence where they stop it."""
         if self._serves_all and not call.path and call.injected is None:
-            # Nearly all calls of most replays are answered here, in two thirds of the time that the rest takes.
+            # Nearly all calls of most replays are answered here. It saves a tenth of what a replayed call costs in all.
             with self._lock:
                 plain = self.matcher.take_plain(call)
                 if plain is not None:
