@@ -14,7 +14,7 @@ from replaykit.model.events import ToolCall
 from replaykit.model.matching import ErrorSpec, MatchMode, OnMiss, ToolMode
 from replaykit.model.values import Raw, canonical, raw
 from replaykit.replayer.handler import Replayer
-from replaykit.seam.scope import PendingCall, Scope, Session
+from replaykit.seam.scope import Scope, Session, pending_call
 
 
 def call(seq: int, name: str, /, result: Any = None, **arguments: Any) -> ToolCall:
@@ -134,7 +134,7 @@ def test_a_list_may_have_words_for_every_model_and_for_anything(
     replayer = Replayer(rk.Tape([]), rk.MatchRules(on_miss=OnMiss.LIVE, live=names))
 
     def is_live(kind: str, name: str) -> bool:
-        call = PendingCall(kind, name, b"{}", Scope(Session(replayer), ""), 0.0)
+        call = pending_call(kind, name, b"{}", Scope(Session(replayer), ""), 0.0)
         call.key = b"{}"
         try:
             return replayer.serve(call) is None
