@@ -97,8 +97,7 @@ class Replayer:
                 plain = self.matcher.take_plain(call)
                 if plain is not None:
                     self._count += 1
-                    self._made.append((call, plain, plain.duration_s))
-                    return plain
+                    return self._log(call, plain, plain.duration_s)
         order = self.order if call.path else None  # of tasks and threads alone nobody knows who is first
         if order is not None and order.is_late(call) and not self.matcher.has_left(call):
             order.hold(call)
