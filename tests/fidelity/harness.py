@@ -35,7 +35,7 @@ WAYS = ("agent", "program", "in_process", "script")
 NEED_A_SERVER = ("over_http",)
 TIME_LIMIT_S = 120.0
 MARKS = "marks"
-"""The directory of the marks that agents leave, of which a replay may really write to nothing else."""
+"""The directory of the marks that agents leave, and the only one that a replay may really write to."""
 LONGEST_REPLAY_S = 8.0
 """Waiting costs nothing in a replay; this is for a busy machine."""
 
