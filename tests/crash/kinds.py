@@ -17,6 +17,7 @@ from pathlib import Path
 
 import replaykit as rk
 from replaykit.errors import StoreError
+from replaykit.isolation import Level, support
 from replaykit.model.run import RunStatus, TraceRun, encode_run
 from replaykit.programs.recovery import recover
 from replaykit.receiver.spool import Spool
@@ -318,6 +319,7 @@ class Replaying(Kind):
         if self._is_first:
             assert waited_for(lambda: bool(children(project)), process), project.errors()
             self.is_shut = all(map(has_own_network, children(project)))
+            assert self.is_shut or support().level is not Level.FULL, "the candidate is not in a sandbox"
         elif rng.random() < 0.7:
             waited_for(lambda: bool(children(project)), process)
         self._is_first = False

@@ -44,7 +44,8 @@ class Project:
 
     def environment(self, **more: str) -> dict[str, str]:
         """The variables of a command in this project; every process that it starts has the mark."""
-        return {**os.environ, "TMPDIR": str(self.temporary), SECRET: self.secret, MARK: self.mark, **more}
+        own = {"TMPDIR": str(self.temporary), SECRET: self.secret, MARK: self.mark, "REPLAYKIT_ISOLATION": "full"}
+        return {**os.environ, **own, **more}
 
     def start(self, *command: str, prints_to: Path | None = None, **more: str) -> subprocess.Popen[bytes]:
         """Start a command that reads nothing, and whose errors are kept in a file elsewhere."""
