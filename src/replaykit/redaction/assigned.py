@@ -86,10 +86,7 @@ def assigned_hits(view: View, rules: Rules) -> Iterator[Hit]:
             if (told is not None or (start and flat[start - 1] == 32)) and end not in seen:
                 seen.add(end)
                 if told is not None and flat[end : end + 1] in _ENDS_CELL:
-                    line = flat.rfind(b"\n", 0, start)
-                    if line not in heads:
-                        heads.add(line)
-                        yield from csv_hits(view, rules, start)
+                    yield from csv_hits(view, rules, start, heads)
                 for hit in _beside(view, rules, start, end, told):
                     yield hit
                     done = hit.end
@@ -99,7 +96,7 @@ def assigned_hits(view: View, rules: Rules) -> Iterator[Hit]:
         yield from _wide(view, rules)
 
 
-_ENDS_CELL = (b",", b";", b"\t", b"|", b"\r", b"\n", b'"')
+_ENDS_CELL = (b",", b";", b"\t", b"|", b"\r", b"\n", b"\v", b"\\", b'"')
 
 
 def stems_for(shape: bytes, rules: Rules) -> tuple[bytes, ...]:

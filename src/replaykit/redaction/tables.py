@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from replaykit.redaction.finding import Hit
@@ -14,15 +15,18 @@ from replaykit.redaction.view import View
 
 _HEAD = lazy(
     rb"[ \t]*((?:[\"']?[A-Za-z][\w .-]{0,39}+[\"']?[,;\t|][ \t]*){1,40}[\"']?[A-Za-z][\w .-]{0,39}+[\"']?)"
-    rb"[ \t\r]*(?:\n|\v )"
+    rb"[ \t\r]*\n"
 )
-_CELL = lazy(rb'[ \t]*(?:"((?:[^"\r\n]|""){0,4096}+)"|([^,;\t|\r\n\v]{0,4096}+))[ \t]*([,;\t|]|\r?\n|\v |\Z)')
+_ESCAPED_LINE_END = lazy(rb"(?<!\\)(\\{1,8}+)[nr]")
+_CELL = lazy(rb'[ \t]*(?:"((?:[^"\r\n]|""){0,4096}+)"|([^,;\t|\r\n]{0,4096}+))[ \t]*([,;\t|]|\r?\n|\Z)')
+_CELL_BEFORE_TAB = lazy(rb' *(?:"((?:[^"\r\n]|""){0,4096}+)"|([^\t\r\n]{0,4096}+)) *(\t|\r?\n|\Z)')
 _VALUES = lazy(rb"\(([\w\s\"`.,\[\]]{3,2000}+)\)\s*VALUES\s*", 2)
 _ROW = lazy(rb"[\s,]*\(")
 _ITEM = lazy(rb"\s*(?:N?'((?:[^'\\]|''|\\.){0,4096}+)'|\"((?:[^\"\\]|\\.){0,4096}+)\"|([^,()'\"]{0,200}+))\s*([,)])")
-_OPENING = (b'"', b"=", b"{", b"\v ")
+_OPENING = (b'"', b"=", b"{")
 _MAX_ROWS = 10_000
 _LONGEST = 1_000
+(_TAB,) = b"\t"
 Columns = dict[int, Telling]
 
 
@@ -34,19 +38,40 @@ def sql_hits(view: View, rules: Rules) -> Iterator[Hit]:
             yield from _rows_of_sql(view, found.end(), columns)
 
 
-def csv_hits(view: View, rules: Rules, at: int) -> Iterator[Hit]:
-    """The values below telling columns, when the line with the telling name at `at` is the head of a table."""
-    first = max(0, at - _LONGEST)
-    start = view.flat.rfind(b"\n", first, at) + 1
-    head = _HEAD.match(view.flat, start, start + _LONGEST)
-    if head is None:  # the table may be the value of a member or of a field
-        start = max(view.flat.rfind(sign, first, at) for sign in _OPENING) + 1
-        head = _HEAD.match(view.flat, start, start + _LONGEST)
-    if head is None:
+def csv_hits(view: View, rules: Rules, at: int, heads: set[int]) -> Iterator[Hit]:
+    """The values below telling columns, when the line with the telling name at `at` is the head of a table.
+
+    `heads`: where the tables begin that were read before, to which this one is added.
+    """
+    head = _head_at(view.flat, at) or _head_in_json(view, at)
+    if head is None or head.start() in heads:
         return
+    heads.add(head.start())
     sign = next(char for char in b",;\t|" if bytes([char]) in head[1])
     names = head[1].strip(b"| ").split(bytes([sign]))
-    yield from _rows_of_csv(view, head.end(), _columns(names, rules), len(names), sign)
+    columns = _columns(names, rules)
+    for start, end, place in _cells(head.string, head.end(), columns, len(names), sign):
+        hit = _hit(view, start, end, columns[place])
+        if hit:
+            yield hit
+
+
+def _head_at(flat: bytes, at: int) -> re.Match[bytes] | None:
+    first = max(0, at - _LONGEST)
+    start = flat.rfind(b"\n", first, at) + 1
+    head = _HEAD.match(flat, start, start + _LONGEST)
+    if head is None:  # the table may be the value of a member or of a field
+        start = max(flat.rfind(sign, first, at) for sign in _OPENING) + 1
+        head = _HEAD.match(flat, start, start + _LONGEST)
+    return head
+
+
+def _head_in_json(view: View, at: int) -> re.Match[bytes] | None:
+    """The head of a table whose lines end with `\\n`, or `\\\\n`, as those in a string of JSON do."""
+    around = view.text[at : at + _LONGEST].encode("ascii", "replace")
+    line_end = _ESCAPED_LINE_END.search(around)
+    flat = view.unescaped(len(line_end[1])) if line_end else None
+    return _head_at(flat, at) if flat else None
 
 
 def _columns(names: list[bytes], rules: Rules) -> Columns:
@@ -54,20 +79,20 @@ def _columns(names: list[bytes], rules: Rules) -> Columns:
     return {place: telling for place, telling in told if telling is not None}
 
 
-def _rows_of_csv(view: View, at: int, columns: Columns, width: int, sign: int) -> Iterator[Hit]:
+def _cells(flat: bytes, at: int, columns: Columns, width: int, sign: int) -> Iterator[tuple[int, int, int]]:
+    """Where the cells of these columns begin and end, row by row, and which column each is of."""
+    pattern = _CELL_BEFORE_TAB if sign == _TAB else _CELL
     for _ in range(_MAX_ROWS):
-        cells = []
-        while cell := _CELL.match(view.flat, at):
+        row = []
+        while cell := pattern.match(flat, at):
             at = cell.end()
-            cells.append(cell.span(1) if cell[1] is not None else cell.span(2))
+            row.append(cell.span(1) if cell[1] is not None else cell.span(2))
             if cell[3] != bytes([sign]):
                 break
-        if len(cells) != width:
+        if len(row) != width:
             return
-        for place, told in columns.items():
-            hit = _hit(view, *cells[place], told)
-            if hit:
-                yield hit
+        for place in columns:
+            yield *row[place], place
 
 
 def _rows_of_sql(view: View, at: int, columns: Columns) -> Iterator[Hit]:

@@ -6,9 +6,11 @@ literals. Escaped line ends and placeholders are blanked: neither may hide or ma
 
 from __future__ import annotations
 
+import re
 from string import ascii_lowercase, ascii_uppercase, digits
 
 from replaykit.redaction.finding import Hit
+from replaykit.redaction.lazy import lazy
 from replaykit.redaction.placeholders import spans
 
 _SAME = {
@@ -20,6 +22,15 @@ _SAME = {
     "+": "\uff0b",
 }
 _ESCAPES = (b"\\n", b"\\r", b"\\t")
+_LEVELS = {
+    count: lazy(
+        rb"(?<!\\)(?:\\{%d}(?P<control>[nrt])|\\{%d}(?P<border>\")|(?P<quotes>(?:\\{%d}\"){1,64}))"
+        % (count, count - 1, 2 * count - 1)
+    )
+    for count in (1, 2, 4, 8)
+}
+"""Escapes in a string of JSON that was escaped once, twice, three or four times, by the backslashes of its `\\n`."""
+_CONTROLS = {b"n": b"\n", b"t": b"\t", b"r": b" "}
 
 
 def _table(classes: dict[str, str], other: str) -> bytes:
@@ -42,13 +53,14 @@ class View:
     In `shape` a lower-case letter is `a`, an upper-case one `A`, a digit `0`; in `runs` what tokens are made of is `a`.
     """
 
-    __slots__ = ("findings", "flat", "low", "runs", "shape", "text")
+    __slots__ = ("_unescaped", "findings", "flat", "low", "runs", "shape", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.findings: list[Hit] = []
         """What was found in it so far: a value beside a name may hold it."""
-        flat = (text if text.isascii() else _plainer(text)).encode("ascii", "replace")
+        self._unescaped: dict[int, bytes] = {}
+        flat = _flattened(text)
         if b"\\" in flat:
             for escape in _ESCAPES:
                 flat = flat.replace(escape, b"\v ")  # a blank to patterns that ends a number, as a real line end does
@@ -57,6 +69,32 @@ class View:
         self.low = flat.lower()
         self.shape = flat.translate(_SHAPE)
         self.runs = flat.translate(RUNS)
+
+    def unescaped(self, backslashes: int) -> bytes | None:
+        """Return the bytes as they read inside of the JSON strings whose line ends have so many backslashes.
+
+        Escapes keep their length by blanks, and a quote that begins or ends such a string is a line end.
+        """
+        level = _LEVELS.get(backslashes)
+        if level is None:
+            return None
+        if backslashes not in self._unescaped:
+            plain = level.sub(_unescape, _flattened(self.text))
+            self._unescaped[backslashes] = _without_placeholders(plain)
+        return self._unescaped[backslashes]
+
+
+def _unescape(escape: re.Match[bytes]) -> bytes:
+    width = len(escape[0])
+    if escape["control"]:
+        return _CONTROLS[escape["control"]].ljust(width)
+    if escape["border"]:
+        return b"\n".ljust(width)
+    return (b'"' * escape["quotes"].count(b'"')).rjust(width)
+
+
+def _flattened(text: str) -> bytes:
+    return (text if text.isascii() else _plainer(text)).encode("ascii", "replace")
 
 
 def _plainer(text: str) -> str:
