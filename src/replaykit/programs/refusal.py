@@ -25,6 +25,10 @@ FORBIDDEN = 403
 """What the proxy does not do."""
 
 
+Ends = tuple[object, object]
+"""The addresses of the other end of a connection and of this one."""
+
+
 class Refused(Exception):
     """A request that is not passed on."""
 
@@ -55,25 +59,28 @@ def _shape(status: int, message: str, kind: str, target: str) -> dict[str, objec
     return {"type": "error", "message": message, "error": error}
 
 
-def who(peer: object, agent: str, network: Path | None = None) -> str:
-    """Who stands at the other end of a connection: the process where the machine tells, and what it calls itself.
-    `network` lists the sockets of a program that has a network of its own."""
-    name, number = _process(peer, network)
+def who(ends: Ends, agent: str, network: Path | None = None) -> str:
+    """Name the program at the other end of a connection: its process where the machine tells, and what it calls itself.
+
+    `network` lists the sockets of a program that has a network of its own.
+    """
+    name, number = _process(ends, network)
     names = [name for name in (f"`{name}` (process {number})" if name else "", agent.partition(" ")[0]) if name]
     return ", ".join(names) or "the program"
 
 
-def program_at(peer: object) -> str:
+def program_at(ends: Ends) -> str:
     """The name of the program at the other end of a connection; nothing where the machine does not tell."""
-    return _process(peer)[0]
+    return _process(ends)[0]
 
 
-def _process(peer: object, network: Path | None = None) -> tuple[str, str]:
-    """Name and number of the process that has a loopback connection from this address; nothing where none is found."""
-    if not isinstance(peer, tuple) or len(peer) < 2:
+def _process(ends: Ends, network: Path | None = None) -> tuple[str, str]:
+    """Name and number of the process at the other end of a loopback connection; nothing where none is found."""
+    peer, own = ends
+    if not isinstance(peer, tuple) or not isinstance(own, tuple) or len(peer) < 2 or len(own) < 2:
         return "", ""
-    socket = connected(int(peer[1]), network)
-    home = next(holders(socket), None) if socket else None
+    sockets = connected(int(peer[1]), int(own[1]), network)
+    home = next((home for socket in sockets for home in holders(socket)), None)
     try:
         return ("", "") if home is None else ((home / "comm").read_text().strip(), home.name)
     except OSError:  # gone meanwhile

@@ -16,7 +16,7 @@ from replaykit.programs.access import has_credentials, is_handed
 from replaykit.programs.naming import address_behind, split_target
 from replaykit.programs.part import Part
 from replaykit.programs.plan import Mode, Plan
-from replaykit.programs.refusal import FORBIDDEN, NEEDS_CREDENTIALS, NOT_HERE, Refused, program_at, who
+from replaykit.programs.refusal import FORBIDDEN, NEEDS_CREDENTIALS, NOT_HERE, Ends, Refused, program_at, who
 
 _ANTHROPIC = ("anthropic", "anthropic_api")
 _SHORT = re.compile(r"(?<!/v1)/messages(?=$|\?)")
@@ -74,11 +74,16 @@ def target_of(request: web.BaseRequest, plan: Plan, part: Part) -> Target:
 def _note_refused(kind: Kind, place: str, request: web.BaseRequest, part: Part) -> None:
     """Note while recording what the proxy could only refuse."""
     if part.session.unrecorded is not None:
-        peer = request.transport.get_extra_info("peername") if request.transport else None
-        program = program_at(peer) or request.headers.get("user-agent", "").partition("/")[0] or "a program"
+        program = program_at(_ends(request)) or request.headers.get("user-agent", "").partition("/")[0] or "a program"
         without_user = sayable(place.rpartition("@")[2])
         one = Unrecorded(kind=kind, place=without_user, program=sayable(program), effect=Effect.REFUSED)
         part.session.unrecorded.note(one)
+
+
+def _ends(request: web.BaseRequest) -> Ends:
+    if request.transport is None:
+        return None, None
+    return request.transport.get_extra_info("peername"), request.transport.get_extra_info("sockname")
 
 
 def _stranger(plan: Plan) -> str:
@@ -95,9 +100,8 @@ def _stopped(request: web.BaseRequest, place: str, plan: Plan, part: Part) -> Re
     needs no proxy; the guard in Node asks here whether it does."""
     if plan.mode is Mode.REPLAY and part.own is not None and part.own.may_be_at(place):
         return Refused(NOT_HERE, f"{place} is the program's own: connect to it directly")
-    peer = request.transport.get_extra_info("peername") if request.transport else None
     network = None if part.own is None else part.own.network
-    caller = who(peer, request.headers.get("user-agent", ""), network)
+    caller = who(_ends(request), request.headers.get("user-agent", ""), network)
     text = f"a live connection to {place} was stopped: {caller} tried"
     if plan.mode is Mode.REPLAY:
         part.tell(text)

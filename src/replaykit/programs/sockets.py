@@ -10,6 +10,7 @@ from pathlib import Path
 _PROC = Path("/proc")
 _TABLES = ("tcp", "tcp6")
 _LISTENING = "0000 0A"  # no other end, and the number of that state
+_ENDED = "0"  # the number of a socket that no process holds any more
 _REST = r"\S+ \S+ \S+ +\d+ +\d+ (\d+)"
 
 
@@ -23,11 +24,11 @@ def listeners(port: int, network: Path | None = None) -> list[str]:
     return _found(rf"[0-9A-F]+:{port:04X} [0-9A-F]+:{_LISTENING} {_REST}", network)
 
 
-def connected(port: int, network: Path | None = None) -> str:
-    """The socket whose own end of a connection has that port, here or in the network that is listed there; nothing
-    where there is none."""
-    numbers = _found(rf"[0-9A-F]+:{port:04X} [0-9A-F]+:[0-9A-F]{{4}} [0-9A-F]{{2}} {_REST}", network)
-    return next((number for number in numbers if number != "0"), "")  # 0: one that has ended lately
+def connected(port: int, other_port: int, network: Path | None = None) -> list[str]:
+    """The sockets at one end of a connection between two ports, by their numbers: the end at `port`; of this machine, or
+    of the network that is listed there. One port alone may be that of connections of several processes at a time."""
+    numbers = _found(rf"[0-9A-F]+:{port:04X} [0-9A-F]+:{other_port:04X} [0-9A-F]{{2}} {_REST}", network)
+    return [number for number in numbers if number != _ENDED]
 
 
 def holders(socket: str) -> Iterator[Path]:
