@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -13,6 +13,9 @@ from replaykit.programs import running
 from replaykit.programs.running import Ran, run_through
 
 from .agents import write
+
+PIPE = 1 << 16
+"""What a pipe holds."""
 
 
 def run(code: str, out: int) -> Ran:
@@ -36,6 +39,46 @@ def test_what_was_printed_reaches_a_reader_who_is_slow(monkeypatch: pytest.Monke
         assert all_of(source) == b"x" * 120_000
 
     assert ran.result().printed == b"x" * 120_000
+
+
+class HeldUp(running._Tee):
+    """Passes on what it reads, on a machine that gives it no time to count that before somebody waits for it to end."""
+
+    def __init__(self, source: int, out: int) -> None:
+        self._is_waited_for = threading.Event()
+        self._counted = 0
+        super().__init__(source, out)
+
+    @property
+    def _taken(self) -> int:
+        return self._counted
+
+    @_taken.setter
+    def _taken(self, count: int) -> None:
+        if count:
+            self._is_waited_for.wait(10)
+        self._counted = count
+
+    def is_alive(self) -> bool:
+        self._is_waited_for.set()
+        return super().is_alive()
+
+
+def test_a_piece_that_was_read_and_not_counted_yet_hides_nothing_of_the_rest() -> None:
+    (source, sink), (reader, out) = os.pipe(), os.pipe()
+    tee = HeldUp(source, out)
+    tee.start()
+    os.write(sink, b"x" * PIPE)
+    os.write(sink, b"y" * 50_000)  # goes in when the first piece has been read
+    os.close(sink)
+
+    with ThreadPoolExecutor() as pool:
+        settled = pool.submit(tee.settle)
+        settled.add_done_callback(lambda _: os.close(out))
+        assert not wait([settled], 0.5).done, "it did not wait for its reader"
+        assert all_of(reader) == b"x" * PIPE + b"y" * 50_000
+
+    assert tee.printed == b"x" * PIPE + b"y" * 50_000
 
 
 def test_where_nobody_reads_any_more_the_program_learns_of_it() -> None:

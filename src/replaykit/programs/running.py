@@ -151,7 +151,8 @@ class _Tee(threading.Thread):
     def settle(self) -> None:
         """Wait until what the program has printed is passed on, however slowly it is read. For processes that it has
         left behind, and that hold its output open, nobody waits long."""
-        all_of_it, left_s = self._taken + _PIECE, _LATE_OUTPUT_S
+        # What the pipe still holds, after a piece that may have been read and not counted yet.
+        all_of_it, left_s = self._taken + 2 * _PIECE, _LATE_OUTPUT_S
         while self.is_alive() and left_s > 0 and self._passed < all_of_it:
             if self._passed == self._taken:
                 left_s -= _LOOK_S
