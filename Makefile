@@ -1,6 +1,7 @@
 # make demo    set up, and see the main job
 # make test    set up, then lint, types and tests
 # make test-quick           the tests of the core, in about two minutes
+# make test-dev             the tests in Python's development mode: a file or a connection left open fails its test
 # make test-integrations    test against SDKs and frameworks (installs them)
 # make bench   measure, side by side with peers (installs them)
 # make fidelity    record, replay and edit failing agents by the thousand: is a green result ever wrong?
@@ -24,7 +25,7 @@ BOUNDED := $(if $(shell command -v timeout),timeout 90)
 # Two targets must not set up the same environment at the same time.
 .NOTPARALLEL:
 
-.PHONY: demo test test-quick lint unit test-integrations bench fidelity crash dist clean $(ENVIRONMENTS)
+.PHONY: demo test test-quick test-dev lint unit test-integrations bench fidelity crash dist clean $(ENVIRONMENTS)
 
 # The demo needs no more than the package itself.
 demo:
@@ -46,6 +47,11 @@ unit: $(VENV)
 # Where another version of Python would show first: values, files, patched libraries, and deep nesting.
 test-quick: $(VENV)
 	$(BIN)/python -m pytest -q -n 2 $(QUICK:%=tests/%)
+
+# From Python 3.13 on, databases left open are noticed as well. Processes that tests start are in the same mode: what they
+# leave open is a warning on their standard error.
+test-dev: $(VENV)
+	PYTHONDEVMODE=1 $(BIN)/python -m pytest -q -n 2 -W error::ResourceWarning
 
 # Two environments, since not all frameworks go with the same SDKs; Node's SDKs where there is Node.
 test-integrations: $(INTEGRATIONS) $(INTEGRATIONS_2) $(NODE:%=%/.ready)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,8 +28,34 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_FRAMES = 8
+
+
+def pytest_collection_finish() -> None:
+    """In development mode, say of what is left open where it was opened; and make it cheap to look for it.
+
+    Garbage is collected after each test: everything that was imported before the first is left out of that. Only here,
+    and not by `PYTHONTRACEMALLOC`, since that would slow down every process that a test starts.
+    """
+    if sys.flags.dev_mode:
+        gc.collect()
+        gc.freeze()
+        tracemalloc.start(_FRAMES)
+
+
 @pytest.fixture(autouse=True)
-def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def nothing_left_open() -> Iterator[None]:
+    """Fail a test, in development mode, that leaves open what only the garbage collector closes.
+
+    A connection of sqlite3 refers to itself: without a collection its warning would come in some later test, or never.
+    """
+    yield
+    if sys.flags.dev_mode:
+        gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def own_directory(nothing_left_open: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test works in a directory of its own."""
     ours = ("STORE", "SAMPLE", "DEBUG", "REDACT", "REDACTION_KEY", "REDACTION_RULES")
     for name in (*(f"REPLAYKIT_{name}" for name in ours), "NO_COLOR", "PYTHONUNBUFFERED"):

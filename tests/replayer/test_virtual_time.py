@@ -38,7 +38,7 @@ def outcome(function: Any) -> Any:
 
 
 WORK_S, PAUSE_S, LIMIT_S = 0.05, 0.03, 0.36
-"""Of the agents with a deadline. Nothing is due when it comes: at 0.32 s they look at the clock, and at 0.40 s again."""
+"""Of agents with a deadline. They look at the clock well before it, at 0.32 s, and well after it, at 0.40 s."""
 CLEAR_S = 0.015
 MOST_RECORDINGS = 40
 
@@ -92,7 +92,7 @@ async def deadline_by_loop_time() -> int:
 def recorded_clear_of_its_deadline(agent: Any, store: rk.Store) -> tuple[rk.TraceRun, int]:
     """A recording in which no pause of the agent was held up so long that it decided about the next turn.
 
-    Calls are recorded with what they took, pauses are not. Where a busy machine wakes an agent late from its last pause,
+    What calls took is recorded, what pauses took is not. Where a busy machine wakes an agent late from its last one,
     a replay cannot know why it went no further.
     """
     for _ in range(MOST_RECORDINGS):

@@ -25,7 +25,7 @@ def listeners(port: int, network: Path | None = None) -> list[str]:
 
 
 def connected(port: int, other_port: int, network: Path | None = None) -> list[str]:
-    """The sockets at one end of a connection between two ports, by their numbers: the end at `port`; of this machine, or
+    """The sockets at one end of a connection between two ports, by their numbers: the end at `port`, of this machine or
     of the network that is listed there. One port alone may be that of connections of several processes at a time."""
     numbers = _found(rf"[0-9A-F]+:{port:04X} [0-9A-F]+:{other_port:04X} [0-9A-F]{{2}} {_REST}", network)
     return [number for number in numbers if number != _ENDED]

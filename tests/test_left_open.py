@@ -1,0 +1,58 @@
+"""In development mode a test fails that leaves something open: `make test-dev` relies on it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LEAKING = """
+import socket, sqlite3
+
+def test_file():
+    open("left.txt", "w")
+
+def test_file_that_refers_to_itself():
+    file = open("left.txt", "w")
+    file.itself = file
+
+def test_socket():
+    socket.socket()
+
+def test_database():
+    sqlite3.connect("left.db")
+
+def test_nothing():
+    sqlite3.connect("closed.db").close()
+"""
+OPEN = {"test_file", "test_file_that_refers_to_itself", "test_socket"}
+if sys.version_info >= (3, 13):
+    OPEN |= {"test_database"}  # before, sqlite3 says nothing
+
+
+def test_what_is_left_open_fails_its_test(tmp_path: Path) -> None:
+    (tmp_path / "test_leaking.py").write_text(LEAKING)
+    options = [
+        "-c",
+        str(ROOT / "pyproject.toml"),
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+    ]
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *options, "test_leaking.py"],
+        env={**os.environ, "PYTHONDEVMODE": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+    summary = [line.split() for line in ran.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    assert {words[1].partition("::")[2] for words in summary} == OPEN, ran.stdout
+    assert "ResourceWarning: unclosed" in ran.stdout
