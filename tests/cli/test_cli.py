@@ -182,8 +182,10 @@ def test_replay_prints_the_verdict_on_stdout_and_the_evidence_on_stderr(
     assert "  Observed failure reproduced: No\n" in ran.out
     assert "  Desired assertions: 2/2 passed\n" in ran.out
     assert "  Semantic checks needing review: 1\n" in ran.out
-    assert ran.err.startswith("\n  Evidence: .replaykit/runs/")
-    assert Path(ran.err.split()[-1], "result.json").is_file()
+    evidence, isolation = ran.err.strip().splitlines()
+    assert evidence.startswith("Evidence: .replaykit/runs/")
+    assert Path(evidence.split()[-1], "result.json").is_file()
+    assert isolation == "  Isolation: process"
 
 
 def test_replay_says_what_failed(replaykit: Command, case: Path, bad: str) -> None:
@@ -218,7 +220,7 @@ def test_replay_repeats_and_gives_a_line_each(replaykit: Command, case: Path, go
 
     assert [line.split()[:2] for line in ran.out.splitlines()[:3]] == [["fixed", "billing"]] * 3
     assert ran.out.endswith("3 replays: 3 fixed\n")
-    assert ran.err == "Evidence: proof\n"
+    assert ran.err == "Evidence: proof\nIsolation: process\n"
     assert len(list(Path("proof").iterdir())) == 3
 
 

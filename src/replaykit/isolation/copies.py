@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from pathlib import Path
 
@@ -19,6 +18,8 @@ def copy_project(project: Path, target: Path, *, max_files: int = MAX_FILES, max
     Symbolic links stay links. Sockets, pipes and devices are left out, as is `target` where the project contains it.
     A project of more than `max_files` files or `max_bytes` bytes is a `UsageError`, before anything is copied.
     """
+    import shutil  # noqa: PLC0415 (slow to import, and most machines need no copies)
+
     _check_size(project, target, max_files, max_bytes)
     count = 0
     for directory, names, files in os.walk(project):

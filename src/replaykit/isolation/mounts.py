@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -85,7 +84,8 @@ class Plan:
 def plan(policy: Policy, hosts: str, *, as_root: bool) -> Plan:
     """Return what the file system of a policy is like."""
     home = policy.home or Path(os.path.expanduser("~"))
-    expected = (policy.project, home, Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))
+    temporary = Path(os.environ.get("TMPDIR") or "/tmp")
+    expected = (policy.project, home, temporary, Path("/tmp"), Path("/var/tmp"))
     writable = [os.path.realpath(place) for place in expected]
     real = [os.path.realpath(place) for place in (*policy.scratch, *policy.allow_write)]
     return Plan(

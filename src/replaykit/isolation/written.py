@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +43,8 @@ class Layers:
 
     def copy_to(self, directory: Path) -> int:
         """Copy the files that were created or changed below a directory, and return how many."""
+        import shutil  # noqa: PLC0415 (slow to import, and most writes are discarded)
+
         count = 0
         for one, place in self._changes():
             if one.how == "removed":
