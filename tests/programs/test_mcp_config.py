@@ -253,14 +253,14 @@ def test_secrets_go_to_the_server_and_nowhere_else(upstream: Upstream) -> None:
     )
     assert first.returncode == 0, first.stderr
     replaykit("scaffold", "trip", "--out", "case")
-    second = replaykit("replay", "case", "--", *(w.format("plan-2") for w in command))
+    second = replaykit("replay", "case", "--allow-write", "plans", "--", *(w.format("plans/2") for w in command))
 
     assert second.returncode == 3, second.stdout
     assert upstream.asked[0].headers["x-own"] == "s3cret"
     assert upstream.asked[0].headers["authorization"].startswith("Basic ")
     assert upstream.asked[0].path == "/mcp?key=s3cret-query"
     written = [path for path in Path().rglob("*") if path.is_file() and path.name != ".mcp.json"]
-    assert Path("plan-2") in written
+    assert Path("plans/2") in written
     for path in written:
         assert b"s3cret" not in path.read_bytes(), path
     assert "s3cret" not in first.stdout + first.stderr + second.stdout + second.stderr
@@ -565,7 +565,8 @@ def slow(*verb: str, file: str = ".mcp.json") -> subprocess.Popen[str]:
     """A run that has swapped the file, and goes on."""
     options = ("--mcp-config", file, "--mcp-config-in-place")
     command = [sys.executable, "-m", "replaykit", *verb, *options, "--", sys.executable, "-c", SLOW]
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    shown = {**os.environ, "REPLAYKIT_ISOLATION": "process"}  # the file by which it says that it is up is a real one
+    running = subprocess.Popen(command, env=shown, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     wait_for(Path("up").exists)
     assert Path(file).is_symlink()
     return running

@@ -154,7 +154,10 @@ def test_who_finds_nobody_is_named_at_the_end() -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node here")
-def test_a_server_of_somebody_else_on_this_machine_is_not_reached_from_node(upstream: Upstream) -> None:
+def test_a_server_of_somebody_else_on_this_machine_is_not_reached_from_node(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPLAYKIT_ISOLATION", "process")  # in a sandbox, no other server is there
     upstream.script = lambda _: [whole(b"live")]
     code = f"fetch('{upstream.url}/x').then(r => r.text(), e => e.cause.message).then(console.log)"
     Path("agent.mjs").write_text(code)

@@ -37,6 +37,7 @@ Kind: TypeAlias = Literal[
     "unpinned",
     "unused",
     "unwatched",
+    "unwritten",
 ]
 """The sorts of deviation: those of `replaykit.model.result.EFFECTS`, spelled out for JSON Schemas."""
 
