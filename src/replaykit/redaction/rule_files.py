@@ -9,6 +9,7 @@ rule_files = ["gitleaks.toml"]         [[rules]] and [allowlist] as gitleaks has
 from __future__ import annotations
 
 import re
+import stat
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,12 +80,7 @@ def _read(path: Path, through: tuple[Path, ...]) -> Rules:
 
 
 def _parsed(path: Path) -> tuple[str, _Table]:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InvalidFile(f"cannot be read: {error.strerror or error}", file=str(path)) from None
-    if len(data) > _MAX_BYTES:
-        raise InvalidFile(f"has {len(data):,} bytes; rule files have {_MAX_BYTES:,} at most", file=str(path))
+    data = _data(path)
     try:
         text = data.decode()
         table = tomllib.loads(text)
@@ -97,6 +93,20 @@ def _parsed(path: Path) -> tuple[str, _Table]:
         line = re.search(r"at line (\d+)", str(error))
         raise InvalidFile(f"is no TOML: {error}", file=str(path), line=int(line[1]) if line else None) from None
     return text, table
+
+
+def _data(path: Path) -> bytes:
+    """Return what a rule file holds: a device would never end, a pipe would wait, and a large file is none."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise InvalidFile("not a regular file", file=str(path))
+        if found.st_size > _MAX_BYTES:
+            raise InvalidFile(f"has {found.st_size:,} bytes; rule files have {_MAX_BYTES:,} at most", file=str(path))
+        return path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidFile(f"cannot be read: {reason}", file=str(path)) from None
 
 
 def _notices(
