@@ -83,7 +83,9 @@ class InvalidFile(UsageError):
     """A file is wrong; `file` and `line` say where."""
 
     def __init__(self, message: str, *, file: str, line: int | None = None, hint: str | None = None) -> None:
-        where = f"{file}:{line}" if line else file
+        # A name of several lines would put a line of its own into the output, such as a command for a pipeline.
+        name = file.replace("\n", "\\n")
+        where = f"{name}:{line}" if line else name
         super().__init__(f"{where}: {message}", hint=hint)
         self.file = file
         self.line = line

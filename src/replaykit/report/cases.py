@@ -15,7 +15,7 @@ from replaykit.cases.proof import RECORDED_RUN
 from replaykit.checks.assertions import Assertion
 from replaykit.model.values import Json
 from replaykit.report.panel import counted, short
-from replaykit.terminal import style
+from replaykit.terminal import style, visible
 
 if TYPE_CHECKING:
     from replaykit.runners.case_check import CaseCheck
@@ -89,9 +89,9 @@ def problems_text(problems: Sequence[Problem], count: int, what: str = "case") -
     for problem in problems:
         where = f"{problem.file}:{problem.line}" if problem.line else problem.file
         word = style(problem.severity.value, fg="red" if problem.severity is Severity.ERROR else "yellow")
-        lines.append(f"{where}: {word}: {problem.message} [{problem.code}]")
+        lines.append(f"{visible(where)}: {word}: {visible(problem.message)} [{problem.code}]")
         if problem.hint:
-            lines.append(f"    {problem.hint}")
+            lines.append(f"    {visible(problem.hint)}")
     errors = sum(problem.severity is Severity.ERROR for problem in problems)
     warnings = len(problems) - errors
     found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}" if problems else style("ok", fg="green")
