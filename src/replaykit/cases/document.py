@@ -70,9 +70,12 @@ def read_bytes(path: str | os.PathLike[str], *, limit_bytes: int = MAX_BYTES) ->
     """What a regular file holds; `InvalidFile` for anything else, and for one that is too large."""
     name = os.fspath(path)
     try:
+        found = os.stat(name)
         # A pipe or a device would block, or never end.
-        if not stat.S_ISREG(os.stat(name).st_mode):
+        if not stat.S_ISREG(found.st_mode):
             raise InvalidFile("not a regular file", file=name)
+        if found.st_size > limit_bytes:  # before any of it is in memory
+            raise InvalidFile(f"larger than {limit_bytes:,} bytes", file=name)
         with pathlib.Path(name).open("rb") as stream:
             data = stream.read(limit_bytes + 1)
     except FileNotFoundError:
