@@ -45,9 +45,24 @@ def config_files(revision: str | None, *, untrusted: bool) -> Any:
         _import_nothing_from_here()
     files = AtRevision(Revision(name, Path()))
     click.echo(f"note: the configuration is read from {files.revision_text}", err=True)
+    _refuse_links_of_others()
     _use_rules_of(files)
     _use_no_key_of_others(files)
     return files
+
+
+def _refuse_links_of_others() -> None:
+    """Stop where a link would lead evidence or a store out of the project: git holds links, so a pull request can."""
+    from replaykit.config import HOME
+    from replaykit.errors import UsageError
+
+    home = Path(HOME)
+    for place in (home, *sorted(home.glob("*"))):
+        if place.is_symlink():
+            raise UsageError(
+                f"{place} is a symbolic link, and may have come with the pull request: nothing is written through it",
+                hint="Remove it, and run the command again.",
+            )
 
 
 def _base_branch() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from replaykit.errors import StoreError, UsageError
@@ -54,9 +54,20 @@ def planned(
             raise UsageError(f"-o {output}: a file whose form its name does not tell", hint=f"End it with {known}.")
         else:
             files.update({output / name: form for name, form in _IN_DIRECTORY.items()})
+            _refuse_links(files)
     named = ((junit, _junit), (markdown, _markdown), (html, _html))
     files.update({file: form for file, form in named if file is not None})
     return files
+
+
+def _refuse_links(files: Iterable[Path]) -> None:
+    """Refuse links where nobody named the file: a pull request can bring them, and they lead anywhere."""
+    for file in files:
+        if file.is_symlink():
+            raise UsageError(
+                f"{file} is a symbolic link: a report would be written to where it leads",
+                hint="Remove it, or name another directory with -o.",
+            )
 
 
 def write_reports(result: CiResult, files: Mapping[Path, Form]) -> Iterator[Path]:
