@@ -1,0 +1,83 @@
+"""A program that runs command lines of ReplayKit, each in a forked process with a deadline, and prints how they ended.
+
+    python verbs.py DEADLINE_S LINES
+
+LINES is a JSON list of lists of words; the first word is a verb, or `pytest`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from replaykit.cli import run
+
+PLUGINS = [
+    option
+    for point in entry_points(group="pytest11")
+    if point.name != "replaykit"
+    for option in ("-p", f"no:{point.name}")
+]
+
+
+def main() -> None:
+    deadline_s = float(sys.argv[1])
+    print(json.dumps([_ended(words, deadline_s) for words in json.loads(sys.argv[2])]))
+
+
+def _ended(words: list[str], deadline_s: float) -> dict[str, Any]:
+    """Run one command line in a fork of this process; return its exit code, output, time and peak memory."""
+    with tempfile.TemporaryDirectory() as directory:
+        begun = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            _become(words, Path(directory))
+        status, usage = _wait(child, begun + deadline_s)
+        return {
+            "code": os.waitstatus_to_exitcode(status),
+            "out": Path(directory, "out").read_text(encoding="utf-8", errors="surrogateescape"),
+            "err": Path(directory, "err").read_text(encoding="utf-8", errors="surrogateescape"),
+            "seconds": time.monotonic() - begun,
+            "peak_mib": usage.ru_maxrss / 1024,
+        }
+
+
+def _become(words: list[str], directory: Path) -> None:
+    code = 70
+    try:
+        os.setpgid(0, 0)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for number, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(directory / name, os.O_WRONLY | os.O_CREAT, 0o600), number)
+        if words[0] == "pytest":
+            os.execv(sys.executable, [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *PLUGINS, *words[1:]])
+        code = run(words)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _wait(child: int, give_up: float) -> tuple[int, resource.struct_rusage]:
+    """Wait for a process; end it and its group where it takes too long."""
+    while True:
+        ended, status, usage = os.wait4(child, os.WNOHANG)
+        if ended:
+            return status, usage
+        if time.monotonic() > give_up:
+            os.killpg(child, signal.SIGKILL)
+            _, status, usage = os.wait4(child, 0)
+            return status, usage
+        time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    main()
