@@ -53,7 +53,7 @@ def review(victim: Victim, request: PullRequest, *, isolation: str) -> list[Ende
 def check_reports(victim: Victim) -> None:
     """See that no text of a stranger is part of the form of a report."""
     reports = victim.project / "reports"
-    if (reports / "ci.html").exists():
+    if (reports / "ci.html").exists() and not (reports / "ci.html").is_symlink():
         tests = ElementTree.parse(reports / "junit.xml").iter("testcase")
         assert "fake" not in [test.get("name") for test in tests]
         page = (reports / "ci.html").read_text(encoding="utf-8")

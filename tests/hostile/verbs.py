@@ -7,6 +7,7 @@ LINES is a JSON list of lists of words; the first word is a verb, or `pytest`.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import resource
@@ -20,12 +21,8 @@ from typing import Any
 
 from replaykit.cli import run
 
-PLUGINS = [
-    option
-    for point in entry_points(group="pytest11")
-    if point.name != "replaykit"
-    for option in ("-p", f"no:{point.name}")
-]
+for name in ("cli.ci", "cli.lint", "cli.replay", "cases.lint", "redaction.second_check", "report.ci_html", "trials.ci"):
+    importlib.import_module(f"replaykit.{name}")  # once, and not in each fork
 
 
 def main() -> None:
@@ -58,12 +55,18 @@ def _become(words: list[str], directory: Path) -> None:
         for number, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(directory / name, os.O_WRONLY | os.O_CREAT, 0o600), number)
         if words[0] == "pytest":
-            os.execv(sys.executable, [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *PLUGINS, *words[1:]])
+            os.execv(sys.executable, [sys.executable, "-m", "pytest", *_without_other_plugins(), *words[1:]])
         code = run(words)
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
         os._exit(code)
+
+
+def _without_other_plugins() -> list[str]:
+    """Options of pytest; what else is installed here takes seconds to load."""
+    others = [point.name for point in entry_points(group="pytest11") if point.name != "replaykit"]
+    return [word for name in ("cacheprovider", *others) for word in ("-p", f"no:{name}")]
 
 
 def _wait(child: int, give_up: float) -> tuple[int, resource.struct_rusage]:
