@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+CHANNELS = ("tcp", "udp", "unix", "files", "signals")
+"""The ways out of a process tree that are graded."""
+
 
 class IsolationLevel(StrEnum):
     """Who keeps a candidate from reaching the world."""

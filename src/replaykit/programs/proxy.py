@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from replaykit.errors import ReplayKitError
-from replaykit.isolation import Sandbox
 from replaykit.model.events import Call
 from replaykit.model.run import RunStatus
 from replaykit.programs.part import PROXY, Part, segment
@@ -33,13 +32,15 @@ if TYPE_CHECKING:
 
     from aiohttp.connector import AddrInfoType
 
+    from replaykit.isolation import Sandbox
+
 _BACKLOG = 512
 _START_S = 20.0  # for the server to start on a very busy machine
 HEAD_S = 30.0  # for the head of the first request on a connection
 _GRACE_S = 0.2  # for responses that are under way when the program has ended
 
 
-ServeInside: TypeAlias = Callable[[Sandbox], None]
+ServeInside: TypeAlias = "Callable[[Sandbox], None]"
 """Lets the proxy serve a program that was started in a sandbox."""
 
 

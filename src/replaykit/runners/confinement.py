@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -18,16 +19,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from replaykit.errors import UsageError
-from replaykit.isolation import CHANNELS, Level, Policy, Sandbox, Stopped, copy_project, support
 from replaykit.model.consent import Consent
-from replaykit.model.isolation import Isolation, IsolationLevel, StoppedAccess, weaker
+from replaykit.model.isolation import CHANNELS, Isolation, IsolationLevel, StoppedAccess, weaker
 from replaykit.model.result import Deviation
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.evidence import new_workspace
-from replaykit.runners.sandbox_reports import isolation_of
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
+    from replaykit.isolation import Sandbox, Stopped
 
 ISOLATION = "REPLAYKIT_ISOLATION"
 """The environment variable that lowers the level of everything this process runs."""
@@ -64,6 +64,8 @@ class Confined:
         """Return what holds, and what the candidate ran into since this was last asked."""
         if self._sandbox is None or not self._is_started:
             return self._isolation
+        from replaykit.runners.sandbox_reports import isolation_of  # noqa: PLC0415 (for Linux alone)
+
         report = self._sandbox.report()
         found = Counter({replace(one, count=0): one.count for one in report.stopped})
         since = found - self._earlier
@@ -96,10 +98,12 @@ def confined_tree(consent: Consent, *, scratch: Sequence[Path] = (), ports: Sequ
     if level is None:
         yield Confined(None, without_sandbox(consent))
         return
+    from replaykit.isolation import Level, Policy, Sandbox  # noqa: PLC0415 (for Linux alone)
+
     with contextlib.ExitStack() as stack:
         places = [place.absolute() for place in scratch]
         directory = None
-        if level is Level.LANDLOCK:
+        if level is IsolationLevel.LANDLOCK:
             directory, home = stack.enter_context(_copied_project())
             places.append(home)
         policy = Policy(
@@ -109,23 +113,25 @@ def confined_tree(consent: Consent, *, scratch: Sequence[Path] = (), ports: Sequ
             allow_connect=consent.connect,
             ports=tuple(ports),
         )
-        sandbox = stack.enter_context(Sandbox(policy, level=level))
-        yield Confined(sandbox, Isolation(level=IsolationLevel(level.value)), directory)
+        sandbox = stack.enter_context(Sandbox(policy, level=Level(level.value)))
+        yield Confined(sandbox, Isolation(level=level), directory)
 
 
-def boundary_for(consent: Consent) -> tuple[Level, tuple[str, ...], tuple[str, ...]] | None:
+def boundary_for(consent: Consent) -> tuple[IsolationLevel, tuple[str, ...], tuple[str, ...]] | None:
     """Return what tells one sandbox from another: its level, and what may be reached from it. None for no sandbox."""
     level = level_for(consent)
     return None if level is None else (level, consent.connect, (*consent.write, consent.keep_writes))
 
 
-def level_for(consent: Consent) -> Level | None:
+def level_for(consent: Consent) -> IsolationLevel | None:
     """Return the level of the sandbox that a candidate runs in; None for one that runs in none."""
     wanted = weaker(consent.highest_level, _level_of_environment())
-    if wanted.strength <= IsolationLevel.PROCESS.strength:
+    if sys.platform != "linux" or wanted.strength <= IsolationLevel.PROCESS.strength:
         return None
+    from replaykit.isolation import support  # noqa: PLC0415 (for Linux alone)
+
     level = weaker(wanted, IsolationLevel(support().level.value))
-    return None if level is IsolationLevel.PROCESS else Level(level.value)
+    return None if level is IsolationLevel.PROCESS else level
 
 
 def _level_of_environment() -> IsolationLevel:
@@ -144,14 +150,25 @@ def without_sandbox(consent: Consent) -> Isolation:
     if consent.live:
         notes = (f"calls were allowed to happen for real: {', '.join(consent.live)}",)
     elif wanted.strength > level.strength:
-        notes = support().reasons()
+        notes = _reasons()
     return Isolation(level=level, channels=dict.fromkeys(CHANNELS, level), notes=notes)
+
+
+def _reasons() -> tuple[str, ...]:
+    """Return why this machine offers no sandbox."""
+    if sys.platform != "linux":
+        return ("only Linux offers sandboxes",)
+    from replaykit.isolation import support  # noqa: PLC0415 (for Linux alone)
+
+    return support().reasons()
 
 
 @contextlib.contextmanager
 def _copied_project() -> Iterator[tuple[Path, Path]]:
     """Give a copy of the project, to start in, and the directory that may be written, which holds it."""
     from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and most machines have overlays)
+
+    from replaykit.isolation import copy_project  # noqa: PLC0415 (for Linux alone)
 
     with TemporaryDirectory(prefix="replaykit-") as home:
         copy = Path(home, Path.cwd().name or "project")

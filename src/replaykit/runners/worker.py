@@ -30,7 +30,6 @@ from replaykit.runners.entries import Entry
 from replaykit.runners.forking import ForkedTask, OpenFiles, can_fork
 from replaykit.runners.frames import Job, Reply, Task, receive, send
 from replaykit.runners.loading import load_agent, load_named
-from replaykit.runners.sandbox_reports import can_nest, isolation_of, nested_sandbox
 
 
 def main() -> None:
@@ -51,7 +50,7 @@ def main() -> None:
     except UsageError as error:
         send(replies, Reply(reason=sayable(str(error)), last=True))
         _leave()
-    forks = not job.has_one_task and can_fork(files) and (not job.is_confined or can_nest())
+    forks = not job.has_one_task and can_fork(files) and (not job.is_confined or _can_nest())
     if forks:
         gc.collect()
         gc.freeze()  # a collection in a fork would copy every page of what is imported
@@ -74,8 +73,17 @@ def _warm_up() -> None:
     AgentCall(World(case_id="", input_json=NULL), alone=True).run(lambda _: None)
 
 
+def _can_nest() -> bool:
+    """True in a sandbox in which each task can have one of its own."""
+    from replaykit.runners.sandbox_reports import can_nest  # noqa: PLC0415 (for Linux alone)
+
+    return can_nest()
+
+
 def _run_nested(worker: _Worker, task: Task, replies: IO[bytes], job: Job) -> None:
     """Run one case in a fork that has a sandbox of its own, and say what became of that."""
+    from replaykit.runners.sandbox_reports import isolation_of, nested_sandbox  # noqa: PLC0415 (for Linux alone)
+
     with nested_sandbox() as sandbox:
 
         def enter() -> None:
