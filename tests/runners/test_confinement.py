@@ -292,3 +292,31 @@ def test_what_was_written_can_be_kept(kind: str, tried: Callable[[str], Tried]) 
     assert result.verdict is Verdict.FIXED
     assert [file.read_text() for file in kept.rglob("new.txt")] == ["x"]
     assert not Path("new.txt").exists()
+
+
+def test_a_project_that_is_too_large_to_be_copied_is_replayed_where_it_is(
+    tried: Callable[[str], Tried], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ISOLATION, "landlock")
+    for number in range(20_001):
+        Path(f"file-{number}").touch()
+
+    result = tried('return "done"').replay("agent")
+
+    assert (result.verdict, result.isolation.level) == (Verdict.FIXED, IsolationLevel.LANDLOCK), result.reason
+    assert "too large to be copied" in result.isolation.notes[0]
+
+
+def test_large_directories_of_a_project_are_not_copied(
+    tried: Callable[[str], Tried], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ISOLATION, "landlock")
+    Path("node_modules").mkdir()
+    Path("node_modules", "module.js").write_text("real")
+
+    result = tried("return f\"{os.path.islink('node_modules')} {open('node_modules/module.js').read()}\"").replay(
+        "agent"
+    )
+
+    assert result.run is not None
+    assert result.run.output == "True real"

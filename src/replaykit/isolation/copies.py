@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from replaykit.errors import UsageError
@@ -12,27 +13,43 @@ MAX_FILES = 20_000
 MAX_BYTES = 500_000_000
 
 
-def copy_project(project: Path, target: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES) -> int:
+def copy_project(
+    project: Path,
+    target: Path,
+    *,
+    linked: Collection[str] = (),
+    max_files: int = MAX_FILES,
+    max_bytes: int = MAX_BYTES,
+) -> int:
     """Copy a project to a directory that does not exist yet, and return how many files that were.
 
     Symbolic links stay links. Sockets, pipes and devices are left out, as is `target` where the project contains it.
-    A project of more than `max_files` files or `max_bytes` bytes is a `UsageError`, before anything is copied.
+    Directories right in the project whose names are in `linked` become links to the real ones. A project of more than
+    `max_files` files or `max_bytes` bytes is a `UsageError`, before anything is copied.
     """
     import shutil  # noqa: PLC0415 (slow to import, and most machines need no copies)
 
-    _check_size(project, target, max_files, max_bytes)
+    left_out = {project / name for name in linked if (project / name).is_dir()} | {target}
+    _check_size(project, left_out, max_files, max_bytes)
     count = 0
-    for directory, names, files in os.walk(project):
+    for directory, names, files in _walk(project, left_out):
         place = target / os.path.relpath(directory, project)
         place.mkdir(parents=True, exist_ok=True)
-        names[:] = [name for name in names if Path(directory, name) != target]
         links = [name for name in names if os.path.islink(os.path.join(directory, name))]
         for name in (*files, *links):
             source = Path(directory, name)
             if _is_copied(source):
                 shutil.copy2(source, place / name, follow_symlinks=False)
                 count += 1
+    for place in left_out - {target}:
+        (target / place.name).symlink_to(place, target_is_directory=True)
     return count
+
+
+def _walk(project: Path, left_out: Collection[Path]) -> Iterator[tuple[str, list[str], list[str]]]:
+    for directory, names, files in os.walk(project):
+        names[:] = [name for name in names if Path(directory, name) not in left_out]
+        yield directory, names, files
 
 
 def _is_copied(path: Path) -> bool:
@@ -40,10 +57,9 @@ def _is_copied(path: Path) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
-def _check_size(project: Path, target: Path, max_files: int, max_bytes: int) -> None:
+def _check_size(project: Path, left_out: Collection[Path], max_files: int, max_bytes: int) -> None:
     count = size = 0
-    for directory, names, files in os.walk(project):
-        names[:] = [name for name in names if Path(directory, name) != target]
+    for directory, _, files in _walk(project, left_out):
         for name in files:
             count += 1
             size += os.lstat(os.path.join(directory, name)).st_size

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ISOLATION = "REPLAYKIT_ISOLATION"
 """The environment variable that lowers the level of everything this process runs."""
+_NOT_COPIED = (".git", ".replaykit", ".venv", "venv", "node_modules")
+"""Directories of a project that are large, and that an agent reads and does not write."""
 _ATTEMPTS = {"tcp": "a connection to", "udp": "a message to", "unix": "a connection to the unix socket"}
 
 
@@ -72,7 +74,8 @@ class Confined:
         self._earlier = found
         stopped = tuple(replace(one, count=count) for one, count in since.items())
         more, self._more_earlier = report.more_stopped - self._more_earlier, report.more_stopped
-        return isolation_of(replace(report, stopped=stopped, more_stopped=more))
+        notes = (*self._isolation.notes, *report.notes)
+        return isolation_of(replace(report, stopped=stopped, more_stopped=more, notes=notes))
 
     def keep_writes(self, directory: Path) -> None:
         """Copy the files that the candidate wrote in its own layer below a directory."""
@@ -103,9 +106,11 @@ def confined_tree(consent: Consent, *, scratch: Sequence[Path] = (), ports: Sequ
     with contextlib.ExitStack() as stack:
         places = [place.absolute() for place in scratch]
         directory = None
+        notes: tuple[str, ...] = ()
         if level is IsolationLevel.LANDLOCK:
-            directory, home = stack.enter_context(_copied_project())
+            home = stack.enter_context(_temporary_directory())
             places.append(home)
+            directory, notes = _copied_project(home)
         policy = Policy(
             project=Path.cwd(),
             scratch=tuple(places),
@@ -114,7 +119,7 @@ def confined_tree(consent: Consent, *, scratch: Sequence[Path] = (), ports: Sequ
             ports=tuple(ports),
         )
         sandbox = stack.enter_context(Sandbox(policy, level=Level(level.value)))
-        yield Confined(sandbox, Isolation(level=level), directory)
+        yield Confined(sandbox, Isolation(level=level, notes=notes), directory)
 
 
 def boundary_for(consent: Consent) -> tuple[IsolationLevel, tuple[str, ...], tuple[str, ...]] | None:
@@ -164,16 +169,24 @@ def _reasons() -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _copied_project() -> Iterator[tuple[Path, Path]]:
-    """Give a copy of the project, to start in, and the directory that may be written, which holds it."""
+def _temporary_directory() -> Iterator[Path]:
     from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and most machines have overlays)
 
+    with TemporaryDirectory(prefix="replaykit-") as home:
+        yield Path(home)
+
+
+def _copied_project(home: Path) -> tuple[Path | None, tuple[str, ...]]:
+    """Copy the project into a directory. Return the copy, to start in, or None with a note where it is too large: the
+    candidate then starts in the project itself, in which it cannot write."""
     from replaykit.isolation import copy_project  # noqa: PLC0415 (for Linux alone)
 
-    with TemporaryDirectory(prefix="replaykit-") as home:
-        copy = Path(home, Path.cwd().name or "project")
-        copy_project(Path.cwd(), copy)
-        yield copy, Path(home)
+    copy = home / (Path.cwd().name or "project")
+    try:
+        copy_project(Path.cwd(), copy, linked=_NOT_COPIED)
+    except UsageError as error:
+        return None, (str(error),)
+    return copy, ()
 
 
 def with_isolation(attempt: Attempt, isolation: Isolation) -> Attempt:
