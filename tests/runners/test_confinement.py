@@ -256,7 +256,15 @@ def test_the_lesser_level_gives_the_same_verdict_where_nothing_is_refused(
 ) -> None:
     monkeypatch.setenv(ISOLATION, "landlock")
 
-    result = tried('Path("own.txt").write_text("x")\nreturn Path("own.txt").read_text()').replay(kind)
+    code = """
+import tempfile
+with tempfile.TemporaryFile() as file:
+    file.write(b"x")
+Path("own.txt").write_text("x")
+return Path("own.txt").read_text()
+"""
+
+    result = tried(code).replay(kind)
 
     assert (result.verdict, result.isolation.level) == (Verdict.FIXED, IsolationLevel.LANDLOCK), result.reason
     assert not Path("own.txt").exists()

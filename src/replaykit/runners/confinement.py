@@ -39,12 +39,14 @@ _ATTEMPTS = {"tcp": "a connection to", "udp": "a message to", "unix": "a connect
 class Confined:
     """One run of a candidate, in a sandbox where there is one."""
 
-    def __init__(self, sandbox: Sandbox | None, isolation: Isolation, directory: Path | None = None) -> None:
-        """`isolation` is what holds where nothing was started in a sandbox; `directory` is where the candidate starts,
-        if not here."""
+    def __init__(self, sandbox: Sandbox | None, isolation: Isolation) -> None:
+        """`isolation` is what holds where nothing was started in a sandbox."""
         self._sandbox = sandbox
         self._isolation = isolation
-        self._directory = directory
+        self.directory: Path | None = None
+        """Where the candidate starts, if not here."""
+        self.temporary: Path | None = None
+        """Where the candidate's temporary files go, if not where they usually do."""
         self._is_started = False
         self._earlier: Counter[Stopped] = Counter()
         self._more_earlier = 0
@@ -53,7 +55,9 @@ class Confined:
         """Start the candidate; `options` are those of `subprocess.Popen`."""
         if self._sandbox is None:
             return subprocess.Popen(command, **options)
-        process = self._sandbox.start(command, cwd=self._directory, **options)
+        if self.temporary is not None:
+            options["env"] = {**options["env"], "TMPDIR": str(self.temporary)}
+        process = self._sandbox.start(command, cwd=self.directory, **options)
         self._is_started = True
         return process
 
@@ -105,12 +109,10 @@ def confined_tree(consent: Consent, *, scratch: Sequence[Path] = (), ports: Sequ
 
     with contextlib.ExitStack() as stack:
         places = [place.absolute() for place in scratch]
-        directory = None
-        notes: tuple[str, ...] = ()
+        home: Path | None = None
         if level is IsolationLevel.LANDLOCK:
             home = stack.enter_context(_temporary_directory())
             places.append(home)
-            directory, notes = _copied_project(home)
         policy = Policy(
             project=Path.cwd(),
             scratch=tuple(places),
@@ -119,7 +121,10 @@ def confined_tree(consent: Consent, *, scratch: Sequence[Path] = (), ports: Sequ
             ports=tuple(ports),
         )
         sandbox = stack.enter_context(Sandbox(policy, level=Level(level.value)))
-        yield Confined(sandbox, Isolation(level=level, notes=notes), directory)
+        directory, notes = (None, ()) if home is None else _copied_project(home)
+        inside = Confined(sandbox, Isolation(level=level, notes=notes))
+        inside.directory, inside.temporary = directory, home
+        yield inside
 
 
 def boundary_for(consent: Consent) -> tuple[IsolationLevel, tuple[str, ...], tuple[str, ...]] | None:
@@ -181,7 +186,7 @@ def _copied_project(home: Path) -> tuple[Path | None, tuple[str, ...]]:
     candidate then starts in the project itself, in which it cannot write."""
     from replaykit.isolation import copy_project  # noqa: PLC0415 (for Linux alone)
 
-    copy = home / (Path.cwd().name or "project")
+    copy = home / "project" / (Path.cwd().name or "root")
     try:
         copy_project(Path.cwd(), copy, linked=_NOT_COPIED)
     except UsageError as error:
