@@ -17,6 +17,7 @@ import pytest
 
 import replaykit as rk
 from replaykit.cases.case import ReplayCase, load_case
+from replaykit.cli import run
 from replaykit.errors import UsageError
 from replaykit.isolation import Level, support
 from replaykit.model.consent import Consent
@@ -268,6 +269,18 @@ return Path("own.txt").read_text()
 
     assert (result.verdict, result.isolation.level) == (Verdict.FIXED, IsolationLevel.LANDLOCK), result.reason
     assert not Path("own.txt").exists()
+
+
+def test_the_command_names_the_option_that_would_let_a_connection_through(
+    tried: Callable[[str], Tried], server: tuple[int, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    port, _ = server
+    tried(f'os.system("bash -c \'exec 3<>/dev/tcp/127.0.0.1/{port}\' 2>/dev/null")\nreturn "done"')
+
+    code = run(["replay", "cases", "--agent", "agent_here:agent"])
+
+    assert code == 1
+    assert f"To let it through: --allow-connect 127.0.0.1:{port}\n" in capsys.readouterr().err
 
 
 def test_who_lets_a_tool_be_called_for_real_lets_it_reach_the_world(tried: Callable[[str], Tried]) -> None:

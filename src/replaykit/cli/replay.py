@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from replaykit.project.subjects import Subject, Subjects
 
 
+_SHOWN_PLACES = 5
+
+
 class Asked(NamedTuple):
     """The options of one call."""
 
@@ -217,11 +220,22 @@ def _advice(found: Sequence[Subject], results: Sequence[ReplayResult]) -> list[s
         " `clock: tick` in the case, or --no-pins"
         for case_id in _out_of_time(found, results)
     ]
-    if any(told.kind == "network" for result in results for told in result.deviations):
-        lines.append("To let such a connection through, allow its address: --allow-connect HOST:PORT")
+    lines += _connections(results)
     if len(results) > 1:  # of one, its own text says so
         lines += _refusals(found)
     return lines
+
+
+def _connections(results: Sequence[ReplayResult]) -> list[str]:
+    """Name the option that would let connections through which were stopped."""
+    stopped = [access for result in results for access in result.isolation.stopped if access.channel in ("tcp", "unix")]
+    kinds = {deviation.kind for result in results for deviation in result.deviations}
+    if stopped:
+        places = list(dict.fromkeys(access.target for access in stopped if not access.target.startswith("@")))
+        return [f"To let it through: --allow-connect {place}" for place in places[:_SHOWN_PLACES]]
+    if "network" in kinds:
+        return ["To let such a connection through, allow its address: --allow-connect HOST:PORT"]
+    return []
 
 
 def _refusals(found: Sequence[Subject]) -> list[str]:
