@@ -23,6 +23,7 @@ from replaykit.isolation import Level, support
 from replaykit.model.consent import Consent
 from replaykit.model.isolation import IsolationLevel
 from replaykit.model.result import ReplayResult, Verdict
+from replaykit.runners.allowing import consent_of
 from replaykit.runners.command import CommandCandidate
 from replaykit.runners.confinement import ISOLATION
 from replaykit.runners.frames import Job
@@ -341,3 +342,63 @@ def test_large_directories_of_a_project_are_not_copied(
 
     assert result.run is not None
     assert result.run.output == "True real"
+
+
+HIDDEN = """
+import socket
+for protocol in range(600):
+    try:
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW, protocol)
+    except OSError:
+        pass
+os.system("bash -c 'exec 3<>/dev/tcp/127.0.0.1/9' 2>/dev/null")
+return "done"
+"""
+
+
+def test_a_connection_behind_many_harmless_attempts_is_not_overlooked(tried: Callable[[str], Tried]) -> None:
+    result = tried(HIDDEN).replay("agent")
+
+    assert result.verdict is Verdict.DIVERGED
+
+
+def test_a_connection_after_many_others_in_the_same_worker_is_not_overlooked(tried: Callable[[str], Tried]) -> None:
+    code = """
+count = int(question)
+reach = "import socket\\nfor port in range(1, 1 + %d): socket.socket().connect_ex(('10.9.8.7', port))" % count
+subprocess.run([sys.executable, "-E", "-S", "-c", reach])
+return "done"
+"""
+    one = tried("import subprocess\n" + code)
+    scenarios = [
+        msgspec.structs.replace(one._case.scenario, input_json=msgspec.Raw(b"%d" % count)) for count in (600, 1, 0)
+    ]
+
+    with contextlib.ExitStack() as stack:
+        worker = _candidate("worker", stack)
+        cases = [msgspec.structs.replace(one._case, scenario=scenario) for scenario in scenarios]
+        verdicts = [rk.replay(case, worker).verdict for case in cases]
+
+    assert verdicts == [Verdict.DIVERGED, Verdict.DIVERGED, Verdict.FIXED]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_whose_name_is_no_text_is_listed(kind: str, tried: Callable[[str], Tried]) -> None:
+    result = tried('open(b"\\xff", "w").close()\nreturn "done"').replay(kind)
+
+    assert result.verdict is Verdict.FIXED, result.reason
+    assert result.isolation.written_count == 1
+
+
+def test_what_is_kept_of_a_candidate_lets_nobody_become_somebody_else(tried: Callable[[str], Tried]) -> None:
+    kept = Path("kept").absolute()
+
+    tried('Path("tool").touch()\nos.chmod("tool", 0o4755)\nreturn "done"').replay("agent", keep_writes=str(kept))
+
+    assert [file.stat().st_mode & 0o7777 for file in kept.rglob("tool")] == [0o755]
+
+
+@pytest.mark.parametrize("place", ["/", "/proc", "/dev/shm", "/sys/kernel"])
+def test_places_of_the_system_cannot_be_allowed(place: str) -> None:
+    with pytest.raises(UsageError, match="cannot be allowed"):
+        consent_of(write=[place])

@@ -122,7 +122,10 @@ class Guardian:
 
     def _serve_owner(self, owner: socket.socket) -> None:
         """Make a socket in the network of the tree for the process that reads the report; without it, end the tree."""
-        family = owner.recv(16)
+        try:
+            family = owner.recv(16)
+        except ConnectionResetError:  # it ended before it read what it was sent
+            family = b""
         if not family:
             os.kill(self._child, signal.SIGKILL)  # nobody is left who waits for it
             self._poll.unregister(owner)

@@ -330,10 +330,11 @@ class _Builder:
             self._make_ways(path, upper)
         if path == "/etc" and self._hosts:
             _write_hosts(upper, self._hosts)
-        lower = path.replace("\\", "\\\\").replace(":", "\\:")
-        options = {"lowerdir": lower, "upperdir": upper, "workdir": work, "userxattr": None}
         try:
-            mount = kernel.new_filesystem("overlay", options)
+            with _opened(path) as place:  # by its number: the kernel takes no option of more than 255 bytes
+                lower = f"/proc/self/fd/{place}"
+                options = {"lowerdir": lower, "upperdir": upper, "workdir": work, "userxattr": None}
+                mount = kernel.new_filesystem("overlay", options)
         except OSError as error:
             self._tree.notes.append(f"{path} is read-only: no overlay there ({error.strerror})")
             self._attach_copy(path)

@@ -56,6 +56,8 @@ class Layers:
             elif stat.S_ISREG(mode) or stat.S_ISLNK(mode):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(place, target, follow_symlinks=False)
+                if stat.S_ISREG(mode):
+                    target.chmod(stat.S_IMODE(mode) & 0o777)  # nobody may become this user by running it
                 count += 1
         return count
 

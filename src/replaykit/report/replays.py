@@ -110,8 +110,7 @@ def isolation_text(isolation: Isolation) -> str:
     stopped = sum(access.count for access in isolation.stopped) + isolation.more_stopped
     if stopped:
         parts.append(f"stopped {counted(stopped, 'attempt')} to reach something outside")
-    if isolation.level is not IsolationLevel.FULL:
-        parts += [short(note, 200) for note in isolation.notes]
+    parts += [short(note, 200) for note in isolation.notes]
     return "; ".join(parts)
 
 

@@ -10,6 +10,8 @@ from replaykit.errors import UsageError
 from replaykit.isolation.policy import Address
 from replaykit.model.consent import Consent
 
+_SPECIAL = ("/proc", "/sys", "/dev")
+
 
 def consent_of(
     live: Iterable[str] = (), connect: Iterable[str] = (), write: Iterable[str | os.PathLike[str]] = ()
@@ -53,6 +55,8 @@ def _directory(text: str) -> str:
     if not text:
         raise UsageError("the directory that may be written is empty", hint="Use '.' for this one.")
     place = Path(text).absolute()
+    if os.path.realpath(place) == "/" or any(place.is_relative_to(special) for special in _SPECIAL):
+        raise UsageError(f"{text!r} cannot be allowed to be written", hint="Name a directory with files of yours.")
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -57,6 +57,8 @@ class Confined:
             return subprocess.Popen(command, **options)
         if self.temporary is not None:
             options["env"] = {**options["env"], "TMPDIR": str(self.temporary)}
+        if self.directory is not None:
+            options["env"] = {**options["env"], "PWD": str(self.directory)}
         process = self._sandbox.start(command, cwd=self.directory, **options)
         self._is_started = True
         return process
@@ -205,6 +207,9 @@ def with_isolation(attempt: Attempt, isolation: Isolation) -> Attempt:
             deviations.append(Deviation(kind="unwritten", text=_denied(access)))
         elif access.channel in _ATTEMPTS and not _is_named(access, attempt.deviations):
             deviations.append(Deviation(kind="stopped", text=_in_words(access)))
+    if isolation.more_stopped:  # a connection may be among them
+        text = f"{isolation.more_stopped} more attempts to reach something outside were stopped"
+        deviations.append(Deviation(kind="stopped", text=text))
     return msgspec.structs.replace(attempt, deviations=tuple(deviations), isolation=isolation)
 
 

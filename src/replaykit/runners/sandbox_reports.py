@@ -6,6 +6,7 @@ from pathlib import Path
 
 from replaykit.isolation import Level, Policy, Report, Sandbox, Stopped, support
 from replaykit.model.isolation import Isolation, IsolationLevel, StoppedAccess, WrittenFile
+from replaykit.model.values import sayable
 
 _MAX_LISTED = 100
 
@@ -23,9 +24,10 @@ def can_nest() -> bool:
 def isolation_of(report: Report) -> Isolation:
     """Return what a sandbox reports as a part of a result."""
     channels = {channel: IsolationLevel(level.value) for channel, level in report.levels.items()}
-    stopped = tuple(map(_access, report.stopped[:_MAX_LISTED]))
-    unlisted = sum(one.count for one in report.stopped[_MAX_LISTED:]) + report.more_stopped
-    written = tuple(WrittenFile(path=one.path, change=one.how) for one in report.written[:_MAX_LISTED])
+    found = sorted(report.stopped, key=lambda one: one.channel == "socket")  # what decides a verdict comes first
+    stopped = tuple(map(_access, found[:_MAX_LISTED]))
+    unlisted = sum(one.count for one in found[_MAX_LISTED:]) + report.more_stopped
+    written = tuple(WrittenFile(path=sayable(one.path), change=one.how) for one in report.written[:_MAX_LISTED])
     return Isolation(
         level=IsolationLevel(report.level.value),
         channels=channels,
@@ -38,4 +40,5 @@ def isolation_of(report: Report) -> Isolation:
 
 
 def _access(stopped: Stopped) -> StoppedAccess:
-    return StoppedAccess(channel=stopped.channel, target=stopped.target, program=stopped.program, count=stopped.count)
+    target, program = sayable(stopped.target), sayable(stopped.program)
+    return StoppedAccess(channel=stopped.channel, target=target, program=program, count=stopped.count)

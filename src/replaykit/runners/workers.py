@@ -176,7 +176,9 @@ class _Worker:
         if nested is None:
             self.usable = False
             return outer
-        return msgspec.structs.replace(outer, written=nested.written, written_count=nested.written_count)
+        notes = tuple(dict.fromkeys((*outer.notes, *nested.notes)))
+        written = {"written": nested.written, "written_count": nested.written_count}
+        return msgspec.structs.replace(outer, **written, notes=notes)
 
     def _attempt(self, task: Task, reply: Reply | None) -> Attempt:
         if reply is not None and reply.died:
