@@ -248,9 +248,8 @@ def test_the_example_says_the_same_twice(own_directory: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     recorded, ran, replayed, since = done.stdout.splitlines()[-4:]
-    assert (
-        recorded.removeprefix("recorded: ")
-        == replayed.removeprefix("replayed: ")
-        == "It is sunny in Paris é and noon CET."
-    )
+    # One tool runs in a thread, the other in the loop: which answer comes first is chance, and the replay repeats it.
+    orders = ("It is sunny in Paris é and noon CET.", "It is noon CET and sunny in Paris é.")
+    assert recorded.removeprefix("recorded: ") in orders
+    assert replayed.removeprefix("replayed: ") == recorded.removeprefix("recorded: ")
     assert (ran, since) == ("tools that ran: 2", "tools that ran since: 0")
