@@ -62,8 +62,8 @@ def _let_go(before: set[threading.Thread], limit_s: float = 5.0) -> None:
 
 @contextmanager
 def marks(file: str) -> Iterator[None]:
-    """Marks go to this file."""
-    os.environ["FIDELITY_MARKS"] = str(Path(file).absolute())
+    """Marks go to this file, beside the one that the environment names."""
+    os.environ["FIDELITY_MARKS"] = str(Path(os.environ["FIDELITY_MARKS"]).with_name(file))
     yield
 
 
