@@ -28,6 +28,8 @@ MAX_CASE_BYTES = 8 * 1024 * 1024
 MAX_FLAWS = 100  # a file with more is not a case with mistakes in it
 
 EVERY_TOOL = "*"
+RECORDED = "recorded"
+"""The name of the take that a case was made with; see `cases.takes`."""
 _COMMENTS = {
     "observed": "failure signatures: does it still go wrong this way?",
     "desired": "what a fix must show",
@@ -66,6 +68,10 @@ class Scenario(Struct, frozen=True, kw_only=True):
     trusted: tuple[str, ...] = ()
     """Those that whoever runs the case has allowed; see `pins.is_harmless`. No file says this."""
     timeout_s: float = DEFAULT_TIMEOUT_S
+    take: str = RECORDED
+    """The take that a candidate is tried with first."""
+    is_only_take: bool = False
+    """True when whoever runs the case wants this take and no other. No file says this."""
     chaos: ChaosPlan | None = None
     """The faults that whoever runs the case has asked for. No file says this."""
     tie_picks: tuple[int, ...] = ()
@@ -196,6 +202,7 @@ def _build_scenario(value: dict[str, Json]) -> Scenario:
         not_held=tuple(value.get("not_held", ())),
         environment=tuple(value.get("environment", {}).items()),
         timeout_s=value.get("timeout_s", DEFAULT_TIMEOUT_S),
+        take=value.get("take", RECORDED),
     )
 
 
@@ -249,6 +256,7 @@ def _dump_scenario(scenario: Scenario) -> dict[str, Json]:
         "not_held": list(scenario.not_held) or None,
         "environment": dict(scenario.environment) or None,
         "timeout_s": scenario.timeout_s,
+        "take": None if scenario.take == RECORDED else scenario.take,
     }
     return {key: item for key, item in value.items() if key == "input" or item is not None}
 

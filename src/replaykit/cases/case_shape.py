@@ -30,6 +30,8 @@ from replaykit.model.values import Json
 CASE_FORMAT = 2
 """Version of the case file; readers accept every older one."""
 DEFAULT_TIMEOUT_S = 60
+TAKE_NAME = r"[a-z0-9][a-z0-9_.-]{0,59}"
+"""A pattern for the names of takes: they are directories on every system, and easy to type."""
 MAX_SEED = 2**53  # what every JSON reader keeps exactly
 
 
@@ -152,6 +154,7 @@ _SCENARIO = Record(
         "not_held": ListOf(_SOME_TEXT),
         "environment": MapOf(Text(expected="text without NUL", pattern=r"^[^\x00]*$")),
         "timeout_s": Number(above=0, at_most=MAX_TIMEOUT_S),
+        "take": Text("the name of a take", pattern=rf"^{TAKE_NAME}$(?!\n)"),
     },
     notes={
         "input": "What the agent is given: any JSON value.",
@@ -164,6 +167,7 @@ _SCENARIO = Record(
         "not_held": "What of chance the recording could not keep: a call that differs by it alone is inconclusive.",
         "environment": "Variables, with the values they had when the run was recorded.",
         "timeout_s": f"Seconds until the candidate is stopped; {DEFAULT_TIMEOUT_S} unless said.",
+        "take": "The take that a candidate is tried with first: `recorded`, or one that `retape` made.",
     },
 )
 

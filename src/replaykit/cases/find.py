@@ -13,6 +13,7 @@ from replaykit.cases.document import Document, load_document
 from replaykit.cases.fixtures import FIXTURES
 from replaykit.cases.proof import is_proof
 from replaykit.cases.session_shape import looks_like_session
+from replaykit.cases.takes import holds_takes
 from replaykit.errors import InvalidFile, NothingSelected, ReplayKitError, UsageError
 from replaykit.model.values import Json
 
@@ -89,9 +90,10 @@ def unusable(file: Path, error: ReplayKitError) -> Unusable:
 
 
 def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
-    """The directories from here on, but for hidden ones, and the names of their files, sorted."""
+    """The directories from here on, but for hidden ones and takes, and the names of their files, sorted."""
     for directory, inner, files in os.walk(root):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
+        inner[:] = [name for name in inner if not holds_takes(name, beside_case=CASE_FILE in files)]
         yield Path(directory), sorted(files)
 
 

@@ -20,11 +20,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from replaykit.cases.case import CASE_FILE, ReplayCase
+from replaykit.cases.case import CASE_FILE, RECORDED, ReplayCase
 from replaykit.cases.confine import inside
 from replaykit.cases.document import read_bytes
-from replaykit.cases.fixtures import fixture_files
 from replaykit.cases.slug import slug
+from replaykit.cases.takes import take_files
 from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, StoreError
 from replaykit.model.lines import line_of, split_where
 from replaykit.model.nesting import decode_json
@@ -48,11 +48,13 @@ class Seen(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: str
     """ISO 8601, in UTC."""
     tape: str
-    """The digest of the input and the recorded calls."""
+    """The digest of the input and the calls of the take."""
     signatures: str
     """The digest of `observed`."""
     repeats: int = 1
     """How many runs agreed."""
+    take: str = RECORDED
+    """The take it was served from."""
 
 
 class Proof(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -119,10 +121,10 @@ class _Version(Struct):
     replaykit: int
 
 
-def identity_of(case: ReplayCase) -> Identity:
-    """Return the digests of the case's tape and of its signatures."""
-    if case.tape is None:
-        calls = [part for file in fixture_files(case.directory) for part in _recorded_in(read_bytes(file))]
+def identity_of(case: ReplayCase, take: str = RECORDED) -> Identity:
+    """Return the digests of a take of the case and of its signatures."""
+    if case.tape is None or take != RECORDED:
+        calls = [part for file in take_files(case, take) for part in _recorded_in(read_bytes(file))]
     else:
         calls = [msgspec.json.encode(call) for call in case.tape]
     observed = canonical([[assertion.kind, assertion.value] for assertion in case.observed])
@@ -183,34 +185,37 @@ class ProofWriter:
 
     def __init__(self, case: ReplayCase) -> None:
         self._case = case
-        self._now = identity_of(case)
 
-    def write(self, *, red: str | None = None, green: str | None = None, repeats: int = 1) -> Path | None:
-        """Write that these candidates were red and green; return the file if that changed it."""
+    def write(
+        self, *, red: str | None = None, green: str | None = None, green_take: str = RECORDED, repeats: int = 1
+    ) -> Path | None:
+        """Write that these candidates were red, on the recorded take, and green; return the file if that changed it."""
         file = proof_path(self._case)
         if file is None:
             return None
         before = read_proof(self._case)
         proof = Proof(
             replaykit=PROOF_FORMAT,
-            red=self._seen(before.red, red, repeats),
-            green=self._seen(before.green, green, repeats),
+            red=self._seen(before.red, red, repeats, RECORDED),
+            green=self._seen(before.green, green, repeats, green_take),
         )
         if proof == before:
             return None
         _write(file, proof)
         return file
 
-    def _seen(self, before: Seen | None, candidate: str | None, repeats: int) -> Seen | None:
+    def _seen(self, before: Seen | None, candidate: str | None, repeats: int, take: str) -> Seen | None:
         """What is written: the older sighting where it holds and nothing better is known."""
         if candidate is None:
             return before
+        now = identity_of(self._case, take)
         seen = Seen(
             candidate=clean_text(candidate, file_redactor()),
             at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-            tape=self._now.tape,
-            signatures=self._now.signatures,
+            tape=now.tape,
+            signatures=now.signatures,
             repeats=repeats,
+            take=take,
         )
         if before is not None and msgspec.structs.replace(before, at=seen.at) == seen:
             return before

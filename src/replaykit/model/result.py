@@ -185,6 +185,8 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
     """How the candidate was kept from reaching anything else."""
     consent: Consent = NO_CONSENT
     """What the person who ran it had allowed to be done for real."""
+    take: str = ""
+    """The take that the candidate was served from, where the case has several."""
     uncertain: tuple[str, ...] = ()
     """Why the order or the moment of something in the run could not be told."""
     expected_failure: str = ""

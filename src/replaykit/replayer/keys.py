@@ -3,6 +3,24 @@
 from __future__ import annotations
 
 from replaykit.model.events import Call
+from replaykit.seam.scope import PendingCall
+
+
+def as_pending(call: Call) -> PendingCall:
+    """Return a recorded call as one that is made again, to look it up on a tape."""
+    arguments = bytes(call.request_json)
+    return PendingCall(
+        call.kind,
+        call.name,
+        arguments,
+        key_of(call),
+        call.path,
+        call.step,
+        call.parent,
+        call.seq,
+        call.at,
+        "external",
+    )
 
 
 def key_of(call: Call) -> bytes:

@@ -31,7 +31,7 @@ class Tape:
     """The recorded calls of a run, in the order they were made."""
 
     def __init__(self, calls: Iterable[Call], *, name: str = "", started_at: float = 0.0) -> None:
-        self.calls = sorted((call for call in calls if not _stopped(call)), key=lambda call: call.seq)
+        self.calls = sorted((call for call in calls if not is_refused(call)), key=lambda call: call.seq)
         self.name = name
         self.pins = Pins()
         """What of the run's chance a replay holds again."""
@@ -293,7 +293,7 @@ class Matcher:
         return index, how
 
 
-def _stopped(call: Call) -> bool:
+def is_refused(call: Call) -> bool:
     """True for a call that a replay or a fork refused: the world never answered it."""
     return call.error is not None and call.error.module == ReplayKitError.__module__
 

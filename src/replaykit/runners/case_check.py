@@ -7,7 +7,7 @@ import os
 import msgspec
 from msgspec import Struct
 
-from replaykit.cases.case import ReplayCase
+from replaykit.cases.case import RECORDED, ReplayCase
 from replaykit.cases.proof import ProofWriter
 from replaykit.errors import ExitCode
 from replaykit.model.consent import EVERYTHING, NO_CONSENT, Consent
@@ -17,7 +17,7 @@ from replaykit.runners.attempt import Candidate
 from replaykit.runners.many import exit_code
 from replaykit.runners.recorded import RecordedCandidate
 from replaykit.runners.replay import replay
-from replaykit.runners.worlds import with_consent
+from replaykit.runners.worlds import with_consent, with_take
 
 
 class CaseCheck(Struct, frozen=True, kw_only=True):
@@ -49,7 +49,8 @@ def check_case(
 ) -> CaseCheck:
     """Judge the recorded run through the case, then replay the candidate; write the proof when both are red."""
     # A recorded run does nothing for real, whatever the case asks for: what it did then is looked up.
-    judged = replay(with_consent(case, EVERYTHING), RecordedCandidate(run))
+    recorded = with_take(with_consent(case, EVERYTHING), RECORDED, only=True)
+    judged = replay(recorded, RecordedCandidate(run))
     results = [msgspec.structs.replace(judged, consent=NO_CONSENT)]
     if candidate is not None and results[0].verdict is Verdict.REPRODUCED:
         results.append(replay(with_consent(case, consent), candidate, evidence=evidence))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from replaykit.cases.case import ReplayCase
+from replaykit.cases.case import RECORDED, ReplayCase
 from replaykit.cases.proof import ProofWriter
 from replaykit.checks.verdict import EXIT_CODES, is_red, settled
 from replaykit.errors import ExitCode, gravest
@@ -54,7 +54,12 @@ class Proving(Struct, frozen=True, kw_only=True):
         if not self.is_red:
             return None
         green = self.good[0].candidate if self.is_green else None
-        return ProofWriter(self.case).write(red=self.bad[0].candidate, green=green, repeats=len(self.bad))
+        return ProofWriter(self.case).write(
+            red=self.bad[0].candidate,
+            green=green,
+            green_take=self.good[0].take or RECORDED,
+            repeats=len(self.bad),
+        )
 
 
 def prove(

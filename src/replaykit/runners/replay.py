@@ -24,6 +24,7 @@ from replaykit.model.run import TraceRun
 from replaykit.runners.again import Again
 from replaykit.runners.attempt import Candidate
 from replaykit.runners.evidence import new_workspace, write_evidence
+from replaykit.runners.take_choice import replay_takes
 from replaykit.runners.tape_use import evidence_of
 from replaykit.telemetry.switch import watcher
 
@@ -116,6 +117,18 @@ def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: fl
     if not 0 < limit <= MAX_TIMEOUT_S:
         raise UsageError(f"timeout_s is {limit}; it must be above 0 and at most {MAX_TIMEOUT_S}")
     began = time.perf_counter()
+    result = replay_takes(case, workspace, lambda one, place: _with_take(one, candidate, place, limit))
+    duration_s = round(time.perf_counter() - began, 6)
+    result = msgspec.structs.replace(
+        result, expected_failure=case.expected_failure, duration_s=duration_s, consent=case.scenario.consent
+    )
+    if (listening := watcher()) is not None:
+        listening.replayed(result.run, result.verdict.value, result.duration_s)
+    return result
+
+
+def _with_take(case: ReplayCase, candidate: Candidate, workspace: Path, limit: float) -> ReplayResult:
+    """The result with the one take that the case names."""
     runs = Again(case, candidate, workspace, limit)
     case = _after_faults(case, runs.first.run)
     result = _judge(case, candidate, runs)
@@ -126,12 +139,6 @@ def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: fl
         result = _with_judgements(case, result)
     if result.verdict is Verdict.FIXED and case.scenario.chaos is None:
         result = msgspec.structs.replace(result, unproven=unproven(case))
-    duration_s = round(time.perf_counter() - began, 6)
-    result = msgspec.structs.replace(
-        result, expected_failure=case.expected_failure, duration_s=duration_s, consent=case.scenario.consent
-    )
-    if (listening := watcher()) is not None:
-        listening.replayed(runs.first.run, result.verdict.value, result.duration_s)
     return result
 
 

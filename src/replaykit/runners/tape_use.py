@@ -73,21 +73,13 @@ def _matched(world: World, run: TraceRun | None) -> int:
     if not made:
         return 0
     # Few runs are counted like this, and matching brings in the seam.
-    from replaykit.replayer.handler import Replayer  # noqa: PLC0415
-    from replaykit.replayer.keys import key_of  # noqa: PLC0415
+    from replaykit.replayer.keys import as_pending  # noqa: PLC0415
     from replaykit.replayer.tape import Matcher, Tape  # noqa: PLC0415
-    from replaykit.seam.scope import Session, pending_call  # noqa: PLC0415
 
     tape = Tape(call for call in world.calls if isinstance(call, Call) and _mode(world, call) is ToolMode.RECORDED)
     is_sequence = world.rules.mode is MatchMode.SEQUENCE
     matcher = Matcher(tape, MatchMode.SEQUENCE if is_sequence else MatchMode.ARGS, world.rules.ignore)
-    scope = Session(Replayer(tape)).root
-    found = 0
-    for call in made:
-        pending = pending_call(call.kind, call.name, bytes(call.request_json), scope, call.at)
-        pending.path, pending.key = call.path, key_of(call)
-        found += matcher.take(pending) is not None
-    return found
+    return sum(matcher.take(as_pending(call)) is not None for call in made)
 
 
 def _was_answered(call: Call) -> bool:

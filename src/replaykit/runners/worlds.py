@@ -8,8 +8,8 @@ import msgspec
 
 from replaykit.cases.case import EVERY_TOOL, ReplayCase, Scenario
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, ModelMode, parse_clock
-from replaykit.cases.fixtures import read_fixtures
 from replaykit.cases.requests import refusal_text, refused_in
+from replaykit.cases.takes import take_calls
 from replaykit.errors import UsageError
 from replaykit.model.consent import EVERYTHING, MODELS, Consent
 from replaykit.model.events import Call
@@ -44,8 +44,8 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
 
 
 def calls_of(case: ReplayCase) -> Iterable[Call]:
-    """The case's recorded calls."""
-    return read_fixtures(case.directory) if case.tape is None else case.tape
+    """The calls of the take that the case is run with."""
+    return take_calls(case, case.scenario.take)
 
 
 def _rules(scenario: Scenario) -> MatchRules:
@@ -101,6 +101,12 @@ def with_pins(case: ReplayCase, *, pin: bool = True, trusted: Sequence[str] = ()
         scenario = msgspec.structs.replace(scenario, clock=None, seed=None, environment=())
     elif trusted:
         scenario = msgspec.structs.replace(scenario, trusted=(*scenario.trusted, *trusted))
+    return msgspec.structs.replace(case, scenario=scenario)
+
+
+def with_take(case: ReplayCase, name: str, *, only: bool = False) -> ReplayCase:
+    """The case with this take for its first; with `only`, for its only one."""
+    scenario = msgspec.structs.replace(case.scenario, take=name, is_only_take=only)
     return msgspec.structs.replace(case, scenario=scenario)
 
 

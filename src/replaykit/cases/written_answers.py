@@ -1,0 +1,133 @@
+"""Answers that somebody has written for calls that no take holds.
+
+    - model: gpt-5
+      answer: The order was refunded.          # a text, or {content, tool_calls: [{name, arguments}]}
+    - tool: get_order
+      result: {status: shipped}
+    - tool: refund_order
+      error: {type: TimeoutError, message: the gateway timed out}
+
+Each entry answers one call of that tool or model, in the order of the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.cases.document import Document, load_document
+from replaykit.cases.shape import Anything, Flaw, ListOf, Record, Text, find_flaws
+from replaykit.cases.tagged import as_it_stands
+from replaykit.model.events import Call, ErrorInfo, LlmCall, ToolCall
+from replaykit.model.values import ABSENT, Json, Raw, raw
+
+PERSON = "person"
+"""Who gave an answer that was typed in."""
+_NAME = Text("some text", pattern=r"\S")
+_OUTCOMES = {"tool": ("result", "error"), "model": ("answer", "error")}
+
+
+def _answer_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+    named = [key for key in _OUTCOMES if key in value]
+    if len(named) != 1:
+        yield Flaw((), "missing-key", "name either a tool or a model", "Add `tool: NAME` or `model: NAME`.")
+        return
+    allowed = _OUTCOMES[named[0]]
+    outcomes = [key for key in ("answer", "result", "error") if key in value]
+    if len(outcomes) != 1 or outcomes[0] not in allowed:
+        message = f"a {named[0]} needs one of `{allowed[0]}` and `{allowed[1]}`"
+        yield Flaw((), "missing-key", message, f"Add `{allowed[0]}: …`.")
+
+
+ANSWERS = ListOf(
+    Record(
+        {
+            "tool": _NAME,
+            "model": _NAME,
+            "answer": Anything(),
+            "result": Anything(),
+            "error": Record({"type": _NAME, "message": Text()}, required=("type",)),
+        },
+        cross=_answer_flaws,
+    )
+)
+
+
+class WrittenAnswer(Struct, frozen=True, kw_only=True):
+    """The outcome of one call, as a person wrote it."""
+
+    name: str
+    is_model: bool
+    result_json: Raw = ABSENT
+    error: ErrorInfo | None = None
+    source: str = PERSON
+    """The file it is from, or `person`."""
+
+    def fits(self, call: Call) -> bool:
+        """True when it answers calls of this kind and name."""
+        kind = LlmCall if self.is_model else ToolCall
+        return isinstance(call, kind) and call.name == self.name
+
+    def applied(self, call: Call, number: int) -> Call:
+        """Return the call with this answer and another number, as an import would have it."""
+        return msgspec.structs.replace(
+            call,
+            seq=number,
+            result_json=self.result_json,
+            error=self.error,
+            items_json=None,
+            complete=True,
+            wire=None,
+            span=None,
+        )
+
+
+def read_answers(path: str | os.PathLike[str]) -> list[WrittenAnswer]:
+    """Return the answers in a YAML or JSON file; `InvalidFile` names the line of the first thing that is wrong."""
+    document = load_document(path)
+    for flaw in find_flaws(ANSWERS, document.value):
+        raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+    return [_answer(document, value) for value in document.value]
+
+
+def _answer(document: Document, value: dict[str, Json]) -> WrittenAnswer:
+    is_model = "model" in value
+    name = value["model"] if is_model else value["tool"]
+    source = Path(document.file).name
+    error = value.get("error")
+    if error is not None:
+        return WrittenAnswer(name=name, is_model=is_model, error=error_info(error), source=source)
+    if is_model:
+        return WrittenAnswer(name=name, is_model=True, result_json=message_json(value["answer"]), source=source)
+    return WrittenAnswer(name=name, is_model=False, result_json=as_it_stands(value["result"]), source=source)
+
+
+def error_info(error: dict[str, Json]) -> ErrorInfo:
+    """Return the error that `{type, message}` stands for."""
+    message = error.get("message", "")
+    return ErrorInfo(type=error["type"], message=message, args_json=raw((message,) if message else ()))
+
+
+def message_json(answer: Json) -> Raw:
+    """Return the message that a model's answer stands for; a text alone is its content."""
+    from replaykit.wire.call import answer_of  # noqa: PLC0415 (few answers are written by hand)
+
+    return raw(answer_of(answer).message)
+
+
+def take_fitting(answers: list[WrittenAnswer], call: Call) -> WrittenAnswer | None:
+    """Remove and return the first answer for a call; None where there is none."""
+    for index, answer in enumerate(answers):
+        if answer.fits(call):
+            return answers.pop(index)
+    return None
+
+
+def unused_text(answers: Sequence[WrittenAnswer]) -> str:
+    """Return which answers no call has asked for, in words."""
+    names = ", ".join(dict.fromkeys(f"`{answer.name}`" for answer in answers))
+    return f"{len(answers)} of the answers were not asked for: {names}"

@@ -1,0 +1,296 @@
+"""Retape: run a candidate once more in a case's world, and keep what it was answered as another take.
+
+Recorded answers are served where they fit. What does not fit is called for real where the caller allows it by name, or
+answered by the caller. The recorded take stays as it is: it is the red side of the case.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.cases.case import RECORDED, ReplayCase, load_case
+from replaykit.cases.takes import (
+    TAKE_FORMAT,
+    NewAnswer,
+    Take,
+    check_name,
+    has_take,
+    new_name,
+    take_calls,
+    write_take,
+)
+from replaykit.cases.written_answers import WrittenAnswer, take_fitting
+from replaykit.checks.verdict import first_with
+from replaykit.errors import ReplayKitError, UsageError
+from replaykit.model.events import Call, LlmCall, Span, Usage
+from replaykit.model.result import Effect, ReplayResult, Verdict
+from replaykit.model.run import TraceRun
+from replaykit.redaction.files import file_redactor
+from replaykit.replayer.keys import as_pending
+from replaykit.replayer.tape import Matcher, Tape, is_refused
+from replaykit.runners.recorded import RecordedCandidate
+from replaykit.runners.replay import CandidateLike, replay
+from replaykit.runners.worlds import with_take
+from replaykit.seam.machine import MACHINE
+
+T = TypeVar("T", int, float)
+
+LIVE = "live"
+"""How a call was answered that was done for real."""
+_MOST_ROUNDS = 1000
+"""Answers that one retape takes from a file or a person: an agent may ask forever."""
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """A call that nothing answers, for whoever may."""
+
+    call: Call
+    text: str
+    """What was recorded, what is asked now, and what differs."""
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """A call of the new take that no earlier take answers."""
+
+    call: Call
+    answered_by: str
+    text: str = ""
+    """What differs from the nearest recorded call."""
+
+
+class Retaping(Struct, frozen=True, kw_only=True):
+    """What came of running a candidate for a new take."""
+
+    case: ReplayCase
+    result: ReplayResult
+    """The run, judged by the case."""
+    asked: tuple[Asked, ...] = ()
+    take: Take | None = None
+    """The new take; None where none was written."""
+    directory: Path | None = None
+    problem: str = ""
+    """Why no take was written, in words."""
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens and the money that the calls took which were done for real, as far as the wire says."""
+        used = [one.call.usage for one in self.asked if isinstance(one.call, LlmCall) and one.answered_by == LIVE]
+        return add_usage([usage for usage in used if usage is not None])
+
+
+def add_usage(usages: Sequence[Usage]) -> Usage:
+    """Return the sum of what several calls took; a part that no call says stays unknown."""
+    return Usage(
+        input_tokens=_sum([usage.input_tokens for usage in usages]),
+        output_tokens=_sum([usage.output_tokens for usage in usages]),
+        cost_usd=_sum([usage.cost_usd for usage in usages]),
+    )
+
+
+def _sum(numbers: Sequence[T | None]) -> T | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known[1:], known[0]) if known else None
+
+
+def retape(
+    case: ReplayCase | str | os.PathLike[str],
+    candidate: CandidateLike,
+    *,
+    live: Sequence[str] = (),
+    allow_connect: Sequence[str] = (),
+    answers: Sequence[WrittenAnswer] = (),
+    ask: Callable[[Question], WrittenAnswer | None] | None = None,
+    name: str | None = None,
+    replace: bool = False,
+    keep: bool = False,
+    dry_run: bool = False,
+    timeout_s: float | None = None,
+    evidence: str | os.PathLike[str] | None = None,
+) -> Retaping:
+    """Run the candidate, and write what it was answered as another take of the case.
+
+    `live` names the models and tools that may be called for real. `answers` are served to calls that nothing else
+    answers, in order; then `ask` is asked. A run that is not `fixed` is written only with `keep`, a take of the same
+    `name` is replaced only with `replace`.
+    """
+    subject = case if isinstance(case, ReplayCase) else load_case(case)
+    name = new_name(subject) if name is None else check_name(name)
+    if has_take(subject, name) and not replace:
+        raise UsageError(f"the case {subject.id!r} has a take {name!r}", hint="Replace it with --force.")
+    recorded = take_calls(subject, subject.scenario.take)
+    rounds = _Rounds(subject, recorded, list(answers), ask)
+    while True:
+        result = replay(
+            rounds.case,
+            candidate,
+            live=live,
+            allow_connect=allow_connect,
+            timeout_s=timeout_s,
+            evidence=evidence,
+        )
+        if not rounds.answer(result):
+            break
+    asked = rounds.asked(result)
+    problem = _problem(result, keep=keep)
+    if problem or dry_run or result.run is None:
+        return Retaping(case=subject, result=result, asked=asked, problem=problem)
+    return _written(subject, name, result, result.run, asked)
+
+
+class _Rounds:
+    """The tape of a retape, which grows by an answer in each round."""
+
+    def __init__(
+        self,
+        case: ReplayCase,
+        recorded: Sequence[Call],
+        answers: list[WrittenAnswer],
+        ask: Callable[[Question], WrittenAnswer | None] | None,
+    ) -> None:
+        self._case = case
+        self._recorded = tuple(recorded)
+        self._answers = answers
+        self._ask = ask
+        self._added: list[Call] = []
+        self._sources: list[str] = []
+        self._texts: list[str] = []
+
+    @property
+    def case(self) -> ReplayCase:
+        """The case with the answers so far on its tape."""
+        case = with_take(self._case, RECORDED, only=True)
+        return msgspec.structs.replace(case, tape=(*self._recorded, *self._added))
+
+    def answer(self, result: ReplayResult) -> bool:
+        """Answer the first call that was refused; False when there is none, or nobody answers it."""
+        refused = [] if result.run is None else [call for call in result.run.calls if is_refused(call)]
+        if not refused or len(self._added) >= _MOST_ROUNDS or (not self._answers and self._ask is None):
+            return False
+        text = _difference(result, refused[0])
+        answer = take_fitting(self._answers, refused[0])
+        if answer is None and self._ask is not None:
+            answer = self._ask(Question(call=refused[0], text=text))
+        if answer is None:
+            return False
+        # Calls that were done for real in this round are not done again in the next.
+        for one in self.asked(result):
+            if one.answered_by == LIVE:
+                self._add(one.call, LIVE, one.text)
+        self._add(answer.applied(refused[0], 0), answer.source, text)
+        return True
+
+    def _add(self, call: Call, source: str, text: str) -> None:
+        number = 1 + max((one.seq for one in (*self._recorded, *self._added)), default=0)
+        self._added.append(msgspec.structs.replace(call, seq=number))
+        self._sources.append(source)
+        self._texts.append(text)
+
+    def asked(self, result: ReplayResult) -> tuple[Asked, ...]:
+        """The answered calls of the run that the recorded take does not answer, in order."""
+        matches = match_calls(() if result.run is None else tuple(result.run.calls), self.case.tape or ())
+        found = []
+        for call, recorded in matches:
+            index = None if recorded is None else recorded - len(self._recorded)
+            if recorded is None:
+                found.append(Asked(call=call, answered_by=LIVE, text=_difference(result, call)))
+            elif index is not None and index >= 0:
+                found.append(Asked(call=call, answered_by=self._sources[index], text=self._texts[index]))
+        return tuple(found)
+
+
+def match_calls(calls: Sequence[Call], tape: Sequence[Call]) -> list[tuple[Call, int | None]]:
+    """Return each answered call with the position of the taped call that gave its answer; None where none did."""
+    matcher = Matcher(Tape(tape))
+    positions = {id(call): index for index, call in enumerate(tape)}
+    found: list[tuple[Call, int | None]] = []
+    for call in calls:
+        if is_refused(call) or call.name in MACHINE:
+            continue
+        taken = matcher.take(as_pending(call))
+        source = None if taken is None else matcher.calls[taken[0]]
+        if source is not None and not _is_same_answer(call, source):
+            source = None
+        found.append((call, None if source is None else positions[id(source)]))
+    return found
+
+
+def _is_same_answer(call: Call, source: Call) -> bool:
+    if source.items_json is None and source.wire is None and call.wire is not None:
+        return True  # an answer without bytes, written in the words of the candidate's API
+    return (call.result_json, call.error, call.items_json) == (source.result_json, source.error, source.items_json)
+
+
+def _difference(result: ReplayResult, call: Call) -> str:
+    """What the result says about a call that is not on the tape."""
+    texts = (one.text for one in result.deviations if one.name == call.name and one.kind in ("missing", "live"))
+    return next(texts, "")
+
+
+def _problem(result: ReplayResult, *, keep: bool) -> str:
+    """Why the run cannot become a take, or should not."""
+    left = first_with(Effect.DIVERGED, result.deviations)
+    if left is not None:
+        return f"no take was written: {left.text}"
+    if result.run is None or result.verdict is Verdict.INCONCLUSIVE:
+        return f"no take was written: {result.reason}"
+    if result.verdict is not Verdict.FIXED and not keep:
+        return f"no take was written: the candidate is {result.verdict.value}. Write it all the same with --keep"
+    return ""
+
+
+def _written(case: ReplayCase, name: str, result: ReplayResult, run: TraceRun, asked: tuple[Asked, ...]) -> Retaping:
+    """Write the run as a take, and check that the take leads to the same verdict offline."""
+    redactor = file_redactor()
+    if redactor is not None:
+        from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+
+        run = Door(redactor).run(run)
+    take = Take(
+        replaykit=TAKE_FORMAT,
+        name=name,
+        at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        candidate=result.candidate,
+        verdict=result.verdict.value,
+        based_on=case.scenario.take,
+        new_answers=tuple(_new_answer(one) for one in asked),
+    )
+    directory = write_take(case, take, _with_spans(run))
+    offline = replay(with_take(case, name, only=True), RecordedCandidate(run))
+    if offline.verdict is not result.verdict:
+        raise ReplayKitError(
+            f"the take {name!r} does not lead to the verdict of the run it was made of: it is {offline.verdict.value}, "
+            f"the run was {result.verdict.value}: {offline.reason}",
+            hint=f"Look at {directory}, and delete it.",
+        )
+    return Retaping(case=case, result=result, asked=asked, take=take, directory=directory)
+
+
+def _new_answer(asked: Asked) -> NewAnswer:
+    call = asked.call
+    usage = call.usage if isinstance(call, LlmCall) else None
+    return NewAnswer(call=call.seq, kind=call.kind, name=call.name, answered_by=asked.answered_by, usage=usage)
+
+
+def _with_spans(run: TraceRun) -> list[Call]:
+    """The calls of a run with their places in time, where they were made one after another.
+
+    A replay does not say when served calls ended among others. Without overlaps that follows from their order.
+    """
+    calls = [call for call in run.calls if not is_refused(call)]
+    if any(call.path or call.parent is not None for call in calls):
+        return calls
+    placed: list[Call] = []
+    now_s = 0.0
+    for index, call in enumerate(calls):
+        begin_s = max(now_s, call.at - calls[0].at)
+        now_s = begin_s + call.duration_s
+        span = Span(begin=2 * index, begin_s=begin_s, end=2 * index + 1, end_s=now_s)
+        placed.append(msgspec.structs.replace(call, span=span))
+    return placed

@@ -1,0 +1,247 @@
+"""Retape: a candidate with another prompt turns green offline, and one with the failure stays red."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import replaykit as rk
+from replaykit.cases.proof import read_proof
+from replaykit.cases.takes import TAKE_FILE, read_takes, take_calls
+from replaykit.cases.written_answers import WrittenAnswer, read_answers
+from replaykit.errors import InvalidFile, UsageError
+from replaykit.model.events import ToolCall
+from replaykit.model.values import raw
+from replaykit.runners.inprocess import CallableCandidate
+from replaykit.runners.proving import prove
+from replaykit.runners.retaping import Question, retape
+from replaykit.runners.worlds import with_take
+
+MakeCase = Callable[..., Path]
+calls_done_for_real: list[str] = []
+
+
+@rk.tool
+def ask_model(prompt: str) -> str:
+    calls_done_for_real.append(prompt)
+    return "refunded" if "be precise" in prompt else "no idea"
+
+
+@rk.tool
+def get_order(order: str) -> dict[str, str]:
+    calls_done_for_real.append(order)
+    return {"status": "live"}
+
+
+def failing_agent(question: str) -> str:
+    order = get_order("991")
+    answer = ask_model(f"{question} {order['status']}")
+    if answer == "no idea":
+        raise ValueError(answer)
+    return answer
+
+
+def fixed_agent(question: str) -> str:
+    order = get_order("991")
+    return ask_model(f"be precise: {question} {order['status']}")
+
+
+def other_agent(question: str) -> str:
+    return ask_model(f"be precise and short: {question}")
+
+
+@pytest.fixture(autouse=True)
+def nothing_done_yet() -> None:
+    calls_done_for_real.clear()
+
+
+@pytest.fixture
+def case(make_case: MakeCase, frozen: Callable[..., ToolCall]) -> Path:
+    return make_case(
+        calls=[
+            frozen(0, "get_order", {"status": "lost"}, order="991"),
+            frozen(1, "ask_model", "no idea", prompt="Why was I charged $49.99? lost"),
+        ]
+    )
+
+
+def test_a_changed_prompt_is_fixed_offline_after_one_retape(case: Path) -> None:
+    assert rk.replay(case, fixed_agent).verdict is rk.Verdict.DIVERGED
+
+    retaping = retape(case, fixed_agent, live=["ask_model"])
+    after = rk.replay(case, fixed_agent)
+
+    assert calls_done_for_real == ["be precise: Why was I charged $49.99? lost"]
+    assert retaping.take is not None
+    assert [one.name for one in retaping.take.new_answers] == ["ask_model"]
+    assert (after.verdict, after.take, after.offline) == (rk.Verdict.FIXED, "take-2", True)
+
+
+def test_an_agent_with_the_failure_is_still_reproduced_on_the_recorded_take(case: Path) -> None:
+    retape(case, fixed_agent, live=["ask_model"])
+
+    result = rk.replay(case, failing_agent)
+
+    assert (result.verdict, result.take) == (rk.Verdict.REPRODUCED, "recorded")
+
+
+def test_a_candidate_that_fits_no_take_gets_the_result_of_the_default(case: Path) -> None:
+    retape(case, fixed_agent, live=["ask_model"])
+
+    result = rk.replay(case, other_agent)
+
+    assert (result.verdict, result.take) == (rk.Verdict.DIVERGED, "recorded")
+
+
+def test_the_newest_take_that_fits_is_used(case: Path) -> None:
+    retape(case, fixed_agent, live=["ask_model"])
+    retape(case, other_agent, live=["ask_model"], name="short")
+
+    assert rk.replay(case, other_agent).take == "short"
+    assert rk.replay(case, fixed_agent).take == "take-2"
+
+
+def test_prove_sees_red_on_the_recorded_take_and_green_on_the_new_one(case: Path) -> None:
+    retape(case, fixed_agent, live=["ask_model"])
+
+    proving = prove(rk.load_case(case), CallableCandidate(failing_agent), CallableCandidate(fixed_agent))
+    proving.write()
+
+    proof = read_proof(rk.load_case(case))
+    assert proving.is_proven
+    assert proof.red is not None
+    assert proof.green is not None
+    assert (proof.red.take, proof.green.take) == ("recorded", "take-2")
+    assert proof.red.tape != proof.green.tape
+
+
+def test_what_nobody_may_call_stops_the_retape_and_writes_nothing(case: Path) -> None:
+    retaping = retape(case, fixed_agent)
+
+    assert "ask_model" in retaping.problem
+    assert retaping.take is None
+    assert not calls_done_for_real
+    assert not (case / "takes").exists()
+
+
+def test_a_run_that_is_not_fixed_is_only_written_when_asked_for(case: Path) -> None:
+    def still_vague(question: str) -> str:
+        if ask_model(f"please: {question}") == "no idea":
+            raise ValueError("no idea")
+        return "done"
+
+    assert "the candidate is reproduced" in retape(case, still_vague, live=["ask_model"]).problem
+    assert not (case / "takes").exists()
+
+    kept = retape(case, still_vague, live=["ask_model"], keep=True)
+
+    assert kept.take is not None
+    assert kept.take.verdict == "reproduced"
+
+
+def test_a_take_is_replaced_only_when_asked_for(case: Path) -> None:
+    retape(case, fixed_agent, live=["ask_model"], name="precise")
+
+    with pytest.raises(UsageError, match="has a take 'precise'"):
+        retape(case, fixed_agent, live=["ask_model"], name="precise")
+    retape(case, other_agent, live=["ask_model"], name="precise", replace=True)
+
+    assert rk.replay(case, other_agent).verdict is rk.Verdict.FIXED
+    assert rk.replay(case, fixed_agent).verdict is rk.Verdict.DIVERGED
+
+
+@pytest.mark.parametrize("name", ["recorded", "../up", "Upper", "", "a/b", ".hidden"])
+def test_names_that_no_take_may_have_are_refused(case: Path, name: str) -> None:
+    with pytest.raises(UsageError):
+        retape(case, fixed_agent, live=["ask_model"], name=name)
+    assert not calls_done_for_real
+
+
+def test_written_answers_take_the_place_of_live_calls(case: Path, tmp_path: Path) -> None:
+    answers = tmp_path / "answers.yaml"
+    answers.write_text("- {tool: ask_model, result: refunded by hand}\n")
+
+    retaping = retape(case, fixed_agent, answers=read_answers(answers))
+    result = rk.replay(case, fixed_agent)
+
+    assert not calls_done_for_real
+    assert [one.answered_by for one in retaping.asked] == ["answers.yaml"]
+    assert result.verdict is rk.Verdict.FIXED
+    assert result.run is not None
+    assert result.run.output == "refunded by hand"
+
+
+def test_a_person_answers_one_question_after_another(case: Path) -> None:
+    questions: list[Question] = []
+
+    def two_questions(question: str) -> str:
+        return ask_model("first") + ask_model("second")
+
+    def person(question: Question) -> WrittenAnswer:
+        questions.append(question)
+        return WrittenAnswer(name="ask_model", is_model=False, result_json=raw(f"answer {len(questions)}; "))
+
+    retaping = retape(case, two_questions, ask=person)
+
+    assert [question.call.arguments for question in questions] == [{"prompt": "first"}, {"prompt": "second"}]
+    assert "left its recording" in questions[0].text
+    assert [one.answered_by for one in retaping.asked] == ["person", "person"]
+    assert rk.replay(case, two_questions).run.output == "answer 1; answer 2; "  # type: ignore[union-attr]
+
+
+def test_a_live_call_is_made_once_though_a_person_answers_later_ones(case: Path) -> None:
+    def both(question: str) -> str:
+        return ask_model("be precise") + get_order("7")["status"]
+
+    def person(question: Question) -> WrittenAnswer:
+        return WrittenAnswer(name="get_order", is_model=False, result_json=raw({"status": "typed"}))
+
+    retape(case, both, live=["ask_model"], ask=person)
+
+    assert calls_done_for_real == ["be precise"]
+
+
+def test_one_take_and_no_other_is_tried_when_it_is_named(case: Path) -> None:
+    retape(case, fixed_agent, live=["ask_model"])
+
+    only_recorded = with_take(rk.load_case(case), "recorded", only=True)
+    only_new = with_take(rk.load_case(case), "take-2", only=True)
+
+    assert rk.replay(only_recorded, fixed_agent).verdict is rk.Verdict.DIVERGED
+    assert rk.replay(only_new, failing_agent).verdict is rk.Verdict.DIVERGED
+    with pytest.raises(UsageError, match="did you mean 'take-2'"):
+        rk.replay(with_take(rk.load_case(case), "take-3", only=True), fixed_agent)
+
+
+def test_secrets_of_new_answers_are_not_written(case: Path) -> None:
+    answer = WrittenAnswer(name="ask_model", is_model=False, result_json=raw("ask alice@example.com"))
+
+    retape(case, fixed_agent, ask=lambda _: answer)
+
+    texts = [file.read_text() for file in (case / "takes").rglob("*.json")]
+    assert len(texts) == 3
+    assert not any("alice" in text for text in texts)
+
+
+def test_a_take_that_lies_about_its_name_or_version_is_refused(case: Path) -> None:
+    retape(case, fixed_agent, live=["ask_model"])
+    file = case / "takes" / "take-2" / TAKE_FILE
+    content = json.loads(file.read_text())
+
+    file.write_text(json.dumps({**content, "name": "other"}))
+    with pytest.raises(InvalidFile, match="is called 'other'"):
+        rk.replay(case, fixed_agent)
+    file.write_text(json.dumps({**content, "replaykit": 99}))
+    with pytest.raises(rk.ReplayKitError, match="take format 99"):
+        read_takes(rk.load_case(case))
+
+
+def test_calls_made_one_after_another_keep_their_places_in_time(case: Path) -> None:
+    retape(case, fixed_agent, live=["ask_model"])
+
+    spans = [call.span for call in take_calls(rk.load_case(case), "take-2")]
+
+    assert [(span.begin, span.end) for span in spans if span is not None] == [(0, 1), (2, 3)]
