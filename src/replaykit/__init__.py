@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from replaykit.runners.golden import GoldenResult as GoldenResult
     from replaykit.runners.golden import check_golden as check_golden
     from replaykit.runners.replay import replay as replay
+    from replaykit.runners.retaping import Retaping as Retaping
+    from replaykit.runners.retaping import retape as retape
     from replaykit.runners.scaffolding import scaffold as scaffold
     from replaykit.seam.failures import ToolError as ToolError
     from replaykit.seam.hosted import acall_tool as acall_tool
@@ -86,6 +88,7 @@ _HOMES = {  # name → module, or module:name where it has another name at home;
     "ReplayCase": "cases.case",
     "ReplayKitError": "errors",
     "ReplayResult": "model.result",
+    "Retaping": "runners.retaping",
     "Run": "recording.run",
     "StepEvent": "travel.steps",
     "Store": "store.sqlite:SQLiteStore",
@@ -117,6 +120,7 @@ _HOMES = {  # name → module, or module:name where it has another name at home;
     "replaying": "replayer.handler",
     "resume": "travel.go",
     "resume_from_checkpoint": "travel.go",
+    "retape": "runners.retaping",
     "scaffold": "runners.scaffolding",
     "state_at": "travel.reach",
     "step_events": "travel.steps",

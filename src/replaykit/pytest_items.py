@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from replaykit.cases.case import ReplayCase, load_case
-from replaykit.cases.golden import read_golden, write_golden
+from replaykit.cases.golden import read_golden
 from replaykit.cases.requests import Flags, refusal_text, refused_in
 from replaykit.cases.slug import slug
 from replaykit.config import HOME, make_home
@@ -23,9 +23,9 @@ from replaykit.export.forms import export_run
 from replaykit.model.consent import Consent
 from replaykit.recording.agents import AGENTS
 from replaykit.report.replays import failure_text
-from replaykit.runners.accepting import accepted, as_happened
+from replaykit.runners.accepting import as_happened, write_accepted
 from replaykit.runners.allowing import consent_of
-from replaykit.runners.golden import GoldenResult, check_golden, replay_golden
+from replaykit.runners.golden import GoldenResult, replay_golden
 from replaykit.runners.loading import load_agent
 from replaykit.runners.replay import replay
 from replaykit.runners.worlds import with_consent
@@ -155,16 +155,14 @@ class GoldenItem(_Item):
         raise _failure(result.text, *self._next(result))
 
     def _accept(self, result: GoldenResult) -> None:
+        connect = self.config.getoption("--replaykit-allow-connect")
         try:
-            golden = accepted(result)
+            again = write_accepted(self.path, result, self.function, allow_connect=connect)
         except Divergence as error:
             live = self._live(result)
             lines = [f"Let it be called, and recorded:  {self._update}{live}"] if live else []
             raise _failure(f"not updated: {error}", *lines) from None
-        write_golden(self.path, golden)
         said = f"updated {self.typed(self.path)}"
-        connect = self.config.getoption("--replaykit-allow-connect")
-        again = check_golden(golden, self.function, allow_connect=connect)
         if not again.passed:
             said += f", and yet: run once more, {again.text.splitlines()[0]}"
         self.user_properties.append(("replaykit", said))  # travels with the report, from a worker as well

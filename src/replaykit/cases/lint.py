@@ -16,6 +16,7 @@ from replaykit.cases.lint_rules import CASE_RULES, FIXTURE_RULES, Fixture, Subje
 from replaykit.cases.session import case_of_session, read_session
 from replaykit.cases.session_shape import SESSION, looks_like_session
 from replaykit.cases.shape import Flaw, Severity, find_flaws
+from replaykit.cases.takes import read_take, take_calls, takes_directory
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError, nearest
 from replaykit.importers.files import import_trace
 from replaykit.model.run import TraceRun
@@ -76,6 +77,7 @@ def _lint(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]
     flaws = list(find_case_flaws(document, directory))
     if not flaws:
         case = build_case(document, directory)
+        problems += _take_problems(case)
         run, flaws, unreadable = _read_run(case)
         subject = Subject(case=case, fixtures=tuple(fixtures), run=run)
         flaws += [flaw for rule in CASE_RULES for flaw in islice(rule(subject), MAX_FLAWS)]
@@ -134,6 +136,20 @@ def _read_fixtures(directory: Path) -> tuple[list[Fixture], list[Problem]]:
         except (InvalidFile, FormatTooNew) as error:
             problems.append(problem_of(error, str(file)))
     return fixtures, problems
+
+
+def _take_problems(case: ReplayCase) -> list[Problem]:
+    """The first thing that is wrong with each take of a case."""
+    problems = []
+    folder = takes_directory(case)
+    names = sorted(os.listdir(folder)) if folder.is_dir() else []
+    for name in names:
+        try:
+            read_take(case, name)
+            take_calls(case, name)
+        except (InvalidFile, FormatTooNew) as error:
+            problems.append(problem_of(error, str(folder / name)))
+    return problems
 
 
 def _read_run(case: ReplayCase) -> tuple[TraceRun | None, list[Flaw], list[Problem]]:

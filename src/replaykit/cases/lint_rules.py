@@ -12,12 +12,13 @@ from replaykit.cases.case import EVERY_TOOL, ReplayCase
 from replaykit.cases.case_shape import ModelMode
 from replaykit.cases.contradictions import MAX_COMPARED, contradictions, means_the_same, tools_named
 from replaykit.cases.document import Path as PathInside
-from replaykit.cases.proof import Standing, prove_hint, standing_of
+from replaykit.cases.proof import Standing, prove_hint, read_proof, standing_of
 from replaykit.cases.requests import requests_of
 from replaykit.cases.shape import Flaw, Severity
+from replaykit.cases.takes import TAKES, check_take, read_takes
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered_text
-from replaykit.errors import nearest
+from replaykit.errors import ReplayKitError, UsageError, nearest
 from replaykit.importers.labels import labels_of
 from replaykit.model.events import Call, LlmCall, Note, ToolCall
 from replaykit.model.jsonpath import parse_path, values_at
@@ -201,11 +202,37 @@ def _proof(subject: Subject) -> Iterator[Flaw]:
     return proof_flaws(subject.case) if subject.case.observed else iter(())
 
 
+def _unused_takes(subject: Subject) -> Iterator[Flaw]:
+    """Takes that the case does not start with and that no fix was seen green on."""
+    case = subject.case
+    try:
+        takes, green = read_takes(case), read_proof(case).green
+    except ReplayKitError:
+        return  # what cannot be read is reported as such
+    used = {case.scenario.take} | ({green.take} if green is not None else set())
+    for take in takes:
+        if take.name not in used:
+            message = f"the take {take.name!r} is not the one that the last proof was green on"
+            hint = f"Delete {TAKES}/{take.name}, or prove the case with the candidate it was made for."
+            yield _warning((), "unused-take", message, hint)
+
+
+def _missing_take(subject: Subject) -> Iterator[Flaw]:
+    name = subject.case.scenario.take
+    try:
+        check_take(subject.case, name)
+    except UsageError as error:
+        message = f"scenario.take: {error.message}"
+        yield Flaw(("scenario", "take"), "missing-take", message, "Name a take of the case, or remove the key.")
+
+
 _CODES = {Standing.NEVER_RED: "never-red", Standing.STALE: "stale-proof"}
 
 
 CASE_RULES: tuple[Callable[[Subject], Iterator[Flaw]], ...] = (
     _no_assertions,
+    _missing_take,
+    _unused_takes,
     _contradictions,
     _repeated,
     _same_on_both_sides,

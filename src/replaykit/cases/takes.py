@@ -117,7 +117,9 @@ def check_take(case: ReplayCase, name: str) -> None:
     """Raise a `UsageError` that names the nearest take where the case has none of this name."""
     if has_take(case, name):
         return
-    known = [RECORDED, *(take.name for take in read_takes(case))]
+    folder = takes_directory(case)
+    others = os.listdir(folder) if folder.is_dir() else []
+    known = [RECORDED, *(other for other in others if not other.startswith("."))]
     raise UsageError(f"the case {case.id!r} has no take {name!r}; {nearest(name, known)}")
 
 

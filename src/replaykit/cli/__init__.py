@@ -33,6 +33,7 @@ VERBS = {
     "contract": "Try an agent against a contract: named promises, in good worlds and broken ones.",
     "judge": "Show what judges say about a case, or ask them.",
     "review": "Answer what a case wants judged yourself, about its newest replay.",
+    "retape": "Record new answers for a candidate that asks something new.",
     "prove": "Prove that a case can tell a broken agent from a fixed one.",
     "upgrade": "Rewrite cases of an older format in the current one.",
     "chaos": "Try an agent in broken worlds: seeded faults of its tools, models and context.",

@@ -32,6 +32,7 @@ class Asked(NamedTuple):
     endpoint: str | None
     expect: str
     repeat: int
+    take: str | None
     timeout_s: float | None
     consent: Consent
     speed: float
@@ -60,6 +61,7 @@ class Asked(NamedTuple):
     help="The verdict that passes; `reproduced` proves that a case is red.",
 )
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each case N times.")
+@click.option("--take", metavar="NAME", help="Serve this take and no other.  [default: the first that fits]")
 @options.timeout
 @consent.options
 @consent.isolation
@@ -199,12 +201,13 @@ def _is_command(candidate: Any) -> bool:
 def _worlds(asked: Asked, subjects: Subjects, files: Any) -> list[Subject]:
     """The subjects, each in the world that the options ask for."""
     from replaykit.cases.case import ReplayCase
-    from replaykit.runners.worlds import left_unset, with_chaos, with_consent, with_pins
+    from replaykit.runners.worlds import left_unset, with_chaos, with_consent, with_pins, with_take
 
     plan = None if asked.chaos is None else candidates.chaos_plan(asked.chaos, asked.seed, asked.endpoint, files)
 
     def world(case: ReplayCase) -> ReplayCase:
-        pinned = with_pins(with_consent(case, asked.consent), pin=not asked.no_pins, trusted=asked.pin_env)
+        taken = case if asked.take is None else with_take(case, asked.take, only=True)
+        pinned = with_pins(with_consent(taken, asked.consent), pin=not asked.no_pins, trusted=asked.pin_env)
         return pinned if plan is None else with_chaos(pinned, plan)
 
     found = [world(subject) if isinstance(subject, ReplayCase) else subject for subject in subjects.all]
@@ -283,6 +286,8 @@ def _tell(asked: Asked, results: Sequence[ReplayResult], root: Path, *, passed: 
         click.echo(f"\n  Evidence: {results[0].directory}", err=True)
         if results[0].evidence.recorded:
             click.echo(f"  Used: {evidence_text(results[0].evidence)}", err=True)
+        if results[0].take:
+            click.echo(f"  Take: {results[0].take}", err=True)
         click.echo(f"  Isolation: {isolation_text(results[0].isolation)}", err=True)
     else:
         click.echo(results_text(results))

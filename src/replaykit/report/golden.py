@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,9 @@ from replaykit.cases.golden import Aspect, Golden
 from replaykit.model.events import State
 from replaykit.model.values import Json
 from replaykit.report.panel import counted
+from replaykit.runners.accepting import GoldenUpdate
 from replaykit.runners.golden import GoldenResult
-from replaykit.terminal import style
+from replaykit.terminal import style, visible_lines
 
 
 def golden_text(golden: Golden, file: Path, agent: str | None) -> str:
@@ -58,3 +60,37 @@ def golden_json(golden: Golden, file: Path | None, result: GoldenResult | None) 
         "first": None if result is None else result.first,
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def updates_text(updates: Sequence[GoldenUpdate]) -> str:
+    """Golden traces that an agent was run for: which of them are new."""
+    return visible_lines("\n".join(_update_line(update) for update in updates))
+
+
+def updates_json(updates: Sequence[GoldenUpdate]) -> str:
+    """The same for programs."""
+    document = {
+        "replaykit": 1,
+        "passed": all(update.passed for update in updates),
+        "updates": [
+            {
+                "file": str(update.file),
+                "updated": update.after is not None,
+                "passed": update.passed,
+                "reason": update.problem or ("" if update.passed else (update.after or update.before).text),
+            }
+            for update in updates
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def _update_line(update: GoldenUpdate) -> str:
+    if update.problem:
+        return f"not updated {update.file}: {update.problem}"
+    if update.after is None:
+        verb = "unchanged" if update.passed else "would change"
+        return f"{verb} {update.file}\n{update.before.text}"
+    if update.passed:
+        return f"updated {update.file}"
+    return f"updated {update.file}, but another run differs from it:\n{update.after.text}"

@@ -31,8 +31,8 @@ _IN_WORDS = {
     Verdict.INCONCLUSIVE: "cannot tell",
 }
 _NEXT = {
-    Verdict.DIVERGED: "Next: allow what may differ in the case (`match.ignore`, `match.on_miss`), or record the agent"
-    " as it is now and scaffold that run",
+    Verdict.DIVERGED: "Next: record answers for what it asks now (`replaykit retape CASE --live NAME`), or allow what"
+    " may differ in the case (`match.ignore`, `match.on_miss`)",
     Verdict.FLAKY: "Next: hold still what differs (`clock`, `seed`), or say how often it has to hold (`repeat:`)",
 }
 _WITH_LIVE_CALLS = "with live calls"

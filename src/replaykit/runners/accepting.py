@@ -7,15 +7,18 @@ diff shows what the agent does otherwise and nothing more.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from replaykit.cases.golden import Golden
+from replaykit.cases.golden import Golden, read_golden, write_golden
 from replaykit.errors import Divergence
 from replaykit.model.events import AnyEvent, Call, State
 from replaykit.model.run import TraceRun
-from replaykit.runners.golden import GoldenResult
+from replaykit.runners.golden import GoldenResult, check_golden, replay_golden
 
 
 def accepted(result: GoldenResult) -> Golden:
@@ -25,6 +28,57 @@ def accepted(result: GoldenResult) -> Golden:
         what = f"there is no answer to record for `{first.name}`: " if first.name else ""
         raise Divergence(f"{what}{first.text}", index=first.index or 0)
     return msgspec.structs.replace(result.golden, run=as_happened(result))
+
+
+class GoldenUpdate(Struct, frozen=True, kw_only=True):
+    """What became of a golden trace when the agent was run for a new one."""
+
+    file: Path
+    before: GoldenResult
+    """The agent against the golden trace as it was."""
+    after: GoldenResult | None = None
+    """The agent against the new one; None where the old one stands."""
+    problem: str = ""
+    """Why there is no new one though the agent does something else."""
+
+    @property
+    def passed(self) -> bool:
+        """True when the agent does what the file says now."""
+        return (self.after or self.before).passed
+
+
+def update_golden(
+    file: Path,
+    agent: Callable[..., Any],
+    *,
+    live: Sequence[str] = (),
+    allow_connect: Sequence[str] = (),
+    dry_run: bool = False,
+) -> GoldenUpdate:
+    """Run the agent, and write what it does as the new golden trace if that differs from the one in the file.
+
+    Tools and models named in `live` are called for real where the recording has no answer.
+    """
+    from replaykit.runners.allowing import consent_of  # noqa: PLC0415 (brings in the isolation; few need it)
+
+    connect = consent_of(connect=allow_connect).connect if allow_connect else ()
+    before = replay_golden(read_golden(file), agent, live=live, connect=connect)
+    if before.passed or dry_run:
+        return GoldenUpdate(file=file, before=before)
+    try:
+        after = write_accepted(file, before, agent, allow_connect=allow_connect)
+    except Divergence as error:
+        return GoldenUpdate(file=file, before=before, problem=str(error))
+    return GoldenUpdate(file=file, before=before, after=after)
+
+
+def write_accepted(
+    file: Path, result: GoldenResult, agent: Callable[..., Any], *, allow_connect: Sequence[str] = ()
+) -> GoldenResult:
+    """Write the golden trace with the run as it happened; return how the agent does against that."""
+    golden = accepted(result)
+    write_golden(file, golden)
+    return check_golden(golden, agent, allow_connect=allow_connect)
 
 
 def as_happened(result: GoldenResult) -> TraceRun:

@@ -101,6 +101,7 @@ def summary(result: ReplayResult, asked: Raw, remarks: Sequence[str] = ()) -> st
         f"- candidate: `{result.candidate}`",
         *([] if result.trial else [f"- failure reproduced: {reproduced}"]),
         *([] if result.trial else [f"- recorded answers used: {_used(result)}"]),
+        *([f"- take: {result.take}"] if result.take else []),
         *([] if result.offline else ["- done with live calls"]),
         *([] if result.trial else [f"- isolation: {result.isolation.level.value}"]),
         f"- time: {result.duration_s:.2f} s",

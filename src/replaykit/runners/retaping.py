@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -34,6 +35,7 @@ from replaykit.model.result import Effect, ReplayResult, Verdict
 from replaykit.model.run import TraceRun
 from replaykit.redaction.files import file_redactor
 from replaykit.replayer.keys import as_pending
+from replaykit.replayer.miss import explain
 from replaykit.replayer.tape import Matcher, Tape, is_refused
 from replaykit.runners.recorded import RecordedCandidate
 from replaykit.runners.replay import CandidateLike, replay
@@ -77,6 +79,8 @@ class Retaping(Struct, frozen=True, kw_only=True):
     directory: Path | None = None
     problem: str = ""
     """Why no take was written, in words."""
+    unused_answers: tuple[WrittenAnswer, ...] = ()
+    """Written answers that no call has asked for."""
 
     @property
     def usage(self) -> Usage:
@@ -139,9 +143,11 @@ def retape(
             break
     asked = rounds.asked(result)
     problem = _problem(result, keep=keep)
+    retaping = Retaping(case=subject, result=result, asked=asked, problem=problem, unused_answers=rounds.unused_answers)
     if problem or dry_run or result.run is None:
-        return Retaping(case=subject, result=result, asked=asked, problem=problem)
-    return _written(subject, name, result, result.run, asked)
+        return retaping
+    take, directory = _write(retaping, name, result.run)
+    return msgspec.structs.replace(retaping, take=take, directory=directory)
 
 
 class _Rounds:
@@ -163,6 +169,11 @@ class _Rounds:
         self._texts: list[str] = []
 
     @property
+    def unused_answers(self) -> tuple[WrittenAnswer, ...]:
+        """The written answers that are left."""
+        return tuple(self._answers)
+
+    @property
     def case(self) -> ReplayCase:
         """The case with the answers so far on its tape."""
         case = with_take(self._case, RECORDED, only=True)
@@ -173,7 +184,7 @@ class _Rounds:
         refused = [] if result.run is None else [call for call in result.run.calls if is_refused(call)]
         if not refused or len(self._added) >= _MOST_ROUNDS or (not self._answers and self._ask is None):
             return False
-        text = _difference(result, refused[0])
+        text = self._difference(refused[0])
         answer = take_fitting(self._answers, refused[0])
         if answer is None and self._ask is not None:
             answer = self._ask(Question(call=refused[0], text=text))
@@ -199,10 +210,15 @@ class _Rounds:
         for call, recorded in matches:
             index = None if recorded is None else recorded - len(self._recorded)
             if recorded is None:
-                found.append(Asked(call=call, answered_by=LIVE, text=_difference(result, call)))
+                found.append(Asked(call=call, answered_by=LIVE, text=self._difference(call)))
             elif index is not None and index >= 0:
                 found.append(Asked(call=call, answered_by=self._sources[index], text=self._texts[index]))
         return tuple(found)
+
+    def _difference(self, call: Call) -> str:
+        """What was recorded, what is asked now, and what differs."""
+        tape = Tape(self._recorded, name=self._case.id)
+        return explain(tape, Matcher(tape), as_pending(call), call.seq).message
 
 
 def match_calls(calls: Sequence[Call], tape: Sequence[Call]) -> list[tuple[Call, int | None]]:
@@ -227,17 +243,12 @@ def _is_same_answer(call: Call, source: Call) -> bool:
     return (call.result_json, call.error, call.items_json) == (source.result_json, source.error, source.items_json)
 
 
-def _difference(result: ReplayResult, call: Call) -> str:
-    """What the result says about a call that is not on the tape."""
-    texts = (one.text for one in result.deviations if one.name == call.name and one.kind in ("missing", "live"))
-    return next(texts, "")
-
-
 def _problem(result: ReplayResult, *, keep: bool) -> str:
     """Why the run cannot become a take, or should not."""
     left = first_with(Effect.DIVERGED, result.deviations)
     if left is not None:
-        return f"no take was written: {left.text}"
+        answer_it = f"--live {shlex.quote(left.name)}, --answer FILE or --ask" if left.name else "--allow-connect"
+        return f"no take was written: {left.text}\nAnswer it with {answer_it}"
     if result.run is None or result.verdict is Verdict.INCONCLUSIVE:
         return f"no take was written: {result.reason}"
     if result.verdict is not Verdict.FIXED and not keep:
@@ -245,8 +256,9 @@ def _problem(result: ReplayResult, *, keep: bool) -> str:
     return ""
 
 
-def _written(case: ReplayCase, name: str, result: ReplayResult, run: TraceRun, asked: tuple[Asked, ...]) -> Retaping:
+def _write(retaping: Retaping, name: str, run: TraceRun) -> tuple[Take, Path]:
     """Write the run as a take, and check that the take leads to the same verdict offline."""
+    case, result = retaping.case, retaping.result
     redactor = file_redactor()
     if redactor is not None:
         from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
@@ -259,7 +271,7 @@ def _written(case: ReplayCase, name: str, result: ReplayResult, run: TraceRun, a
         candidate=result.candidate,
         verdict=result.verdict.value,
         based_on=case.scenario.take,
-        new_answers=tuple(_new_answer(one) for one in asked),
+        new_answers=tuple(_new_answer(one) for one in retaping.asked),
     )
     directory = write_take(case, take, _with_spans(run))
     offline = replay(with_take(case, name, only=True), RecordedCandidate(run))
@@ -269,7 +281,7 @@ def _written(case: ReplayCase, name: str, result: ReplayResult, run: TraceRun, a
             f"the run was {result.verdict.value}: {offline.reason}",
             hint=f"Look at {directory}, and delete it.",
         )
-    return Retaping(case=case, result=result, asked=asked, take=take, directory=directory)
+    return take, directory
 
 
 def _new_answer(asked: Asked) -> NewAnswer:

@@ -1,0 +1,268 @@
+"""`replaykit retape`: record new answers for a candidate that asks something new, as another take of the case."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from replaykit.cli import candidates, consent, options, stages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from replaykit.cases.case import ReplayCase
+    from replaykit.cases.written_answers import WrittenAnswer
+    from replaykit.runners.retaping import Question, Retaping
+    from replaykit.runners.retaping_many import Left
+
+
+@click.command(name="retape", cls=stages.BeforeProgram)
+@click.argument("cases", nargs=-1, type=click.Path(path_type=Path), metavar="[CASE]...")
+@options.config
+@candidates.candidate
+@consent.live
+@consent.allow_connect
+@click.option(
+    "--answer",
+    "answer_files",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Answer new calls from this file, in order. Repeatable.",
+)
+@click.option("--ask", is_flag=True, help="Ask for the answer to each new call on this terminal.")
+@click.option("--name", help="What to call the take.  [default: take-2, take-3, …]")
+@click.option("--take", metavar="NAME", help="Serve recorded answers from this take.  [default: the case's own]")
+@click.option("--force", is_flag=True, help="Replace a take of that name.")
+@click.option("--keep", is_flag=True, help="Write the take even if the candidate is not fixed.")
+@click.option("--diverged", is_flag=True, help="Retape only the cases that the candidate diverges from.")
+@click.option("--budget", metavar="AMOUNT", help="Start no further case after this much: 2.50usd, or 200000tokens.")
+@click.option("--dry-run", is_flag=True, help="Run the candidate, and write nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Call live tools without asking first.")
+@options.timeout
+@options.no_redact
+@options.as_json
+def command(
+    cases: tuple[Path, ...],
+    config: Path | None,
+    runner_cmd: str | None,
+    agent: str | None,
+    endpoint: str | None,
+    live: tuple[str, ...],
+    allow_connect: tuple[str, ...],
+    answer_files: tuple[Path, ...],
+    ask: bool,
+    name: str | None,
+    take: str | None,
+    force: bool,
+    keep: bool,
+    diverged: bool,
+    budget: str | None,
+    dry_run: bool,
+    yes: bool,
+    timeout_s: float | None,
+    as_json: bool,
+) -> None:
+    """Record new answers for a candidate that asks something new.
+
+    A changed prompt leaves the recording, and the verdict is `diverged`. retape runs the candidate once: recorded
+    answers are served where they fit, new calls go to the models and tools that --live names, or are answered by
+    --answer and --ask. The answers are written, redacted, as another take beside the recorded one. From then on
+    `replay` and `ci` are green without a model. A candidate with the failure is still judged on the recorded take.
+
+    CASE is a case, a session, a directory of them, or a golden trace (which is updated in place, as
+    `pytest --replaykit-update` does). Exit 0 when every take was written and its candidate is fixed, 1 when not, 3 when
+    a verdict is inconclusive.
+
+    \b
+    replaykit retape cases/billing --agent my_agent:answer --live gpt-5
+    replaykit retape cases/billing --agent my_agent:answer --answer answers.yaml
+    replaykit retape cases --diverged --live models --budget 2.50usd -- python agent.py
+    """
+    from replaykit.cases.golden import SUFFIX
+    from replaykit.cases.written_answers import read_answers
+    from replaykit.errors import ExitCode, UsageError
+
+    goldens = [path for path in cases if path.name.endswith(SUFFIX)]
+    if goldens and len(goldens) < len(cases):
+        raise UsageError("golden traces and cases cannot be retaped together", hint="Name one sort at a time.")
+    if goldens:
+        _update_goldens(goldens, agent, live, allow_connect, dry_run=dry_run, as_json=as_json)
+    if ask and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("--ask needs a terminal", hint="Write the answers into a file: --answer FILE")
+    answers = [answer for file in answer_files for answer in read_answers(file)]
+    project = options.project_of(config)
+    candidate, _ = candidates.candidate_and_jobs(
+        runner_cmd, agent, endpoint, jobs=1, program=click.get_current_context().meta.get("program"), project=project
+    )
+    subjects = _subjects(project, cases, take)
+    if name is not None and len(subjects) > 1 and not diverged:
+        raise UsageError("--name is for one case, and there are several", hint="Leave it out: takes are numbered.")
+    if not dry_run or live:
+        _confirm(live, subjects, yes=yes)
+    outcomes = _retape(
+        subjects,
+        candidate,
+        {
+            "live": live,
+            "allow_connect": allow_connect,
+            "ask": _ask_person if ask else None,
+            "name": name,
+            "replace": force,
+            "keep": keep,
+            "dry_run": dry_run,
+            "timeout_s": timeout_s,
+        },
+        answers,
+        diverged=diverged,
+        budget=budget,
+    )
+    code = _exit_code(outcomes)
+    _print(outcomes, answers, passed=code is ExitCode.PASSED, as_json=as_json)
+    click.get_current_context().exit(code)
+
+
+def _retape(
+    subjects: list[ReplayCase],
+    candidate: Any,
+    settings: dict[str, Any],
+    answers: list[WrittenAnswer],
+    *,
+    diverged: bool,
+    budget: str | None,
+) -> list[Retaping | Left]:
+    from replaykit.config import default_evidence_path
+    from replaykit.runners.retaping import retape
+    from replaykit.runners.retaping_many import NO_BUDGET, parse_budget, retape_many
+
+    evidence = default_evidence_path()
+
+    def retape_case(case: ReplayCase) -> Retaping:
+        retaping = retape(case, candidate, answers=answers, evidence=evidence, **settings)
+        answers[:] = retaping.unused_answers  # each answers one call, whichever case makes it
+        return retaping
+
+    with options.progress(len(subjects), "retaping") as advance:
+        return retape_many(
+            subjects,
+            candidate,
+            retape_case,
+            only_diverged=diverged,
+            budget=NO_BUDGET if budget is None else parse_budget(budget),
+            evidence=evidence,
+            on_done=advance,
+        )
+
+
+def _subjects(project: Any, paths: tuple[Path, ...], take: str | None) -> list[ReplayCase]:
+    from replaykit.cases.takes import check_take
+    from replaykit.project.subjects import find_subjects
+    from replaykit.runners.worlds import with_take
+
+    subjects = find_subjects(project, paths)
+    options.tell_notices(subjects)
+    if take is None:
+        return subjects.cases
+    for case in subjects.cases:
+        check_take(case, take)
+    return [with_take(case, take) for case in subjects.cases]
+
+
+def _confirm(live: Sequence[str], subjects: Sequence[ReplayCase], *, yes: bool) -> None:
+    """Ask before anything is called for real that is not known to be a model: it may have effects."""
+    from replaykit.cases.takes import take_calls
+    from replaykit.errors import UsageError
+    from replaykit.model.consent import MODELS
+    from replaykit.model.events import LlmCall
+
+    models = {call.name for case in subjects for call in take_calls(case, "recorded") if isinstance(call, LlmCall)}
+    tools = [name for name in live if name != MODELS and name not in models]
+    if not tools or yes:
+        return
+    listed = ", ".join(f"`{name}`" for name in tools)
+    if not sys.stdin.isatty():
+        raise UsageError(f"{listed} will be called for real, with all its effects", hint="Allow it with --yes.")
+    click.confirm(f"{listed} will be called for real, with all its effects. Go on?", abort=True, err=True)
+
+
+def _ask_person(question: Question) -> WrittenAnswer | None:
+    """Show the call, and read its answer from the terminal; None where the person has none."""
+    from replaykit.cases.written_answers import WrittenAnswer, message_json
+    from replaykit.model.events import LlmCall
+    from replaykit.model.values import raw
+
+    click.echo(f"\n{question.text}\n", err=True)
+    hint = "text, or JSON; an empty line stops here"
+    text = click.prompt(f"Answer of `{question.call.name}` ({hint})", default="", show_default=False, err=True)
+    if not text.strip():
+        return None
+    value = options.json_or_text(text)
+    is_model = isinstance(question.call, LlmCall)
+    result = message_json(value) if is_model else raw(value)
+    return WrittenAnswer(name=question.call.name, is_model=is_model, result_json=result)
+
+
+def _exit_code(outcomes: Sequence[Retaping | Left]) -> Any:
+    from replaykit.checks.verdict import EXIT_CODES
+    from replaykit.errors import ExitCode, gravest
+    from replaykit.model.result import Verdict
+    from replaykit.runners.retaping import Retaping
+
+    codes = [ExitCode.PASSED]
+    for outcome in outcomes:
+        if outcome.result is None:
+            codes.append(ExitCode.FAILED)
+        elif outcome.result.verdict is not Verdict.FIXED:
+            codes.append(EXIT_CODES[outcome.result.verdict])
+        elif isinstance(outcome, Retaping) and outcome.problem:
+            codes.append(ExitCode.FAILED)
+    return gravest(codes)
+
+
+def _print(
+    outcomes: Sequence[Retaping | Left], unused: Sequence[WrittenAnswer], *, passed: bool, as_json: bool
+) -> None:
+    from replaykit.cases.written_answers import unused_text
+    from replaykit.report.retaping import outcomes_json, outcomes_text, retaping_text
+    from replaykit.runners.retaping import Retaping
+
+    if as_json:
+        click.echo(options.redacted(outcomes_json(outcomes, passed=passed)))
+    elif len(outcomes) == 1 and isinstance(outcomes[0], Retaping):
+        click.echo(retaping_text(outcomes[0]))
+    else:
+        click.echo(outcomes_text(outcomes))
+    if unused:
+        click.echo(f"note: {unused_text(unused)}", err=True)
+
+
+def _update_goldens(
+    goldens: Sequence[Path],
+    agent: str | None,
+    live: tuple[str, ...],
+    allow_connect: tuple[str, ...],
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Let the agent do again what golden traces hold, and write what it does now in their place."""
+    import contextlib
+
+    from replaykit.errors import ExitCode, UsageError
+    from replaykit.report.golden import updates_json, updates_text
+    from replaykit.runners.accepting import update_golden
+    from replaykit.runners.loading import load_agent
+
+    if agent is None:
+        raise UsageError("a golden trace needs a Python agent", hint="Name it: --agent MODULE:FUNCTION")
+    function = load_agent(agent)
+    with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the answer
+        updates = [
+            update_golden(file, function, live=live, allow_connect=allow_connect, dry_run=dry_run) for file in goldens
+        ]
+    click.echo(updates_json(updates) if as_json else updates_text(updates))
+    passed = all(update.passed for update in updates)
+    click.get_current_context().exit(ExitCode.PASSED if passed else ExitCode.FAILED)
