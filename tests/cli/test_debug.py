@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 import replaykit as rk
+from replaykit.cases.takes import read_takes
 from replaykit.model.run import RunHeader, encode_run
 
 AGENT = """
@@ -516,6 +517,24 @@ def test_an_edited_state_becomes_a_fork_that_one_can_step_into_and_out_of(
     assert "// try_2: the state after try_2." in opened
     assert '"max_tries": 3' in opened
     assert terminal.is_as_it_was
+
+
+def test_a_run_can_be_kept_as_another_take_of_a_case(desk: object, debug: Start) -> None:
+    Path("cases/desk").mkdir(parents=True)
+    Path("cases/desk/case.yaml").write_text(
+        "replaykit: 2\nid: desk\nscenario: {input: 'why?'}\nobserved: [{output.contains: gave up}]\n"
+    )
+    terminal = debug("answer")
+
+    terminal.press("k", "Keep it as a take of which case?")
+    asked = terminal.press("cases/desk\r", "w write it all the same")
+    written = terminal.press("w", "take take-2 of cases/desk")
+    terminal.press("q")
+
+    assert "no take was written" in asked
+    assert "take-2" in written
+    assert terminal.ended() == 0
+    assert [take.verdict for take in read_takes(rk.load_case("cases/desk"))] == ["reproduced"]
 
 
 def test_nothing_is_done_for_real_without_a_yes(desk: object, debug: Start, editor: Callable[[str], str]) -> None:

@@ -193,3 +193,17 @@ def test_lint_names_takes_that_nothing_uses_and_takes_that_are_wrong(replaykit: 
     assert "unused-take" not in proven.out
     assert wrong.code == 1
     assert "ask.json" in wrong.out
+
+
+def test_a_run_that_is_there_already_becomes_a_take(replaykit: Command, store: rk.Store, shop: Path) -> None:
+    with rk.record("by hand", input="lamp", store=store) as run:
+        run.output = look("lamp")["stock"]
+    arguments = ("--from-run", "by hand", "--name", "by-hand", "--store", store.path)
+
+    kept = replaykit("retape", "cases/shop", *arguments)
+    again = replaykit("retape", "cases/shop", *arguments)
+
+    assert kept.code == 0, kept.err
+    assert (shop / "takes" / "by-hand" / "take.json").is_file()
+    assert again.code == 2
+    assert "has a take 'by-hand'" in again.err

@@ -37,6 +37,7 @@ class Debugger:
             Do.FIND: self._find,
             Do.AGAIN: self._find_again,
             Do.FORK: self._fork,
+            Do.KEEP: self._keep,
             Do.RETURN: self._return,
             Do.RELOAD: self._reload,
         }
@@ -148,6 +149,26 @@ class Debugger:
         names = [stop.name for stop in self._walk.stops]
         at = next((names.index(name) for name in (parts, forked.origin.step) if name in names), 0)
         self._view = View(at=at).saying("this is the fork; u returns to the run it was made from", "cyan")
+
+    def _keep(self) -> None:
+        """Write the run as another take of a case that is named now, and show what became of it."""
+        from replaykit.report.retaping import retaping_text
+        from replaykit.runners.retaping import take_from_run
+
+        place = self._dialog.ask("Keep it as a take of which case?")
+        if not place:
+            return
+        self._wait("judging the run …")
+        retaping = take_from_run(place, self._walk.run)
+        if retaping.take is None:
+            lines = [Line(line) for line in retaping_text(retaping).splitlines()]
+            words = "w write it all the same|q back"
+            if not self._dialog.read(f"not fixed: {place}", lines, words=words, keys=("w",)):
+                return
+            retaping = take_from_run(place, self._walk.run, keep=True)
+        if retaping.take is None:
+            raise UsageError(retaping.problem)
+        self._view = self._view.saying(f"take {retaping.take.name} of {place}: {retaping.directory}", "cyan")
 
     def _return(self) -> None:
         if not self._above:

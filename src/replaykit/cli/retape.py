@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     help="Answer new calls from this file, in order. Repeatable.",
 )
 @click.option("--ask", is_flag=True, help="Ask for the answer to each new call on this terminal.")
+@click.option("--from-run", metavar="RUN", help="Write this recorded run or fork as the take; no candidate is run.")
 @click.option("--name", help="What to call the take.  [default: take-2, take-3, …]")
 @click.option("--take", metavar="NAME", help="Serve recorded answers from this take.  [default: the case's own]")
 @click.option("--force", is_flag=True, help="Replace a take of that name.")
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Run the candidate, and write nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Call live tools without asking first.")
 @options.timeout
+@options.store
 @options.no_redact
 @options.as_json
 def command(
@@ -55,6 +57,7 @@ def command(
     allow_connect: tuple[str, ...],
     answer_files: tuple[Path, ...],
     ask: bool,
+    from_run: str | None,
     name: str | None,
     take: str | None,
     force: bool,
@@ -64,6 +67,7 @@ def command(
     dry_run: bool,
     yes: bool,
     timeout_s: float | None,
+    store_path: Path | None,
     as_json: bool,
 ) -> None:
     """Record new answers for a candidate that asks something new.
@@ -81,6 +85,7 @@ def command(
     replaykit retape cases/billing --agent my_agent:answer --live gpt-5
     replaykit retape cases/billing --agent my_agent:answer --answer answers.yaml
     replaykit retape cases --diverged --live models --budget 2.50usd -- python agent.py
+    replaykit retape cases/billing --from-run 20260215-143200
     """
     from replaykit.cases.golden import SUFFIX
     from replaykit.cases.written_answers import read_answers
@@ -91,6 +96,8 @@ def command(
         raise UsageError("golden traces and cases cannot be retaped together", hint="Name one sort at a time.")
     if goldens:
         _update_goldens(goldens, agent, live, allow_connect, dry_run=dry_run, as_json=as_json)
+    if from_run is not None:
+        _keep_run(cases, from_run, store_path, name=name, replace=force, keep=keep, dry_run=dry_run, as_json=as_json)
     if ask and not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("--ask needs a terminal", hint="Write the answers into a file: --answer FILE")
     answers = [answer for file in answer_files for answer in read_answers(file)]
@@ -237,6 +244,23 @@ def _print(
         click.echo(outcomes_text(outcomes))
     if unused:
         click.echo(f"note: {unused_text(unused)}", err=True)
+
+
+def _keep_run(cases: Sequence[Path], run_id: str, store_path: Path | None, *, as_json: bool, **settings: Any) -> None:
+    """Write a run of the store as a take of one case."""
+    from replaykit.errors import ExitCode, UsageError
+    from replaykit.runners.retaping import take_from_run
+    from replaykit.store.opening import opened
+
+    if len(cases) != 1:
+        raise UsageError("--from-run needs exactly one CASE")
+    with opened(store_path, read_only=True) as store:
+        run = store.load(run_id)
+    [case] = _subjects(options.project_of(None), tuple(cases), None)
+    outcomes = [take_from_run(case, run, **settings)]
+    code = _exit_code(outcomes)
+    _print(outcomes, (), passed=code is ExitCode.PASSED, as_json=as_json)
+    click.get_current_context().exit(code)
 
 
 def _update_goldens(

@@ -85,6 +85,7 @@ class Do(StrEnum):
     FIND = "find"
     AGAIN = "again"
     FORK = "fork"
+    KEEP = "keep"
     RETURN = "return"
     RELOAD = "reload"
     QUIT = "quit"
@@ -127,6 +128,7 @@ _ANYWHERE: dict[str, Do | Page] = {
     "/": Do.FIND,
     "N": Do.AGAIN,
     "e": Do.FORK,
+    "k": Do.KEEP,
     "u": Do.RETURN,
     "backspace": Do.RETURN,
     "r": Do.RELOAD,

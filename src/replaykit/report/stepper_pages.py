@@ -29,6 +29,7 @@ HELP = """
   l                all steps
   c                compare a fork with its parent
   e                edit the state, an answer or arguments, and fork from here
+  k                keep this run as another take of a case
   u                return from a fork to the run it was made from
   r                read the run again from the store
   ?  q             these keys; quit (also ctrl-c, ctrl-d)

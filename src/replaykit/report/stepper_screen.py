@@ -29,10 +29,10 @@ _LABEL = 11
 _SMALL = 8  # rows below which a screen has a title and keys, and nothing around them
 _FAILED = (RunStatus.ERROR, RunStatus.TIMEOUT, RunStatus.CANCELLED)
 
-_STEP_KEYS = "n/b step|g go|s state|d diff|t full|/ find|l list|c compare|e fork|u return|? help|q quit"
+_STEP_KEYS = "n/b step|g go|s state|d diff|t full|/ find|l list|c compare|e fork|k keep|u return|? help|q quit"
 _PAGE_KEYS = "space/b page|n/p step|/ find|? help|q back"
 _SPARE = (
-    "l list", "g go", "/ find", "d diff", "c compare", "t full", "s state", "n/p step", "e fork", "u return",
+    "k keep", "l list", "g go", "/ find", "d diff", "c compare", "t full", "s state", "n/p step", "e fork", "u return",
     "n/b step", "space/b page",
 )  # fmt: skip
 

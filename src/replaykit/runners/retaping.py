@@ -125,9 +125,7 @@ def retape(
     `name` is replaced only with `replace`.
     """
     subject = case if isinstance(case, ReplayCase) else load_case(case)
-    name = new_name(subject) if name is None else check_name(name)
-    if has_take(subject, name) and not replace:
-        raise UsageError(f"the case {subject.id!r} has a take {name!r}", hint="Replace it with --force.")
+    name = _checked_name(subject, name, replace=replace)
     recorded = take_calls(subject, subject.scenario.take)
     rounds = _Rounds(subject, recorded, list(answers), ask)
     while True:
@@ -148,6 +146,41 @@ def retape(
         return retaping
     take, directory = _write(retaping, name, result.run)
     return msgspec.structs.replace(retaping, take=take, directory=directory)
+
+
+def take_from_run(
+    case: ReplayCase | str | os.PathLike[str],
+    run: TraceRun,
+    *,
+    name: str | None = None,
+    replace: bool = False,
+    keep: bool = False,
+    dry_run: bool = False,
+) -> Retaping:
+    """Write a run that is already there, such as a fork, as another take of the case. No candidate is run."""
+    subject = case if isinstance(case, ReplayCase) else load_case(case)
+    name = _checked_name(subject, name, replace=replace)
+    calls = tuple(call for call in run.calls if not is_refused(call))
+    judged = msgspec.structs.replace(with_take(subject, RECORDED, only=True), tape=calls)
+    result = replay(judged, RecordedCandidate(run))
+    result = msgspec.structs.replace(result, candidate=f"run {run.id}")
+    matches = match_calls(calls, take_calls(subject, subject.scenario.take))
+    asked = tuple(Asked(call=call, answered_by=run.id) for call, recorded in matches if recorded is None)
+    problem = _problem(result, keep=keep)
+    retaping = Retaping(case=subject, result=result, asked=asked, problem=problem)
+    if problem or dry_run:
+        return retaping
+    take, directory = _write(retaping, name, run)
+    return msgspec.structs.replace(retaping, take=take, directory=directory)
+
+
+def _checked_name(case: ReplayCase, name: str | None, *, replace: bool) -> str:
+    """The name of a new take; a `UsageError` where it cannot be one, or is taken."""
+    if name is None:
+        return new_name(case)
+    if has_take(case, check_name(name)) and not replace:
+        raise UsageError(f"the case {case.id!r} has a take {name!r}", hint="Replace it with --force.")
+    return name
 
 
 class _Rounds:
@@ -296,6 +329,8 @@ def _with_spans(run: TraceRun) -> list[Call]:
     A replay does not say when served calls ended among others. Without overlaps that follows from their order.
     """
     calls = [call for call in run.calls if not is_refused(call)]
+    if all(call.span is not None for call in calls):
+        return calls
     if any(call.path or call.parent is not None for call in calls):
         return calls
     placed: list[Call] = []
