@@ -6,8 +6,9 @@ secret. Quoted values are trusted more than bare ones, which may be code.
 
 from __future__ import annotations
 
-import math
 import re
+from math import log2
+from string import ascii_letters, digits
 
 from replaykit.redaction.lazy import lazy
 from replaykit.redaction.telling import Telling, Trust
@@ -56,6 +57,7 @@ _AT_HOST = lazy(r"[^@]*@(?:v?\d+\.\d|[\w.-]+[:/]|(?:[A-Za-z-]+\d{0,3}\.)*[A-Za-z
 _SLUG = lazy(r"[A-Za-z]+(?:[-_.:/ ][A-Za-z]+)*")
 _TYPE = lazy(r"(?:Optional|Union|List|Dict|Secret|Option|Maybe|Promise)\b.*|[A-Z][a-z]+(?:[A-Z][a-z]+)*(?:\[.*\])?")
 
+_DIGITS, _LETTERS = digits.encode(), ascii_letters.encode()
 _LEAST_DIGITS = {"phone": 6, "card": 12, "ssn": 9, "iban": 8, "imei": 14, "secret": 3, "id-number": 3}
 _MOST_CHARS = {"secret": 10, "card": 30, "ssn": 15, "phone": 30, "imei": 24, "iban": 44, "id-number": 40}
 
@@ -86,8 +88,7 @@ def looks_random(value: str) -> bool:
     """True for text that nobody would write by hand: mixed classes, not words, a date, a path or an address."""
     if len(value) < 8 or _DATE.fullmatch(value[:40]) or ("@" in value[1:-4] and _AT_HOST.match(value)):
         return False
-    digits = sum(char.isdigit() for char in value)
-    letters = sum(char.isalpha() for char in value)
+    digits, letters = _digits_and_letters(value)
     if not letters:
         return len(value) >= 20 and entropy(value) > 2.5
     if not digits:
@@ -101,15 +102,23 @@ def looks_random(value: str) -> bool:
 def entropy(text: str) -> float:
     """Bits of entropy a character, by how often each occurs."""
     length = len(text)
-    counts = (text.count(char) for char in set(text))
-    return -sum(count / length * math.log2(count / length) for count in counts)
+    return -sum([count * log2(count / length) for count in map(text.count, set(text))]) / length
+
+
+def _digits_and_letters(text: str) -> tuple[bool, bool]:
+    """Return whether the text has digits, and whether it has letters."""
+    if text.isascii():  # ten times as fast as asking each character
+        raw = text.encode()
+        without_digits = raw.translate(None, _DIGITS)
+        return len(without_digits) < len(raw), len(without_digits.translate(None, _LETTERS)) < len(without_digits)
+    return any(map(str.isdigit, text)), any(map(str.isalpha, text))
 
 
 def _is_number(value: str, kind: str) -> bool:
-    digits = sum(char.isdigit() for char in value)
+    count = sum(map(str.isdigit, value))
     if kind == "secret":
-        return value.isdigit() and 3 <= digits <= _MOST_CHARS[kind]
-    return digits >= _LEAST_DIGITS.get(kind, 3) and len(value) <= _MOST_CHARS.get(kind, 60)
+        return value.isdigit() and 3 <= count <= _MOST_CHARS[kind]
+    return count >= _LEAST_DIGITS.get(kind, 3) and len(value) <= _MOST_CHARS.get(kind, 60)
 
 
 def _is_code(value: str, *, loose: bool) -> bool:

@@ -21,7 +21,7 @@ from replaykit.redaction.urls import url_hits
 from replaykit.redaction.vendors import vendor_hits
 from replaykit.redaction.view import View
 
-_PLUS = lazy(r"(?<=[0-9A-Z])\+(?=[0-9A-Z])")
+_PLUS = lazy(r"\+(?<=[0-9A-Z]\+)(?=[0-9A-Z])")
 
 
 def find(text: str, rules: Rules = DEFAULT) -> list[Finding]:
@@ -55,7 +55,7 @@ def hits_in(text: str, rules: Rules, depth: int = 0) -> list[Hit]:
     hits.extend(logins)
     if b"0" in view.shape:
         hits.extend(number_hits(view, near_ids="id" in company))
-        if b"+" in view.flat and b"=" in view.flat:
+        if b"+" in view.flat and b"=" in view.flat and _PLUS.search(text):
             plain = View(_PLUS.sub(" ", text))  # in a query a plus is a blank
             hits.extend(number_hits(plain, near_ids="id" in company))
         hits.extend(ip_hits(view))
