@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from replaykit.redaction import traits
 from replaykit.redaction.composed import cookie_hides_more, rest_is_secret
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy import lazy
@@ -75,7 +76,7 @@ def assigned_hits(view: View, rules: Rules) -> Iterator[Hit]:
     seen: set[int] = set()
     heads: set[int] = set()
     done = 0
-    for stem in stems_for(view.shape, rules):
+    for stem in stems_for(view.traits, rules):
         at = low.find(stem)
         while at >= 0:
             end = runs.find(b" ", at)
@@ -99,10 +100,10 @@ def assigned_hits(view: View, rules: Rules) -> Iterator[Hit]:
 _ENDS_CELL = (b",", b";", b"\t", b"|", b"\r", b"\n", b"\v", b"\\", b'"')
 
 
-def stems_for(shape: bytes, rules: Rules) -> tuple[bytes, ...]:
+def stems_for(text_traits: int, rules: Rules) -> tuple[bytes, ...]:
     """What is in every name that could tell in this text."""
     stems = STEMS + rules.stems if rules.stems else STEMS
-    return stems + NUMBER_STEMS if b"000" in shape else stems
+    return stems + NUMBER_STEMS if text_traits & traits.DIGITS else stems
 
 
 def _wide(view: View, rules: Rules) -> Iterator[Hit]:

@@ -9,6 +9,7 @@ from binascii import Error, a2b_base64
 from collections.abc import Callable, Iterator
 from string import ascii_lowercase, ascii_uppercase, digits
 
+from replaykit.redaction import traits
 from replaykit.redaction.checksums import unbase64
 from replaykit.redaction.finding import Hit, Spelling
 from replaykit.redaction.lazy import lazy
@@ -21,7 +22,6 @@ Scan = Callable[[str], list[Hit]]
 
 _ESCAPED = lazy(rb"%[0-9A-Fa-f]{2}")
 _ESCAPED_OR_PLUS = lazy(rb"%[0-9A-Fa-f]{2}|\+")
-_FORM = lazy(rb"[\w.\-\]%]=[^\s=\"'<>`]{1,4096}\+")
 _FIELD = lazy(rb"[\w.\-\]%]=[^=]")
 """The name of a field and the beginning of its value."""
 _REST = lazy(rb"[^\s\"'<>`]{0,4096}+")
@@ -33,7 +33,7 @@ _NO_CONTROLS = _TEXT + bytes(range(128, 256))
 def percent_hits(view: View, scan: Scan) -> Iterator[Hit]:
     """What is found in encoded words once they are decoded, at the places where they stand encoded."""
     flat, done = view.flat, 0
-    is_form = b"+" in flat and _FORM.search(flat) is not None
+    is_form = view.traits & traits.FORM != 0
     escape = _ESCAPED_OR_PLUS if is_form else _ESCAPED
     found = escape.search(flat)
     while found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from replaykit.redaction.json_text import Leaf, escaped, is_scalar, is_whole, le
 from replaykit.redaction.lazy import lazy
 from replaykit.redaction.names import NameFinder, installed_finder
 from replaykit.redaction.percent import quoted, unquoted
+from replaykit.redaction.pieces import LEAST_BYTES
 from replaykit.redaction.placeholders import (
     OF_DIGITS,
     is_placeholder,
@@ -32,6 +33,9 @@ from replaykit.redaction.rules import DEFAULT, Rules
 from replaykit.redaction.search import hits_in
 from replaykit.redaction.telling import Telling, Trust
 from replaykit.redaction.wordlist import words_of
+
+if TYPE_CHECKING:
+    from replaykit.redaction.piecewise import Piecewise
 
 MAX_PASSES = 6
 MAX_DEPTH = 4
@@ -63,7 +67,10 @@ class Located(Struct, frozen=True):
 
 
 class Redactor:
-    """Replaces what the rules find by placeholders under the key. One for many threads: it holds no state."""
+    """Replaces what the rules find by placeholders under the key. One for many threads.
+
+    It remembers the messages of conversations that it has looked at, up to a limit (`piecewise`).
+    """
 
     def __init__(self, key: bytes, rules: Rules = DEFAULT, *, names: NameFinder | None = None) -> None:
         if len(key) < 1:
@@ -74,6 +81,7 @@ class Redactor:
         self.has_forms = True
         """False where placeholders shall be as older versions made them."""
         self._is_usual = self.names is None and rules.are_usual
+        self._piecewise: Piecewise | None = None
 
     def text(self, text: str) -> str:
         """The text without what must not be kept; the same object when there is nothing of that kind."""
@@ -81,6 +89,8 @@ class Redactor:
 
     def raw(self, raw: bytes, *, name: str = "", tool: str = "") -> bytes:
         """The same for JSON text, or any other, in bytes."""
+        if len(raw) >= LEAST_BYTES and (shown := self._by_pieces(raw, name)) is not None:
+            return shown
         if self._is_plainly_clean(raw, name):
             return raw
         before = raw.decode("utf-8", "surrogateescape")
@@ -145,6 +155,8 @@ class Redactor:
 
     def is_clean(self, content: bytes | str) -> bool:
         """True when nothing in the text would be replaced."""
+        if isinstance(content, bytes) and self._is_clean_in_pieces(content):
+            return True
         text = content.decode("utf-8", "surrogateescape") if isinstance(content, bytes) else content
         return not self.edits(text)
 
@@ -152,6 +164,8 @@ class Redactor:
         """What would be replaced in a text, or in the JSON text of a value, with its places."""
         if not isinstance(content, bytes | str):
             content = encode(content)
+        if isinstance(content, bytes) and self._is_clean_in_pieces(content):
+            return []
         text = content.decode("utf-8", "surrogateescape") if isinstance(content, bytes) else content
         found, line, counted = [], 1, 0
         for edit in self.edits(text):
@@ -185,22 +199,43 @@ class Redactor:
             if not edits:
                 break
             text = applied(text, edits)
-            known |= {edit.value: (edit.text, edit.kind) for edit in edits if _is_worth_knowing(edit)}
+            known |= {edit.value: (edit.text, edit.kind) for edit in edits if is_worth_knowing(edit)}
         return text
 
     def _edits(self, text: str, name: str, tool: str, known: Known, *, depth: int, is_json: bool = False) -> list[Edit]:
-        hits = self._hits(text, known)
-        if not hits and not self._must_walk(text, name):
+        hits = self.hits(text, known)
+        if not hits and not self.must_walk(text, name):
             return []
         if (is_json or looks_like_json(text)) and is_whole(text):
-            edits = self._json(text, hits, name, tool, known, depth)
-            return in_order([edit for edit in edits if edit.text != text[edit.start : edit.end]])
+            return self.json_edits(text, hits, known, name=name, tool=tool, depth=depth)
         return [self._edit(text, hit, known) for hit in hits]
+
+    def json_edits(
+        self, text: str, hits: list[Hit], known: Known, *, name: str = "", tool: str = "", depth: int = 0
+    ) -> list[Edit]:
+        """The edits of a JSON text in which these were found: theirs, and those of values that their names tell."""
+        edits = self._json(text, hits, name, tool, known, depth)
+        return in_order([edit for edit in edits if edit.text != text[edit.start : edit.end]])
+
+    def _by_pieces(self, raw: bytes, name: str) -> bytes | None:
+        """The same as a look at the whole of a long text, in less time where parts of it come again."""
+        is_local = self.names is None and not self.rules.paths and not self.rules.extra
+        if not is_local or (name and self.rules.tells(name) is not None):
+            return None
+        if self._piecewise is None:
+            from replaykit.redaction.piecewise import Piecewise  # noqa: PLC0415 (only for long texts)
+
+            self._piecewise = Piecewise(self)
+        return self._piecewise.redacted(raw, name)
+
+    def _is_clean_in_pieces(self, raw: bytes) -> bool:
+        """True when a look at the pieces finds nothing; False says nothing."""
+        return len(raw) >= LEAST_BYTES and self._by_pieces(raw, "") is raw
 
     def _is_plainly_clean(self, raw: bytes, name: str) -> bool:
         return (not name or self.rules.tells(name) is None) and self.passes(raw)
 
-    def _must_walk(self, text: str, name: str) -> bool:
+    def must_walk(self, text: str, name: str) -> bool:
         """True when JSON may hold something that a look at its text cannot see."""
         if name and self.rules.tells(name) is not None:
             return True
@@ -208,8 +243,9 @@ class Redactor:
             return True
         return "\\u" in text or "\\/" in text or '[["' in text or _TEXTS_OF_A_NAME.search(text) is not None
 
-    def _hits(self, text: str, known: Known) -> list[Hit]:
-        hits = hits_in(text, self.rules)
+    def hits(self, text: str, known: Known, around: int = 0) -> list[Hit]:
+        """What is found in a text, and the known values in it; `around`: traits of what it is a part of."""
+        hits = hits_in(text, self.rules, around=around)
         if known:
             again = [Hit("", at, at + len(value), 9) for value in known for at in _places(text, value)]
             hits = settled(hits + again, text)
@@ -380,7 +416,7 @@ def _after_scheme(value: str) -> int:
     return next((len(scheme) for scheme in _SCHEMES if lowered.startswith(scheme)), 0)
 
 
-def _is_worth_knowing(edit: Edit) -> bool:
+def is_worth_knowing(edit: Edit) -> bool:
     """A value that is looked for elsewhere too: long enough to be no word by chance."""
     return len(edit.value) >= _BYTE_LIMIT and looks_random(edit.value)
 

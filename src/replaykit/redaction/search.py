@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from replaykit.redaction import traits
 from replaykit.redaction.addresses import email_hits, ip_hits
 from replaykit.redaction.assigned import assigned_hits
 from replaykit.redaction.commands import command_hits
@@ -31,11 +32,11 @@ def find(text: str, rules: Rules = DEFAULT) -> list[Finding]:
     return [Finding(hit.kind, hit.start, hit.end) for hit in hits_in(text, rules)]
 
 
-def hits_in(text: str, rules: Rules, depth: int = 0) -> list[Hit]:
-    """`find`, with how each value is spelled."""
+def hits_in(text: str, rules: Rules, depth: int = 0, around: int = 0) -> list[Hit]:
+    """`find`, with how each value is spelled. `around`: the traits of a larger text that this one is a part of."""
     if len(text) < 3:
         return []
-    view = View(text)
+    view = View(text, around)
     hits = view.findings
     runs = list(long_runs(view))
     if runs:
@@ -53,9 +54,10 @@ def hits_in(text: str, rules: Rules, depth: int = 0) -> list[Hit]:
     logins = list(url_hits(view))
     hits.extend(hit for hit in email_hits(view) if not _is_login(hit, logins))
     hits.extend(logins)
+    has_fields = view.traits & traits.FIELDS == traits.FIELDS
     if b"0" in view.shape:
         hits.extend(number_hits(view, near_ids="id" in company))
-        if b"+" in view.flat and b"=" in view.flat and _PLUS.search(text):
+        if has_fields and _PLUS.search(text):
             plain = View(_PLUS.sub(" ", text))  # in a query a plus is a blank
             hits.extend(number_hits(plain, near_ids="id" in company))
         hits.extend(ip_hits(view))
@@ -65,7 +67,7 @@ def hits_in(text: str, rules: Rules, depth: int = 0) -> list[Hit]:
         def deeper(inner: str) -> list[Hit]:
             return hits_in(inner, rules, depth + 1)
 
-        if b"%" in view.flat or (b"+" in view.flat and b"=" in view.flat):
+        if b"%" in view.flat or has_fields:
             hits.extend(percent_hits(view, deeper))
         if runs:
             hits.extend(base64_hits(view, runs, deeper))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from replaykit.redaction import traits
 from replaykit.redaction.checksums import unbase64
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy import lazy
@@ -139,7 +140,7 @@ def _before_joints(view: View, start: int) -> int:
 
 def _armoured(view: View) -> Iterator[Hit]:
     flat = view.flat
-    kind = "gcp-service-account" if b"service_account" in flat else "private-key"
+    kind = "gcp-service-account" if view.traits & traits.SERVICE_ACCOUNT else "private-key"
     at = 0
     while found := _PEM.search(flat, at):
         end = _PEM_END.search(flat, found.end(), found.end() + _PEM_LONGEST)

@@ -12,6 +12,7 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy import lazy
 from replaykit.redaction.placeholders import spans
+from replaykit.redaction.traits import traits_of
 
 _SAME = {
     " ": "\u00a0\u2009\u202f\u3000",
@@ -53,9 +54,9 @@ class View:
     In `shape` a lower-case letter is `a`, an upper-case one `A`, a digit `0`; in `runs` what tokens are made of is `a`.
     """
 
-    __slots__ = ("_unescaped", "findings", "flat", "low", "runs", "shape", "text")
+    __slots__ = ("_unescaped", "findings", "flat", "low", "runs", "shape", "text", "traits")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, around: int = 0) -> None:
         self.text = text
         self.findings: list[Hit] = []
         """What was found in it so far: a value beside a name may hold it."""
@@ -69,6 +70,7 @@ class View:
         self.low = flat.lower()
         self.shape = flat.translate(_SHAPE)
         self.runs = flat.translate(RUNS)
+        self.traits = around | traits_of(flat, self.shape)
 
     def unescaped(self, backslashes: int) -> bytes | None:
         """Return the bytes as they read inside of the JSON strings whose line ends have so many backslashes.
