@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.redaction.makers import drawn, hexed, pem
 
 from replaykit.redaction import Redactor
 from replaykit.redaction.pieces import LEAST_BYTES, Pieces, joined, pieces_of
 from replaykit.redaction.piecewise import Piecewise
 from replaykit.redaction.rules import with_additions
-from tests.redaction.makers import drawn, hexed, pem
 
 KEY = b"a key for tests, thirty-two long"
 REDACTOR = Redactor(KEY)

@@ -26,6 +26,7 @@ from replaykit.model.events import (
 from replaykit.model.rows import Rows
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json, Raw, decode, raw
+from replaykit.redaction.pieces import LEAST_BYTES
 from replaykit.redaction.redactor import Redactor
 from replaykit.redaction.streams import is_plainly_clean
 
@@ -110,8 +111,8 @@ class Door:
         return msgspec.structs.replace(call, **changed) if changed else call
 
     def _is_plainly_clean(self, call: Call, served: Call | None) -> bool:
-        if call.asked_json or call.sent_json:
-            return False
+        if call.asked_json or call.sent_json or len(call.arguments_json) >= LEAST_BYTES:
+            return False  # a long conversation is looked at message by message
         said = f"{call.name}\n{call.path}\n{call.step or ''}".encode("utf-8", "surrogatepass")
         texts = [said, call.arguments_json]
         if served is not None:

@@ -19,6 +19,7 @@ from replaykit.model.values import Json
 
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Located, Redactor
+    from replaykit.redaction.second_check import SecondCheck
 
 T = TypeVar("T", bound=Struct)
 
@@ -124,14 +125,17 @@ def leaks_in(name: str, data: bytes | str, redactor: Redactor | None) -> list[Le
     return [_leak(name, found) for found in redactor.scan(data)]
 
 
-def missed_leaks(name: str, data: bytes | str, redactor: Redactor | None) -> list[Leak]:
-    """What only the second check finds in a file of this name."""
+def missed_leaks(
+    name: str, data: bytes | str, redactor: Redactor | None, check: SecondCheck | None = None
+) -> list[Leak]:
+    """What only the second check finds in a file of this name; `check` is for several files that are much alike."""
     if redactor is None:
         return []
-    from replaykit.redaction.second_check import suspicions_in  # noqa: PLC0415 (only what leaves the machine needs it)
+    from replaykit.redaction.second_check import SecondCheck  # noqa: PLC0415 (only what leaves the machine needs it)
 
-    text = data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data
-    suspicions = suspicions_in(text, redactor.rules)
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    suspicions = (check or SecondCheck(redactor.rules)).suspicions(raw)
+    text = raw.decode("utf-8", "surrogateescape") if suspicions else ""
     known = [(found.start, found.end) for found in redactor.scan(text)] if suspicions else []
     leaks = []
     for one in suspicions:
@@ -148,12 +152,21 @@ def refuse_leaks(files: Mapping[str, bytes], redactor: Redactor | None) -> None:
     leaks = [leak for name, data in files.items() for leak in leaks_in(name, data, redactor)]
     if leaks:
         raise UsageError(f"{_REASON}:\n{listed(leaks)}", hint=HINT)
-    missed = [leak for name, data in files.items() for leak in missed_leaks(name, data, redactor)]
+    missed = _missed_in(files, redactor)
     if missed:
         hashes = ", ".join(f'"{leak.allow}"' for leak in missed[:_SHOWN])
         places = [f"  {leak.file}:{leak.line}:{leak.column} {leak.kind}" for leak in missed[:_SHOWN]]
         more = [f"  and {len(missed) - _SHOWN} more"] if len(missed) > _SHOWN else []
         raise UsageError("\n".join([f"{_MISSED}:", *places, *more]), hint=f"{_ALLOW}\n  allow = [{hashes}]")
+
+
+def _missed_in(files: Mapping[str, bytes], redactor: Redactor | None) -> list[Leak]:
+    if redactor is None:
+        return []
+    from replaykit.redaction.second_check import SecondCheck  # noqa: PLC0415 (only what leaves the machine needs it)
+
+    check = SecondCheck(redactor.rules)
+    return [leak for name, data in files.items() for leak in missed_leaks(name, data, redactor, check)]
 
 
 HINT = (

@@ -50,7 +50,7 @@ _UUID = lazy(rb"(?<![\w-])[0-9a-fA-F]{8}-0000-8000-8000-00000000[0-9a-fA-F]{4}(?
 _IBAN = lazy(rb"XX(?<![A-Za-z0-9]..)\d\d(?:[ .-]?[A-Za-z0-9]){11,30}")
 _IPV6 = lazy(rb"2001:(?<![\w:.]2001:)0?[dD][bB]8:[0-9a-fA-F:]{3,40}(?![\w:])")
 _IPV4 = lazy(rb"2(?<![\w.]2)(?:4\d|5[0-4])\.\d{1,3}\.\d{1,3}\.\d{1,3}(?!\w|\.\d)")
-_NUMBER = lazy(rb"\d(?:[ .\-()/]{0,2}\d){8,18}(?!\w)")
+_NUMBER = lazy(rb"\d(?=[\d .\-()/]{8})(?:[ .\-()/]{0,2}+\d){8,18}(?!\w)")  # most numbers end at the look ahead
 _JOINED = bytes.maketrans(b"123456789", b"000000000")
 _SEPARATORS = b" .-()/"
 _NINE = b"0" * 9

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from replaykit.redaction.forms import DOMAIN
+from replaykit.redaction.pieces import LEAST_BYTES, Pieces, pieces_of
 from replaykit.redaction.placeholders import placeholders_in
 from replaykit.redaction.plausible import entropy
 from replaykit.redaction.rule_files import load_rules
@@ -42,6 +43,10 @@ _ENDINGS = frozenset(words_of("py js ts go md json yaml yml com org io net"))
 """Of files and hosts."""
 
 
+_REACH = 1024
+"""No rule sees more of a text before or behind a place."""
+
+
 class Suspicion(Struct, frozen=True):
     """What the second check found: by which rule, where, and the hash that allows it."""
 
@@ -49,6 +54,33 @@ class Suspicion(Struct, frozen=True):
     start: int
     end: int
     allowance: str
+
+
+class SecondCheck:
+    """The second check of several files, which looks once at what stands in them again and again."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._passed: set[bytes] = set()
+
+    def suspicions(self, data: bytes) -> list[Suspicion]:
+        """What `suspicions_in` finds in a file."""
+        pieces = pieces_of(data) if len(data) >= LEAST_BYTES else None
+        if pieces is not None and self._pass(pieces):
+            return []
+        return suspicions_in(data.decode("utf-8", "surrogateescape"), self._rules)
+
+    def _pass(self, pieces: Pieces) -> bool:
+        """True when nothing is found in the pieces, in the rest, and around the borders between them."""
+        borders = (pieces.text[max(0, at - _REACH) : at + _REACH] for at, _, _ in pieces.borders())
+        return all(map(self._passes, (*pieces.texts, pieces.rest, *borders)))
+
+    def _passes(self, part: bytes) -> bool:
+        if part not in self._passed:
+            if suspicions_in(part.decode("utf-8", "surrogateescape"), self._rules):
+                return False
+            self._passed.add(part)
+        return True
 
 
 def suspicions_in(text: str, rules: Rules) -> list[Suspicion]:
