@@ -139,6 +139,17 @@ def test_processes_that_are_left_behind_end_with_the_command(project: Path, leve
         assert not _is_running(marker)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user maps itself, in a namespace for each sandbox")
+def test_sandboxes_of_root_join_one_user_namespace(project: Path) -> None:
+    namespaces = set()
+    for _ in range(2):
+        with Sandbox(Policy(project=project)) as sandbox:
+            namespaces.add(run(sandbox, "readlink", "/proc/self/ns/user"))
+
+    [(_, output)] = namespaces
+    assert output.strip() != os.readlink("/proc/self/ns/user")
+
+
 def test_a_command_that_does_not_exist_is_named_as_ever(sandbox: Sandbox) -> None:
     with pytest.raises(FileNotFoundError, match="no-such-program"):
         sandbox.start(["no-such-program"])

@@ -77,6 +77,7 @@ WRITING_CALLS = {
 """Calls that change files by path: for each path, which arguments are its directory and its text."""
 
 Instruction = tuple[int, int, int, int]
+_INSTRUCTION_BYTES = 8
 
 
 def _argument(index: int, *, high: bool = False) -> Instruction:
@@ -222,14 +223,18 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 
-def install(instructions: list[Instruction]) -> int:
+def packed(instructions: list[Instruction]) -> bytes:
+    """Return the filter as the kernel reads it. Make it before a fork: there it costs a third of a millisecond."""
+    return b"".join(struct.pack("HBBI", code, yes, no, value) for code, value, yes, no in instructions)
+
+
+def install(program: bytes) -> int:
     """Install the filter for this process and its children, and return the descriptor that the guardian listens on.
 
     The process must have given up gaining privileges. A process has one guardian: EBUSY where there is one already.
     """
-    packed = b"".join(struct.pack("HBBI", code, yes, no, value) for code, value, yes, no in instructions)
-    buffer = ctypes.create_string_buffer(packed)
-    described = bytes(_Program(len(instructions), ctypes.addressof(buffer)))
+    buffer = ctypes.create_string_buffer(program, len(program))
+    described = bytes(_Program(len(program) // _INSTRUCTION_BYTES, ctypes.addressof(buffer)))
     syscall = kernel.number("seccomp")
     try:
         # A signal then waits for the guardian's answer: else a connection might be made twice.

@@ -70,6 +70,7 @@ _X86_64: Mapping[str, int] = {
     "chmod": 90,
     "chown": 92,
     "lchown": 94,
+    "capget": 125,
     "capset": 126,
     "utime": 132,
     "mknod": 133,
@@ -148,6 +149,7 @@ _AARCH64: Mapping[str, int] = {
     "signalfd4": 74,
     "utimensat": 88,
     "acct": 89,
+    "capget": 90,
     "capset": 91,
     "kexec_load": 104,
     "init_module": 105,
@@ -244,6 +246,12 @@ def unshare(flags: int) -> None:
     _checked(_libc.unshare(flags), "unshare")
 
 
+def join(namespace: int) -> None:
+    """Move this process into the namespace of an open descriptor, such as that of `/proc/PID/ns/net`."""
+    assert _libc is not None
+    _checked(_libc.setns(namespace, 0), "setns")
+
+
 def prctl(option: int, value: int = 0, third: int = 0) -> None:
     """Set an attribute of this process."""
     assert _libc is not None
@@ -264,6 +272,13 @@ def enter_root(directory: int) -> None:
     call(number("pivot_root"), b".", b".")
     _checked(_libc.umount2(b".", MNT_DETACH), "the old root")
     os.chdir("/")
+
+
+def detach(mount: int) -> None:
+    """Take a mount out of this namespace; who has it open can go on using it."""
+    assert _libc is not None
+    os.fchdir(mount)
+    _checked(_libc.umount2(b".", MNT_DETACH), "a mount")
 
 
 def new_filesystem(kind: str, options: Mapping[str, str | None], attributes: int = 0) -> int:
@@ -334,6 +349,8 @@ def signal_descriptor(signals: Iterable[int]) -> int:
     return call(number("signalfd4"), -1, struct.pack("Q", mask), 8, O_CLOEXEC)
 
 
+_CAPABILITY_HEADER = struct.pack("Ii", 0x20080522, 0)
+
 FILE_CAPABILITIES = (0, 1, 2, 3, 4, 5, 6, 7, 10, 31)
 """CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE and SETFCAP: what root
 is used to have over files and its own children. They hold inside the user namespace only."""
@@ -351,16 +368,22 @@ def drop_capabilities(keep: Iterable[int] = ()) -> None:
             if one not in wanted and held >> one & 1:
                 prctl(PR_CAPBSET_DROP, one)
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    mask = sum(1 << one for one in wanted) & held
+    _set_capabilities(sum(1 << one for one in wanted) & held)
+
+
+def drop_own_capabilities() -> None:
+    """Give up all capabilities, for a process that never executes a program: so it cannot have any again."""
+    _set_capabilities(0)
+
+
+def _set_capabilities(mask: int) -> None:
     low, high = mask & 0xFFFFFFFF, mask >> 32
-    header = struct.pack("Ii", 0x20080522, 0)
-    call(number("capset"), header, struct.pack("6I", low, low, 0, high, high, 0))
+    call(number("capset"), _CAPABILITY_HEADER, struct.pack("6I", low, low, 0, high, high, 0))
 
 
 def held_capabilities() -> int:
     """Return the capabilities this process may use now, as a set of bits."""
-    with open("/proc/self/status", encoding="utf-8", errors="replace") as status:
-        for line in status:
-            if line.startswith("CapEff:"):
-                return int(line.split()[1], 16)
-    return 0
+    sets = ctypes.create_string_buffer(24)
+    call(number("capget"), _CAPABILITY_HEADER, sets)
+    low, _, _, high, _, _ = struct.unpack("6I", sets.raw)
+    return int(low | high << 32)

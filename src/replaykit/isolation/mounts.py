@@ -11,6 +11,7 @@ import contextlib
 import os
 import stat
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -79,6 +80,8 @@ class Plan:
     """Text for the end of /etc/hosts."""
     as_root: bool
     """Whether root's capabilities over files hold."""
+    mounts: tuple[Mount, ...] = ()
+    """The mounts that paths lead to."""
 
 
 def plan(policy: Policy, hosts: str, *, as_root: bool) -> Plan:
@@ -95,6 +98,7 @@ def plan(policy: Policy, hosts: str, *, as_root: bool) -> Plan:
         max_written_bytes=policy.max_written_bytes,
         hosts=hosts,
         as_root=as_root,
+        mounts=visible_mounts(),
     )
 
 
@@ -108,6 +112,7 @@ def build(plan: Plan, processes: Callable[[], int]) -> Tree:
     _prepare_special(tree, root, plan.real)
     tree.attachments.append(("/proc", processes()))
     builder.add_real_places()
+    kernel.detach(tree.layers)  # else it would be let go of in place of the old root
     # Any directory will do: the old root is let go of in a moment. Of /proc nothing is needed any more.
     with _opened("/proc") as place:
         kernel.attach(root, place)
@@ -144,12 +149,17 @@ def build_nested(plan: Plan) -> Tree:
         if mount not in kept:
             os.close(mount)
     tree.attachments.clear()
+    kernel.detach(tree.layers)
     return tree
 
 
 def _new_tree(plan: Plan) -> Tree:
     size = {} if plan.max_written_bytes is None else {"size": str(plan.max_written_bytes)}
     tree = Tree(layers=kernel.new_filesystem("tmpfs", {"mode": "700", **size}))
+    # Linux before 6.15 takes layers only from a mount of this namespace. Over the root it covers nothing: paths begin
+    # below it.
+    with _opened("/") as root:
+        kernel.attach(tree.layers, root)
     os.fchdir(tree.layers)  # the paths of layers are relative to it
     return tree
 
@@ -159,17 +169,24 @@ def _outermost(places: tuple[str, ...]) -> list[str]:
     return [one for one in sorted(set(places)) if not any(one.startswith(f"{other}/") for other in places)]
 
 
-def visible_mounts() -> list[Mount]:
+def visible_mounts() -> tuple[Mount, ...]:
     """Return the mounts that paths lead to, outside of /proc, /sys and /dev."""
+    descriptor = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:
+        return _visible_of(file.readall())
+
+
+@lru_cache(maxsize=1)
+def _visible_of(table: bytes) -> tuple[Mount, ...]:
+    """Return the visible ones of a table of mounts. Most sandboxes of a process find the same table."""
     found: dict[str, tuple[str, str, bool]] = {}
     by_number: dict[str, tuple[str, str, bool]] = {}
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-        for line in lines:
-            before, _, after = line.partition(" - ")
-            fields = before.split(" ")
-            path = _unescaped(fields[4])
-            options = (*fields[5].split(","), *after.split()[-1].split(","))
-            found[path] = by_number[fields[0]] = (path, after.split(" ", 1)[0], "ro" in options)
+    for line in table.decode("utf-8", "surrogateescape").split("\n")[:-1]:
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        path = _unescaped(fields[4])
+        options = (*fields[5].split(","), *after.split()[-1].split(","))
+        found[path] = by_number[fields[0]] = (path, after.split(" ", 1)[0], "ro" in options)
     result = []
     for path, (_, kind, is_read_only) in sorted(found.items()):
         if path == "/" or _is_within(path, _SPECIAL):
@@ -183,7 +200,7 @@ def visible_mounts() -> list[Mount]:
         elif number in by_number and by_number[number][0] == path:
             _, kind, is_read_only = by_number[number]
             result.append(Mount(path, kind, is_read_only, True))
-    return result
+    return tuple(result)
 
 
 def _mount_number(path: str) -> str | None:
@@ -237,7 +254,7 @@ class _Builder:
         self._as_root = plan.as_root
         self._base = ""
         self._root = -1
-        self._mounts = {mount.path: mount for mount in visible_mounts()}
+        self._mounts = {mount.path: mount for mount in plan.mounts}
         self._writable = plan.writable
         self._real = plan.real
         if not plan.as_root:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from replaykit.errors import ReplayKitError
-from replaykit.isolation import dialing, filters, kernel, landlock, mounts, written
+from replaykit.isolation import dialing, filters, kernel, landlock, mounts, users, written
 from replaykit.isolation.guardian import Guardian
 from replaykit.isolation.policy import CHANNELS, Findings, Level, Policy, Report, Stopped
 from replaykit.isolation.support import Support, no_fork_warnings, support
@@ -27,12 +27,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_NAMESPACES = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
+_NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 _BACKLOG = 512
 _MOST_DESCRIPTORS = 64
 _OK, _FAILED = b"ok", b"failed:"
-_MAPPING_CAPABILITIES = (1 << 6) | (1 << 7) | (1 << 31)  # SETGID, SETUID, SETFCAP
 _ALWAYS_WRITABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts")
 
 
@@ -61,8 +60,9 @@ class Sandbox:
         self.level = _chosen(self._support, level, nested=nested)
         self._allowed = dialing.resolve(policy.allow_connect)
         self._filter = _filter_for(self.level)
-        as_root = os.geteuid() == 0 and _has_mapping_capabilities()
+        as_root = users.can_map_all()
         self._plan = mounts.plan(policy, self._allowed.hosts, as_root=as_root)
+        self._users = users.with_all_users() if as_root and self.level is Level.FULL else None
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._asking = threading.Lock()
         self._guardian = 0
@@ -216,10 +216,10 @@ def _chosen(offered: Support, wanted: Level | None, *, nested: bool) -> Level:
 
 
 @cache
-def _filter_for(level: Level) -> list[filters.Instruction]:
+def _filter_for(level: Level) -> bytes:
     if level is Level.PROCESS:
-        return []
-    return filters.program(own_network=level is Level.FULL)
+        return b""
+    return filters.packed(filters.program(own_network=level is Level.FULL))
 
 
 def _json_in(descriptor: int) -> dict[str, Any]:
@@ -237,6 +237,7 @@ class _Entrance:
         self._allowed = sandbox._allowed
         self._plan = sandbox._plan
         self._nested = sandbox._nested
+        self._users = sandbox._users
         self._owner = owner
         self._directory = os.getcwd()
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
@@ -269,6 +270,7 @@ class _Entrance:
                 os.close(descriptor)
             for one in (*listeners, *filter(None, (dialer,)), self._owner):
                 one.close()
+            users.forget()
             if collects:
                 gc.enable()
             return
@@ -293,13 +295,14 @@ class _Entrance:
         _run_out(guardian.stand)
 
     def _enter_namespaces(self) -> tuple[mounts.Tree, list[socket.socket], int | None]:
-        mapper = _Mapper() if self._plan.as_root else None
-        user, group = os.geteuid(), os.getegid()
-        kernel.unshare(_NAMESPACES | (0 if self._nested else kernel.CLONE_NEWPID))
-        if mapper is None:
-            _map_self(user, group)
+        namespaces = _NAMESPACES | (0 if self._nested else kernel.CLONE_NEWPID)
+        if self._users is None:
+            user, group = os.geteuid(), os.getegid()
+            kernel.unshare(kernel.CLONE_NEWUSER | namespaces)
+            users.map_self(user, group)
         else:
-            mapper.map()
+            kernel.join(self._users)
+            kernel.unshare(namespaces)
         _start_loopback()
         listeners = [socket.create_server(("127.0.0.1", port), backlog=_BACKLOG) for port in self._ports]
         if self._nested:
@@ -404,7 +407,7 @@ def _be_init(guardian: socket.socket) -> NoReturn:
     _close_all_but()
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # it has no filter: nobody inside may trace it
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    kernel.drop_capabilities()
+    kernel.drop_own_capabilities()
     while True:
         signal.sigwait([signal.SIGCHLD])
         with contextlib.suppress(ChildProcessError):
@@ -417,62 +420,6 @@ def _received_from(init: socket.socket) -> int:
     if data != _OK:
         raise IsolationFailed(data.removeprefix(_FAILED).decode(errors="replace") or "its first process died")
     return descriptors[0]
-
-
-class _Mapper:
-    """A process that stays outside of a new user namespace, to give it all users that there are."""
-
-    def __init__(self) -> None:
-        self._ours, theirs = socket.socketpair()
-        target = os.getpid()
-        self._pid = os.fork()
-        if self._pid == 0:
-            self._ours.close()
-            _run_out(lambda: _serve_mapping(theirs, target))
-        theirs.close()
-
-    def map(self) -> None:
-        """Map all users and groups of the namespace outside to themselves."""
-        with self._ours:
-            self._ours.send(b"!")
-            failure = self._ours.recv(1000)
-        os.waitpid(self._pid, 0)
-        if failure != _OK:
-            raise IsolationFailed(f"users cannot be mapped: {failure.decode(errors='replace')}")
-
-
-def _serve_mapping(channel: socket.socket, target: int) -> None:
-    if not channel.recv(1):
-        return
-    try:
-        for name in ("uid_map", "gid_map"):
-            with open(f"/proc/self/{name}", encoding="utf-8") as lines:
-                ranges = [line.split() for line in lines]
-            text = "".join(f"{inside} {inside} {count}\n" for inside, _, count in ranges)
-            _write(f"/proc/{target}/{name}", text)
-    except OSError as error:
-        channel.send(str(error).encode(errors="replace"))
-    else:
-        channel.send(_OK)
-
-
-def _map_self(user: int, group: int) -> None:
-    """Map this process's own user and group to themselves: all that is possible without privileges."""
-    _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/uid_map", f"{user} {user} 1\n")
-    _write("/proc/self/gid_map", f"{group} {group} 1\n")
-
-
-def _write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
-
-
-def _has_mapping_capabilities() -> bool:
-    return kernel.held_capabilities() & _MAPPING_CAPABILITIES == _MAPPING_CAPABILITIES
 
 
 def _start_loopback() -> None:

@@ -120,7 +120,7 @@ def _try_all() -> dict[str, str]:
 
     def try_filter() -> None:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-        filters.install(filters.program(own_network=True))
+        filters.install(filters.packed(filters.program(own_network=True)))
 
     attempt("user", lambda: kernel.unshare(kernel.CLONE_NEWUSER))
     if "user" in missing:
@@ -173,6 +173,9 @@ def _without_mounts_below() -> str:
 def _try_overlay() -> None:
     kernel.make_private()
     layers = kernel.new_filesystem("tmpfs", {"mode": "700"})
+    root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    kernel.attach(layers, root)  # Linux before 6.15 takes layers only from a mount of this namespace
+    os.close(root)
     os.fchdir(layers)
     os.mkdir("upper")
     os.mkdir("work")

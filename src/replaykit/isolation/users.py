@@ -1,0 +1,102 @@
+"""User namespaces for sandboxes.
+
+Root's sandboxes know all users that there are. Only a process outside can map them, so a user namespace is made in a
+process of its own, once, and every later sandbox of the same caller joins it: that saves two forks for each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+
+from replaykit.errors import ReplayKitError
+from replaykit.isolation import kernel
+from replaykit.isolation.support import no_fork_warnings
+
+_MAPPING_CAPABILITIES = (1 << 6) | (1 << 7) | (1 << 31)  # SETGID, SETUID, SETFCAP
+_known: dict[int, int] = {}
+"""Descriptors of user namespaces, by the number of the namespace of the process that made them."""
+
+
+def can_map_all() -> bool:
+    """Return True when this process may give all of its users to a new namespace."""
+    if os.geteuid() != 0:
+        return False
+    return kernel.held_capabilities() & _MAPPING_CAPABILITIES == _MAPPING_CAPABILITIES
+
+
+def with_all_users() -> int:
+    """Return a descriptor of a user namespace in which all users of this one are the same."""
+    own = os.stat("/proc/self/ns/user").st_ino
+    if own not in _known:
+        _known[own] = _made()
+    return _known[own]
+
+
+def forget() -> None:
+    """Close what this process has inherited: it is in the namespace, and needs no way there."""
+    for descriptor in _known.values():
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    _known.clear()
+
+
+def map_self(user: int, group: int) -> None:
+    """Map this process's own user and group to themselves: all that is possible without privileges."""
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{user} {user} 1\n")
+    _write("/proc/self/gid_map", f"{group} {group} 1\n")
+
+
+def _made() -> int:
+    ours, theirs = socket.socketpair()
+    with no_fork_warnings():
+        pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            ours.close()
+            _hold_namespace(theirs)
+        os._exit(0)
+    theirs.close()
+    try:
+        with ours:
+            data, descriptors, _, _ = socket.recv_fds(ours, 1000, 1)
+            if not descriptors:
+                why = data.decode(errors="replace") or "the process died"
+                raise ReplayKitError(f"a user namespace cannot be made: {why}")
+            _map_all(pid)
+    finally:
+        os.waitpid(pid, 0)
+    return descriptors[0]
+
+
+def _hold_namespace(caller: socket.socket) -> None:
+    """Make a namespace, hand it out, and stay until it has its users."""
+    try:
+        kernel.unshare(kernel.CLONE_NEWUSER)
+        descriptor = os.open("/proc/self/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        caller.send(str(error).encode(errors="replace"))
+        return
+    socket.send_fds(caller, [b"ok"], [descriptor])
+    caller.recv(1)
+
+
+def _map_all(process: int) -> None:
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/self/{name}", encoding="utf-8") as lines:
+            ranges = [line.split() for line in lines]
+        text = "".join(f"{inside} {inside} {count}\n" for inside, _, count in ranges)
+        try:
+            _write(f"/proc/{process}/{name}", text)
+        except OSError as error:
+            raise ReplayKitError(f"users cannot be mapped: {error}") from None
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
