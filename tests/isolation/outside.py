@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.isolation.techniques import TECHNIQUES
 
-from replaykit.isolation import Level, Policy, Report, Sandbox
+from replaykit.isolation import Common, Level, Policy, Report, Sandbox
 
 HERE = Path(__file__).parent
 SYSTEM_PYTHON = "/usr/bin/python3"  # one that every user may run
@@ -214,13 +214,14 @@ class Attempts:
         return self.answers[name] == "through" or name in self.changed
 
 
-def attempts_at(place: Path, level: Level) -> Attempts:
+def attempts_at(place: Path, level: Level, common: Common | None = None) -> Attempts:
     outside = Outside(place)
     try:
         facts, answers = outside.scratch / "facts.json", outside.scratch / "answers.json"
         facts.write_text(json.dumps(outside.facts))
         outside.proxy.close()
-        with Sandbox(outside.policy(ports=(outside.proxy_port,)), level=level) as sandbox:
+        policy = outside.policy(ports=(outside.proxy_port,))
+        with Sandbox(policy, level=level, common=common) as sandbox:
             arguments = (str(HERE / "techniques.py"), str(facts), str(answers))
             environment = dict(os.environ)
             if level is Level.LANDLOCK:  # its own temporary files go where they are really written

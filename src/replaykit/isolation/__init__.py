@@ -11,12 +11,14 @@ import sys
 from replaykit.isolation.policy import CHANNELS, Level, Policy, Report, Stopped, Written
 
 if sys.platform == "linux":
+    from replaykit.isolation.common import Common
     from replaykit.isolation.copies import copy_project
     from replaykit.isolation.sandbox import IsolationFailed, Sandbox
     from replaykit.isolation.support import Support, support
 
 __all__ = [
     "CHANNELS",
+    "Common",
     "IsolationFailed",
     "Level",
     "Policy",

@@ -307,6 +307,11 @@ def copy_of_mounts(path: str, *, recursive: bool = True, read_only: bool = True)
     return tree
 
 
+def copy_of_mount(mount: int) -> int:
+    """Return a descriptor of a copy of an open mount, attached nowhere yet."""
+    return call(_OPEN_TREE, mount, b"", OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH)
+
+
 def make_read_only(tree: int, *, recursive: bool = True) -> None:
     """Let nobody write through a mount that is attached nowhere yet, or is the root of its tree."""
     attributes = struct.pack("QQQQ", MOUNT_ATTR_RDONLY, 0, 0, 0)

@@ -12,6 +12,7 @@ import os
 import stat
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
@@ -52,8 +53,8 @@ class Tree:
     layers: int
     bases: list[tuple[str, int]] = field(default_factory=list)
     """Paths of directories that are built anew in a file system of their own, and descriptors of those."""
-    overlays: list[tuple[str, int]] = field(default_factory=list)
-    """Paths, and the numbers of the layers that hold what is written below them."""
+    overlays: list[tuple[str, str]] = field(default_factory=list)
+    """Paths, and the names of the layers that hold what is written below them."""
     rebuilt: list[tuple[str, int]] = field(default_factory=list)
     """Directories that are built anew, and the number of the base that holds them."""
     entries: list[str] = field(default_factory=list)
@@ -82,9 +83,11 @@ class Plan:
     """Whether root's capabilities over files hold."""
     mounts: tuple[Mount, ...] = ()
     """The mounts that paths lead to."""
+    layers: int | None = None
+    """A descriptor of layers that several sandboxes share; None where there are new ones."""
 
 
-def plan(policy: Policy, hosts: str, *, as_root: bool) -> Plan:
+def plan(policy: Policy, hosts: str, *, as_root: bool, layers: int | None = None) -> Plan:
     """Return what the file system of a policy is like."""
     home = policy.home or Path(os.path.expanduser("~"))
     temporary = Path(os.environ.get("TMPDIR") or "/tmp")
@@ -99,6 +102,7 @@ def plan(policy: Policy, hosts: str, *, as_root: bool) -> Plan:
         hosts=hosts,
         as_root=as_root,
         mounts=visible_mounts(),
+        layers=layers,
     )
 
 
@@ -121,7 +125,7 @@ def build(plan: Plan, processes: Callable[[], int]) -> Tree:
         os.close(mount)
     tree.attachments.clear()
     kernel.enter_root(root)
-    if plan.as_root:
+    if plan.as_root and plan.layers is None:  # else all of /proc is read-only
         _protect_machine()
     return tree
 
@@ -154,14 +158,30 @@ def build_nested(plan: Plan) -> Tree:
 
 
 def _new_tree(plan: Plan) -> Tree:
-    size = {} if plan.max_written_bytes is None else {"size": str(plan.max_written_bytes)}
-    tree = Tree(layers=kernel.new_filesystem("tmpfs", {"mode": "700", **size}))
+    tree = _with_shared_layers(plan) or _with_own_layers(plan)
     # Linux before 6.15 takes layers only from a mount of this namespace. Over the root it covers nothing: paths begin
     # below it.
     with _opened("/") as root:
         kernel.attach(tree.layers, root)
     os.fchdir(tree.layers)  # the paths of layers are relative to it
     return tree
+
+
+def _with_own_layers(plan: Plan) -> Tree:
+    size = {} if plan.max_written_bytes is None else {"size": str(plan.max_written_bytes)}
+    tree = Tree(layers=kernel.new_filesystem("tmpfs", {"mode": "700", **size}))
+    if plan.layers is not None:
+        tree.notes.append("files that a child process writes are not seen by the others: that takes Linux 6.15")
+    return tree
+
+
+def _with_shared_layers(plan: Plan) -> Tree | None:
+    if plan.layers is None:
+        return None
+    try:
+        return Tree(layers=kernel.copy_of_mount(plan.layers))
+    except OSError:  # Linux before 6.15 copies no mount that is attached nowhere
+        return None
 
 
 def _outermost(places: tuple[str, ...]) -> list[str]:
@@ -257,6 +277,8 @@ class _Builder:
         self._mounts = {mount.path: mount for mount in plan.mounts}
         self._writable = plan.writable
         self._real = plan.real
+        # Several overlays may have one upper layer: without an index the kernel lets them.
+        self._sharing = {} if plan.layers is None else {"index": "off"}
         if not plan.as_root:
             self._note_other_owners(plan.project)
 
@@ -338,9 +360,10 @@ class _Builder:
         self._tree.attachments.append((path, kernel.copy_of_mounts(path)))
 
     def _overlay(self, path: str) -> None:
-        number = len(self._tree.overlays)
-        upper, work = f"{number}/upper", f"{number}/work"
-        os.mkdir(str(number))
+        name = sha256(os.fsencode(path)).hexdigest()[:32]  # the same for all sandboxes that share layers
+        upper, work = f"{name}/upper", f"{name}/work-{os.getpid()}"
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name)
         os.mkdir(work)
         self._make_like(path, upper)
         if not self._as_root:
@@ -350,13 +373,13 @@ class _Builder:
         try:
             with _opened(path) as place:  # by its number: the kernel takes no option of more than 255 bytes
                 lower = f"/proc/self/fd/{place}"
-                options = {"lowerdir": lower, "upperdir": upper, "workdir": work, "userxattr": None}
+                options = {"lowerdir": lower, "upperdir": upper, "workdir": work, "userxattr": None, **self._sharing}
                 mount = kernel.new_filesystem("overlay", options)
         except OSError as error:
             self._tree.notes.append(f"{path} is read-only: no overlay there ({error.strerror})")
             self._attach_copy(path)
             return
-        self._tree.overlays.append((path, number))
+        self._tree.overlays.append((path, name))
         self._tree.attachments.append((path, mount))
 
     def _make_ways(self, path: str, upper: str) -> None:
@@ -373,8 +396,10 @@ class _Builder:
 
     def _make_like(self, path: str, made: str) -> None:
         found = os.stat(path)
-        with contextlib.suppress(FileExistsError):
+        try:
             os.mkdir(made)
+        except FileExistsError:
+            return  # a sandbox that shares this layer has made it
         os.chmod(made, _mode_of(path))
         if self._as_root:
             os.chown(made, found.st_uid, found.st_gid)
@@ -402,12 +427,21 @@ def _new_shared_memory(real: tuple[str, ...], flags: int = 0) -> int:
     memory = kernel.new_filesystem("tmpfs", {"mode": "1777"}, flags)
     for place in real:
         if place.startswith(f"{_SHARED_MEMORY}/"):
-            way = ""
-            for name in Path(place).relative_to(_SHARED_MEMORY).parts:
-                way = os.path.join(way, name)
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(way, 0o700, dir_fd=memory)
+            _make_place(memory, place)
     return memory
+
+
+def _make_place(memory: int, place: str) -> None:
+    """Make the directories, or the directories and the file, that a place of /dev/shm is mounted on."""
+    *ways, last = Path(place).relative_to(_SHARED_MEMORY).parts
+    is_file = not os.path.isdir(place)
+    way = ""
+    for name in ways if is_file else (*ways, last):
+        way = os.path.join(way, name)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(way, 0o700, dir_fd=memory)
+    if is_file:
+        os.close(os.open(os.path.join(way, last), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=memory))
 
 
 def _prepare_devices(tree: Tree, real: tuple[str, ...]) -> None:

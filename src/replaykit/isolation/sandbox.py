@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import gc
 import json
 import os
 import signal
 import socket
-import struct
 import subprocess
 import threading
 from functools import cache
@@ -20,6 +18,7 @@ from typing import Any, NoReturn
 from replaykit.errors import ReplayKitError
 from replaykit.isolation import dialing, filters, kernel, landlock, mounts, users, written
 from replaykit.isolation.guardian import Guardian
+from replaykit.isolation.loopback import start_loopback
 from replaykit.isolation.policy import CHANNELS, Findings, Level, Policy, Report, Stopped
 from replaykit.isolation.support import Support, no_fork_warnings, support
 
@@ -27,8 +26,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from replaykit.isolation.common import Common
+
 _NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
-_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 _BACKLOG = 512
 _MOST_DESCRIPTORS = 64
 _OK, _FAILED = b"ok", b"failed:"
@@ -50,9 +50,13 @@ class Sandbox:
     A nested sandbox is for a process that is inside of one already, such as a worker that forks for each replay: it
     has its own network and its own layers of files, and its guardian kills what it leaves behind. What is stopped in it
     is in the report of the outer sandbox, under its `id`.
+
+    Sandboxes with something in `common` are one world for the child processes of a program that is in no sandbox.
     """
 
-    def __init__(self, policy: Policy, *, nested: bool = False, level: Level | None = None) -> None:
+    def __init__(
+        self, policy: Policy, *, nested: bool = False, level: Level | None = None, common: Common | None = None
+    ) -> None:
         """`level` asks for less than the machine offers; more is an error."""
         self.policy = policy
         self._nested = nested
@@ -61,8 +65,11 @@ class Sandbox:
         self._allowed = dialing.resolve(policy.allow_connect)
         self._filter = _filter_for(self.level)
         as_root = users.can_map_all()
-        self._plan = mounts.plan(policy, self._allowed.hosts, as_root=as_root)
-        self._users = users.with_all_users() if as_root and self.level is Level.FULL else None
+        self._common = common
+        layers = None if common is None else common.layers
+        self._plan = mounts.plan(policy, self._allowed.hosts, as_root=as_root, layers=layers)
+        has_own_users = as_root and common is None and self.level is Level.FULL
+        self._users = users.with_all_users() if has_own_users else None
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._asking = threading.Lock()
         self._guardian = 0
@@ -172,14 +179,14 @@ class Sandbox:
         self._received = []
 
     def _levels(self) -> dict[str, Level]:
-        return self._support.levels(self.level)
+        return self._support.levels(self.level, has_own_processes=self._common is None)
 
     def _layers(self) -> written.Layers:
         descriptors = self._receive()
         return written.Layers(
             layers=descriptors[2],
             bases=list(zip(self._setup["bases"], descriptors[3:], strict=False)),
-            overlays=[(path, number) for path, number in self._setup["overlays"]],
+            overlays=[(path, name) for path, name in self._setup["overlays"]],
             rebuilt=[(path, base) for path, base in self._setup["rebuilt"]],
             entries=set(self._setup["entries"]),
             ours=("/etc/hosts",) if self._allowed.hosts else (),
@@ -238,6 +245,7 @@ class _Entrance:
         self._plan = sandbox._plan
         self._nested = sandbox._nested
         self._users = sandbox._users
+        self._common = sandbox._common
         self._owner = owner
         self._directory = os.getcwd()
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
@@ -295,6 +303,10 @@ class _Entrance:
         _run_out(guardian.stand)
 
     def _enter_namespaces(self) -> tuple[mounts.Tree, list[socket.socket], int | None]:
+        if self._common is not None:
+            self._common.join()
+            kernel.unshare(kernel.CLONE_NEWNS)
+            return self._build(lambda: kernel.copy_of_mounts("/proc")), [], None
         namespaces = _NAMESPACES | (0 if self._nested else kernel.CLONE_NEWPID)
         if self._users is None:
             user, group = os.geteuid(), os.getegid()
@@ -303,7 +315,7 @@ class _Entrance:
         else:
             kernel.join(self._users)
             kernel.unshare(namespaces)
-        _start_loopback()
+        start_loopback()
         listeners = [socket.create_server(("127.0.0.1", port), backlog=_BACKLOG) for port in self._ports]
         if self._nested:
             return self._build(lambda: -1), listeners, None
@@ -420,13 +432,6 @@ def _received_from(init: socket.socket) -> int:
     if data != _OK:
         raise IsolationFailed(data.removeprefix(_FAILED).decode(errors="replace") or "its first process died")
     return descriptors[0]
-
-
-def _start_loopback() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        request = struct.pack("16sH22x", b"lo", 0)
-        flags = struct.unpack("16sH22x", fcntl.ioctl(one, _SIOCGIFFLAGS, request))[1]
-        fcntl.ioctl(one, _SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", flags | _IFF_UP))
 
 
 def _memory_file(name: str) -> int:

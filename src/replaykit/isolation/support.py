@@ -56,12 +56,13 @@ class Support:
         is_possible = all(self.has(name) for name in ("user", "mount", "net", "overlay"))
         return Level.FULL if is_possible else Level.PROCESS
 
-    def levels(self, level: Level) -> dict[str, Level]:
-        """Return who keeps each channel shut at a level."""
+    def levels(self, level: Level, *, has_own_processes: bool = True) -> dict[str, Level]:
+        """Return who keeps each channel shut at a level, with or without a process namespace."""
         levels = dict.fromkeys(CHANNELS, level)
         if level is Level.LANDLOCK and not self.landlock:
             levels["files"] = Level.PROCESS
-        if level is Level.LANDLOCK and self.landlock < _LANDLOCK_WITH_SCOPES:
+        needs_landlock = level is Level.LANDLOCK or (level is Level.FULL and not has_own_processes)
+        if needs_landlock and self.landlock < _LANDLOCK_WITH_SCOPES:
             levels["signals"] = Level.PROCESS
         return levels
 

@@ -25,7 +25,7 @@ class Layers:
 
     layers: int
     bases: list[tuple[str, int]]
-    overlays: list[tuple[str, int]]
+    overlays: list[tuple[str, str]]
     rebuilt: list[tuple[str, int]]
     entries: set[str]
     ours: tuple[str, ...] = ()
@@ -62,8 +62,8 @@ class Layers:
         return count
 
     def _changes(self) -> Iterator[tuple[Written, str]]:
-        for path, number in self.overlays:
-            yield from self._in_layer(path, f"/proc/self/fd/{self.layers}/{number}/upper")
+        for path, name in self.overlays:
+            yield from self._in_layer(path, f"/proc/self/fd/{self.layers}/{name}/upper")
         for path, base in self.rebuilt:
             yield from self._in_rebuilt(path, *self.bases[base])
 
