@@ -23,7 +23,7 @@ from replaykit.model.isolation import IsolationLevel
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.runners.attempt import Candidate
 from replaykit.runners.command import CommandCandidate
-from replaykit.runners.confinement import ISOLATION
+from replaykit.programs.isolation_level import ISOLATION
 from replaykit.runners.frames import Job
 from replaykit.runners.python import PythonCandidate
 from replaykit.runners.workers import WorkerCandidate

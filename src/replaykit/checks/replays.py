@@ -35,6 +35,7 @@ Kind: TypeAlias = Literal[
     "undecided",
     "unordered",
     "unpinned",
+    "unshared",
     "unused",
     "unwatched",
     "unwritten",

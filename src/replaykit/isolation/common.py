@@ -47,7 +47,7 @@ def _made(max_written_bytes: int | None) -> list[int]:
     all_users = users.with_all_users() if users.can_map_all() else None
     ours, theirs = socket.socketpair()
     with no_fork_warnings():
-        pid = os.fork()
+        pid = kernel.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):
             _hand_out(theirs, all_users, max_written_bytes)

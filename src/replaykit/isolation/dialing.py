@@ -6,7 +6,7 @@ import array
 import ipaddress
 import os
 import socket
-import threading
+from _thread import start_new_thread
 from dataclasses import dataclass
 
 from replaykit.errors import UsageError
@@ -78,7 +78,7 @@ def serve(requests: socket.socket) -> None:
             return
         port, _, host = data.decode().partition(" ")
         answer = socket.socket(fileno=descriptors[0])
-        threading.Thread(target=_dial, args=(answer, host, int(port)), daemon=True).start()
+        start_new_thread(_dial, (answer, host, int(port)))
 
 
 def _dial(answer: socket.socket, host: str, port: int) -> None:

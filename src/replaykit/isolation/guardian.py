@@ -19,7 +19,7 @@ import signal
 import socket
 import stat
 import struct
-import threading
+from _thread import start_new_thread
 from typing import NoReturn
 
 from replaykit.isolation import dialing, filters, kernel
@@ -287,7 +287,7 @@ class Guardian:
         if fcntl.fcntl(copy, fcntl.F_GETFL) & _O_NONBLOCK or address[:2] == struct.pack("H", socket.AF_UNIX):
             self._perform_now(number, copy, address)
         else:
-            threading.Thread(target=self._perform_now, args=(number, copy, address), daemon=True).start()
+            start_new_thread(self._perform_now, (number, copy, address))
 
     def _perform_now(self, number: int, copy: int, address: bytes) -> None:
         try:

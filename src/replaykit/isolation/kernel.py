@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import posix
 import struct
 import sys
 
@@ -223,6 +224,11 @@ def number(name: str) -> int:
 
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def fork() -> int:
+    """Fork, past whoever has put something in the place of `os.fork` to follow the processes of an agent."""
+    return posix.fork()
 
 
 def call(syscall: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:

@@ -266,7 +266,7 @@ class _Entrance:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         ours, theirs = socket.socketpair()
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        child = os.fork()
+        child = kernel.fork()
         if child == 0:
             ours.close()
             try:
@@ -320,7 +320,7 @@ class _Entrance:
         if self._nested:
             return self._build(lambda: -1), listeners, None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        init = os.fork()  # it prepares /proc while this process prepares the rest
+        init = kernel.fork()  # it prepares /proc while this process prepares the rest
         if init == 0:
             ours.close()  # else it would never see that the guardian has failed
             _run_out(lambda: _be_init(theirs))
@@ -399,7 +399,7 @@ class _Entrance:
 
     def _start_dialer(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        if os.fork() == 0:
+        if kernel.fork() == 0:
             _close_all_but(theirs.fileno())
             _run_out(lambda: dialing.serve(theirs))
         theirs.close()

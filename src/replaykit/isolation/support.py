@@ -97,7 +97,7 @@ def no_fork_warnings() -> Iterator[None]:
 def _in_child(attempt: Callable[[], dict[str, str]]) -> dict[str, str]:
     ours, theirs = socket.socketpair()
     with no_fork_warnings():
-        pid = os.fork()
+        pid = kernel.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):
             theirs.sendall(json.dumps(attempt()).encode())
@@ -150,7 +150,7 @@ def _map_for_trial(user: int, group: int) -> None:
 def _try_processes() -> None:
     """Make a process namespace with a /proc of its own, which is refused where parts of /proc are hidden."""
     kernel.unshare(kernel.CLONE_NEWPID)
-    pid = os.fork()
+    pid = kernel.fork()
     if pid == 0:
         try:
             kernel.new_filesystem("proc", {})

@@ -52,7 +52,7 @@ def map_self(user: int, group: int) -> None:
 def _made() -> int:
     ours, theirs = socket.socketpair()
     with no_fork_warnings():
-        pid = os.fork()
+        pid = kernel.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):
             ours.close()

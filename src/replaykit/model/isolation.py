@@ -55,6 +55,8 @@ class Isolation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     level: IsolationLevel = IsolationLevel.NONE
     """That of the weakest channel."""
     channels: dict[str, IsolationLevel] = {}
+    children: dict[str, IsolationLevel] = {}
+    """The levels of child processes, where they are higher: the agent itself runs in the caller's process."""
     stopped: tuple[StoppedAccess, ...] = ()
     more_stopped: int = 0
     """How often something else was stopped that is not listed."""

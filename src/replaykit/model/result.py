@@ -67,6 +67,7 @@ EFFECTS: dict[str, Effect] = {
     "outside": Effect.DIVERGED,  # a process or a thread that the tape does not reach
     "undecided": Effect.UNCERTAIN,  # an order or a moment that was too close to call
     "unordered": Effect.UNCERTAIN,  # threads that went on after calls that ended at nearly the same moment
+    "unshared": Effect.UNCERTAIN,  # files of child processes that the agent's own process could not see
     "mutated": Effect.UNCERTAIN,  # a served call whose tool changed its arguments when it was recorded
     "ambiguous": Effect.INCONCLUSIVE,  # placeholders of another key, and several recorded calls fit
     "unanswerable": Effect.INCONCLUSIVE,  # recorded without an answer that could be served

@@ -24,15 +24,16 @@ _REFUSAL = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\
 class RefusedProxy:
     """Listens until it is closed. `tell` gets a sentence for each request that was refused."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], None], listener: socket.socket | None = None) -> None:
+        """`listener` is where the programs can reach it, if that is not the loopback interface of this machine."""
         self._tell = tell
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._port = self._listener.getsockname()[1]
+        self._listener = listener or socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._serve, name="replaykit-refused", daemon=True).start()
 
     def variables(self, name: str) -> dict[str, str]:
         """The variables for a process of this name."""
-        address = f"http://{quote(name, safe='')}:x@127.0.0.1:{self._port}"
+        address = f"http://{quote(name, safe='')}:x@127.0.0.1:{self.port}"
         return dict.fromkeys(VARIABLES, address)
 
     def close(self) -> None:

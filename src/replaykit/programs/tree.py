@@ -15,18 +15,20 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
 
 from replaykit.config import default_store_path
-from replaykit.errors import Divergence
+from replaykit.errors import Divergence, ReplayKitError
 from replaykit.model.events import AnyEvent
+from replaykit.model.isolation import IsolationLevel
 from replaykit.model.pins import Pins
 from replaykit.model.result import Deviation
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json
+from replaykit.programs.isolation_level import sandbox_level
 from replaykit.programs.merge import merged, parts_of
 from replaykit.programs.part import MAIN, Part, deviations_of, numbered
 from replaykit.programs.plan import INJECTED, PART, RECORDED_TREE, SESSION, Mode, Plan, read_plan, write_plan
@@ -37,11 +39,17 @@ from replaykit.replayer.world import World, is_closed
 from replaykit.seam.adoption import Nobody
 from replaykit.seam.guard import Guard
 from replaykit.seam.pinning import pinned
+from replaykit.seam.processes import Entrance, is_pool_worker, own_forks
 from replaykit.seam.scope import Answer, Handler, Outcome, PendingCall, Session, active_sessions
 from replaykit.seam.unrecorded import watching
 from replaykit.store.sqlite import SQLiteStore
 
+if TYPE_CHECKING:
+    from replaykit.programs.child_sandboxes import ChildSandboxes
+
 _SEARCHED = "PYTHONPATH"
+_NOT_ISOLATED = 70
+"""The exit code of a forked process that could not be isolated."""
 
 
 class RunInProgress(Protocol):
@@ -105,6 +113,16 @@ class PartTree:
         self.session.go_on_in_child(_LatePart(self._directory, name))
         self.session.resalt(name)
 
+    def confines(self) -> bool:
+        """False: whoever started this process has shut it in."""
+        return False
+
+    def note(self, text: str) -> None:
+        """Nothing: whoever has shut this process in knows more."""
+
+    def entrance(self, *, outlives: bool = False) -> None:
+        """No sandbox: the process is in one already, where there is one."""
+
     def close(self) -> None:
         """The processes end by themselves."""
 
@@ -164,6 +182,17 @@ class _Staged:
 
         return renew
 
+    def confines(self) -> bool:
+        """True where the processes are shut in."""
+        return False
+
+    def note(self, text: str) -> None:
+        """Nothing, where they are not."""
+
+    def entrance(self, *, outlives: bool = False) -> Entrance | None:
+        """Prepare the sandbox of a process that is about to be started; None where there is none."""
+        return None
+
     def _name_of(self, name: str) -> str:
         return f"{self._own_name}|{name}" if self._own_name else name
 
@@ -196,6 +225,7 @@ class ReplayedTree(_Staged):
         super().__init__()
         self._replayer = replayer
         self._refused: RefusedProxy | None = None
+        self._sandboxes: ChildSandboxes | None = None
 
     def _variables(self, name: str) -> dict[str, str]:
         return {} if self._refused is None else self._refused.variables(name)
@@ -214,10 +244,58 @@ class ReplayedTree(_Staged):
         return plan, world
 
     def _stage(self, directory: Path) -> None:
-        if is_closed(self._replayer.world):
-            self._refused = RefusedProxy(self._replayer.stopped)
+        world = self._replayer.world
+        level = self._sandbox_level()
+        if level is not None:
+            from replaykit.programs.child_sandboxes import ChildSandboxes  # noqa: PLC0415 (for Linux alone)
+
+            self._sandboxes = ChildSandboxes(level, world)
+        if is_closed(world):
+            listener = None if self._sandboxes is None else self._sandboxes.listener
+            self._refused = RefusedProxy(self._replayer.stopped, listener)
         super()._stage(directory)
         self._replayer.share(lambda matcher: SharedMatcher.of(matcher, directory / "taken"))
+
+    def _sandbox_level(self) -> IsolationLevel | None:
+        """The level of the sandboxes for child processes; None where this process is in one, or calls are made live."""
+        if self._replayer.is_alone or self._replayer.world.is_live or os.getpid() != self._owner:
+            return None
+        with own_forks():  # what the machine offers is found out by trying
+            return sandbox_level(IsolationLevel.FULL)
+
+    def confines(self) -> bool:
+        """True where the processes are shut in."""
+        self.directory()
+        return self._sandboxes is not None and os.getpid() == self._owner
+
+    def note(self, text: str) -> None:
+        """Note something about how the processes are shut in."""
+        if self._sandboxes is not None:
+            self._sandboxes.notes.append(text)
+
+    def entrance(self, *, outlives: bool = False) -> Entrance | None:
+        """Prepare the sandbox of a process that is about to be started; None where there is none."""
+        directory = self.directory()
+        if self._sandboxes is None or os.getpid() != self._owner:
+            return None  # a forked child is in a sandbox, and so is what it starts
+        ports = () if self._refused is None else (self._refused.port,)
+        return self._sandboxes.entrance([str(directory), *self.session.own_paths], ports, outlives=outlives)
+
+    def forking(self, name: str, *, inside_call: bool) -> Callable[[], None] | None:
+        """The child of a fork goes on as a part of its own, in a sandbox where there is one."""
+        renew = super().forking(name, inside_call=inside_call)
+        entrance = None if inside_call else self.entrance(outlives=is_pool_worker())
+        if entrance is None or renew is None:
+            return renew
+
+        def enter_and_renew() -> None:
+            try:
+                entrance.enter()
+            except ReplayKitError:
+                os._exit(_NOT_ISOLATED)
+            renew()
+
+        return enter_and_renew
 
     def _renew(self, directory: Path, name: str, *, inside_call: bool) -> None:
         late = _LatePart(directory, name)
@@ -234,6 +312,10 @@ class ReplayedTree(_Staged):
         own = TraceRun.of(RunHeader(id=plan.run_id, name=MAIN), tuple(self._replayer.events()))
         whole = merged(own.header, [own, *parts])
         deviations = [_placed(deviation, part.name) for part in parts for deviation in deviations_of(part)]
+        if self._sandboxes is not None:
+            named = [*self._replayer.deviations, *deviations]
+            self._replayer.isolation, found = self._sandboxes.close(named)
+            deviations += found
         self._replayer.gathered(_numbers(own, whole), whole.events, deviations)
 
 

@@ -14,6 +14,7 @@ import orjson
 from replaykit.errors import Divergence, ReplayKitError
 from replaykit.model.consent import ANYTHING, MODELS
 from replaykit.model.events import AnyEvent, Call, ErrorInfo, LlmCall, Note
+from replaykit.model.isolation import Isolation, IsolationLevel
 from replaykit.model.matching import MatchMode, MatchRules, OnMiss, ToolMode
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.unbuilt import opaque_types, unrepeated_text
@@ -84,6 +85,10 @@ class Replayer:
             not_held=tape.not_held,
         )
         """What processes that the candidate starts are given."""
+        self.is_alone = False
+        """True in a process that is there for the candidate alone: whoever started it has shut it in."""
+        self.isolation = Isolation(level=IsolationLevel.PROCESS)
+        """What kept the candidate shut in, when it has ended: its own process, and those that it started."""
         self.tell: Callable[[str], None] | None = None
         """In a forked child: notes a connection that was stopped, where the parent finds it."""
         self._began_at = time.time()
@@ -192,6 +197,7 @@ class Replayer:
         """
         from replaykit.seam.guard import Guard  # noqa: PLC0415 (brings in sockets)
 
+        self.is_alone = alone
         session = Session(front or self)
         guard = Guard(session, self.rules.network, self.stopped, everywhere=alone)
         order = RecordedOrder(self.tape.calls, self.world.tie_picks) if keeps_time else None

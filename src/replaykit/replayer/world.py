@@ -31,6 +31,8 @@ class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What comes first of things that happened at nearly the same moment; see `Ties`."""
     run_id: str | None = None
     """The recorded run it is made of."""
+    writable: tuple[str, ...] = ()
+    """Absolute directories in which files may really be written."""
 
     @property
     def is_live(self) -> bool:

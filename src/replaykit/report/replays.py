@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -100,8 +100,10 @@ def evidence_text(evidence: Evidence) -> str:
 
 def isolation_text(isolation: Isolation) -> str:
     """Who kept the candidate shut in, and what it wrote and tried meanwhile."""
-    weaker = [f"{name} {level.value}" for name, level in isolation.channels.items() if level is not isolation.level]
-    parts = [isolation.level.value + (f" ({', '.join(weaker)})" if weaker else "")]
+    parts = [_level_text(isolation.level, isolation.channels)]
+    if isolation.children:
+        level = min(isolation.children.values(), key=lambda one: one.strength)
+        parts[0] += f", child processes {_level_text(level, isolation.children)}"
     if isolation.written_count:
         count = counted(isolation.written_count, "file")
         paths = ", ".join(short(file.path, 80) for file in isolation.written[:_SHOWN_FILES])
@@ -112,6 +114,11 @@ def isolation_text(isolation: Isolation) -> str:
         parts.append(f"stopped {counted(stopped, 'attempt')} to reach something outside")
     parts += [short(note, 200) for note in isolation.notes]
     return "; ".join(parts)
+
+
+def _level_text(level: IsolationLevel, channels: Mapping[str, IsolationLevel]) -> str:
+    others = [f"{name} {one.value}" for name, one in channels.items() if one is not level]
+    return level.value + (f" ({', '.join(others)})" if others else "")
 
 
 def isolation_of_many(results: Sequence[ReplayResult]) -> str:

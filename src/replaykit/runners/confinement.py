@@ -7,7 +7,6 @@ sandbox, only the guards inside Python and Node stand between a candidate and th
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -20,8 +19,9 @@ import msgspec
 
 from replaykit.errors import UsageError
 from replaykit.model.consent import Consent
-from replaykit.model.isolation import CHANNELS, Isolation, IsolationLevel, StoppedAccess, weaker
-from replaykit.model.result import Deviation
+from replaykit.model.isolation import CHANNELS, Isolation, IsolationLevel, weaker
+from replaykit.programs.isolation_level import level_of_environment, sandbox_level
+from replaykit.programs.sandbox_findings import deviations_in, isolation_of
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.evidence import new_workspace
 
@@ -29,11 +29,8 @@ if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
     from replaykit.isolation import Sandbox, Stopped
 
-ISOLATION = "REPLAYKIT_ISOLATION"
-"""The environment variable that lowers the level of everything this process runs."""
 _NOT_COPIED = (".git", ".replaykit", ".venv", "venv", "node_modules")
 """Directories of a project that are large, and that an agent reads and does not write."""
-_ATTEMPTS = {"tcp": "a connection to", "udp": "a message to", "unix": "a connection to the unix socket"}
 
 
 class Confined:
@@ -72,8 +69,6 @@ class Confined:
         """Return what holds, and what the candidate ran into since this was last asked."""
         if self._sandbox is None or not self._is_started:
             return self._isolation
-        from replaykit.runners.sandbox_reports import isolation_of  # noqa: PLC0415 (for Linux alone)
-
         report = self._sandbox.report()
         found = Counter({replace(one, count=0): one.count for one in report.stopped})
         since = found - self._earlier
@@ -137,26 +132,12 @@ def boundary_for(consent: Consent) -> tuple[IsolationLevel, tuple[str, ...], tup
 
 def level_for(consent: Consent) -> IsolationLevel | None:
     """Return the level of the sandbox that a candidate runs in; None for one that runs in none."""
-    wanted = weaker(consent.highest_level, _level_of_environment())
-    if sys.platform != "linux" or wanted.strength <= IsolationLevel.PROCESS.strength:
-        return None
-    from replaykit.isolation import support  # noqa: PLC0415 (for Linux alone)
-
-    level = weaker(wanted, IsolationLevel(support().level.value))
-    return None if level is IsolationLevel.PROCESS else level
-
-
-def _level_of_environment() -> IsolationLevel:
-    named = os.environ.get(ISOLATION) or IsolationLevel.FULL.value
-    try:
-        return IsolationLevel(named)
-    except ValueError:
-        raise UsageError(f"${ISOLATION} is {named!r}", hint=f"Use one of: {', '.join(IsolationLevel)}") from None
+    return sandbox_level(consent.highest_level)
 
 
 def without_sandbox(consent: Consent) -> Isolation:
     """Return what holds for a candidate that runs in no sandbox, and why it does."""
-    wanted = weaker(consent.highest_level, _level_of_environment())
+    wanted = weaker(consent.highest_level, level_of_environment())
     level = weaker(wanted, IsolationLevel.PROCESS)
     notes: tuple[str, ...] = ()
     if consent.live:
@@ -197,35 +178,6 @@ def _copied_project(home: Path) -> tuple[Path | None, tuple[str, ...]]:
 
 
 def with_isolation(attempt: Attempt, isolation: Isolation) -> Attempt:
-    """Return the attempt with what the isolation stopped among its deviations.
-
-    A kind of socket that is refused is only listed: by itself it reaches nobody, and some runtimes try several.
-    """
-    deviations = [*attempt.deviations]
-    for access in isolation.stopped:
-        if access.channel == "files":
-            deviations.append(Deviation(kind="unwritten", text=_denied(access)))
-        elif access.channel in _ATTEMPTS and not _is_named(access, attempt.deviations):
-            deviations.append(Deviation(kind="stopped", text=_in_words(access)))
-    if isolation.more_stopped:  # a connection may be among them
-        text = f"{isolation.more_stopped} more attempts to reach something outside were stopped"
-        deviations.append(Deviation(kind="stopped", text=text))
-    return msgspec.structs.replace(attempt, deviations=tuple(deviations), isolation=isolation)
-
-
-def _is_named(access: StoppedAccess, deviations: Sequence[Deviation]) -> bool:
-    """Return True when a guard inside the candidate has named the same place already."""
-    return any(one.kind == "network" and f"{access.target} " in f"{one.text} " for one in deviations)
-
-
-def _in_words(access: StoppedAccess) -> str:
-    times = "" if access.count == 1 else f", {access.count} times"
-    by = f" by `{access.program}`" if access.program else ""
-    return f"{_ATTEMPTS[access.channel]} {access.target}{by} was stopped{times}"
-
-
-def _denied(access: StoppedAccess) -> str:
-    return (
-        f"{access.target} could not be written here; where the kernel offers overlays it could be\n"
-        f"To allow it: --allow-write {os.path.dirname(access.target)}"
-    )
+    """Return the attempt with what the isolation stopped among its deviations."""
+    deviations = (*attempt.deviations, *deviations_in(isolation, attempt.deviations))
+    return msgspec.structs.replace(attempt, deviations=deviations, isolation=isolation)

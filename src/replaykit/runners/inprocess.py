@@ -8,14 +8,11 @@ from typing import Any
 
 from replaykit.cases.case import ReplayCase
 from replaykit.model.events import Call
-from replaykit.model.isolation import Isolation, IsolationLevel
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.calling import AgentCall
 from replaykit.runners.entries import Entry
 from replaykit.runners.tape_use import served_from
 from replaykit.runners.worlds import world_of
-
-IN_THIS_PROCESS = Isolation(level=IsolationLevel.PROCESS)
 
 
 class CallableCandidate:
@@ -35,4 +32,4 @@ class CallableCandidate:
         run = self._entry.run(call, world)
         deviations = self._entry.deviations(call, world)
         evidence = served_from(world, run, deviations)
-        return Attempt(run=run, deviations=deviations, evidence=evidence, isolation=IN_THIS_PROCESS)
+        return Attempt(run=run, deviations=deviations, evidence=evidence, isolation=call.replayer.isolation)

@@ -75,14 +75,15 @@ def _warm_up() -> None:
 
 def _can_nest() -> bool:
     """True in a sandbox in which each task can have one of its own."""
-    from replaykit.runners.sandbox_reports import can_nest  # noqa: PLC0415 (for Linux alone)
+    from replaykit.runners.nested_sandboxes import can_nest  # noqa: PLC0415 (for Linux alone)
 
     return can_nest()
 
 
 def _run_nested(worker: _Worker, task: Task, replies: IO[bytes], job: Job) -> None:
     """Run one case in a fork that has a sandbox of its own, and say what became of that."""
-    from replaykit.runners.sandbox_reports import isolation_of, nested_sandbox  # noqa: PLC0415 (for Linux alone)
+    from replaykit.programs.sandbox_findings import isolation_of  # noqa: PLC0415 (for Linux alone)
+    from replaykit.runners.nested_sandboxes import nested_sandbox  # noqa: PLC0415
 
     with nested_sandbox() as sandbox:
 

@@ -40,6 +40,7 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
         chaos=case.scenario.chaos,
         tie_picks=case.scenario.tie_picks,
         run_id=case.source.run,
+        writable=case.scenario.consent.write,
     )
 
 

@@ -3,6 +3,9 @@
 A process that is started while a run is recorded or replayed gets the variables that lead it to the run's plan; a
 forked one goes on under a name of its own; and a job of a process pool carries the way to the plan with it, since its
 worker may be older than the run. What the processes do with the plan is the business of `replaykit.programs`.
+
+Where the tree of a replay confines its processes, each enters a sandbox right after the fork. So whatever starts a
+process without a fork that passes here (`os.system`, `os.posix_spawn`, `spawnv_passfds`) is done with one.
 """
 
 from __future__ import annotations
@@ -11,11 +14,14 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
+from replaykit.seam import posix_spawn
 from replaykit.seam.adoption import adopted
 from replaykit.seam.scope import Scope, Session, current
 
@@ -23,9 +29,13 @@ SESSION = "REPLAYKIT_SESSION"
 """The variable that names the directory of the plan for the processes of a program, or of a replayed agent."""
 RECORDED_TREE = "REPLAYKIT_RECORDED_TREE"
 """The same, for the processes that an agent starts while `rk.record` records it."""
-_ENVIRONMENT = 10  # the place of `env` among the arguments of `Popen`
+_PREEXEC, _ENVIRONMENT = 6, 10  # the places of `preexec_fn` and `env` among the arguments of `Popen`
+_TRACKER = "multiprocessing.resource_tracker"
+"""A process of Python's own that tidies up after all others, also after the run."""
 _POOLS = ("concurrent.futures.process", "multiprocessing.pool", "multiprocessing.managers")
 _environment_lock = threading.Lock()
+_started_workers: WeakValueDictionary[int, Any] = WeakValueDictionary()
+"""Workers of pools that were started in a run, by their identity."""
 
 
 class Job(Protocol):
@@ -35,6 +45,19 @@ class Job(Protocol):
 
     def item(self, number: int) -> Job:
         """The job for one of several items."""
+
+
+class Entrance(Protocol):
+    """The way of one process into its sandbox."""
+
+    def enter(self) -> None:
+        """Enter it: called in the child, right after the fork. A ReplayKitError says that the child has to end."""
+
+    def abandon(self) -> None:
+        """Say that no process was started."""
+
+    def failed(self) -> Exception:
+        """Return the error for a process that could not be isolated, and has ended for that."""
 
 
 class Tree(Protocol):
@@ -51,6 +74,18 @@ class Tree(Protocol):
 
     def forking(self, name: str, *, inside_call: bool) -> Callable[[], None] | None:
         """Prepare for a fork; what is given back is called in the child."""
+
+    def confines(self) -> bool:
+        """True where the processes are shut in."""
+
+    def note(self, text: str) -> None:
+        """Note something about how the processes are shut in."""
+
+    def entrance(self, *, outlives: bool = False) -> Entrance | None:
+        """Prepare the sandbox of a process that is about to be started; None where there is none.
+
+        `outlives`: the process may go on, shut in, when the run has ended.
+        """
 
     def close(self) -> None:
         """The run has ended: gather what its processes did."""
@@ -133,16 +168,65 @@ def _popen(original: Callable[..., Any]) -> Callable[..., Any]:
             original(popen, command, *args, **kwargs)
             return
         tree, name = found
-        at = _ENVIRONMENT - 1
-        given = args[at] if len(args) > at else kwargs.get("env")
+        given = _argument(args, kwargs, _ENVIRONMENT, "env")
         environment = tree.environment(os.environ if given is None else given, name)
-        if len(args) > at:
-            args = (*args[:at], environment, *args[at + 1 :])
-        else:
-            kwargs["env"] = environment
-        original(popen, command, *args, **kwargs)
+        args = _with_argument(args, kwargs, (_ENVIRONMENT, "env", environment))
+        entrance = tree.entrance()
+        if entrance is None:
+            original(popen, command, *args, **kwargs)
+            return
+        first = _entering(entrance, _argument(args, kwargs, _PREEXEC, "preexec_fn"))
+        args = _with_argument(args, kwargs, (_PREEXEC, "preexec_fn", first))
+        with _abandoning(entrance), own_forks():
+            original(popen, command, *args, **kwargs)
 
     return __init__
+
+
+def _argument(args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int, name: str) -> Any:
+    """Return an argument of `Popen`; `args` are those after the command."""
+    return args[place - 1] if len(args) >= place else kwargs.get(name)
+
+
+def _with_argument(args: tuple[Any, ...], kwargs: dict[str, Any], argument: tuple[int, str, Any]) -> tuple[Any, ...]:
+    """Return the arguments with one exchanged, which is put where it was: among `args`, or in `kwargs`."""
+    place, name, value = argument
+    if len(args) >= place:
+        return (*args[: place - 1], value, *args[place:])
+    kwargs[name] = value
+    return args
+
+
+def _entering(entrance: Entrance, then: Callable[[], Any] | None) -> Callable[[], None]:
+    """Return a function for the child: what the agent wants done there is done in the sandbox."""
+
+    def first() -> None:
+        entrance.enter()
+        if then is not None:
+            then()
+
+    return first
+
+
+@contextmanager
+def _abandoning(entrance: Entrance) -> Iterator[None]:
+    """Give an entrance back if no process is started."""
+    try:
+        with _no_fork_warnings():
+            yield
+    except Exception as error:
+        if type(error).__name__ == "SubprocessError":  # of a function that is called in the child
+            raise entrance.failed() from None
+        entrance.abandon()
+        raise
+
+
+@contextmanager
+def _no_fork_warnings() -> Iterator[None]:
+    """Keep Python from warning of forks beside threads: the agent did not ask for one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 def _in_changed_environment(what: Callable[..., str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -161,16 +245,127 @@ def _in_changed_environment(what: Callable[..., str]) -> Callable[[Callable[...,
     return make
 
 
-def _with_environment(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace a function that is given the program, its arguments and its variables."""
-
-    def start(path: Any, argv: Any, env: Any, *args: Any, **kwargs: Any) -> Any:
+def _execve(original: Callable[..., Any]) -> Callable[..., Any]:
+    def execve(path: Any, argv: Any, env: Any) -> Any:
         found = _started(_program(path))
         if found is not None:
             env = found[0].environment(env, found[1])
-        return original(path, argv, env, *args, **kwargs)
+        return original(path, argv, env)
+
+    return execve
+
+
+def _posix_spawn(original: Callable[..., Any]) -> Callable[..., Any]:
+    def start(path: Any, argv: Any, env: Any, **options: Any) -> Any:
+        found = _started(_program(path))
+        if found is None:
+            return original(path, argv, env, **options)
+        env = found[0].environment(env, found[1])
+        entrance = found[0].entrance()
+        if entrance is None:
+            return original(path, argv, env, **options)
+        search = original.__name__ == "posix_spawnp"
+        try:
+            return _forked(entrance, lambda: posix_spawn.execute(path, argv, env, search=search, **options))
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
 
     return start
+
+
+def _spawnv_passfds(original: Callable[..., Any]) -> Callable[..., Any]:
+    def spawnv_passfds(path: Any, args: Any, passfds: Any) -> Any:
+        found = None if any(_TRACKER in os.fsdecode(word) for word in args) else _started(_program(path))
+        if found is None:
+            return original(path, args, passfds)
+        entrance = found[0].entrance()
+        if entrance is None:
+            with _in_environment(*found):
+                return original(path, args, passfds)
+        env = found[0].environment(os.environ, found[1])
+        return _forked(entrance, lambda: posix_spawn.execute_with(path, args, env, passfds))
+
+    return spawnv_passfds
+
+
+def _forked(entrance: Entrance, execute: Callable[[], Any]) -> int:
+    """Start a process in a sandbox, and return its number; an OSError of `execute` is raised here."""
+    source, sink = os.pipe()
+    try:
+        with _abandoning(entrance), own_forks():
+            pid = os.fork()
+            if pid == 0:
+                posix_spawn.run_to_end(sink, entrance.enter, execute)
+    finally:
+        os.close(sink)
+    with open(source, "rb") as answer:
+        number = answer.read()
+    if number:
+        os.waitpid(pid, 0)
+        if number == posix_spawn.NOT_ISOLATED:
+            raise entrance.failed()
+        entrance.abandon()
+        raise OSError(int(number), os.strerror(int(number)))
+    return pid
+
+
+def _system(original: Callable[..., Any]) -> Callable[..., Any]:
+    follow = _in_changed_environment(_program)(original)
+
+    def system(command: Any) -> Any:
+        found = _following(_program(command))
+        if found is None or found[0].call is not None or not found[1].confines():
+            return follow(command)
+        from subprocess import Popen  # noqa: PLC0415 (slow to import, and few agents start processes)
+
+        code = Popen(command, shell=True, close_fds=False).wait()
+        return code << 8 if code >= 0 else -code
+
+    return system
+
+
+def _mkdir(original: Callable[..., Any]) -> Callable[..., Any]:
+    def mkdir(path: Any, *args: Any, **kwargs: Any) -> None:
+        original(path, *args, **kwargs)
+        if kwargs.get("dir_fd") is None:
+            _note_own(path)
+
+    return mkdir
+
+
+def _open(original: Callable[..., Any]) -> Callable[..., Any]:
+    def open_file(path: Any, flags: int, *args: Any, **kwargs: Any) -> Any:
+        descriptor = original(path, flags, *args, **kwargs)
+        if flags & os.O_EXCL and kwargs.get("dir_fd") is None:  # as `tempfile` does: it was not there before
+            _note_own(path)
+        return descriptor
+
+    return open_file
+
+
+def _semaphore(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(semaphore: Any, *args: Any, **kwargs: Any) -> None:
+        original(semaphore, *args, **kwargs)
+        name = getattr(semaphore._semlock, "name", None)
+        if name:
+            _note_own(f"/dev/shm/sem.{name.lstrip('/')}")
+
+    return __init__
+
+
+def _shared_memory(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(memory: Any, *args: Any, **kwargs: Any) -> None:
+        original(memory, *args, **kwargs)
+        _note_own(f"/dev/shm/{memory._name.lstrip('/')}")
+
+    return __init__
+
+
+def _note_own(path: Any) -> None:
+    """Note that the agent has made this itself: its child processes may use it."""
+    scope = current()
+    if scope is not None and not scope.session.over:
+        scope.session.own_paths.append(os.path.abspath(os.fsdecode(path)))
 
 
 def _execv(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,9 +375,25 @@ def _execv(original: Callable[..., Any]) -> Callable[..., Any]:
     return execv
 
 
+def _pool_job(pool: Any, fn: Any) -> tuple[Tree, str] | None:
+    """The tree that a job of a process pool belongs to, and the job's name."""
+    if _has_threads(pool):
+        return None
+    found = _started(_name(fn))
+    if found is not None and _is_older_than_run(pool) and found[0].confines():
+        found[0].note("a process pool is older than the replay: its workers are not shut in")
+    return found
+
+
+def _is_older_than_run(pool: Any) -> bool:
+    by_number = getattr(pool, "_processes", None)  # of an executor; those of `Pool` are in a list
+    workers = by_number.values() if isinstance(by_number, dict) else getattr(pool, "_pool", ())
+    return any(id(worker) not in _started_workers for worker in workers)
+
+
 def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
     def submit(pool: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        found = _started(_name(fn))
+        found = _pool_job(pool, fn)
         if found is None:
             return original(pool, fn, *args, **kwargs)
         return original(pool, found[0].job(found[1]), fn, *args, **kwargs)
@@ -199,14 +410,20 @@ def _start(original: Callable[..., Any]) -> Callable[..., Any]:
             found = _started(_name(target))
             if found is not None:
                 process._target = functools.partial(found[0].job(found[1]), target)
-        original(process)
+        _fork.is_pool_worker = is_worker
+        try:
+            original(process)
+        finally:
+            _fork.is_pool_worker = False
+        if is_worker and _following("worker") is not None:
+            _started_workers[id(process)] = process
 
     return start
 
 
 def _apply(original: Callable[..., Any]) -> Callable[..., Any]:
     def apply_async(pool: Any, func: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
-        found = None if _has_threads(pool) else _started(_name(func))
+        found = _pool_job(pool, func)
         if found is None:
             return original(pool, func, args, *rest, **options)
         return original(pool, found[0].job(found[1]), (func, *args), *rest, **options)
@@ -216,7 +433,7 @@ def _apply(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _map(original: Callable[..., Any]) -> Callable[..., Any]:
     def _map_async(pool: Any, func: Any, iterable: Any, mapper: Any, *rest: Any, **options: Any) -> Any:
-        found = None if _has_threads(pool) else _started(_name(func))
+        found = _pool_job(pool, func)
         if found is None:
             return original(pool, func, iterable, mapper, *rest, **options)
         takes_one = getattr(mapper, "__name__", "") == "mapstar"
@@ -228,7 +445,7 @@ def _map(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _imap(original: Callable[..., Any]) -> Callable[..., Any]:
     def imap(pool: Any, func: Any, iterable: Any, *rest: Any, **options: Any) -> Any:
-        found = None if _has_threads(pool) else _started(_name(func))
+        found = _pool_job(pool, func)
         if found is None:
             return original(pool, func, iterable, *rest, **options)
         job = _ItemJob(found[0].job(found[1]), func, takes_one=True)
@@ -259,10 +476,6 @@ class _ItemJob:
         return self._job.item(number)(self._fn, *arguments)
 
 
-def _spawned(path: Any, args: Any = (), *_: Any) -> str:
-    return _program(path)
-
-
 HOOKS: dict[str, tuple[tuple[str, str, Callable[[Callable[..., Any]], Callable[..., Any]]], ...]] = {
     "subprocess": (("Popen", "__init__", _popen),),
     "concurrent.futures.process": (("ProcessPoolExecutor", "submit", _submit),),
@@ -273,13 +486,17 @@ HOOKS: dict[str, tuple[tuple[str, str, Callable[[Callable[..., Any]], Callable[.
         ("Pool", "imap", _imap),
         ("Pool", "imap_unordered", _imap),
     ),
-    "multiprocessing.util": (("", "spawnv_passfds", _in_changed_environment(_spawned)),),
+    "multiprocessing.util": (("", "spawnv_passfds", _spawnv_passfds),),
+    "multiprocessing.synchronize": (("SemLock", "__init__", _semaphore),),
+    "multiprocessing.shared_memory": (("SharedMemory", "__init__", _shared_memory),),
     "os": (
         ("", "execv", _execv),
-        ("", "execve", _with_environment),
-        ("", "posix_spawn", _with_environment),
-        ("", "posix_spawnp", _with_environment),
-        ("", "system", _in_changed_environment(_program)),
+        ("", "execve", _execve),
+        ("", "posix_spawn", _posix_spawn),
+        ("", "posix_spawnp", _posix_spawn),
+        ("", "system", _system),
+        ("", "mkdir", _mkdir),
+        ("", "open", _open),
     ),
 }
 """Module → the classes and methods, or functions, that start a process, and what takes their place."""
@@ -289,13 +506,32 @@ class _Fork(threading.local):
     """What the child of a fork that is under way in this thread has to do first."""
 
     renew: Callable[[], None] | None = None
+    is_ours = False
+    is_pool_worker = False
 
 
 _fork = _Fork()
 
 
+@contextmanager
+def own_forks() -> Iterator[None]:
+    """Forks inside are ours, in this thread: they are no processes of the run, or are led into a sandbox already."""
+    before, _fork.is_ours = _fork.is_ours, True
+    try:
+        yield
+    finally:
+        _fork.is_ours = before
+
+
+def is_pool_worker() -> bool:
+    """Return True while a worker of a process pool is started in this thread."""
+    return _fork.is_pool_worker
+
+
 def _before_fork() -> None:
     _fork.renew = None
+    if _fork.is_ours:
+        return
     scope = current()
     if scope is None or scope.session.over:
         return

@@ -255,6 +255,8 @@ class Session:
         """In a replay: notes a call by somebody who belongs to no run, and gives the error that stops it."""
         self.make_tree: Callable[[], Tree] | None = None
         """Makes the tree of the processes that the run starts; None where they are not followed."""
+        self.own_paths: list[str] = []
+        """Directories and temporary files that the agent has made, and its semaphores and shared memory."""
         self.is_elsewhere = False
         """True when the run is another process's, and this one writes down its own share of it."""
         self.is_apart = False

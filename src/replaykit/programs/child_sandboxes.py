@@ -1,0 +1,175 @@
+"""Sandboxes for the child processes of an agent that is replayed in the caller's own process.
+
+That process cannot be shut in; every process that the agent starts is. The sandboxes of one replay are one world: they
+share a network and what they write. Linux alone has them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replaykit.isolation import Common, IsolationFailed, Level, Policy, Report, Sandbox
+from replaykit.model.isolation import CHANNELS, Isolation, IsolationLevel
+from replaykit.model.result import Deviation
+from replaykit.programs.sandbox_findings import deviations_in, isolation_of
+from replaykit.replayer.world import World
+from replaykit.seam.processes import own_forks
+
+if TYPE_CHECKING:
+    import socket
+
+_CACHES = {"__pycache__", ".cache"}
+"""Directories that programs write to, and whose contents nobody misses."""
+_SHOWN = 3
+_outliving: list[Sandbox] = []
+"""Sandboxes of pool workers that an agent keeps: they stay shut in for as long as this process lives."""
+
+
+@dataclass(slots=True)
+class _Child:
+    sandbox: Sandbox
+    outlives: bool
+
+
+class ChildSandboxes:
+    """The sandboxes of one replay."""
+
+    def __init__(self, level: IsolationLevel, world: World) -> None:
+        self._level = Level(level.value)
+        self._world = world
+        self._lock = threading.Lock()
+        self._children: list[_Child] = []
+        self._failures: list[str] = []
+        self.notes: list[str] = []
+        """What is to be known of processes that are in no sandbox."""
+        self._common: Common | None = None
+        if self._level is Level.FULL:
+            with own_forks():
+                self._common = Common()
+
+    @property
+    def listener(self) -> socket.socket | None:
+        """The socket on which this process serves the children; None where they share its network."""
+        return None if self._common is None else self._common.listener
+
+    def entrance(self, own_paths: Iterable[str], ports: Sequence[int], *, outlives: bool) -> Entrance:
+        """Prepare the sandbox of a process that is about to be started. `own_paths` show through."""
+        policy = Policy(
+            project=Path.cwd(),
+            scratch=tuple(map(Path, dict.fromkeys(own_paths))),
+            allow_write=tuple(map(Path, self._world.writable)),
+            allow_connect=self._world.rules.network,
+            ports=tuple(ports),
+        )
+        with own_forks():
+            sandbox = Sandbox(policy, level=self._level, common=self._common)
+        child = _Child(sandbox, outlives)
+        with self._lock:
+            self._children.append(child)
+        return Entrance(self, child)
+
+    def forget(self, child: _Child) -> None:
+        """Leave out a process that was not started after all."""
+        with self._lock:
+            self._children.remove(child)
+        child.sandbox.close()
+
+    def fail(self, child: _Child, text: str) -> None:
+        """Note a process that could not be isolated, and was not started for that reason."""
+        self.forget(child)
+        self._failures.append(text)
+
+    def close(self, others: Sequence[Deviation]) -> tuple[Isolation, list[Deviation]]:
+        """End what is left of the processes, and return what they ran into; `others` are deviations known already."""
+        reports = [report for child in self._children if (report := self._ended(child)) is not None]
+        isolation = _isolation_of(reports, tuple(dict.fromkeys(self.notes)))
+        deviations = [*deviations_in(isolation, others), *_unshared(reports)]
+        deviations += [Deviation(kind="outside", text=text) for text in self._failures]
+        if self._common is not None:
+            self._common.close()
+        return isolation, deviations
+
+    def _ended(self, child: _Child) -> Report | None:
+        try:
+            report = child.sandbox.report()
+        except IsolationFailed as error:
+            self._failures.append(f"a child process was not started: {error.message}")
+            report = None
+        if child.outlives:
+            _outliving.append(child.sandbox)
+        else:
+            child.sandbox.close()
+        return report
+
+
+class Entrance:
+    """The way of one child process into its sandbox."""
+
+    def __init__(self, sandboxes: ChildSandboxes, child: _Child) -> None:
+        self._sandboxes = sandboxes
+        self._child = child
+
+    def enter(self) -> None:
+        """Enter the sandbox: called in the child, right after the fork."""
+        with own_forks():
+            self._child.sandbox.enter()
+
+    def abandon(self) -> None:
+        """Say that no process was started."""
+        self._sandboxes.forget(self._child)
+
+    def failed(self) -> IsolationFailed:
+        """Return the error for a process that could not be isolated, and has ended for that."""
+        try:
+            self._child.sandbox.report()
+        except IsolationFailed as error:
+            text = error.message
+        else:
+            text = "its first function failed"
+        self._sandboxes.fail(self._child, f"a child process was not started: {text}")
+        return IsolationFailed(text)
+
+
+def _isolation_of(reports: Sequence[Report], notes: tuple[str, ...]) -> Isolation:
+    """Return the reports of all children as one; the agent's own process has the level `process`."""
+    if not reports:
+        return Isolation(level=IsolationLevel.PROCESS, notes=notes)
+    written = {one.path: one for report in reports for one in report.written}
+    whole = isolation_of(
+        replace(
+            reports[0],
+            stopped=tuple(one for report in reports for one in report.stopped),
+            more_stopped=sum(report.more_stopped for report in reports),
+            written=tuple(written.values()),
+            written_count=max(len(written), *(report.written_count for report in reports)),
+            notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
+        )
+    )
+    return Isolation(
+        level=IsolationLevel.PROCESS,
+        channels=dict.fromkeys(CHANNELS, IsolationLevel.PROCESS),
+        children=whole.channels,
+        stopped=whole.stopped,
+        more_stopped=whole.more_stopped,
+        written=whole.written,
+        written_count=whole.written_count,
+        notes=(*notes, *whole.notes),
+    )
+
+
+def _unshared(reports: Sequence[Report]) -> list[Deviation]:
+    """Return the doubt about files that children wrote in their layer, where the agent's process does not see them."""
+    paths = dict.fromkeys(one.path for report in reports for one in report.written)
+    missing = [path for path in paths if _CACHES.isdisjoint(Path(path).parts)]
+    if not missing:
+        return []
+    shown = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
+    text = (
+        f"child processes wrote files that the agent's own process could not see: {shown}\n"
+        f"To have them written for real, allow it (`allow_write`): {Path(missing[0]).parent}"
+    )
+    return [Deviation(kind="unshared", text=text)]

@@ -1,0 +1,32 @@
+"""The level of isolation that a replay asks for: what the machine offers, unless somebody has asked for less."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from replaykit.errors import UsageError
+from replaykit.model.isolation import IsolationLevel, weaker
+
+ISOLATION = "REPLAYKIT_ISOLATION"
+"""The environment variable that lowers the level of everything this process runs."""
+
+
+def level_of_environment() -> IsolationLevel:
+    """Return the highest level that the environment allows."""
+    named = os.environ.get(ISOLATION) or IsolationLevel.FULL.value
+    try:
+        return IsolationLevel(named)
+    except ValueError:
+        raise UsageError(f"${ISOLATION} is {named!r}", hint=f"Use one of: {', '.join(IsolationLevel)}") from None
+
+
+def sandbox_level(highest: IsolationLevel) -> IsolationLevel | None:
+    """Return the level of the sandboxes to use, up to the given one; None for no sandboxes."""
+    wanted = weaker(highest, level_of_environment())
+    if sys.platform != "linux" or wanted.strength <= IsolationLevel.PROCESS.strength:
+        return None
+    from replaykit.isolation import support  # noqa: PLC0415 (for Linux alone)
+
+    level = weaker(wanted, IsolationLevel(support().level.value))
+    return None if level is IsolationLevel.PROCESS else level
