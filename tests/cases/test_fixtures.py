@@ -20,16 +20,14 @@ from replaykit.model.values import ABSENT, Raw, canonical, decode, raw
 
 LOOKUP = """\
 {
-  "replaykit": 2,
+  "replaykit": 3,
   "kind": "tool_call",
   "name": "lookup_billing",
   "calls": [
     {
       "call": 3,
       "path": "",
-      "arguments": {
-        "user_id": "usr_8821"
-      },
+      "arguments": {"user_id": "usr_8821"},
       "result": "Error: billing service timeout"
     },
     {
@@ -37,10 +35,7 @@ LOOKUP = """\
       "path": "gather.0",
       "parent": 4,
       "arguments": null,
-      "error": {
-        "type": "TimeoutError",
-        "message": "too late"
-      },
+      "error": {"type": "TimeoutError", "message": "too late"},
       "duration_s": 0.5
     }
   ]
@@ -89,33 +84,22 @@ def test_a_fixture_is_a_file_that_people_can_read(tmp_path):
 
 EXCHANGE = """\
 {
-  "replaykit": 2,
+  "replaykit": 3,
   "kind": "exchange",
   "name": "GET api.example/events",
   "calls": [
     {
       "call": 0,
       "path": "",
-      "arguments": {
-        "query": [
-          ["since", "1"]
-        ]
-      },
-      "items": [
-        "data: 1\\n\\n",
-        "data: ",
-        "2\\n\\n"
-      ],
+      "arguments": {"query": [["since", "1"]]},
+      "items": ["data: 1\\n\\n", "data: ", "2\\n\\n"],
       "complete": false,
       "wire": {
         "method": "GET",
         "url": "https://api.example/events?since=1",
         "status": 200,
         "reason": "OK",
-        "headers": [
-          ["Content-Type", "text/event-stream"],
-          ["X-Id", "a \\"quoted\\" one"]
-        ],
+        "headers": [["Content-Type", "text/event-stream"], ["X-Id", "a \\"quoted\\" one"]],
         "pauses_ms": [12.5, 0.1, 3.0]
       }
     }
@@ -150,9 +134,9 @@ def test_an_exchange_is_a_file_that_people_can_read(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
-        ('"reason"', '"reasn"', 24, "unknown key 'reasn'; did you mean 'reason'?"),
-        ('"status": 200', '"status": "200"', 23, "calls.0.wire.status: expected `int`"),
-        ('["X-Id", ', '["X-Id", 1, ', 27, "calls.0.wire.headers.1"),
+        ('"reason"', '"reasn"', 16, "unknown key 'reasn'; did you mean 'reason'?"),
+        ('"status": 200', '"status": "200"', 15, "calls.0.wire.status: expected `int`"),
+        ('["X-Id", ', '["X-Id", 1, ', 17, "calls.0.wire.headers.1"),
     ],
 )
 def test_a_mistake_in_an_exchange_is_told_with_its_line(old, new, line, words, tmp_path):
@@ -221,18 +205,18 @@ def test_other_files_beside_the_fixtures_are_left_alone(tmp_path):
     ("old", "new", "line", "words"),
     [
         ('"path": ""', '"pth": ""', 8, "unknown key 'pth'; did you mean 'path'?"),
-        ('"message": "too late"', '"mesage": "too late"', 21, "unknown key 'mesage'; did you mean 'message'?"),
+        ('"message": "too late"', '"mesage": "too late"', 17, "unknown key 'mesage'; did you mean 'message'?"),
         ('"kind"', '"knd"', 3, "unknown key 'knd'; did you mean 'kind'?"),
         ('"kind": "tool_call",', "", 1, "missing required field `kind`"),
         ('"tool_call"', '"tool"', 3, "kind: invalid enum value 'tool'"),
         ('"call": 3', '"call": "3"', 7, "calls.0.call: expected `int`"),
         ('"call": 3', '"call": -3', 7, "calls.0.call: expected `int` >= 0"),
-        ('"duration_s": 0.5', '"result": 1', 14, "a result or an error, not both"),
-        ('"duration_s": 0.5', '"finish_reason": "stop"', 14, "only an llm_call has"),
-        ('"replaykit": 2', '"replaykit": 0', 2, "expected the format version 2"),
-        ('"usr_8821"', "usr_8821", 10, "not JSON"),
-        ('"usr_8821"', '"\\ud800"', 10, "not JSON"),
-        ('"usr_8821"', "[" * 500 + "]" * 500, 10, "nested deeper than 500 levels"),
+        ('"duration_s": 0.5', '"result": 1', 12, "a result or an error, not both"),
+        ('"duration_s": 0.5', '"finish_reason": "stop"', 12, "only an llm_call has"),
+        ('"replaykit": 3', '"replaykit": 0', 2, "expected the format version 3"),
+        ('"usr_8821"', "usr_8821", 9, "not JSON"),
+        ('"usr_8821"', '"\\ud800"', 9, "not JSON"),
+        ('"usr_8821"', "[" * 500 + "]" * 500, 9, "nested deeper than 500 levels"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(old, new, line, words, tmp_path):
@@ -256,9 +240,9 @@ def test_a_fixture_nested_deeper_than_json_can_be_read_is_refused(tmp_path):
 
 
 def test_a_fixture_of_a_newer_version_says_so(tmp_path):
-    fixture_in(tmp_path, LOOKUP.replace('"replaykit": 2', '"replaykit": 3, "later": 1'))
+    fixture_in(tmp_path, LOOKUP.replace('"replaykit": 3', '"replaykit": 4, "later": 1'))
 
-    with pytest.raises(FormatTooNew, match="fixture format 3"):
+    with pytest.raises(FormatTooNew, match="fixture format 4"):
         read_fixtures(tmp_path)
 
 

@@ -322,7 +322,7 @@ def test_a_fixture_without_an_outcome_is_a_warning(tmp_path):
 
     (problem,) = lint_case(case)
 
-    assert (problem.code, problem.line, problem.severity) == ("unanswered-fixture", 14, Severity.WARNING)
+    assert (problem.code, problem.line, problem.severity) == ("unanswered-fixture", 7, Severity.WARNING)
 
 
 def test_a_call_number_that_is_there_twice_is_an_error(tmp_path):
@@ -376,3 +376,25 @@ def test_a_file_full_of_mistakes_is_told_in_good_time(tmp_path):
 
     assert len(problems) == 100
     assert problems[-1].line == 102
+
+
+def test_a_value_file_that_nothing_refers_to_is_a_warning(tmp_path):
+    large = ToolCall(seq=2, name="search", result_json=raw("0123456789abcdef" * 5000))
+    case = case_in(tmp_path, calls=[SEARCH, ASKED, large])
+    assert not [problem for problem in lint_case(case) if problem.code == "unused-value"]
+
+    write_fixtures(case, [SEARCH, ASKED])
+
+    (problem,) = (problem for problem in lint_case(case) if problem.code == "unused-value")
+    assert (Path(problem.file).parent.name, problem.severity) == ("values", Severity.WARNING)
+
+
+def test_a_value_file_that_is_missing_is_an_error_with_its_name(tmp_path):
+    large = ToolCall(seq=2, name="search", result_json=raw("0123456789abcdef" * 5000))
+    case = case_in(tmp_path, calls=[SEARCH, ASKED, large])
+    (file,) = (case / "fixtures" / "values").iterdir()
+    file.unlink()
+
+    errors = [problem for problem in lint_case(case) if problem.severity is Severity.ERROR]
+
+    assert [(problem.file, problem.code) for problem in errors] == [(str(file), "invalid-file")]

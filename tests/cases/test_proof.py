@@ -93,7 +93,7 @@ def test_a_proof_is_stale_when_what_it_was_seen_with_changes(
         ("id: case", "id: case\ntitle: a title # and a comment", "case.yaml"),
         ("\n", "\r\n", "fixtures/search.json"),
         ("  ", "\t", "fixtures/search.json"),
-        ('"replaykit": 2', '"replaykit": 1', "fixtures/search.json"),
+        ('"replaykit": 3', '"replaykit": 1', "fixtures/search.json"),
     ],
 )
 def test_a_proof_holds_when_only_the_writing_or_the_wishes_change(

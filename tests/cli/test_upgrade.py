@@ -36,7 +36,7 @@ def test_only_versions_change_and_comments_stay(replaykit: Command, old: Path) -
     assert (old / "case.yaml").read_text() == before.replace("replaykit: 1", "replaykit: 2")
     assert read_fixtures(old) == calls
     for file in (old / "fixtures").iterdir():
-        assert file.read_text().splitlines()[1] == '  "replaykit": 2,'
+        assert file.read_text().splitlines()[1] == '  "replaykit": 3,'
     assert f"rewrote {old}/case.yaml" in ran.out
     assert replaykit("lint", old).out == "1 case: ok\n"
 

@@ -94,9 +94,9 @@ def test_a_run_log_that_was_reformatted_by_hand_is_the_same_run():
 
 def test_a_run_log_of_a_newer_version_is_refused_with_what_to_do():
     with pytest.raises(FormatTooNew) as caught:
-        import_source(Source(b'{"replaykit": 2, "run": {"id": "r"}}', "run.json"))
+        import_source(Source(b'{"replaykit": 3, "run": {"id": "r"}}', "run.json"))
 
-    assert "version 2" in str(caught.value)
+    assert "version 3" in str(caught.value)
     assert "pip install" in str(caught.value)
 
 

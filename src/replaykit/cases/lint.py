@@ -11,7 +11,8 @@ from msgspec import UNSET, Struct
 
 from replaykit.cases.case import CASE_FILE, MAX_FLAWS, ReplayCase, build_case, find_case_flaws, open_case
 from replaykit.cases.document import Document, read_bytes
-from replaykit.cases.fixtures import FIXTURES, fixture_files, read_fixture
+from replaykit.cases.fixture_reader import MAX_FIXTURE_BYTES, FixtureReader
+from replaykit.cases.fixtures import FIXTURES, fixture_files
 from replaykit.cases.lint_rules import CASE_RULES, FIXTURE_RULES, Fixture, Subject, proof_flaws
 from replaykit.cases.session import case_of_session, read_session
 from replaykit.cases.session_shape import SESSION, looks_like_session
@@ -22,6 +23,7 @@ from replaykit.importers.files import import_trace
 from replaykit.model.run import TraceRun
 from replaykit.redaction.files import Leak, file_redactor, leaks_in, missed_leaks
 from replaykit.redaction.trees import Text, files_below, texts_of
+from replaykit.value_files import VALUES, value_names_in
 
 __all__ = ["Problem", "Severity", "lint_case", "lint_cases"]
 
@@ -81,7 +83,7 @@ def _lint(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]
         run, flaws, unreadable = _read_run(case)
         subject = Subject(case=case, fixtures=tuple(fixtures), run=run)
         flaws += [flaw for rule in CASE_RULES for flaw in islice(rule(subject), MAX_FLAWS)]
-        problems += unreadable + _fixture_problems(subject)
+        problems += unreadable + _fixture_problems(subject) + _unused_in(case)
     problems += located(document, flaws)
     return document, sorted(problems, key=lambda problem: (problem.file, problem.line or 0))
 
@@ -130,9 +132,10 @@ def _read_fixtures(directory: Path) -> tuple[list[Fixture], list[Problem]]:
         files = fixture_files(directory)
     except InvalidFile as error:
         return [], [problem_of(error, str(directory / FIXTURES))]
+    reader = FixtureReader(directory / FIXTURES)
     for file in files:
         try:
-            fixtures += [Fixture(file, index, call) for index, call in enumerate(read_fixture(file))]
+            fixtures += [Fixture(file, index, call) for index, call in enumerate(reader.read(file))]
         except (InvalidFile, FormatTooNew) as error:
             problems.append(problem_of(error, str(file)))
     return fixtures, problems
@@ -150,6 +153,37 @@ def _take_problems(case: ReplayCase) -> list[Problem]:
         except (InvalidFile, FormatTooNew) as error:
             problems.append(problem_of(error, str(folder / name)))
     return problems
+
+
+def _unused_in(case: ReplayCase) -> list[Problem]:
+    try:
+        files = fixture_files(case.directory)
+    except InvalidFile:  # which is told already
+        return []
+    trace = case.trace_path
+    return _unused_values(case.directory, [*files, *([trace] if trace is not None and trace.is_file() else [])])
+
+
+def _unused_values(directory: Path, files: Iterable[Path]) -> list[Problem]:
+    """Value files that nothing in the case refers to."""
+    folder = directory / FIXTURES / VALUES
+    if not folder.is_dir():
+        return []
+    names = {f"{VALUES}/{name}" for name in os.listdir(folder)}
+    for file in files:
+        text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES).decode(errors="replace")
+        names.difference_update(value_names_in(text))
+    return [
+        Problem(
+            file=str(directory / FIXTURES / name),
+            line=None,
+            severity=Severity.WARNING,
+            code="unused-value",
+            message="no call refers to this file",
+            hint="Remove it.",
+        )
+        for name in islice(sorted(names), MAX_FLAWS)
+    ]
 
 
 def _read_run(case: ReplayCase) -> tuple[TraceRun | None, list[Flaw], list[Problem]]:

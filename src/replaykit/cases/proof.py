@@ -14,6 +14,7 @@ are named by a digest, and a case that changed since has to be proven again.
 
 import datetime as dt
 import os
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from msgspec import Struct
 from replaykit.cases.case import CASE_FILE, RECORDED, ReplayCase
 from replaykit.cases.confine import inside
 from replaykit.cases.document import read_bytes
+from replaykit.cases.fixtures import MAX_FIXTURE_BYTES
 from replaykit.cases.slug import slug
 from replaykit.cases.takes import take_files
 from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, StoreError
@@ -121,14 +123,24 @@ class _Version(Struct):
     replaykit: int
 
 
-def identity_of(case: ReplayCase, take: str = RECORDED) -> Identity:
-    """Return the digests of a take of the case and of its signatures."""
+def identity_of(case: ReplayCase, take: str = RECORDED, *, rewritten: Mapping[Path, bytes] | None = None) -> Identity:
+    """Return the digests of a take of the case and of its signatures.
+
+    `rewritten` are fixture files that are about to get other texts.
+    """
+    texts = rewritten or {}
     if case.tape is None or take != RECORDED:
-        calls = [part for file in take_files(case, take) for part in _recorded_in(read_bytes(file))]
+        # A large value is in a file that is named after its own digest, so the name stands for it.
+        files = [texts.get(file) or _text(file) for file in take_files(case, take)]
+        calls = [part for text in files for part in _recorded_in(text)]
     else:
         calls = [msgspec.json.encode(call) for call in case.tape]
     observed = canonical([[assertion.kind, assertion.value] for assertion in case.observed])
     return Identity(tape=_digest(bytes(case.scenario.input_json), *calls), signatures=_digest(observed))
+
+
+def _text(file: Path) -> bytes:
+    return read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES)
 
 
 def _recorded_in(text: bytes) -> list[bytes]:
@@ -180,6 +192,25 @@ def _prove_it(case: ReplayCase) -> str:
     return f"replaykit prove {place} --bad CANDIDATE --good CANDIDATE"
 
 
+def proof_after(case: ReplayCase, rewritten: Mapping[Path, bytes]) -> bytes | None:
+    """Return the new text of the case's proof if it holds, and the tape is about to be written in another way.
+
+    `rewritten` are the new texts of fixture files. None where the proof stays as it is.
+    """
+    before, after = identity_of(case).tape, identity_of(case, rewritten=rewritten).tape
+    proof = read_proof(case)
+    red, green = _on_tape(proof.red, before, after), _on_tape(proof.green, before, after)
+    if (red, green) == (proof.red, proof.green):
+        return None
+    return _encode(msgspec.structs.replace(proof, red=red, green=green))
+
+
+def _on_tape(seen: Seen | None, before: str, after: str) -> Seen | None:
+    if seen is None or seen.tape != before:
+        return seen
+    return msgspec.structs.replace(seen, tape=after)
+
+
 class ProofWriter:
     """Writes what was seen into a case's proof. What is there already and still holds stays as it is."""
 
@@ -222,8 +253,12 @@ class ProofWriter:
         return seen
 
 
+def _encode(proof: Proof) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(proof), indent=2) + b"\n"
+
+
 def _write(file: Path, proof: Proof) -> None:
-    text = msgspec.json.format(msgspec.json.encode(proof), indent=2) + b"\n"
+    text = _encode(proof)
     refuse_leaks({str(file): text}, file_redactor())
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:

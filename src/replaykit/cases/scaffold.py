@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,15 +17,18 @@ import msgspec
 
 from replaykit.cases.case import CASE_FILE, ReplayCase, Scenario, Source, dump_case, load_case
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, MAX_SEED
-from replaykit.cases.fixtures import FIXTURES, write_fixtures
+from replaykit.cases.fixtures import FIXTURES, value_writer, write_fixtures
 from replaykit.cases.signatures import FailureSignature, detect, propose_desired, propose_semantic
 from replaykit.cases.timeline import render_notes
 from replaykit.checks.reading import short
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.errors import InvalidFile, ReplayKitError, UsageError
 from replaykit.importers import run_log
+from replaykit.model.compact_calls import WriteValue
+from replaykit.model.compact_run import encode_compact_run
+from replaykit.model.json_layout import laid_out
 from replaykit.model.matching import MatchRules, OnMiss
-from replaykit.model.run import TraceRun, encode_run
+from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 from replaykit.redaction.files import clean_bytes, clean_text, file_redactor, refuse_leaks
 from replaykit.redaction.placeholders import holds_placeholder, key_id
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 TRACE_FILE = "source-trace.json"
 NOTES_FILE = "notes.md"
+_OPEN_LEVELS = 3  # of the run log: a line for each event at least
 _ASKS_AGAIN = ("max_tool_calls", "tool.ignored_error", "tool.unretried_error")
 """Who still loops, or tries again as a fix should, asks for more than was recorded, and meets the same wall again."""
 
@@ -66,22 +70,23 @@ def scaffold(
         run = Door(redactor).run(run)
     signatures = detect(run)
     with _new_directory(Path(out), force=force) as (draft, target):
+        (draft / FIXTURES).mkdir()
+        values = value_writer(draft, redactor)
         if source_text is None:
-            source_text, source_format = _run_log(run), run_log.FORMAT
+            source_text, source_format = encode_source_trace(run, values.write), run_log.FORMAT
         source = Source(trace=TRACE_FILE, run=run.id.strip() or None, format=source_format or run.origin.format)
         case = _case(run, signatures, case_id=case_id or _case_id(target.name), title=title, source=source)
-        case = _with_key_id(case, run, redactor)
         (draft / TRACE_FILE).write_bytes(clean_bytes(source_text, redactor))
-        (draft / FIXTURES).mkdir()
-        write_fixtures(draft, (call for call in run.calls if call.answered or not call.complete), redactor)
+        calls = (call for call in run.calls if call.answered or not call.complete)
+        write_fixtures(draft, calls, redactor, values=values)
+        case = _with_key_id(case, draft, redactor)
         for name, text in (
             (NOTES_FILE, render_notes(case.title, run, signatures, remarks)),
             (CASE_FILE, dump_case(case)),
         ):
             (draft / name).write_text(clean_text(text, redactor), encoding="utf-8", newline="\n")
         _read_back(draft, out)
-        files = (file for file in sorted(draft.rglob("*")) if file.is_file())
-        refuse_leaks({os.path.join(out, file.relative_to(draft)): file.read_bytes() for file in files}, redactor)
+        refuse_leaks(_DraftFiles(draft, out), redactor)
     return load_case(out)
 
 
@@ -117,9 +122,9 @@ def _case(
     )
 
 
-def _with_key_id(case: ReplayCase, run: TraceRun, redactor: Redactor | None) -> ReplayCase:
+def _with_key_id(case: ReplayCase, draft: Path, redactor: Redactor | None) -> ReplayCase:
     """The case with a word on which key made its placeholders, where it has some: with another, kinds are compared."""
-    if redactor is None or not holds_placeholder(encode_run(run)):
+    if redactor is None or not any(map(holds_placeholder, _DraftFiles(draft, draft).values())):
         return case
     match = msgspec.structs.replace(case.scenario.match, redaction_key_id=key_id(redactor.key))
     return msgspec.structs.replace(case, scenario=msgspec.structs.replace(case.scenario, match=match))
@@ -185,8 +190,27 @@ def _program(run: TraceRun) -> dict[str, Json]:
     return program if isinstance(program, dict) else {}
 
 
-def _run_log(run: TraceRun) -> bytes:
-    return msgspec.json.format(encode_run(run), indent=2) + b"\n"
+def encode_source_trace(run: TraceRun, write_value: WriteValue) -> bytes:
+    """Return the run log that a case keeps of a recorded run; large values are those of the fixtures' folder."""
+    text = encode_compact_run(run, lambda value: f"{FIXTURES}/{write_value(value)}")
+    return laid_out(text, open_levels=_OPEN_LEVELS)
+
+
+class _DraftFiles(Mapping[str, bytes]):
+    """The files of a draft by the names they will have; each is read when it is looked at, and not held."""
+
+    def __init__(self, draft: Path, out: str | os.PathLike[str]) -> None:
+        files = [file for file in sorted(draft.rglob("*")) if file.is_file()]
+        self._files = {os.path.join(out, file.relative_to(draft)): file for file in files}
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._files[name].read_bytes()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
 
 
 @contextmanager

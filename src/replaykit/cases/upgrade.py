@@ -9,12 +9,26 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from replaykit.cases.case import load_case, open_case
+from replaykit.cases.case import ReplayCase, load_case, open_case
 from replaykit.cases.case_shape import CASE_FORMAT
 from replaykit.cases.document import read_bytes
-from replaykit.cases.fixtures import FIXTURE_FORMAT, fixture_files, read_fixture
+from replaykit.cases.fixtures import (
+    FIXTURE_FORMAT,
+    FIXTURES,
+    MAX_FIXTURE_BYTES,
+    encode_fixture,
+    fixture_files,
+    read_fixture,
+)
+from replaykit.cases.proof import proof_after, proof_path
+from replaykit.cases.scaffold import encode_source_trace
 from replaykit.errors import InvalidFile, StoreError
+from replaykit.importers import run_log
+from replaykit.importers.files import import_trace
 from replaykit.model.lines import line_of
+from replaykit.model.run import RUN_FORMAT
+from replaykit.model.values import Raw
+from replaykit.value_files import value_name, value_text
 
 _VERSION = re.compile(rb"""(["']?replaykit["']?\s*:\s*)(\d+)""")
 
@@ -29,17 +43,22 @@ class Rewritten(Struct, frozen=True):
 def outdated_files(path: str | os.PathLike[str]) -> list[Rewritten]:
     """Return the files of a case that an older version wrote, each with its new text; the case must be a sound one.
 
-    Every format so far only adds to the one before it, so a new version number is all that changes.
+    Only the version number of a file changes, unless its calls repeat each other or hold large values: then they share
+    what they have in common, and the large values get files of their own. A proof that holds is carried over.
     """
     case = load_case(path)
     document, _ = open_case(path)
-    found = [_rewritten(case.file, document.value["replaykit"], CASE_FORMAT, document.line(("replaykit",)))]
-    for file in fixture_files(case.directory):
-        read_fixture(file)  # says what is wrong with it
-        text = read_bytes(file)
-        version = msgspec.json.decode(text, type=_Version).replaykit
-        found.append(_rewritten(file, version, FIXTURE_FORMAT, line_of(text, ("replaykit",))))
-    return [one for one in found if one is not None]
+    current = _with_version(case.file, document.value["replaykit"], CASE_FORMAT, document.line(("replaykit",)))
+    values = _NewValues(case.directory / FIXTURES)
+    fixtures = [_fixture(file, values) for file in fixture_files(case.directory)]
+    trace = _source_trace(case, values)
+    found = [one for one in (current, *fixtures, trace) if one is not None]
+    rewritten = {one.file: one.text for one in fixtures if one is not None}
+    proof, text = proof_path(case), proof_after(case, rewritten) if rewritten else None
+    if proof is not None and text is not None:
+        found.append(Rewritten(proof, text))
+    # Before the files that name them: whoever stops in between leaves a case that can be read.
+    return [*values.files(), *found]
 
 
 def write_files(files: list[Rewritten]) -> None:
@@ -47,6 +66,7 @@ def write_files(files: list[Rewritten]) -> None:
     for one in files:
         draft = one.file.with_name(f".{one.file.name}.{os.getpid()}")
         try:
+            one.file.parent.mkdir(exist_ok=True)
             draft.write_bytes(one.text)
             draft.replace(one.file)
         except OSError as error:
@@ -54,14 +74,75 @@ def write_files(files: list[Rewritten]) -> None:
             raise StoreError(f"{one.file} cannot be written: {error.strerror}") from None
 
 
+class _NewValues:
+    """The large values that get files of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._texts: dict[str, bytes] = {}
+
+    def write(self, value: Raw) -> str:
+        """Keep the value for later; return the name of its file."""
+        text = value_text(value)
+        name = value_name(text)
+        self._texts[name] = text
+        return name
+
+    def files(self) -> list[Rewritten]:
+        return [Rewritten(self._folder / name, text) for name, text in self._texts.items()]
+
+
 class _Version(Struct):
     replaykit: int
 
 
-def _rewritten(file: Path, version: int, current: int, line: int | None) -> Rewritten | None:
+class _References(Struct):
+    """Whether a fixture file has references at all."""
+
+    parts: dict[str, Raw] = {}
+    calls: tuple[_CallReferences, ...] = ()
+
+
+class _CallReferences(Struct):
+    values: dict[str, str] = {}
+
+
+def _fixture(file: Path, values: _NewValues) -> Rewritten | None:
+    calls = read_fixture(file)  # says what is wrong with it
+    text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES)
+    version = msgspec.json.decode(text, type=_Version).replaykit
+    if version >= FIXTURE_FORMAT:
+        return None
+    if calls:
+        compact = encode_fixture(calls[0].kind, calls[0].name, calls, values.write)
+        references = msgspec.json.decode(compact, type=_References)
+        if references.parts or any(call.values for call in references.calls):
+            return Rewritten(file, compact)
+    return _with_version(file, version, FIXTURE_FORMAT, line_of(text, ("replaykit",)))
+
+
+def _source_trace(case: ReplayCase, values: _NewValues) -> Rewritten | None:
+    """The run log of a recorded run, where it takes less than half the room in the current form."""
+    file = case.trace_path
+    if file is None or not file.is_file() or case.source.format != run_log.FORMAT:
+        return None
+    text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES)
+    try:
+        version = msgspec.json.decode(text, type=_Version).replaykit
+    except msgspec.MsgspecError:  # compressed, or one of several on lines
+        return None
+    if version != RUN_FORMAT:
+        return None
+    (run,) = import_trace(file, run_log.FORMAT).runs
+    compact = encode_source_trace(run, values.write)
+    return Rewritten(file, compact) if 2 * len(compact) <= len(text) else None
+
+
+def _with_version(file: Path, version: int, current: int, line: int | None) -> Rewritten | None:
+    """The file with a new version number, and nothing else changed."""
     if version >= current:
         return None
-    text = read_bytes(file)
+    text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES)
     found = _VERSION.search(text, _start_of(text, line or 1))
     if found is None or int(found[2]) != version:
         hint = f"Write `replaykit: {current}` there yourself."

@@ -1,0 +1,146 @@
+"""Entries: a recorded call as a fixture file spells it, in both directions."""
+
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from replaykit.model.compact_calls import WriteValue, take_apart
+from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, Span, ToolCall, Usage, WireInfo
+from replaykit.model.shared_parts import PartWriter, Reference
+from replaykit.model.values import ABSENT, NULL, Json, Raw
+
+T = TypeVar("T", bound=Struct)
+
+KINDS: dict[str, type[Call]] = {"tool_call": ToolCall, "llm_call": LlmCall, "exchange": Exchange}
+
+
+class UsageFields(Usage, frozen=True, forbid_unknown_fields=True):
+    """`usage` of a call."""
+
+
+class ErrorFields(ErrorInfo, frozen=True, forbid_unknown_fields=True):
+    """`error` of a call."""
+
+
+class WireFields(WireInfo, frozen=True, forbid_unknown_fields=True):
+    """`wire` of a call."""
+
+
+class SpanFields(Span, frozen=True, forbid_unknown_fields=True):
+    """`span` of a call."""
+
+
+class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One call of a fixture file."""
+
+    call: Annotated[int, Meta(ge=0)]
+    same_as: Annotated[int, Meta(ge=0)] | None = None
+    path: str = ""
+    parent: int | None = None
+    arguments: Raw = NULL
+    parts: dict[str, Reference] = {}
+    result: Raw = ABSENT
+    error: ErrorFields | None = None
+    items: tuple[Raw, ...] | None = None
+    values: dict[str, str] = {}
+    sent: Raw = ABSENT
+    pauses_ms: tuple[float, ...] = ()
+    mutated: tuple[str, ...] = ()
+    complete: bool = True
+    duration_s: float = 0.0
+    span: SpanFields | None = None
+    after: int | None = None
+    finish_reason: str | None = None
+    usage: UsageFields | None = None
+    wire: WireFields | None = None
+
+
+class FixtureContent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fixture file."""
+
+    replaykit: int
+    kind: Literal["tool_call", "llm_call", "exchange"]
+    name: str
+    parts: dict[str, tuple[Raw, ...]] = {}
+    calls: tuple[Entry, ...]
+
+
+PLACE_FIELDS = ("path", "parent", "duration_s", "span", "after")
+"""What a call that is the same as another has of its own."""
+
+
+def place_of(call: Call) -> dict[str, Json]:
+    """Return where in its run a call stands, as members of an entry."""
+    members: dict[str, Json] = {"path": call.path}
+    if call.parent is not None:
+        members["parent"] = call.parent
+    if call.duration_s:
+        members["duration_s"] = call.duration_s
+    if call.span is not None:
+        members["span"] = call.span
+    if call.after is not None:
+        members["after"] = call.after
+    return members
+
+
+def entry_of(call: Call, parts: PartWriter, write_value: WriteValue) -> dict[str, Json]:
+    """Return the members of an entry; large values are written to their files."""
+    request = msgspec.structs.replace(call, arguments_json=call.request_json, asked_json=ABSENT)
+    rest, references = take_apart(request, parts, write_value)
+    place = place_of(call)
+    entry: dict[str, Json] = {"call": call.seq, "path": place.pop("path")}
+    if call.parent is not None:
+        entry["parent"] = place.pop("parent")
+    entry["arguments"] = rest.arguments_json
+    if references.parts:
+        entry["parts"] = references.parts
+    if rest.result_json:
+        entry["result"] = rest.result_json
+    if rest.error is not None:
+        entry["error"] = rest.error
+    if rest.items_json is not None:
+        entry["items"] = rest.items_json
+    if references.values:
+        entry["values"] = references.values
+    if call.sent_json:
+        entry["sent"] = call.sent_json
+    if call.pauses_ms:
+        entry["pauses_ms"] = call.pauses_ms
+    if call.mutated:
+        entry["mutated"] = call.mutated
+    if not call.complete:
+        entry["complete"] = False
+    entry |= place
+    if isinstance(call, LlmCall):
+        entry |= _model_members(call)
+    if call.wire is not None:
+        entry["wire"] = call.wire
+    return entry
+
+
+def _model_members(call: LlmCall) -> dict[str, Json]:
+    members: dict[str, Json] = {"finish_reason": call.finish_reason, "usage": call.usage}
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def plain(value: T | None, kind: type[T]) -> T | None:
+    """Return the value as the model has it, without the strictness of the file."""
+    return value and kind(**{name: getattr(value, name) for name in kind.__struct_fields__})
+
+
+def plain_error(error: ErrorInfo | None) -> ErrorInfo | None:
+    """Return an error as the model has it, its values without blanks."""
+    if error is None:
+        return None
+    fields = {name: getattr(error, name) for name in ErrorInfo.__struct_fields__}
+    texts = {name: compact(fields[name]) for name in ("args_json", "attributes_json")}
+    return ErrorInfo(**{**fields, **texts})
+
+
+def compact(text: Raw) -> Raw:
+    """Return JSON text without blanks."""
+    # ABSENT itself, not its equal: the model leaves a field out by identity.
+    return Raw(msgspec.json.format(bytes(text), indent=-1)) if text else ABSENT

@@ -1,0 +1,217 @@
+"""Reading fixture files: calls with their shared parts and large values in place, or an error with file and line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from replaykit.cases.document import read_bytes
+from replaykit.cases.fixture_entries import (
+    KINDS,
+    PLACE_FIELDS,
+    Entry,
+    ErrorFields,
+    FixtureContent,
+    SpanFields,
+    UsageFields,
+    WireFields,
+    compact,
+    plain,
+    plain_error,
+)
+from replaykit.errors import FormatTooNew, InvalidFile, nearest
+from replaykit.model.compact_calls import References, put_together
+from replaykit.model.events import Call, Span, Usage, WireInfo
+from replaykit.model.lines import line_of
+from replaykit.model.nesting import NestedTooDeeply, check_nesting, line_nested_too_deeply
+from replaykit.model.shared_parts import BadReference, Budget, PartReader, canonical_text
+from replaykit.model.values import Json, Raw
+from replaykit.value_files import ValueReader, is_value_name
+
+FIXTURE_FORMAT = 3
+"""Version of the fixture file; readers accept every older one."""
+MAX_FIXTURE_BYTES = 512 * 1024 * 1024
+
+_BOM = b"\xef\xbb\xbf"
+_NESTED_TOO_DEEPLY = "nested too deeply"
+_Path = tuple[str | int, ...]
+
+
+class FixtureReader:
+    """Reads the fixture files of one folder, with one limit on what their shared parts may grow to."""
+
+    def __init__(self, folder: Path, recorded: Sequence[Call] = (), held: Iterable[Raw] = ()) -> None:
+        self._recorded = {call.seq: call for call in recorded}
+        self._values = ValueReader(folder, held)
+        self._budget = Budget()
+
+    def read(self, file: Path) -> list[Call]:
+        """Return the calls in a file, in the order they stand there; `InvalidFile` says what is wrong, and where."""
+        text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES).removeprefix(_BOM)
+        content = _content(text, str(file))
+        place = _Place(text, str(file))
+        try:
+            parts = PartReader(content.parts, self._budget)
+        except TypeError:  # orjson reads deeper than it writes
+            raise place.error(_NESTED_TOO_DEEPLY, ("parts",)) from None
+        reader = _EntryReader(content, parts, self._values, self._recorded)
+        return [reader.call(entry, place.at("calls", index)) for index, entry in enumerate(content.calls)]
+
+
+class _Place:
+    """A part of a fixture file, for errors about it."""
+
+    def __init__(self, text: bytes, file: str, path: _Path = ()) -> None:
+        self._text = text
+        self.file = file
+        self._path = path
+
+    def at(self, *steps: str | int) -> _Place:
+        return _Place(self._text, self.file, (*self._path, *steps))
+
+    def error(self, message: str, steps: _Path = ()) -> InvalidFile:
+        return InvalidFile(message, file=self.file, line=line_of(self._text, (*self._path, *steps)))
+
+
+class _EntryReader:
+    """Builds the calls of one file."""
+
+    def __init__(
+        self, content: FixtureContent, parts: PartReader, values: ValueReader, recorded: Mapping[int, Call]
+    ) -> None:
+        self._content = content
+        self._parts = parts
+        self._values = values
+        self._recorded = recorded
+
+    def call(self, entry: Entry, place: _Place) -> Call:
+        if entry.same_as is not None:
+            return self._same(entry, entry.same_as, place)
+        extra: dict[str, Json] = {}
+        if self._content.kind == "llm_call":
+            extra = {"finish_reason": entry.finish_reason, "usage": plain(entry.usage, Usage)}
+        elif entry.finish_reason is not None or entry.usage is not None:
+            raise place.error("only an llm_call has a finish_reason and usage")
+        call = KINDS[self._content.kind](
+            seq=entry.call,
+            name=self._content.name,
+            path=entry.path,
+            parent=entry.parent,
+            arguments_json=entry.arguments,
+            result_json=compact(entry.result),
+            error=plain_error(entry.error),
+            items_json=None if entry.items is None else tuple(map(compact, entry.items)),
+            sent_json=compact(entry.sent),
+            pauses_ms=entry.pauses_ms,
+            mutated=entry.mutated,
+            complete=entry.complete,
+            duration_s=entry.duration_s,
+            span=plain(entry.span, Span),
+            after=entry.after,
+            wire=plain(entry.wire, WireInfo),
+            **extra,
+        )
+        call = self._whole(call, entry, place)
+        if call.result_json and call.error is not None and call.wire is None:  # a stream may yield some, and then break
+            raise place.error("a call has a result or an error, not both")
+        return call
+
+    def _whole(self, call: Call, entry: Entry, place: _Place) -> Call:
+        """The call with canonical arguments, and with what its references stand for."""
+        try:
+            if entry.parts or entry.values:
+                references = References(entry.parts, entry.values)
+                call = put_together(call, references, self._parts, partial(self._value, place))
+            if entry.parts:
+                return call
+            arguments = Raw(canonical_text(call.arguments_json))
+            return msgspec.structs.replace(call, arguments_json=arguments)
+        except TypeError:  # orjson reads deeper than it writes
+            raise place.error(_NESTED_TOO_DEEPLY, ("arguments",)) from None
+        except BadReference as error:
+            raise place.error(error.reason, error.place) from None
+
+    def _same(self, entry: Entry, number: int, place: _Place) -> Call:
+        """The recorded call that this one repeats, in its own place in the run."""
+        defaults = Entry(call=entry.call, same_as=number, **{name: getattr(entry, name) for name in PLACE_FIELDS})
+        if entry != defaults:
+            raise place.error(f"a call that is the same as call {number} has no arguments and no outcome of its own")
+        recorded = self._recorded.get(number)
+        if recorded is None:
+            raise place.error(f"there is no recorded call {number} that this one could be the same as", ("same_as",))
+        if (recorded.kind, recorded.name) != (self._content.kind, self._content.name):
+            known = f"{recorded.kind} {recorded.name[:80]!r}"
+            raise place.error(f"the recorded call {number} is of another kind or name: {known}", ("same_as",))
+        own = {name: getattr(entry, name) for name in PLACE_FIELDS if name != "span"}
+        return msgspec.structs.replace(recorded, seq=entry.call, span=plain(entry.span, Span), **own)
+
+    def _value(self, place: _Place, member: str, name: str) -> Raw:
+        """The value in a file; an error about that file says who refers to it."""
+        if not is_value_name(name):
+            raise BadReference(("values", member), f"expected the name of a file in values/, not {name[:80]!r}")
+        try:
+            return self._values.read(name)
+        except InvalidFile as error:
+            line = place.error("", ("values", member)).line
+            reason = f"{error.reason} ({place.file}:{line} refers to it)"
+            raise InvalidFile(reason, file=error.file, line=error.line, hint=error.hint) from None
+
+
+def _content(text: bytes, file: str) -> FixtureContent:
+    try:
+        check_nesting(text)
+        orjson.loads(text)  # for its strictness and its line numbers; the values themselves stay text
+    except NestedTooDeeply as error:
+        raise InvalidFile(str(error), file=file, line=line_nested_too_deeply(text)) from None
+    except orjson.JSONDecodeError as error:
+        raise InvalidFile(f"not JSON: {error.msg}", file=file, line=error.lineno) from None
+    _refuse_newer(text, file)
+    try:
+        return msgspec.json.decode(text, type=FixtureContent)
+    except msgspec.MsgspecError as error:
+        _raise_readable(str(error), text, file)
+
+
+class _Version(Struct, frozen=True):
+    replaykit: int
+
+
+def _refuse_newer(text: bytes, file: str) -> None:
+    try:
+        version = msgspec.json.decode(text, type=_Version).replaykit
+    except msgspec.MsgspecError:
+        return  # the whole file is looked at next, and says it better
+    if version > FIXTURE_FORMAT:
+        raise FormatTooNew(f"{file}: fixture format {version}, this version reads up to {FIXTURE_FORMAT}")
+    if version < 1:
+        raise _Place(text, file).error(f"replaykit: expected the format version {FIXTURE_FORMAT}", ("replaykit",))
+
+
+def _raise_readable(message: str, text: bytes, file: str) -> NoReturn:
+    """Raise msgspec's sentence with the line it is about, and the nearest key for an unknown one."""
+    reason, _, where = message.partition(" - at `$")
+    steps = re.findall(r"\.([^.\[`]+)|\[(\d+)\]", where)
+    path: _Path = tuple(key or int(index) for key, index in steps)
+    unknown = re.match(r"Object contains unknown field `(.*)`", reason, re.DOTALL)
+    if unknown:
+        key = unknown[1]
+        reason = f"unknown key {key[:40]!r}; {nearest(key[:40], _known_keys(path))}"
+        path = (*path, key)
+    else:
+        reason = reason[:1].lower() + reason[1:]
+        reason = f"{'.'.join(map(str, path))}: {reason}" if path else reason
+    raise _Place(text, file).error(reason, path) from None
+
+
+def _known_keys(path: _Path) -> list[str]:
+    by_depth: dict[int, type[Struct]] = {0: FixtureContent, 2: Entry}
+    by_name: dict[str | int, type[Struct]] = {"usage": UsageFields, "wire": WireFields, "span": SpanFields}
+    struct = by_depth.get(len(path)) or by_name.get(path[-1], ErrorFields)
+    return [info.encode_name for info in msgspec.structs.fields(struct)]

@@ -1,0 +1,112 @@
+"""Compact calls: a call without what is shared or large, with references beside it, and back."""
+
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+
+import re
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.model.events import Call, ErrorInfo
+from replaykit.model.shared_parts import LARGE_BYTES, BadReference, PartReader, PartWriter, Reference, canonical_text
+from replaykit.model.values import ABSENT, NULL, Json, Raw
+
+ReadValue = Callable[[str, str], Raw]
+"""Gives the value of a member from the file of that name."""
+WriteValue = Callable[[Raw], str]
+"""Writes a value to a file, and gives the file's name."""
+
+_ARGUMENTS, _ITEMS = "arguments.", "items."
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_PLACES = "expected result, error, items.NUMBER or arguments.NAME"
+
+
+class References(Struct, frozen=True, omit_defaults=True):
+    """What stands beside a call: positions in shared parts, and files of values, by the members they stand for."""
+
+    parts: dict[str, Reference] = {}
+    values: dict[str, str] = {}
+
+
+NO_REFERENCES = References()
+
+
+def take_apart(call: Call, parts: PartWriter, write_value: WriteValue) -> tuple[Call, References]:
+    """Return the call without what is shared or large, and the references to that. Large values are written."""
+    split = parts.split(call.arguments_json)
+    large = {f"{_ARGUMENTS}{path}": value for path, value in split.large.items()}
+    changed: dict[str, Json] = {}
+    if split.rest is not call.arguments_json:
+        changed["arguments_json"] = split.rest
+    if len(call.result_json) >= LARGE_BYTES:
+        large["result"] = call.result_json
+        changed["result_json"] = ABSENT
+    if call.error is not None:
+        error = msgspec.json.encode(call.error)
+        if len(error) >= LARGE_BYTES:
+            large["error"] = Raw(error)
+            changed["error"] = None
+    items = call.items_json or ()
+    large_items = {index: item for index, item in enumerate(items) if len(item) >= LARGE_BYTES}
+    if large_items:
+        large |= {f"{_ITEMS}{index}": item for index, item in large_items.items()}
+        changed["items_json"] = tuple(NULL if index in large_items else item for index, item in enumerate(items))
+    if not changed:
+        return call, NO_REFERENCES
+    names = {member: write_value(value) for member, value in large.items()}
+    return msgspec.structs.replace(call, **changed), References(split.parts, names)
+
+
+def put_together(call: Call, references: References, parts: PartReader, read_value: ReadValue) -> Call:
+    """Return the whole call, its arguments canonical. `BadReference` names the reference that is wrong."""
+    large = {}
+    for member, name in references.values.items():
+        if problem := _misplaced(call, member):
+            raise BadReference(("values", member), problem)
+        large[member] = read_value(member, name)
+    arguments = {member[len(_ARGUMENTS) :]: large[member] for member in large if member.startswith(_ARGUMENTS)}
+    changed: dict[str, Json] = {}
+    if references.parts or arguments:
+        changed["arguments_json"] = _arguments(call.arguments_json, references.parts, arguments, parts)
+    if "result" in large:
+        changed["result_json"] = large["result"]
+    if "error" in large:
+        changed["error"] = _error(large["error"])
+    if call.items_json is not None and any(member.startswith(_ITEMS) for member in large):
+        changed["items_json"] = tuple(large.get(f"{_ITEMS}{i}", item) for i, item in enumerate(call.items_json))
+    return msgspec.structs.replace(call, **changed)
+
+
+def _arguments(rest: Raw, references: Mapping[str, Reference], large: Mapping[str, Raw], parts: PartReader) -> Raw:
+    try:
+        texts = {path: canonical_text(value) for path, value in large.items()}
+        return parts.joined(rest, references, texts)
+    except BadReference as error:
+        if error.place[0] in large:
+            raise BadReference(("values", f"{_ARGUMENTS}{error.place[0]}"), error.reason) from None
+        raise BadReference(("parts", *error.place), error.reason) from None
+    except TypeError:  # orjson reads deeper than it writes
+        raise BadReference(("arguments",), "nested too deeply") from None
+
+
+def _error(value: Raw) -> ErrorInfo:
+    try:
+        return msgspec.json.decode(value, type=ErrorInfo)
+    except msgspec.MsgspecError as error:
+        raise BadReference(("values", "error"), f"the file holds no error: {error}") from None
+
+
+def _misplaced(call: Call, member: str) -> str:
+    """Say why a value cannot stand there; nothing where it can."""
+    if member == "result":
+        return "the call has a result as well" if call.result_json else ""
+    if member == "error":
+        return "the call has an error as well" if call.error is not None else ""
+    if member.startswith(_ITEMS):
+        number = member[len(_ITEMS) :]
+        items = call.items_json or ()
+        if not _NUMBER.fullmatch(number) or int(number) >= len(items):
+            return f"there is no {member[:40]!r}"
+        return "" if bytes(items[int(number)]) == b"null" else f"{member!r} has another value as well"
+    return "" if member.startswith(_ARGUMENTS) else f"{_PLACES}, not {member[:40]!r}"

@@ -1,0 +1,40 @@
+"""Layout: JSON text for people and for diffs. What is short stands on one line, everything else on lines of its own."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+MAX_LINE_BYTES = 100
+"""The longest object or list on one line, without what stands before it."""
+_INDENT = b"  "
+_EMPTY = b"[]"
+_read_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_read_list = msgspec.json.Decoder(list[Raw]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def laid_out(text: bytes, *, open_levels: int) -> bytes:
+    """Return JSON text on lines; the values in it stay as they are.
+
+    Objects and lists of the outermost `open_levels` levels are never on one line.
+    """
+    return _value(text, b"\n", open_levels) + b"\n"
+
+
+def _value(text: bytes, line_end: bytes, open_levels: int) -> bytes:
+    """The text of one value; `line_end` is a line break with the blanks that the line of the value begins with."""
+    opening = text[:1]
+    if opening not in (b"{", b"["):
+        return text
+    if len(text) <= MAX_LINE_BYTES and (open_levels <= 0 or len(text) == len(_EMPTY)):
+        line = msgspec.json.format(text, indent=0)
+        if len(line) <= MAX_LINE_BYTES:
+            return line
+    inner = line_end + _INDENT
+    if opening == b"[":
+        lines = [_value(bytes(item), inner, open_levels - 1) for item in _read_list(text)]
+        return b"[%b%b%b]" % (inner, (b"," + inner).join(lines), line_end)
+    members = _read_object(text).items()
+    lines = [b"%b: %b" % (_encode(name), _value(bytes(value), inner, open_levels - 1)) for name, value in members]
+    return b"{%b%b%b}" % (inner, (b"," + inner).join(lines), line_end)

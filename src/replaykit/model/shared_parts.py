@@ -1,0 +1,297 @@
+"""Shared parts: what the arguments of several calls have in common, written once.
+
+A model call carries the whole conversation, so calls repeat each other's messages. Each distinct item of such a member
+stands in a table, in the order of its first appearance, and a call names positions in it:
+
+    parts of the file   {"messages": [{"role": "system", …}, {"role": "user", …}], "body.tools": […]}
+    parts of a call     {"messages": "0-1", "body.tools": "0-3,7"}
+
+A text of positions stands for a list of these items, a number for one item itself. A member is named by its path: the
+names of the members around it and its own, with dots between them. The references stand beside the arguments, never
+inside of them, so no argument can be mistaken for one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import TypeAlias
+
+import msgspec
+import orjson
+from msgspec import Raw, Struct
+
+from replaykit.model.values import Json
+
+Reference: TypeAlias = int | str
+"""One position, or a text of positions that stand for a list: `0-3,7-12`."""
+
+MAX_LEVELS = 3
+"""How deep in the arguments a member may lie that is written apart."""
+LARGE_BYTES = 64 * 1024
+"""A value of this size, or more, is written to a file of its own."""
+MAX_EXPANDED_BYTES = 1 << 30
+"""How much arguments may hold together when they are whole again: a small file must not fill the memory."""
+
+_MIN_BYTES = 64  # a shorter value takes less room than a reference, with the line it stands on
+_MIN_ITEM_BYTES = 32  # the positions of shorter items would take as much room as the items
+_MIN_SAVED_BYTES = 1024  # small files stay as plain as they are
+_POSITIONS = re.compile(r"(?:[0-9]{1,9}(?:-[0-9]{1,9})?)(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*")
+_OBJECT, _LIST = ord("{"), ord("[")
+_read_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_read_list = msgspec.json.Decoder(list[Raw]).decode
+
+
+class Split(Struct, frozen=True):
+    """The arguments of one call: what stays, what is shared, and what is large."""
+
+    rest: Raw
+    parts: dict[str, Reference]
+    large: dict[str, Raw]
+
+
+class PartWriter:
+    """Splits the arguments of some calls into shared parts and the rest."""
+
+    def __init__(self, arguments: Iterable[Raw]) -> None:
+        self._shared = _repeated_members(arguments)
+        self._tables: dict[str, _Table] = {}
+
+    @property
+    def tables(self) -> dict[str, list[Raw]]:
+        """The shared items of the arguments that were split so far, by the path of their member."""
+        return {path: [Raw(item) for item in table.items] for path, table in self._tables.items()}
+
+    def split(self, arguments: Raw) -> Split:
+        """Take the members out of one call's arguments that are shared, or large."""
+        parts: dict[str, Reference] = {}
+        large: dict[str, Raw] = {}
+        rest = self._without(arguments, (), parts, large)
+        return Split(rest, parts, large)
+
+    def _without(self, value: Raw, path: tuple[str, ...], parts: dict[str, Reference], large: dict[str, Raw]) -> Raw:
+        """Return the object without the members that are written apart; the same object if there are none."""
+        if len(value) < _MIN_BYTES or _opening(value) != _OBJECT:
+            return value
+        members = _read_object(value)
+        changed = False
+        for name, member in list(members.items()):
+            if len(member) < _MIN_BYTES or not _can_be_named(name):
+                continue
+            inner = (*path, name)
+            key = ".".join(inner)
+            if key in self._shared:
+                parts[key] = self._tables.setdefault(key, _Table()).reference(member)
+            elif len(member) >= LARGE_BYTES and _is_leaf(member, len(inner)):
+                large[key] = member
+            elif len(inner) < MAX_LEVELS:
+                less = self._without(member, inner, parts, large)
+                changed = changed or less is not member
+                members[name] = less
+                continue
+            else:
+                continue
+            del members[name]
+            changed = True
+        return Raw(msgspec.json.encode(members)) if changed else value
+
+
+class _Table:
+    """The distinct items of one member."""
+
+    def __init__(self) -> None:
+        self.items: list[bytes] = []
+        self._positions: dict[bytes, int] = {}
+
+    def reference(self, value: Raw) -> Reference:
+        """Return the positions of a list's items, or that of the value itself."""
+        items = _items_of(value)
+        if items is None:
+            return self._position(bytes(value))
+        return _as_text([self._position(bytes(item)) for item in items])
+
+    def _position(self, item: bytes) -> int:
+        position = self._positions.setdefault(item, len(self.items))
+        if position == len(self.items):
+            self.items.append(item)
+        return position
+
+
+class _Repetition:
+    """How much the values of one member hold, and how much of that is different."""
+
+    def __init__(self) -> None:
+        self.total_bytes = 0
+        self.distinct_bytes = 0
+        self._hashes: set[int] = set()
+
+    def add(self, text: bytes) -> None:
+        self.total_bytes += len(text)
+        known = len(self._hashes)
+        self._hashes.add(hash(text))
+        if len(self._hashes) > known:
+            self.distinct_bytes += len(text)
+
+    @property
+    def is_worth_sharing(self) -> bool:
+        saved_bytes = self.total_bytes - self.distinct_bytes
+        return saved_bytes >= _MIN_SAVED_BYTES and 2 * self.distinct_bytes <= self.total_bytes
+
+
+def _repeated_members(arguments: Iterable[Raw]) -> frozenset[str]:
+    """Return the paths of the members that repeat themselves from call to call, the outermost of each."""
+    found: dict[tuple[str, ...], _Repetition] = {}
+    for value in arguments:
+        for path, member in _members(value, ()):
+            repetition = found.setdefault(path, _Repetition())
+            for item in _items_of(member) or (member,):
+                repetition.add(bytes(item))
+    shared: set[tuple[str, ...]] = set()
+    for path in sorted(found, key=len):
+        is_inside = any(path[:length] in shared for length in range(1, len(path)))
+        if not is_inside and found[path].is_worth_sharing:
+            shared.add(path)
+    return frozenset(map(".".join, shared))
+
+
+def _members(value: Raw, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Raw]]:
+    """The members of an object that are long enough to be shared, and those of the objects among them."""
+    if len(value) < _MIN_BYTES or _opening(value) != _OBJECT:
+        return
+    for name, member in _read_object(value).items():
+        if len(member) < _MIN_BYTES or not _can_be_named(name):
+            continue
+        inner = (*path, name)
+        yield inner, member
+        if len(inner) < MAX_LEVELS:
+            yield from _members(member, inner)
+
+
+def _opening(value: Raw) -> int:
+    return memoryview(value)[0]
+
+
+def _can_be_named(name: str) -> bool:
+    return bool(name) and "." not in name
+
+
+def _is_leaf(value: Raw, level: int) -> bool:
+    """True for a value that nothing is taken out of: its own members lie too deep, or it has none."""
+    return _opening(value) != _OBJECT or level >= MAX_LEVELS
+
+
+def _items_of(value: Raw) -> list[Raw] | None:
+    """Return the items of a list that is shared item by item; None for any other value, which is shared as a whole."""
+    if _opening(value) != _LIST:
+        return None
+    items = _read_list(value)
+    return items if items and len(value) >= _MIN_ITEM_BYTES * len(items) else None
+
+
+def _as_text(positions: Sequence[int]) -> str:
+    """Spell positions as ranges: `0-3,7`."""
+    ranges: list[list[int]] = []
+    for position in positions:
+        if ranges and position == ranges[-1][1] + 1:
+            ranges[-1][1] = position
+        else:
+            ranges.append([position, position])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+class BadReference(ValueError):
+    """A reference that leads nowhere, or to too much; `place` says where it stands."""
+
+    def __init__(self, place: tuple[str, ...], reason: str) -> None:
+        super().__init__(reason)
+        self.place = place
+        self.reason = reason
+
+
+class Budget:
+    """How many bytes may still be made of references: of all calls of a case together."""
+
+    def __init__(self, limit_bytes: int = MAX_EXPANDED_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._left_bytes = limit_bytes
+
+    def spend(self, member: str, size_bytes: int) -> None:
+        """Take the bytes out of the budget, or raise `BadReference`."""
+        self._left_bytes -= size_bytes
+        if self._left_bytes < 0:
+            raise BadReference((member,), f"what the calls refer to is more than {self._limit_bytes:,} bytes")
+
+
+class PartReader:
+    """Puts arguments together again."""
+
+    def __init__(self, tables: Mapping[str, Sequence[Raw]], budget: Budget) -> None:
+        self._tables = {path: _ReadTable(items) for path, items in tables.items()}
+        self._budget = budget
+
+    def joined(self, rest: Raw, parts: Mapping[str, Reference], large: Mapping[str, bytes]) -> Raw:
+        """Return the canonical text of whole arguments. `large` are canonical texts; raises `BadReference`."""
+        value = orjson.loads(bytes(rest))
+        for path, reference in parts.items():
+            _put(value, path, self._text(path, reference))
+        for path, text in large.items():
+            self._budget.spend(path, len(text))
+            _put(value, path, text)
+        return Raw(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
+
+    def _text(self, path: str, reference: Reference) -> bytes:
+        table = self._tables.get(path)
+        if table is None:
+            raise BadReference((path,), f"there are no parts {path[:80]!r} in this file")
+        if isinstance(reference, int):
+            first, last = table.checked(path, reference, reference)
+            self._budget.spend(path, table.size_bytes(first, last))
+            return table.items[first]
+        if not _POSITIONS.fullmatch(reference):
+            raise BadReference((path,), f"expected positions such as '0-3,7', not {reference[:40]!r}")
+        ranges = [table.checked(path, *_ends(text)) for text in reference.split(",")]
+        # Before any of it is put together.
+        self._budget.spend(path, sum(table.size_bytes(first, last) for first, last in ranges))
+        return b"[%b]" % b",".join(item for first, last in ranges for item in table.items[first : last + 1])
+
+
+class _ReadTable:
+    """The items of one member, each as canonical text, and how much any range of them holds."""
+
+    def __init__(self, items: Sequence[Raw]) -> None:
+        self.items = [canonical_text(item) for item in items]
+        self._ends = [0, *accumulate(len(item) + 1 for item in self.items)]
+
+    def checked(self, path: str, first: int, last: int) -> tuple[int, int]:
+        if not 0 <= first <= last < len(self.items):
+            shown = str(first) if first == last else f"{first}-{last}"
+            raise BadReference((path,), f"there is no part {shown} of {path[:80]!r}, which has {len(self.items)}")
+        return first, last
+
+    def size_bytes(self, first: int, last: int) -> int:
+        return self._ends[last + 1] - self._ends[first]
+
+
+def canonical_text(value: Raw | bytes) -> bytes:
+    """Return the text of a value with sorted keys and without blanks; a `TypeError` if it is nested too deeply."""
+    return orjson.dumps(orjson.loads(bytes(value)), option=orjson.OPT_SORT_KEYS)
+
+
+def _ends(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
+    return int(first), int(last or first)
+
+
+def _put(value: Json, path: str, text: bytes) -> None:
+    """Put a text into the arguments as the member of that path."""
+    *around, name = path.split(".")
+    if len(around) >= MAX_LEVELS:
+        raise BadReference((path,), f"{path[:80]!r} is deeper than {MAX_LEVELS} levels")
+    for step in around:
+        value = value.get(step) if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        raise BadReference((path,), f"the arguments have no object that {path[:80]!r} could be a member of")
+    if name in value:
+        raise BadReference((path,), f"{path[:80]!r} stands in the arguments as well")
+    value[name] = orjson.Fragment(text)

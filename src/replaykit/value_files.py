@@ -1,0 +1,140 @@
+"""Value files: large values of a case, each in a file that is named after its content.
+
+    fixtures/values/2c26b46b68ffc68ff99b453c1d304134.json
+
+Equal values share a file. The name is the beginning of the SHA-256 of the file's bytes, so a file that was changed is
+noticed when it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+import orjson
+
+from replaykit.errors import InvalidFile
+from replaykit.model.nesting import NestedTooDeeply, check_nesting
+from replaykit.model.values import Raw
+
+VALUES = "values"
+"""The folder beside the fixture files."""
+MAX_VALUE_BYTES = 512 * 1024 * 1024
+_DIGEST_CHARS = 32
+_NAME = re.compile(rf"{VALUES}/[0-9a-f]{{{_DIGEST_CHARS}}}\.json")
+_CONTAINERS = (ord("{"), ord("["))
+_ALTERED = "its content is not what it is named after"
+_RESTORE = "Restore it, or write the value into the call itself instead of the name of this file."
+
+
+def is_value_name(name: str) -> bool:
+    """True for the name of a value file, as a fixture file spells it."""
+    return _NAME.fullmatch(name) is not None
+
+
+def value_names_in(text: str) -> set[str]:
+    """Return the names of value files that stand in the text of a fixture file, or of a source trace."""
+    return set(_NAME.findall(text))
+
+
+def value_text(value: Raw) -> bytes:
+    """Return the text of a value's file: objects and lists on lines, for people and for diffs."""
+    if memoryview(value)[0] in _CONTAINERS:
+        return msgspec.json.format(bytes(value), indent=2) + b"\n"
+    return bytes(value) + b"\n"
+
+
+def value_name(text: bytes) -> str:
+    """Return the name of the file with this text."""
+    import hashlib  # noqa: PLC0415 (slow to import, and few cases have large values)
+
+    return f"{VALUES}/{hashlib.sha256(text).hexdigest()[:_DIGEST_CHARS]}.json"
+
+
+class ValueWriter:
+    """Writes large values into the `values` folder of a directory of fixtures."""
+
+    def __init__(self, folder: Path, clean: Callable[[bytes], bytes]) -> None:
+        self._folder = folder
+        self._clean = clean
+        self._names: dict[int, tuple[Raw, str]] = {}
+        """By the identity of a value, which is held so that no other value can get the same one."""
+
+    def write(self, value: Raw) -> str:
+        """Write the value, redacted, if no file holds it yet; return the file's name."""
+        known = self._names.get(id(value))
+        if known is not None:
+            return known[1]
+        text = value_text(Raw(self._clean(bytes(value))))
+        name = value_name(text)
+        file = self._folder / name
+        if not os.path.lexists(file):
+            file.parent.mkdir(exist_ok=True)
+            draft = file.with_name(f".{file.name}.{os.getpid()}")
+            draft.write_bytes(text)
+            draft.replace(file)
+        self._names[id(value)] = value, name
+        return name
+
+
+class ValueReader:
+    """Reads value files, each once, and checks that it holds what it is named after."""
+
+    def __init__(self, folder: Path, held: Iterable[Raw] = ()) -> None:
+        self._folder = folder
+        self._held = held
+        self._held_by_name: dict[str, Raw] | None = None
+        self._values: dict[str, Raw] = {}
+
+    def read(self, name: str) -> Raw:
+        """Return the value in a file; `InvalidFile` if it is missing, altered or no plain file of the folder."""
+        if name not in self._values:
+            self._values[name] = self._read(name)
+        return self._values[name]
+
+    def _read(self, name: str) -> Raw:
+        file = self._folder / name
+        text = _plain_file(file)
+        if value_name(text) != name:
+            raise InvalidFile(_ALTERED, file=str(file), hint=_RESTORE)
+        held = self._held_under(name)
+        if held is not None:
+            return held
+        try:
+            check_nesting(text)
+            orjson.loads(text)  # for its strictness and its line numbers; the value itself stays text
+        except NestedTooDeeply as error:
+            raise InvalidFile(str(error), file=str(file)) from None
+        except orjson.JSONDecodeError as error:
+            raise InvalidFile(f"not JSON: {error.msg}", file=str(file), line=error.lineno) from None
+        return Raw(msgspec.json.format(text, indent=-1))
+
+    def _held_under(self, name: str) -> Raw | None:
+        """Return the equal value that is in memory already: there need not be a second one."""
+        if self._held_by_name is None:
+            self._held_by_name = {value_name(value_text(value)): value for value in self._held}
+        return self._held_by_name.get(name)
+
+
+def _plain_file(file: Path) -> bytes:
+    """Return what a file holds that is neither a link nor lies in a folder that is one."""
+    try:
+        if file.parent.is_symlink():
+            raise InvalidFile("its folder is a link", file=str(file))
+        handle = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with open(handle, "rb") as stream:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode) or file.is_symlink():
+                raise InvalidFile("not a regular file", file=str(file))
+            if found.st_size > MAX_VALUE_BYTES:
+                raise InvalidFile(f"larger than {MAX_VALUE_BYTES:,} bytes", file=str(file))
+            return stream.read(MAX_VALUE_BYTES + 1)
+    except FileNotFoundError:
+        raise InvalidFile("no such file", file=str(file), hint=_RESTORE) from None
+    except OSError as error:
+        reason = "a link" if file.is_symlink() else error.strerror
+        raise InvalidFile(f"cannot be read: {reason}", file=str(file)) from None
