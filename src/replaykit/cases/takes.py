@@ -12,7 +12,7 @@ The takes of a session `incident.yaml` are in `incident.takes/`.
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -126,7 +126,7 @@ def check_take(case: ReplayCase, name: str) -> None:
 def take_calls(case: ReplayCase, name: str) -> Sequence[Call]:
     """Return the recorded calls of a take, in order."""
     if name != RECORDED:
-        return read_fixtures(_place(case, name))
+        return read_fixtures(_place(case, name), take_calls(case, RECORDED))
     return read_fixtures(case.directory) if case.tape is None else case.tape
 
 
@@ -137,15 +137,18 @@ def take_files(case: ReplayCase, name: str) -> list[Path]:
     return fixture_files(case.directory) if case.tape is None else []
 
 
-def write_take(case: ReplayCase, take: Take, calls: Iterable[Call]) -> Path:
-    """Write a take, redacted, whole or not at all; one of the same name is replaced. Return its directory."""
+def write_take(case: ReplayCase, take: Take, calls: Iterable[Call], same_as: Mapping[int, int]) -> Path:
+    """Write a take, redacted, whole or not at all; one of the same name is replaced. Return its directory.
+
+    `same_as` says by their numbers which calls were answered by a call of the recorded take.
+    """
     target = _place(case, take.name)
     draft = target.with_name(f".{take.name}.{os.getpid()}")
     redactor = file_redactor()
     text = msgspec.json.format(msgspec.json.encode(take), indent=2) + b"\n"
     try:
         (draft / FIXTURES).mkdir(parents=True)
-        write_fixtures(draft, calls, redactor)
+        write_fixtures(draft, calls, redactor, same_as)
         (draft / TAKE_FILE).write_bytes(clean_bytes(text, redactor))
         files = [file for file in sorted(draft.rglob("*")) if file.is_file()]
         refuse_leaks({str(target / file.relative_to(draft)): file.read_bytes() for file in files}, redactor)

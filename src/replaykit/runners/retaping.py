@@ -306,7 +306,8 @@ def _write(retaping: Retaping, name: str, run: TraceRun) -> tuple[Take, Path]:
         based_on=case.scenario.take,
         new_answers=tuple(_new_answer(one) for one in retaping.asked),
     )
-    directory = write_take(case, take, _with_spans(run))
+    calls = _with_spans(run)
+    directory = write_take(case, take, calls, _same_as_recorded(case, calls))
     offline = replay(with_take(case, name, only=True), RecordedCandidate(run))
     if offline.verdict is not result.verdict:
         raise ReplayKitError(
@@ -315,6 +316,17 @@ def _write(retaping: Retaping, name: str, run: TraceRun) -> tuple[Take, Path]:
             hint=f"Look at {directory}, and delete it.",
         )
     return take, directory
+
+
+def _same_as_recorded(case: ReplayCase, calls: Sequence[Call]) -> dict[int, int]:
+    """The numbers of calls that the recorded take answers, and the numbers that they have there."""
+    recorded = take_calls(case, RECORDED)
+    matches = match_calls(calls, recorded)
+    return {
+        call.seq: recorded[index].seq
+        for call, index in matches
+        if index is not None and call.wire == recorded[index].wire and call.request_json == recorded[index].request_json
+    }
 
 
 def _new_answer(asked: Asked) -> NewAnswer:
