@@ -20,7 +20,7 @@ from replaykit.errors import FormatTooNew, InvalidFile
 from replaykit.model.consent import NO_CONSENT, Consent
 from replaykit.model.events import Call
 from replaykit.model.faults import ChaosPlan
-from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, OnMiss, ToolMode
+from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, ModelMatch, OnMiss, ToolMode
 from replaykit.model.values import ABSENT, NULL, Json, Raw, decode
 
 CASE_FILE = "case.yaml"
@@ -215,6 +215,7 @@ def _build_match(value: dict[str, Json]) -> MatchRules:
         live=tuple(value.get("live", [])),
         network=tuple(value.get("network", [])),
         fault=ErrorSpec(**fault) if fault is not None else None,
+        model=ModelMatch(value["model"]) if "model" in value else None,
         redaction_key_id=value.get("redaction_key_id", ""),
     )
 
@@ -269,6 +270,7 @@ def _dump_match(rules: MatchRules) -> dict[str, Json]:
         "live": list(rules.live),
         "network": list(rules.network),
         "fault": {"type": rules.fault.type, "message": rules.fault.message} if rules.fault else None,
+        "model": None if rules.model is None else str(rules.model),
         "redaction_key_id": rules.redaction_key_id,
     }
     return _set(value)

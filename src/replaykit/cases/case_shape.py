@@ -23,7 +23,7 @@ from replaykit.cases.shape import (
 from replaykit.checks.assertions import BadAssertion, parse_assertion
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.model.jsonpath import parse_path
-from replaykit.model.matching import MatchMode, OnMiss, ToolMode
+from replaykit.model.matching import MatchMode, ModelMatch, OnMiss, ToolMode
 from replaykit.model.pins import Clock
 from replaykit.model.values import Json
 
@@ -128,6 +128,7 @@ _MATCH = Record(
         "live": ListOf(_SOME_TEXT),
         "network": ListOf(_SOME_TEXT),
         "fault": Record({"type": _SOME_TEXT, "message": Text()}, required=("type",)),
+        "model": Choice(ModelMatch),
         "redaction_key_id": Text("8 hex digits", pattern=r"^[0-9a-f]{8}$"),
     },
     notes={
@@ -136,6 +137,8 @@ _MATCH = Record(
         "on_miss": "What a call meets that was not recorded.",
         "live": "Names that the case asks to be done for real when on_miss is live; whoever runs it has to allow each.",
         "fault": "What is raised when on_miss is fault.",
+        "model": "Whether the model and its parameters are compared, beside messages and tools. By default they are "
+        "where the bytes of a call were recorded, and are not where only a trace tells of it.",
         "network": "Hosts, or host:port, that the case asks to be reached; whoever runs it has to allow each address.",
         "redaction_key_id": "Which redaction key the recording was made with; it says nothing about the key itself.",
     },

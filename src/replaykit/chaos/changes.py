@@ -13,22 +13,19 @@ import orjson
 from replaykit.chaos import answers, results
 from replaykit.chaos.chance import Chance
 from replaykit.chaos.drifts import drifted, garbage, truncated
-from replaykit.chaos.replies import wire_of
 from replaykit.errors import UsageError
 from replaykit.model.events import WireInfo
 from replaykit.model.faults import ContextAttack, ModelFault, ModelTrouble, ToolFault, ToolTrouble
 from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
 from replaykit.model.values import ABSENT, Json, Raw, decode, raw
-from replaykit.seam.http.rewriting import chunks_of, with_body, written
+from replaykit.seam.http.rewriting import chunks_of, wire_of, with_body, written
 from replaykit.seam.scope import MCP_RESULT, Answer, Outcome, PendingCall
 from replaykit.wire.api import Api
 from replaykit.wire.call import Answer as Said
 from replaykit.wire.call import answer_of
+from replaykit.wire.finish import finish_reason_in
 
 Change = Callable[[Answer], Answer | None]
-
-_LENGTH = {"anthropic": "max_tokens", "gemini": "MAX_TOKENS", "openai.responses": "max_output_tokens"}
-"""How APIs call it that an answer was broken off because of its length; the others say `length`."""
 
 
 def of_tool(fault: ToolFault, call: PendingCall) -> Change:
@@ -112,7 +109,7 @@ def _other(
         return made, None
     if fault.mode is ModelTrouble.TRUNCATED:
         family = "" if api is None else api.name.partition(".")[0]
-        reason = _LENGTH.get("" if api is None else api.name) or _LENGTH.get(family, "length")
+        reason = finish_reason_in("" if api is None else api.name, "length")
         return truncated(said, fault.max_tokens, as_objects=_sends_objects(call, api, family)), reason
     return drifted(said, fault, chance.dice()), None
 

@@ -14,7 +14,6 @@ from replaykit.model.jsonpath import parse_path, values_at
 from replaykit.model.values import Json, decode
 from replaykit.seam.scope import MCP_RESULT, Answer, Handler, Injected, Outcome, PendingCall
 from replaykit.wire.api import Api
-from replaykit.wire.routes import api_of
 
 TOOL, MODEL, EXCHANGE = (str(kind.__struct_config__.tag) for kind in (ToolCall, LlmCall, Exchange))
 Fault = ToolFault | ModelFault | ContextAttack
@@ -175,5 +174,4 @@ def _is_slow(fault: Fault) -> bool:
 
 
 def _api(call: PendingCall) -> Api | None:
-    request = call.request
-    return None if request is None else api_of(request.method, request.url, request.header("content-type"))
+    return None if call.request is None else call.request.api

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import math
-from http.client import responses as _PHRASES
 
-import msgspec
 import orjson
 
 from replaykit.chaos.answers import body_of
 from replaykit.chaos.results import CLOSED, TIMED_OUT, failed, refused
-from replaykit.model.events import ErrorInfo, WireInfo
+from replaykit.model.events import ErrorInfo
 from replaykit.model.faults import ModelFault, ToolFault
 from replaykit.model.values import Json, raw
 from replaykit.seam.failures import ToolError, describe
-from replaykit.seam.http.cleaning import clean_url
-from replaykit.seam.http.request import HttpRequest
-from replaykit.seam.http.rewriting import with_body
+from replaykit.seam.http.rewriting import api_error, no_response, wire_of, with_body
 from replaykit.seam.scope import MCP_RESULT, Outcome, PendingCall
-from replaykit.wire.api import Api, Framing
+from replaykit.wire.api import Api
 
 _FIRST_STATUS, _LAST_STATUS, _TOO_MANY = 100, 599, 429
 _AT_ONCE_MS = 1.0
-# Each library of HTTP looks these up among its own names: the first that it has is what it raises.
-_TIMEOUT = ErrorInfo(
-    type="ReadTimeout",
-    bases=(".ReadTimeoutError", ".ServerTimeoutError", "builtins.TimeoutError", "builtins.OSError"),
-)
-_NO_CONNECTION = ErrorInfo(
-    type="ConnectError",
-    bases=(".NewConnectionError", ".ServerDisconnectedError", "builtins.ConnectionError", "builtins.OSError"),
-)
 
 
 def no_answer(call: PendingCall, message: str) -> Outcome:
@@ -40,7 +27,7 @@ def no_answer(call: PendingCall, message: str) -> Outcome:
         return refused(TIMED_OUT, text)
     if call.request is None:
         return Outcome(error=_said(ErrorInfo(type="TimeoutError", module="builtins"), text))
-    return Outcome(error=_said(_TIMEOUT, text), wire=wire_of(call.request), complete=False)
+    return no_response(call.request, text, timed_out=True)
 
 
 def failure(call: PendingCall, fault: ToolFault) -> Outcome:
@@ -51,7 +38,7 @@ def failure(call: PendingCall, fault: ToolFault) -> Outcome:
     if call.request is None:
         return Outcome(error=describe(ToolError(text, status=fault.error_code, response=fault.payload)))
     if not _FIRST_STATUS <= fault.error_code <= _LAST_STATUS:
-        return Outcome(error=_said(_NO_CONNECTION, text), wire=wire_of(call.request), complete=False)
+        return no_response(call.request, text, timed_out=False)
     body: Json = fault.payload if fault.payload is not None else {"error": {"code": fault.error_code, "message": text}}
     data = body_of(body) if not isinstance(body, str) else orjson.dumps(body)
     return with_body(wire_of(call.request, fault.error_code), data, "application/json")
@@ -63,34 +50,8 @@ def rate_limited(call: PendingCall, fault: ModelFault, api: Api | None) -> Outco
     if call.request is None or api is None:
         return Outcome(error=describe(ToolError(text, status=_TOO_MANY)))
     wait_ms = fault.delay_ms or _AT_ONCE_MS  # SDKs that try again would sleep for longer than anybody asked
-    headers = [("retry-after", str(math.ceil(wait_ms / 1000))), ("retry-after-ms", str(math.ceil(wait_ms)))]
-    if api.framing is Framing.AWS:
-        headers.append(("x-amzn-errortype", "ThrottlingException"))
-    wire = wire_of(call.request, _TOO_MANY, tuple(headers))
-    body = orjson.dumps(_limit_in_words(api, text))
-    error = api.hear(_TOO_MANY, (body,)).error
-    return msgspec.structs.replace(with_body(wire, body, "application/json"), error=error)
-
-
-def wire_of(request: HttpRequest, status: int = 0, headers: tuple[tuple[str, str], ...] = ()) -> WireInfo:
-    """How the exchange went, as the log says it."""
-    url, reason = clean_url(request.url), _PHRASES.get(status, "")
-    return WireInfo(method=request.method, url=url, status=status, reason=reason, headers=headers)
-
-
-def _limit_in_words(api: Api, text: str) -> Json:
-    if api.framing is Framing.AWS:
-        return {"message": text}
-    family = api.name.partition(".")[0]
-    if family == "anthropic":
-        return {"type": "error", "error": {"type": "rate_limit_error", "message": text}}
-    if family == "gemini":
-        told = {"error": {"code": 429, "message": text, "status": "RESOURCE_EXHAUSTED"}}
-        return [told] if api.streamed and api.framing is Framing.ARRAY else told
-    if family == "ollama":
-        return {"error": text}
-    kind = "rate_limit_exceeded"
-    return {"error": {"message": text, "type": kind, "param": None, "code": kind}}
+    headers = (("retry-after", str(math.ceil(wait_ms / 1000))), ("retry-after-ms", str(math.ceil(wait_ms))))
+    return api_error(api, call.request, _TOO_MANY, ErrorInfo(type="RateLimitError", message=text), headers)
 
 
 def _said(error: ErrorInfo, message: str) -> ErrorInfo:

@@ -36,6 +36,13 @@ class ToolMode(StrEnum):
     BLOCKED = "blocked"  # nowhere: a call is refused
 
 
+class ModelMatch(StrEnum):
+    """Whether the model and its parameters have to agree, where a call is found by its conversation."""
+
+    EXACT = "exact"  # the model, and the parameters that the trace has
+    IGNORE = "ignore"  # messages and tools decide
+
+
 class ErrorSpec(Struct, frozen=True, kw_only=True):
     """An error to raise, as a case spells it."""
 
@@ -56,14 +63,17 @@ class MatchRules(Struct, frozen=True, kw_only=True):
     """What is raised when `on_miss` is `fault`."""
     network: tuple[str, ...] = ()
     """Hosts, or `host:port`, that may be connected to in a replay; `*` is any. Of a case, those that it asks for."""
+    model: ModelMatch | None = None
+    """None: of calls that were recorded over the wire everything is compared; of those that a trace tells of, messages
+    and tools."""
     redaction_key_id: str = ""
     """What tells the key that the tape was redacted with from others; nothing where that is not known."""
 
     def __post_init__(self) -> None:
         """Words are taken for what they say: `mode="args"` is `MatchMode.ARGS`, and any other word is an error."""
-        for name, kind in (("mode", MatchMode), ("on_miss", OnMiss)):
+        for name, kind in (("mode", MatchMode), ("on_miss", OnMiss), ("model", ModelMatch)):
             value = getattr(self, name)
-            if type(value) is not kind:
+            if value is not None and type(value) is not kind:
                 force_setattr(self, name, _word(name, value, kind))
 
 

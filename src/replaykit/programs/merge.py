@@ -142,7 +142,7 @@ def _left(run: TraceRun, world: World) -> list[str]:
     mode = world.rules.mode if world.rules.mode is MatchMode.SEQUENCE else MatchMode.CAUSAL
     recorded = (call for call in world.calls if isinstance(call, Call))
     tape = Tape(recorded, started_at=world.pins.started_at)
-    matcher = Matcher(tape, mode, world.rules.ignore, key_id=world.rules.redaction_key_id)
+    matcher = Matcher.of(tape, msgspec.structs.replace(world.rules, mode=mode))
     scope = Session(Replayer(tape)).root
     for event in run.calls:
         if event.error is None or event.error.module != ReplayKitError.__module__:

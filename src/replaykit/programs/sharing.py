@@ -31,13 +31,13 @@ class SharedMatcher(Matcher):
     """Finds recorded calls as ever, and each is taken once among all processes."""
 
     def __init__(self, tape: Tape, rules: MatchRules, taken: Path) -> None:
-        super().__init__(tape, rules.mode, rules.ignore, key_id=rules.redaction_key_id)
+        super().__init__(tape, rules.mode, rules.ignore, key_id=rules.redaction_key_id, model=rules.model)
         self._is_direct = False
         self._taken = taken
         taken.mkdir(exist_ok=True)
 
     @classmethod
-    def of(cls, matcher: Matcher, taken: Path) -> SharedMatcher:
+    def shared(cls, matcher: Matcher, taken: Path) -> SharedMatcher:
         """The matcher of a process that has begun alone, shared from here on: what it has taken is taken."""
         shared = cls.__new__(cls)
         shared.__dict__.update(matcher.__dict__)

@@ -254,7 +254,7 @@ class ReplayedTree(_Staged):
             listener = None if self._sandboxes is None else self._sandboxes.listener
             self._refused = RefusedProxy(self._replayer.stopped, listener)
         super()._stage(directory)
-        self._replayer.share(lambda matcher: SharedMatcher.of(matcher, directory / "taken"))
+        self._replayer.share(lambda matcher: SharedMatcher.shared(matcher, directory / "taken"))
 
     def _sandbox_level(self) -> IsolationLevel | None:
         """The level of the sandboxes for child processes; None where this process is in one, or calls are made live."""

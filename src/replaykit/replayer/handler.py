@@ -11,7 +11,8 @@ from functools import partial
 import msgspec
 import orjson
 
-from replaykit.errors import Divergence, ReplayKitError
+from replaykit.errors import Divergence, ReplayKitError, Unreplayable
+from replaykit.importers.capture import capture_advice
 from replaykit.model.consent import ANYTHING, MODELS
 from replaykit.model.events import AnyEvent, Call, ErrorInfo, LlmCall, Note
 from replaykit.model.isolation import Isolation, IsolationLevel
@@ -20,7 +21,7 @@ from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.unbuilt import opaque_types, unrepeated_text
 from replaykit.model.values import DOLLAR, Json, raw
 from replaykit.redaction.keys import VARIABLE
-from replaykit.replayer.miss import ambiguous, blocked, explain, unanswerable
+from replaykit.replayer.miss import ambiguous, blocked, explain, is_repeated_by_client, unanswerable, unasked
 from replaykit.replayer.order import RecordedOrder, end_run
 from replaykit.replayer.tape import Matcher, Tape
 from replaykit.replayer.turns import turns_of
@@ -61,7 +62,7 @@ class Replayer:
     ) -> None:
         self.tape = tape
         self.rules = rules or MatchRules()
-        self.matcher = Matcher(tape, self.rules.mode, self.rules.ignore, key_id=self.rules.redaction_key_id)
+        self.matcher = Matcher.of(tape, self.rules)
         self.deviations: list[Deviation] = []
         self._tools = dict(tools or {})
         self._default = self._tools.get("*", ToolMode.RECORDED)
@@ -122,12 +123,17 @@ class Replayer:
                 return self._miss(call, index)
             position, how = found
             if position in matcher.unanswerable:
-                raise self._stop("unanswerable", unanswerable(call, matcher.unanswerable[position]), call, index)
+                raise self._stop(
+                    "unanswerable",
+                    unanswerable(call, matcher.unanswerable[position], self.world.source_format),
+                    call,
+                    index,
+                )
             if how != "exact":
                 self._note(how, call, index, self._in_words(how, call, position))
             if DOLLAR in call.arguments and OPAQUE in call.arguments:
                 self._note_uncompared(call, index)
-            recorded = matcher.calls[position]
+            recorded = self._as_sent(call, position, index)
             if recorded.mutated:
                 self._note(_MUTATED, call, index, unrepeated_text(call.name, recorded.mutated))
             if order is None or recorded.span is None or not order.is_before_its_turn(recorded.span):
@@ -267,12 +273,16 @@ class Replayer:
     def _miss(self, call: PendingCall, index: int) -> Answer | None:
         if self.asks_machine_anew(call):
             return None
+        if call.kind == MODEL and is_repeated_by_client(call):
+            last = self.matcher.last_outcome(call)
+            if last is not None and self.matcher.calls[last].error is not None:
+                return self._give(call, self._as_sent(call, last, index), 0.0)
         policy = self.rules.on_miss
         if policy is OnMiss.REPEAT:
             last = self.matcher.last_outcome(call)
             if last is not None:
                 self._note("repeated", call, index, f"`{call.name}` was called again: the last outcome was repeated")
-                return self._give(call, self.matcher.calls[last], 0.0)
+                return self._give(call, self._as_sent(call, last, index), 0.0)
         elif policy is OnMiss.LIVE and self._may_be_live(call):
             self._note("live", call, index, f"`{call.name}` is not on the tape and was done live")
             return None
@@ -280,6 +290,8 @@ class Replayer:
             fault = self.rules.fault
             self._note("fault", call, index, f"`{call.name}` is not on the tape and was answered with {fault.type}")
             return self._log(call, Outcome(error=_error_of(fault.type, fault.message)), 0.0)
+        if call.kind == MODEL and self.matcher.unknown_models():
+            raise self._stop("unanswerable", unasked(call, self.world.source_format), call, index)
         error = explain(self.tape, self.matcher, call, index)
         if reason := self._by_chance(call):
             self._log(call, Outcome(error=describe(error)), 0.0)
@@ -298,6 +310,19 @@ class Replayer:
         now = orjson.loads(call.arguments)
         reasons = (by_chance(self.matcher.calls[i], now, not_held=self.world.not_held) for i in free)
         return next(filter(None, reasons), "")
+
+    def _as_sent(self, call: PendingCall, position: int, index: int) -> Call:
+        """The recorded call as the API that the candidate speaks sends it, where it was a model's."""
+        recorded = self.matcher.calls[position]
+        if call.request is None or not isinstance(recorded, LlmCall):
+            return recorded
+        from replaykit.seam.http.traced import on_the_wire  # noqa: PLC0415 (most calls are a tool's)
+
+        try:
+            return on_the_wire(recorded, call, asked_again=self.matcher.is_asked_again(position))
+        except Unreplayable as error:
+            error.hint = capture_advice(self.world.source_format)
+            raise self._stop("unanswerable", error, call, index) from None
 
     def _give(self, call: PendingCall, answer: Answer, duration_s: float) -> Answer:
         """A recorded answer, with the faults in it that are injected."""

@@ -7,6 +7,7 @@ import shlex
 import orjson
 
 from replaykit.errors import Divergence, Unreplayable
+from replaykit.importers.capture import capture_advice
 from replaykit.model.diff import Difference, call_text, differences
 from replaykit.model.events import Call, LlmCall
 from replaykit.model.matching import MatchMode
@@ -19,6 +20,10 @@ from replaykit.terminal import visible
 
 _CANDIDATES = 50  # how many recorded calls are compared to find the nearest
 MODEL = str(LlmCall.__struct_config__.tag)
+_PROMPT_HINT = (
+    "A changed prompt needs new answers: run the candidate with its model once, --live models, and keep what it is "
+    "answered; or take the change back."
+)
 _WORDS = {"tool_call": "tool", "llm_call": "model", "exchange": "request"}
 
 
@@ -26,6 +31,9 @@ def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Dive
     """The error for a call that the tape does not answer; `index` counts the candidate's calls from 0."""
     place = f"at call {index + 1} of {len(tape)}" if index < len(tape) else f"after its {len(tape)} recorded calls"
     lines = [f"{_whose(tape)} left its recording {place}, {_WORDS[call.kind]} `{call.name}`"]
+    prompt = _prompt_lines(matcher, call)
+    if prompt:
+        return Divergence("\n".join([*lines, *prompt]), index=index, hint=_PROMPT_HINT)
     near = _nearest(matcher, call)
     now = orjson.loads(call.arguments)
     if near is not None:
@@ -40,6 +48,18 @@ def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Dive
         names = sorted({recorded.name for recorded in tape.calls if recorded.kind == call.kind})
         lines.append(f"  recorded  {', '.join(names) if names else 'nothing of this kind'}")
     return Divergence("\n".join(lines), index=index, nearest=near[0] if near else None, hint=_hint(call, near))
+
+
+def _prompt_lines(matcher: Matcher, call: PendingCall) -> list[str]:
+    """How what a model is asked differs from what it was asked; nothing where that is no question of words."""
+    if call.kind != MODEL:
+        return []
+    from replaykit.replayer.prompts import prompt_difference  # noqa: PLC0415 (misses of models are rare)
+
+    if matcher.has_traced and matcher.last_outcome(call) is not None:
+        return ["  the same was asked when it was recorded, but every answer to it has been given"]
+    recorded, now = matcher.nearest_conversation(call)
+    return [] if recorded is None or now is None else prompt_difference(recorded, now)
 
 
 def blocked(tape: Tape, call: PendingCall, index: int) -> Divergence:
@@ -63,12 +83,25 @@ def ambiguous(call: PendingCall, fitting: int, index: int) -> Divergence:
     )
 
 
-def unanswerable(call: PendingCall, why: str) -> Unreplayable:
+def unanswerable(call: PendingCall, why: str, source_format: str = "") -> Unreplayable:
     """The error for a call that is on the tape without an answer that could be given."""
+    hint = "Return plain data, a dataclass or a pydantic model from the tool, and record it again."
+    if call.kind == MODEL:
+        hint = capture_advice(source_format)
+    return Unreplayable(f"`{call.name}` cannot be answered from the recording: {why}", hint=hint)
+
+
+def unasked(call: PendingCall, source_format: str) -> Unreplayable:
+    """The error for a call of a model, beside recorded ones of which the trace does not say what they were asked."""
     return Unreplayable(
-        f"`{call.name}` cannot be answered from the recording: {why}",
-        hint="Return plain data, a dataclass or a pydantic model from the tool, and record it again.",
+        f"`{call.name}` cannot be found on the tape: the trace does not hold the messages that its models were sent",
+        hint=capture_advice(source_format),
     )
+
+
+def is_repeated_by_client(call: PendingCall) -> bool:
+    """True when an SDK sends a request again by itself, and says so."""
+    return call.request is not None and call.request.header("x-stainless-retry-count") not in ("", "0")
 
 
 def _hint(call: PendingCall, near: tuple[Call, list[Difference]] | None) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import orjson
 
 from replaykit.errors import ReplayKitError
-from replaykit.model.events import Call, ToolCall
+from replaykit.model.events import Call, LlmCall, ToolCall
 from replaykit.model.jsonpath import JsonPath, parse_path, remove_paths
-from replaykit.model.matching import MatchMode
+from replaykit.model.matching import MatchMode, MatchRules, ModelMatch
 from replaykit.model.pins import Clock, Pins
 from replaykit.model.run import TraceRun
 from replaykit.redaction.parts import Parts
@@ -22,9 +23,14 @@ from replaykit.replayer.redaction import ByKind, Redaction
 from replaykit.seam.results import OPAQUE
 from replaykit.seam.scope import PendingCall
 
+if TYPE_CHECKING:
+    from replaykit.replayer.traced import TracedCalls
+    from replaykit.wire.conversation import Conversation
+
+_MODEL = str(LlmCall.__struct_config__.tag)
 _CAUSAL = MatchMode.CAUSAL  # asked for every call: Python 3.11 is slow to find a member of an enum
 UNKNOWN = b"null"
-"""The arguments of a tool's call that nobody has written down; those that were are an object."""
+"""The arguments of a call that nobody has written down; those that were are an object."""
 
 
 class Tape:
@@ -64,7 +70,13 @@ class Matcher:
     """Finds the recorded call for each call of a candidate; each recorded call is taken once."""
 
     def __init__(
-        self, tape: Tape, mode: MatchMode = MatchMode.CAUSAL, ignore: Iterable[str] = (), *, key_id: str = ""
+        self,
+        tape: Tape,
+        mode: MatchMode = MatchMode.CAUSAL,
+        ignore: Iterable[str] = (),
+        *,
+        key_id: str = "",
+        model: ModelMatch | None = None,
     ) -> None:
         self.calls = tape.calls
         self.mode = mode
@@ -92,6 +104,28 @@ class Matcher:
         self._next_of_name: dict[tuple[str, str], int] = {}
         for index, call in enumerate(self.calls):
             self._enter(index, call)
+        self._model = model
+        self.has_traced = any(_is_traced(call, model) for call in self.calls)
+
+    @classmethod
+    def of(cls, tape: Tape, rules: MatchRules) -> Matcher:
+        """A matcher that keeps the rules of a case."""
+        return cls(tape, rules.mode, rules.ignore, key_id=rules.redaction_key_id, model=rules.model)
+
+    @cached_property
+    def traced(self) -> TracedCalls:
+        """The calls of models that are found by their conversation. Nobody asks for them before a model is called."""
+        from replaykit.replayer.traced import TracedCalls  # noqa: PLC0415 (few tapes hold any)
+
+        return TracedCalls(self, self._over, self._model)
+
+    def _over(self, calls: list[LlmCall]) -> Matcher:
+        """A matcher over other calls by the same rules."""
+        tape = Tape((), started_at=self._started_at)
+        tape.calls = list(calls)
+        matcher = Matcher(tape, self.mode, [path.text for path in self._ignore], key_id=self._key_id)
+        matcher.has_traced = False
+        return matcher
 
     def _enter(self, index: int, call: Call) -> None:
         kind, name = call.kind, self._spelled(call.name)
@@ -133,6 +167,12 @@ class Matcher:
 
     def take(self, call: PendingCall) -> tuple[int, str] | None:
         """The recorded call that answers this one, and how it was found: exact, moved or arguments."""
+        if not self.has_traced or call.kind != _MODEL:
+            return self._take_recorded(call)
+        found = None if call.request is not None and self.traced.is_all else self._take_recorded(call)
+        return found or self.traced.take(self, call)
+
+    def _take_recorded(self, call: PendingCall) -> tuple[int, str] | None:
         if self._is_direct and call.key is call.arguments:
             # Most calls of tasks and threads are found here, in a third of the time that the rest takes.
             waiting = self._by_path.get((call.path, call.kind, call.name, call.key))
@@ -149,9 +189,25 @@ class Matcher:
             return self._redaction.take(call, self._take)
         return found
 
+    def nearest_conversation(self, call: PendingCall) -> tuple[Conversation | None, Conversation | None]:
+        """What the recorded call was asked that is most like this one, and what this one asks."""
+        now = self.traced.conversation(call)
+        return (None if now is None else self.traced.nearest(self, now)), now
+
+    def unknown_models(self) -> bool:
+        """True when a call of a model is left of which the tape does not say what was asked."""
+        return self.has_traced and any(not self.used[index] for index in self.traced.unknown)
+
+    def is_asked_again(self, index: int) -> bool:
+        """True when another call of a model is left that was asked the same as the one at this index."""
+        return self.has_traced and self.traced.is_asked_again(self, index)
+
     def take_by_kind(self, call: PendingCall, *, written: bool = False) -> ByKind | None:
         """The recorded call for one that was not found, where that was redacted with another key."""
-        return None if self._redaction is None else self._redaction.take_by_kind(call, written=written)
+        found = None if self._redaction is None else self._redaction.take_by_kind(call, written=written)
+        if found is None and self.has_traced and call.kind == _MODEL:
+            return self.traced.take_by_kind(self, call, written=written)
+        return found
 
     def _take(self, call: PendingCall) -> tuple[int, str] | None:
         path, name, arguments = self._compared(call)
@@ -180,7 +236,10 @@ class Matcher:
         if not self._started_at or self.mode not in (_CAUSAL, MatchMode.ARGS):
             return None
         take = partial(self._take_as_now, began_at=began_at, now=now)
-        return take(call) if self._redaction is None else self._redaction.take(call, take)
+        found = take(call) if self._redaction is None else self._redaction.take(call, take)
+        if found is None and self.has_traced and call.kind == _MODEL:
+            return self.traced.take_as_now(self, call, began_at, now)
+        return found
 
     def _take_as_now(self, call: PendingCall, *, began_at: float, now: float) -> tuple[int, str] | None:
         path, name, arguments = self._compared(call)
@@ -205,6 +264,8 @@ class Matcher:
             found = self._take_exactly(call)
         else:
             found = self._redaction.take(call, self._take_exactly, anywhere=False)
+        if found is None and self.has_traced and call.kind == _MODEL:
+            return self.traced.take_exactly(self, call)
         return None if found is None else found[0]
 
     def _take_exactly(self, call: PendingCall) -> tuple[int, str] | None:
@@ -228,7 +289,7 @@ class Matcher:
         for index in reversed(recorded):
             if self.key(call.name, key_of(self.calls[index])) == arguments:
                 return index
-        return None
+        return self.traced.last_outcome(call) if self.has_traced and call.kind == _MODEL else None
 
     def of_name(self, call: PendingCall) -> list[int]:
         """All recorded calls of this kind and name."""
@@ -291,6 +352,11 @@ class Matcher:
     def _use(self, index: int, how: str) -> tuple[int, str]:
         self.used[index] = 1
         return index, how
+
+
+def _is_traced(call: Call, model: ModelMatch | None) -> bool:
+    """True for the call of a model that is found by its conversation; see `TracedCalls`."""
+    return isinstance(call, LlmCall) and (call.wire is None or model is ModelMatch.IGNORE)
 
 
 def is_refused(call: Call) -> bool:

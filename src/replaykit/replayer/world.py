@@ -29,6 +29,8 @@ class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Faults that come between the agent and what it calls."""
     tie_picks: tuple[int, ...] = ()
     """What comes first of things that happened at nearly the same moment; see `Ties`."""
+    source_format: str = ""
+    """The format of the trace that it is made of, where it was imported."""
     run_id: str | None = None
     """The recorded run it is made of."""
     writable: tuple[str, ...] = ()

@@ -31,6 +31,7 @@ from replaykit.cases.written_answers import WrittenAnswer, take_fitting
 from replaykit.checks.verdict import first_with
 from replaykit.errors import ReplayKitError, UsageError
 from replaykit.model.events import Call, LlmCall, Span, Usage
+from replaykit.model.matching import MatchRules
 from replaykit.model.result import Effect, ReplayResult, Verdict
 from replaykit.model.run import TraceRun
 from replaykit.redaction.files import file_redactor
@@ -164,7 +165,7 @@ def take_from_run(
     judged = msgspec.structs.replace(with_take(subject, RECORDED, only=True), tape=calls)
     result = replay(judged, RecordedCandidate(run))
     result = msgspec.structs.replace(result, candidate=f"run {run.id}")
-    matches = match_calls(calls, take_calls(subject, subject.scenario.take))
+    matches = match_calls(calls, take_calls(subject, subject.scenario.take), subject.scenario.match)
     asked = tuple(Asked(call=call, answered_by=run.id) for call, recorded in matches if recorded is None)
     problem = _problem(result, keep=keep)
     retaping = Retaping(case=subject, result=result, asked=asked, problem=problem)
@@ -238,7 +239,8 @@ class _Rounds:
 
     def asked(self, result: ReplayResult) -> tuple[Asked, ...]:
         """The answered calls of the run that the recorded take does not answer, in order."""
-        matches = match_calls(() if result.run is None else tuple(result.run.calls), self.case.tape or ())
+        calls = () if result.run is None else tuple(result.run.calls)
+        matches = match_calls(calls, self.case.tape or (), self._case.scenario.match)
         found = []
         for call, recorded in matches:
             index = None if recorded is None else recorded - len(self._recorded)
@@ -254,9 +256,9 @@ class _Rounds:
         return explain(tape, Matcher(tape), as_pending(call), call.seq).message
 
 
-def match_calls(calls: Sequence[Call], tape: Sequence[Call]) -> list[tuple[Call, int | None]]:
+def match_calls(calls: Sequence[Call], tape: Sequence[Call], rules: MatchRules) -> list[tuple[Call, int | None]]:
     """Return each answered call with the position of the taped call that gave its answer; None where none did."""
-    matcher = Matcher(Tape(tape))
+    matcher = Matcher(Tape(tape), rules.mode, rules.ignore, key_id=rules.redaction_key_id, model=rules.model)
     positions = {id(call): index for index, call in enumerate(tape)}
     found: list[tuple[Call, int | None]] = []
     for call in calls:
@@ -321,7 +323,7 @@ def _write(retaping: Retaping, name: str, run: TraceRun) -> tuple[Take, Path]:
 def _same_as_recorded(case: ReplayCase, calls: Sequence[Call]) -> dict[int, int]:
     """The numbers of calls that the recorded take answers, and the numbers that they have there."""
     recorded = take_calls(case, RECORDED)
-    matches = match_calls(calls, recorded)
+    matches = match_calls(calls, recorded, case.scenario.match)
     return {
         call.seq: recorded[index].seq
         for call, index in matches

@@ -78,7 +78,8 @@ def _matched(world: World, run: TraceRun | None) -> int:
 
     tape = Tape(call for call in world.calls if isinstance(call, Call) and _mode(world, call) is ToolMode.RECORDED)
     is_sequence = world.rules.mode is MatchMode.SEQUENCE
-    matcher = Matcher(tape, MatchMode.SEQUENCE if is_sequence else MatchMode.ARGS, world.rules.ignore)
+    mode = MatchMode.SEQUENCE if is_sequence else MatchMode.ARGS
+    matcher = Matcher(tape, mode, world.rules.ignore, model=world.rules.model)
     return sum(matcher.take(as_pending(call)) is not None for call in made)
 
 

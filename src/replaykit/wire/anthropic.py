@@ -10,6 +10,8 @@ from replaykit.wire.fields import as_object, as_objects, as_text, joined, nth
 from replaykit.wire.usage import usage_of
 
 _THINKING = ("thinking", "redacted_thinking")
+_PARTS = ("_tool_use", "_tool_result", "container_upload", "compaction", "fallback")
+"""What the types of other blocks of an answer end with."""
 _INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
@@ -75,11 +77,12 @@ def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
     }
     if answer.refusal:
         filled["stop_details"] = {"type": "refusal", "explanation": answer.refusal}
+    tokens_in, tokens_out = draft.tokens
     envelope = {
         "id": draft.mint("msg_"),
         "type": "message",
         "model": draft.asked.model,
-        "usage": {"input_tokens": 0, "output_tokens": 0},
+        "usage": {"input_tokens": tokens_in, "output_tokens": tokens_out},
     }
     return envelope | {name: value for name, value in recorded.items() if name != "stop_details"} | filled
 
@@ -113,6 +116,7 @@ DIALECT = Dialect(
     fold=fold,
     fill=_fill,
     unfold=unfold,
+    holds=lambda part: as_text(part.get("type")).endswith(_PARTS),
     minted=Minted(
         conversation=("messages",),
         ids=(

@@ -9,6 +9,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from replaykit.model.events import Usage
 from replaykit.model.values import Json
 from replaykit.wire.call import Answer, Heard, ModelCall
 from replaykit.wire.dialect import Asked, Dialect, Draft, Folded
@@ -99,19 +100,32 @@ class Api(Struct, frozen=True, kw_only=True):
         )
 
     def write(
-        self, answer: Answer, *, request: bytes, like: Sequence[bytes] = (), finish_reason: str | None = None
+        self,
+        answer: Answer,
+        *,
+        request: bytes,
+        like: Sequence[bytes] = (),
+        finish_reason: str | None = None,
+        usage: Usage | None = None,
+        seed: bytes = b"",
     ) -> Written:
         """A response to the request that carries the answer: a stream where the request asks for one.
 
         `like` is the recorded response: ids, model, usage and whatever the answer does not speak of are taken from
-        it, also the signatures of thinking that stays the same. Without one, or with an error, they are made up. The
-        reason to finish follows from the answer, unless it is given. Raises `UsageError` for what the API cannot
-        carry.
+        it, also the signatures of thinking that stays the same. Without one, or with an error, the usage is the given
+        one, and ids are made up from `seed`, or else from the request. The reason to finish follows from the answer,
+        unless it is given in the API's own word. Raises `UsageError` for what the API cannot carry.
         """
         self.dialect.check(answer)
         asked = self.ask(request)
         recorded = self._response(like).body
-        draft = Draft(answer=answer, asked=asked, request=request, finish_reason=finish_reason)
+        draft = Draft(
+            answer=answer,
+            asked=asked,
+            seed=seed or request,
+            finish_reason=finish_reason,
+            usage=usage or Usage(),
+        )
         body = self.dialect.fill(recorded if self.dialect.tell(recorded).answers else {}, draft)
         if not asked.streamed:
             return Written("application/json", (dump(body),))

@@ -55,13 +55,25 @@ class Draft(Struct, frozen=True, kw_only=True):
 
     answer: Answer
     asked: Asked
-    request: bytes
+    seed: bytes
+    """What ids are minted from: the same one gives the same ids."""
     finish_reason: str | None = None
+    usage: Usage = Usage()
 
     def mint(self, prefix: str, index: int = 0) -> str:
-        """An id such as the provider would mint, the same for the same request."""
-        digest = hashlib.blake2b(self.request, digest_size=12, key=f"{prefix} {index}".encode())
-        return prefix + digest.hexdigest()
+        """An id such as the provider would mint."""
+        return minted_id(self.seed, prefix, index)
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """How many tokens came in and went out; 0 where nobody knows, since clients rely on a number."""
+        return self.usage.input_tokens or 0, self.usage.output_tokens or 0
+
+
+def minted_id(seed: bytes, prefix: str, index: int = 0) -> str:
+    """Return an id such as a provider would mint, the same for the same seed."""
+    digest = hashlib.blake2b(seed, digest_size=12, key=f"{prefix} {index}".encode())
+    return prefix + digest.hexdigest()
 
 
 class Minted(Struct, frozen=True, kw_only=True):
@@ -95,6 +107,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """The events that fold into the body."""
     carries: frozenset[str] = frozenset({"content", "thinking", "tool_calls", "refusal", "parts"})
     """What of an answer it has a place for."""
+    holds: Callable[[dict[str, Json]], bool] = lambda part: True
+    """Whether a part of an answer, beside texts and calls, is one of its own."""
     minted: Minted = Minted()
 
     def check(self, answer: Answer) -> None:

@@ -79,3 +79,16 @@ def dump(value: Json) -> bytes:
 def dump_arguments(arguments: Json) -> str:
     """Arguments as the JSON text that `load_arguments` reads."""
     return arguments if type(arguments) is str else dump(arguments).decode()
+
+
+_EXACT = 2.0**53
+"""Up to here every whole number has a float of its own."""
+
+
+def plain_numbers(value: Json) -> Json:
+    """The value with every whole number written as one: JavaScript says `1` where Python says `1.0`."""
+    if type(value) is dict:
+        return {name: plain_numbers(item) for name, item in value.items()}
+    if type(value) is list:
+        return [plain_numbers(item) for item in value]
+    return int(value) if type(value) is float and value.is_integer() and abs(value) < _EXACT else value

@@ -10,6 +10,10 @@ from replaykit.wire.fields import as_object, as_objects, as_text, joined, nth, w
 from replaykit.wire.gemini_stream import fold, unfold
 from replaykit.wire.usage import usage_of
 
+_PARTS = frozenset(
+    ("inlineData", "fileData", "executableCode", "codeExecutionResult", "functionResponse", "toolCall", "toolResponse")
+)
+"""What other parts of an answer hold."""
 _INPUTS = ("promptTokenCount", "toolUsePromptTokenCount")
 _OUTPUTS = ("candidatesTokenCount", "thoughtsTokenCount")
 
@@ -67,7 +71,15 @@ def _call(part: dict[str, Json]) -> ToolUse:
 
 
 def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
-    envelope = {"modelVersion": draft.asked.model, "responseId": draft.mint("")}
+    tokens_in, tokens_out = draft.tokens
+    counts = {
+        "promptTokenCount": tokens_in,
+        "candidatesTokenCount": tokens_out,
+        "totalTokenCount": tokens_in + tokens_out,
+    }
+    envelope: dict[str, Json] = {"modelVersion": draft.asked.model, "responseId": draft.mint("")}
+    if not recorded:
+        envelope["usageMetadata"] = counts
     kept = without(recorded, "promptFeedback", "candidates")
     if draft.answer.refusal:
         return envelope | kept | {"promptFeedback": _blocked(as_object(recorded.get("promptFeedback")), draft)}
@@ -122,6 +134,7 @@ DIALECT = Dialect(
     fold=fold,
     fill=_fill,
     unfold=unfold,
+    holds=lambda part: not _PARTS.isdisjoint(part),
     minted=Minted(
         conversation=("contents",),
         ids=("id", "thoughtSignature", "thought_signature"),

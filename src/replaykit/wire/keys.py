@@ -28,7 +28,7 @@ from replaykit.model.jsonpath import JsonPath, remove_paths
 from replaykit.model.values import Json
 from replaykit.wire.api import Api
 from replaykit.wire.dialect import Minted
-from replaykit.wire.fields import load_object
+from replaykit.wire.fields import load_object, plain_numbers
 
 _ASKER = (
     "metadata",
@@ -44,9 +44,6 @@ _ASKER = (
 )
 
 _WHOLE = re.compile(rb"\.0[],}]")  # a number that is whole and not written as one, or a text that looks so
-_EXACT = 2.0**53
-"""Up to here every whole number has a float of its own."""
-
 _Plan = tuple[tuple[str, ...], tuple[str, ...], bool]
 
 
@@ -59,7 +56,7 @@ def match_key(
         return request
     try:
         key = _key(api, remove_paths(body, ignore), known or {})
-        return orjson.dumps(_plain_numbers(orjson.loads(key))) if _WHOLE.search(key) else key
+        return orjson.dumps(plain_numbers(orjson.loads(key))) if _WHOLE.search(key) else key
     except (RecursionError, orjson.JSONEncodeError):  # nested deeper than the conversation of any API
         return request
 
@@ -80,14 +77,6 @@ def _key(api: Api, body: Json, known: Mapping[str, str]) -> bytes:
     for path in api.dialect.minted.state:
         names.rename_at(key, path)
     return orjson.dumps(key, option=orjson.OPT_SORT_KEYS)
-
-
-def _plain_numbers(value: Json) -> Json:
-    if type(value) is dict:
-        return {name: _plain_numbers(item) for name, item in value.items()}
-    if type(value) is list:
-        return [_plain_numbers(item) for item in value]
-    return int(value) if type(value) is float and value.is_integer() and abs(value) < _EXACT else value
 
 
 class _Names:

@@ -102,7 +102,9 @@ def _fill(recorded: dict[str, Json], draft: Draft, form: _Form) -> dict[str, Jso
     if answer.tool_calls:
         calls = enumerate(answer.tool_calls)
         message["tool_calls"] = [_tool_call(call, nth(before, index) or {}) for index, call in calls]
-    envelope = {"model": draft.asked.model, "created_at": "1970-01-01T00:00:00Z"}
+    envelope: dict[str, Json] = {"model": draft.asked.model, "created_at": "1970-01-01T00:00:00Z"}
+    if not recorded:
+        envelope["prompt_eval_count"], envelope["eval_count"] = draft.tokens
     kept = without(recorded, *form.names)
     return envelope | kept | form.put(message) | {"done": True, "done_reason": draft.finish_reason or "stop"}
 
@@ -142,6 +144,7 @@ def _dialect(name: str, form: _Form, carries: set[str], minted: Minted) -> Diale
         fill=lambda recorded, draft: _fill(recorded, draft, form),
         unfold=lambda body, _asked: _unfold(body, form),
         carries=frozenset(carries),
+        holds=lambda part: part.keys() == {"images"},
         minted=minted,
     )
 

@@ -102,7 +102,17 @@ def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
         "finish_reason": draft.finish_reason or (called if draft.answer.tool_calls else "stop"),
     }
     envelope = {"id": draft.mint("chatcmpl-"), "object": "chat.completion", "created": 0, "model": draft.asked.model}
-    return envelope | recorded | {"choices": [filled, *choices[1:]]}
+    return envelope | ({} if recorded else _usage(draft)) | recorded | {"choices": [filled, *choices[1:]]}
+
+
+def _usage(draft: Draft) -> dict[str, Json]:
+    """The usage of an answer that was never on the wire; a stream tells it only to those who ask."""
+    asked = draft.asked
+    if asked.streamed and not as_object(asked.body.get("stream_options")).get("include_usage"):
+        return {}
+    tokens_in, tokens_out = draft.tokens
+    counts = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
+    return {"usage": counts}
 
 
 def _message(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
@@ -154,6 +164,7 @@ DIALECT = Dialect(
     fold=fold,
     fill=_fill,
     unfold=unfold,
+    holds=lambda part: "type" not in part,
     minted=Minted(
         conversation=("messages",),
         ids=("id", "tool_call_id", "signature", "thought_signature", "thoughtSignature", "encrypted_content"),

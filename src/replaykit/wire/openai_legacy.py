@@ -54,7 +54,11 @@ def _fill_completion(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]
     others = as_objects(recorded.get("choices"))[1:]
     reason = draft.finish_reason or "stop"
     choice = {"index": 0, "text": draft.answer.content or "", "logprobs": None, "finish_reason": reason}
+    tokens_in, tokens_out = draft.tokens
+    counts = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
     envelope = {"id": draft.mint("cmpl-"), "object": "text_completion", "created": 0, "model": draft.asked.model}
+    if not recorded:
+        envelope["usage"] = counts
     return envelope | recorded | {"choices": [choice, *others]}
 
 

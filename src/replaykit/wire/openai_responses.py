@@ -10,7 +10,11 @@ from replaykit.wire.openai_responses_stream import fold, unfold
 from replaykit.wire.usage import usage_of
 
 _CALLS = ("function_call", "custom_tool_call")
+_PARTS = ("_call", "_call_output", "_list_tools", "_approval_request", "compaction")
+"""What the types of other items of an output end with."""
 _UNFINISHED = ("queued", "in_progress")
+RESPONSE = "resp_"
+"""What the ids of responses begin with."""
 
 
 def _ask(body: dict[str, Json]) -> Asked:
@@ -79,8 +83,9 @@ def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
 def _envelope(draft: Draft) -> dict[str, Json]:
     """What a response repeats of its request."""
     asked = draft.asked
+    tokens_in, tokens_out = draft.tokens
     return {
-        "id": draft.mint("resp_"),
+        "id": draft.mint(RESPONSE),
         "object": "response",
         "created_at": 0,
         "model": asked.model,
@@ -88,7 +93,13 @@ def _envelope(draft: Draft) -> dict[str, Json]:
         "tools": asked.tools or [],
         "tool_choice": asked.parameters.get("tool_choice", "auto"),
         "parallel_tool_calls": asked.parameters.get("parallel_tool_calls", True),
-        "usage": None,
+        "usage": {
+            "input_tokens": tokens_in,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": tokens_out,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": tokens_in + tokens_out,
+        },
     }
 
 
@@ -143,6 +154,7 @@ DIALECT = Dialect(
     fold=fold,
     fill=_fill,
     unfold=unfold,
+    holds=lambda part: as_text(part.get("type")).endswith(_PARTS),
     minted=Minted(
         conversation=("input",),
         ids=("id", "call_id", "encrypted_content", "approval_request_id", "container_id", "caller_id", "fingerprint"),

@@ -25,7 +25,6 @@ from replaykit.seam.http.request import EXCHANGE, MODEL, HttpRequest, pending, t
 from replaykit.seam.http.response import CANCELLED, TOO_LARGE, Served, at_pace, later_by, served
 from replaykit.seam.scope import Answer, Outcome, Scope, current, enter, leave
 from replaykit.seam.unrecorded import websocket_opened
-from replaykit.wire.routes import api_of
 
 __all__ = ["HttpCall", "HttpRequest", "Served", "listening", "open_call"]
 
@@ -85,7 +84,7 @@ class HttpCall:
 
     def __init__(self, scope: Scope, request: HttpRequest) -> None:
         self.request = request
-        self._api = api_of(request.method, request.api_url or request.url, request.header("content-type"))
+        self._api = request.api
         self._call = pending(scope, request, self._api)
         self._call.request = request
         self._scope = scope

@@ -17,6 +17,7 @@ from replaykit.seam.moment import wall_time
 from replaykit.seam.scope import PendingCall, Scope, pending_call
 from replaykit.wire.api import Api
 from replaykit.wire.keys import match_key
+from replaykit.wire.routes import api_of
 
 MODEL, EXCHANGE = (str(kind.__struct_config__.tag) for kind in (LlmCall, Exchange))
 WHOLE_BODY = 16 * 1024 * 1024
@@ -45,6 +46,11 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
             if key.lower() == name:
                 return value
         return ""
+
+    @property
+    def api(self) -> Api | None:
+        """The API of a model that it speaks, if it speaks one."""
+        return api_of(self.method, self.api_url or self.url, self.header("content-type"))
 
     @property
     def amended(self) -> dict[str, str]:

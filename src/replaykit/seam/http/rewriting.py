@@ -1,19 +1,34 @@
-"""Another answer of an exchange: what the server would have sent instead."""
+"""Answers that no server sent: what it would have sent for another answer, or for one that only a trace tells of.
+
+Forks, faults and the replay of imported runs all have their answers written here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from http.client import responses as _PHRASES
 
 import msgspec
 
-from replaykit.model.events import WireInfo
+from replaykit.model.events import ErrorInfo, Usage, WireInfo
 from replaykit.model.values import decode, raw
-from replaykit.seam.http.request import text_or_bytes
+from replaykit.seam.http.cleaning import Headers, clean_url
+from replaykit.seam.http.request import HttpRequest, text_or_bytes
 from replaykit.seam.scope import Answer, Outcome
 from replaykit.wire.api import Api
 from replaykit.wire.call import Answer as Said
+from replaykit.wire.error_bodies import error_body, error_headers
 
 _OF_THE_OLD_BODY = frozenset({"content-length", "content-encoding", "content-type", "content-md5", "etag", "digest"})
+# Each library of HTTP looks these up among its own names: the first that it has is what it raises.
+_TIMEOUT = ErrorInfo(
+    type="ReadTimeout",
+    bases=(".ReadTimeoutError", ".ServerTimeoutError", "builtins.TimeoutError", "builtins.OSError"),
+)
+_NO_CONNECTION = ErrorInfo(
+    type="ConnectError",
+    bases=(".NewConnectionError", ".ServerDisconnectedError", "builtins.ConnectionError", "builtins.OSError"),
+)
 
 
 def written(
@@ -24,9 +39,11 @@ def written(
     request: bytes,
     like: Sequence[bytes] = (),
     finish_reason: str | None = None,
+    usage: Usage | None = None,
+    seed: bytes = b"",
 ) -> Outcome:
-    """The outcome in which a model says this instead: as its API sends it, as a stream where one was asked for."""
-    sent = api.write(said, request=request, like=like, finish_reason=finish_reason)
+    """The outcome in which a model says this: as its API sends it, as a stream where one was asked for."""
+    sent = api.write(said, request=request, like=like, finish_reason=finish_reason, usage=usage, seed=seed)
     heard = api.hear(200, sent.chunks)
     return Outcome(
         result_json=raw(said.message),
@@ -35,6 +52,27 @@ def written(
         usage=heard.usage,
         finish_reason=heard.finish_reason,
     )
+
+
+def api_error(api: Api, request: HttpRequest, status: int, error: ErrorInfo, headers: Headers = ()) -> Outcome:
+    """The outcome in which the API of a model answers with an error, in its own words."""
+    body = error_body(api, status, error)
+    wire = wire_of(request, status, (*headers, *error_headers(api, status)))
+    told = api.hear(status, (body,)).error
+    return msgspec.structs.replace(with_body(wire, body, "application/json"), error=told)
+
+
+def no_response(request: HttpRequest, text: str, *, timed_out: bool) -> Outcome:
+    """The outcome of a request that nobody answered: in time, or at all."""
+    error = _TIMEOUT if timed_out else _NO_CONNECTION
+    told = msgspec.structs.replace(error, message=text, args_json=raw((text,)))
+    return Outcome(error=told, wire=wire_of(request), complete=False)
+
+
+def wire_of(request: HttpRequest, status: int = 0, headers: Headers = ()) -> WireInfo:
+    """How the exchange went, as the log says it."""
+    url, reason = clean_url(request.url), _PHRASES.get(status, "")
+    return WireInfo(method=request.method, url=url, status=status, reason=reason, headers=headers)
 
 
 def with_body(wire: WireInfo, body: bytes, content_type: str = "") -> Outcome:

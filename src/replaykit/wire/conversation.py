@@ -1,0 +1,229 @@
+"""Conversation: what a model is asked, in one form for the requests of all APIs and for the calls of any trace.
+
+The key of a conversation decides whether two are the same. It is canonical JSON:
+
+    {"messages": [{"role": "system", "content": "…"}, {"role": "user", "content": "…"},
+                  {"role": "assistant", "call": 1, "name": "search", "arguments": {…}},
+                  {"role": "tool", "call": 1, "content": …}],
+     "tools": [{"name": "search", "description": "…", "parameters": {…}}], "model": "…", "parameters": {…}}
+
+Messages of one role that follow each other are one, instructions come first whoever carries them, and a call of a tool
+is known by its number: ids are the provider's. A key holds tools, their descriptions and schemas, the model and
+parameters only as far as a `Scope` says, since a trace may not have them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+import orjson
+from msgspec import Raw, Struct
+
+from replaykit.model.values import Json
+from replaykit.wire.fields import as_object, as_text
+from replaykit.wire.messages import ASSISTANT, SYSTEM, USER, Piece, Text, canonical, pieces_of
+from replaykit.wire.tools import Tool, tools_of
+from replaykit.wire.turns import JOINER, Line, Turns
+
+JOINERS = (JOINER, "\n\n", "", " ")
+"""What may stand between two texts where one side holds them apart and the other as one."""
+_CONVERSATIONS = ("messages", "input", "contents", "prompt", "prompts")
+_INSTRUCTIONS = ("system", "instructions", "systemInstruction", "system_instruction", "system_instructions")
+_TOOLS = ("tools", "functions")
+_PARAMETERS = {
+    **dict.fromkeys(("temperature",), "temperature"),
+    **dict.fromkeys(("top_p", "topP"), "top_p"),
+    **dict.fromkeys(("top_k", "topK"), "top_k"),
+    **dict.fromkeys(
+        ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "num_predict"), "max_tokens"
+    ),
+    **dict.fromkeys(("stop", "stop_sequences", "stopSequences"), "stop"),
+    **dict.fromkeys(("seed",), "seed"),
+    **dict.fromkeys(("frequency_penalty", "frequencyPenalty"), "frequency_penalty"),
+    **dict.fromkeys(("presence_penalty", "presencePenalty"), "presence_penalty"),
+}
+"""Parameters that several APIs have, each by one name."""
+_HOLDERS = ("parameters", "generationConfig", "generation_config", "options")
+_MOST_MESSAGES = 100_000
+_RECENT = 8
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_items = msgspec.json.Decoder(list[Raw]).decode
+
+
+class Scope(Struct, frozen=True):
+    """What of a request is compared beside its messages."""
+
+    tools: bool = False
+    descriptions: bool = False
+    schemas: bool = False
+    model: bool = False
+    parameters: frozenset[str] = frozenset()
+
+
+class Conversation(Struct, frozen=True, kw_only=True):
+    """What a model is asked."""
+
+    instructions: tuple[str, ...] = ()
+    """What stands above the conversation, where the API has a place for it."""
+    turns: Turns
+    tools: tuple[Tool, ...] = ()
+    model: str = ""
+    parameters: dict[str, Json] = {}
+    continues: str = ""
+    """The id of a response that the provider keeps, and that this goes on from."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True when nothing is known of what was asked."""
+        return not self.turns.lines and not self._system
+
+    @property
+    def lines(self) -> list[Line]:
+        """Everything in it, in the order in which it is compared: instructions first."""
+        system = self._system
+        return [*([Line(SYSTEM, system)] if system else []), *self.turns.lines]
+
+    @property
+    def has_joints(self) -> bool:
+        """True when texts stand apart that another form of the same conversation may hold as one."""
+        return self.turns.joints > 0 or len(self._system) > 1
+
+    @property
+    def _system(self) -> tuple[str, ...]:
+        """The instructions, wherever they stand, each once: some traces write them in both places."""
+        return tuple(dict.fromkeys((*self.instructions, *self.turns.system)))
+
+    def scope(self, *, exact: bool = False) -> Scope:
+        """Return what it knows; the model and its parameters only where they are to be compared."""
+        return Scope(
+            tools=bool(self.tools),
+            descriptions=any(tool.description is not None for tool in self.tools),
+            schemas=any(tool.schema is not None for tool in self.tools),
+            model=exact and bool(self.model),
+            parameters=frozenset(self.parameters) if exact else frozenset(),
+        )
+
+    def key(self, scope: Scope, joiner: str = JOINER) -> bytes:
+        """Return the bytes that decide whether two conversations are the same; see above."""
+        lines = self.lines
+        texts = [line.json for line in lines] if joiner == JOINER else [line.joined_by(joiner) for line in lines]
+        members = [b'"messages":[' + b",".join(texts) + b"]"]
+        if scope.model:
+            members.append(b'"model":' + orjson.dumps(self.model))
+        if scope.parameters:
+            found = {name: value for name, value in self.parameters.items() if name in scope.parameters}
+            members.append(b'"parameters":' + canonical(found))
+        if scope.tools:
+            members.append(b'"tools":' + canonical([_offered(tool, scope) for tool in self.tools]))
+        return b"{" + b",".join(members) + b"}"
+
+    def answered(self, answer: Json) -> Conversation:
+        """Return the conversation with an answer behind it, as the next request would hold it."""
+        turns = self.turns.copied()
+        for piece in pieces_of(answer, ASSISTANT):
+            turns.add(piece)
+        return msgspec.structs.replace(self, turns=turns)
+
+
+class ConversationReader:
+    """Reads conversations. What comes again, as it does in every later call of a run, is read once."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[bytes, tuple[Piece, ...]] = {}
+        self._tools: dict[bytes, tuple[Tool, ...]] = {}
+        self._recent: deque[tuple[list[bytes], Turns]] = deque(maxlen=_RECENT)
+        """The last conversations, item by item, and what they came to."""
+
+    def read(self, request: bytes, *, before: Conversation | None = None, model: str = "") -> Conversation | None:
+        """Return what the body of a request, or the arguments of a traced call, asks; None where it is unreadable.
+
+        `before` is the conversation that the provider keeps and this one goes on from. `model` is the model's name
+        where the body has none.
+        """
+        try:
+            members = _members(request)
+            above = [piece for item in _items_in(members, _INSTRUCTIONS) for piece in self._of(item, SYSTEM)]
+            said = _items_in(members, _CONVERSATIONS)
+            return Conversation(
+                instructions=tuple(piece.text for piece in above if isinstance(piece, Text)),
+                turns=self._turns(said) if before is None else self._going_on(before.turns.copied(), said),
+                tools=self._listed(members),
+                model=(_text(members.get("model")) or model).rpartition("models/")[2],
+                parameters=_parameters(members),
+                continues=_text(members.get("previous_response_id")),
+            )
+        except (msgspec.DecodeError, orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
+            return None
+
+    def _turns(self, items: list[bytes]) -> Turns:
+        """The turns of a conversation; of one that begins with a recent one, only the rest is read."""
+        known, turns = 0, Turns()
+        for recent, came_to in self._recent:
+            size = len(recent)
+            if known < size <= len(items) and items[:size] == recent:
+                known, turns = size, came_to
+        grown = self._going_on(turns.copied(), items[known:])
+        if known < len(items):
+            self._recent.append((items, grown))
+        return grown
+
+    def _going_on(self, turns: Turns, items: list[bytes]) -> Turns:
+        for item in items:
+            for piece in self._of(item, USER):
+                turns.add(piece)
+        return turns
+
+    def _of(self, text: bytes, role: str) -> tuple[Piece, ...]:
+        known = role.encode() + text
+        pieces = self._pieces.get(known)
+        if pieces is None:
+            if len(self._pieces) >= _MOST_MESSAGES:
+                self._pieces.clear()
+            pieces = self._pieces[known] = pieces_of(orjson.loads(text), role)
+        return pieces
+
+    def _listed(self, members: dict[str, Raw]) -> tuple[Tool, ...]:
+        found = next((bytes(members[name]) for name in _TOOLS if name in members), b"")
+        if not found:
+            return ()
+        tools = self._tools.get(found)
+        if tools is None:
+            tools = self._tools[found] = tools_of(orjson.loads(found))
+        return tools
+
+
+def _items_in(members: dict[str, Raw], names: Iterable[str]) -> list[bytes]:
+    """The items of the first of these members that is there, as texts; a value that is no list is one item."""
+    found = next((members[name] for name in names if name in members), None)
+    if found is None:
+        return []
+    text = bytes(found)
+    return [bytes(item) for item in _items(text)] if text[:1] == b"[" else [text]
+
+
+def _offered(tool: Tool, scope: Scope) -> dict[str, Json]:
+    found: dict[str, Json] = {"name": tool.name}
+    if scope.descriptions:
+        found["description"] = tool.description
+    if scope.schemas:
+        found["parameters"] = tool.schema
+    return found
+
+
+def _parameters(members: dict[str, Raw]) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for name in _HOLDERS:
+        if name in members:
+            found |= _known(as_object(orjson.loads(bytes(members[name]))))
+    beside = {name: orjson.loads(bytes(value)) for name, value in members.items() if name in _PARAMETERS}
+    return found | _known(beside)
+
+
+def _known(values: dict[str, Json]) -> dict[str, Json]:
+    return {_PARAMETERS[name]: value for name, value in values.items() if name in _PARAMETERS and value is not None}
+
+
+def _text(raw: Raw | None) -> str:
+    return "" if raw is None else as_text(orjson.loads(bytes(raw)))

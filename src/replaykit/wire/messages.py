@@ -1,0 +1,242 @@
+"""Messages of any API, or of any trace, as pieces: texts, calls of tools, their results, and media.
+
+    OpenAI chat   {role, content, tool_calls: [{id, function: {name, arguments}}]}, {role: tool, tool_call_id, content}
+    responses     {type: message | function_call | function_call_output | reasoning, …}
+    Anthropic     {role, content: [{type: text | tool_use | tool_result | thinking, …}]}
+    Gemini        {role, parts: [{text} | {functionCall} | {functionResponse}]}
+    Ollama        {role, content, tool_calls, tool_name}
+    traces        {role, content, tool_calls: [{id, name, arguments}], tool_call_id}, {role, parts: [{type, content}]}
+
+One reader serves them all, since no two of them use a member in different ways. A model's reasoning, and the calls of
+tools that its provider runs, are left out: they are part of an answer, and an API may or may not want them back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import orjson
+from msgspec import Struct
+
+from replaykit.model.values import Json
+from replaykit.wire.fields import as_object, as_objects, as_text, load_arguments, plain_numbers, without
+
+SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
+
+_ROLES = {
+    **dict.fromkeys(("system", "developer", "instructions"), SYSTEM),
+    **dict.fromkeys(("assistant", "model", "ai", "agent", "bot"), ASSISTANT),
+    **dict.fromkeys(("tool", "function", "tool_result", "toolResult", "ipython"), TOOL),
+}
+"""Roles by the words that APIs and traces have for them; every other word is a user's."""
+_TEXT_TYPES = frozenset(("text", "input_text", "output_text", "refusal"))
+_CALL_TYPES = frozenset(("tool_use", "tool_call", "tool-call", "function_call", "custom_tool_call", "function"))
+_RESULT_TYPES = frozenset(
+    ("tool_result", "tool-result", "tool_call_response", "function_call_output", "custom_tool_call_output")
+)
+_HIDDEN_TYPES = frozenset(
+    ("thinking", "redacted_thinking", "reasoning", "item_reference", "compaction", "server_tool_use", "mcp_list_tools")
+)
+_WRAPPERS = ("result", "output")
+"""The only member of an object in which Gemini's SDKs wrap the result of a tool."""
+
+
+class Text(Struct, frozen=True):
+    """Something said."""
+
+    role: str
+    text: str
+
+
+class ToolRequest(Struct, frozen=True):
+    """A model asks for a call of a tool."""
+
+    id: str
+    name: str
+    arguments: bytes
+    """Canonical JSON."""
+
+
+class ToolResult(Struct, frozen=True):
+    """The result that a model is told."""
+
+    id: str
+    name: str
+    content: bytes
+    """Canonical JSON of the value, or of its text where it is none."""
+
+
+class Media(Struct, frozen=True):
+    """An image, a sound or a file, or whatever else a message holds beside text."""
+
+    role: str
+    content: bytes
+    """Canonical JSON of what tells it from others."""
+
+
+Piece = Text | ToolRequest | ToolResult | Media
+
+
+def pieces_of(message: Json, role: str = USER) -> tuple[Piece, ...]:
+    """Return what a message says; `role` is whose it is where the message does not say."""
+    if isinstance(message, str):
+        return (Text(role, message),) if message else ()
+    if isinstance(message, list):
+        return tuple(piece for item in message for piece in pieces_of(item, role))
+    return tuple(_in_message(message, role)) if isinstance(message, dict) else ()
+
+
+def canonical(value: Json) -> bytes:
+    """Return canonical JSON in which 1 and 1.0 are one number."""
+    return orjson.dumps(plain_numbers(value), option=orjson.OPT_SORT_KEYS)
+
+
+def _in_message(message: dict[str, Json], role: str) -> Iterator[Piece]:
+    if not _is_message(message):
+        yield from _in_part(message, role)
+        return
+    named = as_text(message.get("role"))
+    if named:
+        role = _ROLES.get(named, USER)
+    content = _first(message, "content", "parts")
+    if role == TOOL and not _holds_results(content):
+        yield _result(message, content)
+        return
+    yield from _in_content(content, role)
+    if as_text(message.get("refusal")):
+        yield Text(role, message["refusal"])
+    if role == ASSISTANT:
+        yield from _calls_beside(message)
+
+
+def _is_message(value: dict[str, Json]) -> bool:
+    """True for what somebody says; False for an item or a part that stands alone."""
+    if "role" in value or "parts" in value:
+        return True
+    return value.get("type") in (None, "message") and ("content" in value or "tool_calls" in value)
+
+
+def _holds_results(content: Json) -> bool:
+    """True for the content of a tool's message that names the calls itself, part by part."""
+    parts = as_objects(content)
+    return any(part.get("type") in _RESULT_TYPES or _gemini(part, "functionResponse") for part in parts)
+
+
+def _in_content(content: Json, role: str) -> Iterator[Piece]:
+    if isinstance(content, str):
+        if content:
+            yield Text(role, content)
+    elif isinstance(content, list):
+        for part in content:
+            if isinstance(part, str):
+                yield from _in_content(part, role)
+            elif isinstance(part, dict):
+                yield from _in_part(part, role)
+    elif isinstance(content, dict):
+        yield from _in_part(content, role)
+
+
+def _calls_beside(message: dict[str, Json]) -> Iterator[ToolRequest]:
+    """The calls that a message lists beside its content."""
+    for call in as_objects(message.get("tool_calls")):
+        yield _request(call)
+    if as_object(message.get("function_call")):
+        yield _request(message["function_call"])
+
+
+def _in_part(part: dict[str, Json], role: str) -> Iterator[Piece]:
+    kind = as_text(part.get("type"))
+    if kind in _HIDDEN_TYPES or part.get("thought") is True:
+        return
+    if kind in _RESULT_TYPES or kind.endswith("_call_output"):
+        yield _result(part, _first(part, "content", "output", "result", "response"))
+    elif kind in _CALL_TYPES:
+        yield _request(part)
+    elif call := _gemini(part, "functionCall"):
+        yield _request(call)
+    elif answer := _gemini(part, "functionResponse"):
+        yield _result(answer, answer.get("response"))
+    elif kind in _TEXT_TYPES or (not kind and type(part.get("text")) is str):
+        text = _first(part, "text", "content", "refusal")
+        if isinstance(text, str) and text:
+            yield Text(role, text)
+    elif role != ASSISTANT and not kind.endswith("_call"):
+        yield Media(role, _medium(part))
+
+
+def _gemini(part: dict[str, Json], name: str) -> dict[str, Json]:
+    """The member of a part by its name in JSON, or in Python."""
+    found = part.get(name) or part.get({"functionCall": "function_call"}.get(name, "function_response"))
+    return as_object(found)
+
+
+def _request(call: dict[str, Json]) -> ToolRequest:
+    inner = as_object(call.get("function")) or as_object(call.get("custom")) or call
+    arguments = _first(inner, "arguments", "input", "args")
+    if isinstance(arguments, str):
+        arguments = load_arguments(arguments)
+    identity = next((call[name] for name in ("call_id", "id", "toolCallId") if as_text(call.get(name))), "")
+    name = as_text(inner.get("name")) or as_text(inner.get("toolName"))
+    return ToolRequest(identity, name, canonical({} if arguments is None else arguments))
+
+
+def _result(holder: dict[str, Json], content: Json) -> ToolResult:
+    names = ("tool_call_id", "tool_use_id", "call_id", "toolCallId", "id")
+    identity = next((holder[name] for name in names if as_text(holder.get(name))), "")
+    name = next((holder[name] for name in ("name", "tool_name", "toolName") if as_text(holder.get(name))), "")
+    return ToolResult(identity, name, canonical(_value(content)))
+
+
+def _value(content: Json) -> Json:
+    """The value that a tool's result spells: APIs take it as text, as parts, or as an object around it."""
+    if isinstance(content, list) and content and all(_part_text(part) is not None for part in content):
+        content = "\n".join(str(_part_text(part)) for part in content)
+    if isinstance(content, dict) and content.keys() == {"type", "value"}:  # the AI SDK's
+        content = content["value"]
+    if isinstance(content, str):
+        content = _loaded(_loaded(content))  # what a tool returns as JSON text, agents may write as JSON once more
+    if isinstance(content, dict) and len(content) == 1:
+        (name,) = content
+        if name in _WRAPPERS:
+            return _value(content[name])
+    return content
+
+
+def _part_text(part: Json) -> str | None:
+    if isinstance(part, dict) and part.get("type") in _TEXT_TYPES:
+        text = _first(part, "text", "content")
+        return text if isinstance(text, str) else None
+    return part if isinstance(part, str) else None
+
+
+def _loaded(text: Json) -> Json:
+    """The JSON that a text spells, or the text; any other value as it is."""
+    if not isinstance(text, str) or not text or text[0] not in '{["-0123456789tfn':
+        return text
+    try:
+        return orjson.loads(text)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return text
+
+
+def _medium(part: dict[str, Json]) -> bytes:
+    """What tells a medium from others: its bytes or its address, however an API wraps them."""
+    data, address = "", ""
+    inner = part
+    for name in ("image_url", "input_audio", "source", "inlineData", "inline_data", "fileData", "file_data", "file"):
+        if isinstance(part.get(name), dict):
+            inner = part[name]
+        elif as_text(part.get(name)):
+            address = part[name]
+    data = as_text(inner.get("data"))
+    address = address or next((inner[name] for name in ("url", "fileUri", "file_uri", "uri") if inner.get(name)), "")
+    if isinstance(address, str) and address.startswith("data:"):
+        data = address.partition(",")[2]
+    if data:
+        return canonical({"data": hashlib.blake2b(data.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()})
+    return canonical({"url": address}) if address else canonical(without(part, "id", "cache_control"))
+
+
+def _first(holder: dict[str, Json], *names: str) -> Json:
+    return next((holder[name] for name in names if holder.get(name) is not None), None)

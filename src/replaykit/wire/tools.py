@@ -1,0 +1,118 @@
+"""Tools on offer, in one form for all APIs: a name, a description, and what its parameters are.
+
+Of a schema only what a model reads as a rule stays: names, types, descriptions, choices. What SDKs add, drop or rewrite
+on the way to one API or another does not: titles, defaults, `required`, `additionalProperties`, `strict`, and that a
+value may be null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import orjson
+from msgspec import Struct
+
+from replaykit.model.values import Json
+from replaykit.wire.fields import as_object, as_objects, as_text
+
+_DECLARATIONS = ("functionDeclarations", "function_declarations")
+_SCHEMAS = (
+    *("parameters", "input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema"),
+    *("args_schema", "jsonSchema", "json_schema"),
+)
+_ALTERNATIVES = ("anyOf", "oneOf", "any_of")
+_NULL = "null"
+_DEEPEST = 40
+"""Levels of a schema that are compared."""
+
+
+class Tool(Struct, frozen=True):
+    """A tool that a model may call."""
+
+    name: str
+    description: str | None = None
+    """None where nobody says."""
+    schema: Json = None
+    """The schema of its parameters, reduced; None where nobody says."""
+
+
+def tools_of(value: Json) -> tuple[Tool, ...]:
+    """Return the tools of a request or a trace, by name; none where it lists none."""
+    return tuple(sorted(_listed(value), key=lambda tool: tool.name))
+
+
+def _listed(value: Json) -> Iterator[Tool]:
+    if isinstance(value, dict):
+        value = list(value.values()) if all(isinstance(item, dict) for item in value.values()) else [value]
+    for item in value if isinstance(value, list) else ():
+        definition = _loaded(item)
+        declared = [one for name in _DECLARATIONS for one in as_objects(definition.get(name))]
+        if declared:
+            yield from map(_tool, declared)
+        elif definition:
+            yield _tool(as_object(definition.get("function")) or as_object(definition.get("custom")) or definition)
+
+
+def _loaded(item: Json) -> dict[str, Json]:
+    """A definition that a trace may hold as text."""
+    if not isinstance(item, str):
+        return as_object(item)
+    try:
+        return as_object(orjson.loads(item))
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return {"name": item}
+
+
+def _tool(definition: dict[str, Json]) -> Tool:
+    name = as_text(definition.get("name")) or as_text(definition.get("type")) or next(iter(definition), "")
+    described = as_text(definition.get("description")).strip()
+    schema = next((definition[name] for name in _SCHEMAS if isinstance(definition.get(name), dict)), None)
+    if schema is not None and isinstance(schema.get("json"), dict):
+        schema = schema["json"]
+    return Tool(name, described or None, None if schema is None else _reduced(schema, _DEEPEST))
+
+
+def _reduced(schema: Json, levels: int) -> Json:
+    if not isinstance(schema, dict) or not levels:
+        return None
+    for name in _ALTERNATIVES:
+        if isinstance(schema.get(name), list):
+            return _of_alternatives(schema, schema[name], levels)
+    found: dict[str, Json] = {}
+    kind = _type(schema.get("type"))
+    if kind:
+        found["type"] = kind
+    if as_text(schema.get("description")).strip():
+        found["description"] = schema["description"].strip()
+    choices = schema.get("enum")
+    if isinstance(choices, list):
+        found["enum"] = [choice for choice in choices if choice is not None]
+    if as_text(schema.get("$ref")):
+        found["$ref"] = schema["$ref"].rpartition("/")[2]
+    if isinstance(schema.get("items"), dict):
+        found["items"] = _reduced(schema["items"], levels - 1)
+    for name in ("properties", "$defs"):
+        members = as_object(schema.get(name))
+        if members:
+            found[name] = {key: _reduced(member, levels - 1) for key, member in members.items()}
+    return found
+
+
+def _of_alternatives(schema: dict[str, Json], alternatives: list[Json], levels: int) -> Json:
+    """One of several schemas; where all but one say null, that one."""
+    reduced = [_reduced(one, levels - 1) for one in alternatives if as_object(one).get("type") != _NULL]
+    described = as_text(schema.get("description")).strip()
+    more: Json = {"description": described} if described else {}
+    if len(reduced) == 1 and isinstance(reduced[0], dict):
+        return {**reduced[0], **more}
+    return {"anyOf": reduced, **more}
+
+
+def _type(value: Json) -> Json:
+    """A type, in small letters and without null."""
+    if isinstance(value, str):
+        return value.lower()
+    if not isinstance(value, list):
+        return None
+    kinds = sorted(kind.lower() for kind in value if isinstance(kind, str) and kind.lower() != _NULL)
+    return kinds[0] if len(kinds) == 1 else kinds
