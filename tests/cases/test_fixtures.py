@@ -211,7 +211,6 @@ def test_other_files_beside_the_fixtures_are_left_alone(tmp_path):
         ('"tool_call"', '"tool"', 3, "kind: invalid enum value 'tool'"),
         ('"call": 3', '"call": "3"', 7, "calls.0.call: expected `int`"),
         ('"call": 3', '"call": -3', 7, "calls.0.call: expected `int` >= 0"),
-        ('"duration_s": 0.5', '"result": 1', 12, "a result or an error, not both"),
         ('"duration_s": 0.5', '"finish_reason": "stop"', 12, "only an llm_call has"),
         ('"replaykit": 3', '"replaykit": 0', 2, "expected the format version 3"),
         ('"usr_8821"', "usr_8821", 9, "not JSON"),
@@ -237,6 +236,19 @@ def test_what_is_no_fixture_is_refused(text, tmp_path):
 
 def test_a_fixture_nested_deeper_than_json_can_be_read_is_refused(tmp_path):
     refused(tmp_path, LOOKUP.replace('"Error: billing service timeout"', "[" * 1100 + "]" * 1100))
+
+
+def test_a_failed_tool_may_hold_a_text_beside_its_error_and_a_model_may_not(tmp_path):
+    both = LOOKUP.replace('"duration_s": 0.5', '"result": "Error: too late"')
+    fixture_in(tmp_path, both)
+    assert [call.error and (call.error.type, call.result) for call in read_fixtures(tmp_path)] == [
+        None,
+        ("TimeoutError", "Error: too late"),
+    ]
+
+    error = refused(tmp_path, both.replace('"tool_call"', '"llm_call"'))
+    assert "a result or an error, not both" in str(error)
+    assert error.line == 12
 
 
 def test_a_fixture_of_a_newer_version_says_so(tmp_path):

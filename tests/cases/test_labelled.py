@@ -84,7 +84,7 @@ def test_the_file_has_as_many_failures(failed):
 def test_a_failed_run_of_tau_bench_is_a_case_that_reproduces_and_that_a_good_agent_fixes(index, failed, tmp_path):
     run = failed[index]
     case = rk.scaffold(run, tmp_path / "case")
-    assert lint_case(case.directory) == []
+    assert {problem.code for problem in lint_case(case.directory)} <= {"assumed-tool-errors"}
     # Some runs only talked: the agents here call tools, and ask no model.
     case = msgspec.structs.replace(case, rests_on_output=True)
 

@@ -131,8 +131,8 @@ def test_a_tool_that_failed_says_so_beside_its_result():
     run = only(trajectory(ASK, step("agent", "", calls=calls, results=[flag, mark, fine, words]), DONE))
 
     assert [made.error for made in run.tool_calls] == [
-        ErrorInfo(type="ToolError", message="No such file"),
-        ErrorInfo(type="ToolError", message="Exit code 3"),
+        ErrorInfo(type="ToolError", message="No such file", raised=True),
+        ErrorInfo(type="ToolError", message="Exit code 3", raised=True),
         None,
         ErrorInfo(type="ValueError", message="bad"),
     ]

@@ -148,7 +148,7 @@ def test_responses_that_follow_each_other_are_told_apart():
         ({"result": 5}, 5, None),
         ({"output": "there"}, "there", None),
         ({"result": 5, "unit": "m"}, {"result": 5, "unit": "m"}, None),
-        ({"error": "gone"}, None, "ToolError: gone"),
+        ({"error": "gone"}, {"error": "gone"}, "ToolError: gone"),
     ],
 )
 def test_results_are_unwrapped_and_errors_seen(given, result, error):

@@ -75,7 +75,7 @@ def test_tokens_count_what_was_cached_and_thinking_is_kept():
     assert run.llm_calls[0].finish_reason == "completed"
     assert run.llm_calls[0].arguments["system"] == "You are a support agent."
     assert run.tool_calls[2].error is not None
-    assert run.tool_calls[2].error.message == f"Error: {PROBLEM}"
+    assert run.tool_calls[2].error.message == PROBLEM
 
 
 def test_a_stream_is_put_together_from_its_events():

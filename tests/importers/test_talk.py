@@ -15,6 +15,7 @@ from replaykit.importers.talk import UNFINISHED, UNSET, Talk, content_id
 from replaykit.model.changes import StateFold
 from replaykit.model.events import ErrorEvent, ErrorInfo, LlmCall, Note, State, ToolCall, Usage
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import canonical, decode
 from replaykit.wire.call import Answer, ToolUse
 
@@ -155,7 +156,8 @@ def test_errors_of_tools_are_seen_in_every_disguise(content, failed, error):
     call = ended(talk).tool_calls[0]
 
     assert (call.error and (call.error.type, call.error.message)) == error
-    assert (call.result is None) == (error is not None)
+    assert call.result == content, "what the model was told is kept"
+    assert is_raised(call) == (failed is True), "a failure that only the text tells of was returned"
 
 
 def test_a_stream_that_was_cut_is_not_complete_and_says_so():

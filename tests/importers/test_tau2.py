@@ -151,7 +151,8 @@ def test_a_simulation_is_a_run():
     assert [message["role"] for message in first.arguments["messages"]] == ["assistant", "user"], "the greeting counts"
     assert first.result["content"] == "```tool_code\ncancel_order(id=7)\n```"
     (call,) = run.tool_calls
-    assert call.error == ErrorInfo(type="ToolError", message="it was sent")
+    assert call.error == ErrorInfo(type="ToolError", message="it was sent", raised=True)
+    assert call.result == "Error: it was sent"
     assert call.duration_s == 2.0
     assert last.result["content"] == "It was sent."
     assert (run.metadata["agent_cost"], run.metadata["user_cost"]) == (0.25, 0.5)

@@ -16,6 +16,7 @@ from replaykit.importers.replayable import replayability
 from replaykit.importers.source import Source
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.tool_errors import is_raised
 
 from .damage import as_lines, damaged, read_without_a_traceback, truncated
 from .samples import corpus, unpacked
@@ -101,8 +102,9 @@ def test_a_result_is_a_run_with_its_reward():
     ]
     assert run.tool_calls[0].result == '{"id": 7}'
     assert run.tool_calls[1].error == ErrorInfo(type="ToolError", message="it was sent")
+    assert (run.tool_calls[1].result, is_raised(run.tool_calls[1])) == ("Error: it was sent", False)
     told = run.llm_calls[-1].arguments["messages"][-1]
-    assert (told["content"], told["status"]) == ("Error: it was sent", "error"), "as the model was told"
+    assert (told["content"], told.get("status")) == ("Error: it was sent", None), "as the model was told"
     assert run.metadata["instruction"] == "You want order 7 cancelled."
     (label,) = labels_of(run)
     assert (label.name, label.value, label.failed, label.why) == ("reward", 0.0, True, "")

@@ -23,9 +23,9 @@ from replaykit.isolation import Level, support
 from replaykit.model.consent import Consent
 from replaykit.model.isolation import IsolationLevel
 from replaykit.model.result import ReplayResult, Verdict
+from replaykit.programs.isolation_level import ISOLATION
 from replaykit.runners.allowing import consent_of
 from replaykit.runners.command import CommandCandidate
-from replaykit.programs.isolation_level import ISOLATION
 from replaykit.runners.frames import Job
 from replaykit.runners.python import PythonCandidate
 from replaykit.runners.workers import WorkerCandidate

@@ -20,14 +20,14 @@ from replaykit.errors import FormatTooNew, InvalidFile
 from replaykit.model.consent import NO_CONSENT, Consent
 from replaykit.model.events import Call
 from replaykit.model.faults import ChaosPlan
-from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, ModelMatch, OnMiss, ToolMode
+from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, ModelMatch, OnMiss, ToolErrors, ToolMode
+from replaykit.model.tool_errors import EVERY_TOOL as EVERY_TOOL
 from replaykit.model.values import ABSENT, NULL, Json, Raw, decode
 
 CASE_FILE = "case.yaml"
 MAX_CASE_BYTES = 8 * 1024 * 1024
 MAX_FLAWS = 100  # a file with more is not a case with mistakes in it
 
-EVERY_TOOL = "*"
 RECORDED = "recorded"
 """The name of the take that a case was made with; see `cases.takes`."""
 _COMMENTS = {
@@ -56,6 +56,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """What the agent is given beside its input, where a session says so."""
     tools: tuple[tuple[str, ToolMode], ...] = ((EVERY_TOOL, ToolMode.RECORDED),)
     """Tool names and where their answers come from; `*` stands for the others."""
+    tool_errors: tuple[tuple[str, ToolErrors], ...] = ()
+    """Tool names and how their failed calls end, where the trace shows only a text; `*` stands for the others."""
     models: ModelMode = ModelMode.RECORDED
     match: MatchRules = MatchRules()
     clock: str | None = None
@@ -191,10 +193,13 @@ def build_case(document: Document, directory: Path) -> ReplayCase:
 def _build_scenario(value: dict[str, Json]) -> Scenario:
     tools = value.get("tools", ToolMode.RECORDED)
     by_name = tools if isinstance(tools, dict) else {EVERY_TOOL: tools}
+    errors = value.get("tool_errors", {})
+    errors_by_name = errors if isinstance(errors, dict) else {EVERY_TOOL: errors}
     return Scenario(
         input_json=as_it_stands(value.get("input")),
         stdin=value.get("stdin", False),
         tools=tuple((name, ToolMode(mode)) for name, mode in by_name.items()),
+        tool_errors=tuple((name, ToolErrors(mode)) for name, mode in errors_by_name.items()),
         models=ModelMode(value.get("models", ModelMode.RECORDED)),
         match=_build_match(value.get("match", {})),
         clock=value.get("clock"),
@@ -245,11 +250,11 @@ def dump_case(case: ReplayCase) -> str:
 
 
 def _dump_scenario(scenario: Scenario) -> dict[str, Json]:
-    tools = dict(scenario.tools)
     value = {
         "input": orjson.loads(bytes(scenario.input_json)),
         "stdin": scenario.stdin or None,
-        "tools": str(tools[EVERY_TOOL]) if tools.keys() == {EVERY_TOOL} else {n: str(m) for n, m in tools.items()},
+        "tools": _dump_by_tool(scenario.tools),
+        "tool_errors": _dump_by_tool(scenario.tool_errors) or None,
         "models": str(scenario.models),
         "match": _dump_match(scenario.match),
         "clock": scenario.clock,
@@ -260,6 +265,12 @@ def _dump_scenario(scenario: Scenario) -> dict[str, Json]:
         "take": None if scenario.take == RECORDED else scenario.take,
     }
     return {key: item for key, item in value.items() if key == "input" or item is not None}
+
+
+def _dump_by_tool(modes: tuple[tuple[str, ToolMode | ToolErrors], ...]) -> Json:
+    """One word where it holds for every tool, else a word for each."""
+    by_name = {name: str(mode) for name, mode in modes}
+    return by_name[EVERY_TOOL] if by_name.keys() == {EVERY_TOOL} else by_name
 
 
 def _dump_match(rules: MatchRules) -> dict[str, Json]:

@@ -23,7 +23,7 @@ from replaykit.cases.shape import (
 from replaykit.checks.assertions import BadAssertion, parse_assertion
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.model.jsonpath import parse_path
-from replaykit.model.matching import MatchMode, ModelMatch, OnMiss, ToolMode
+from replaykit.model.matching import MatchMode, ModelMatch, OnMiss, ToolErrors, ToolMode
 from replaykit.model.pins import Clock
 from replaykit.model.values import Json
 
@@ -150,6 +150,7 @@ _SCENARIO = Record(
         "input": Anything(),
         "stdin": Flag(),
         "tools": Either((Choice(ToolMode), MapOf(Choice(ToolMode)))),
+        "tool_errors": Either((Choice(ToolErrors), MapOf(Choice(ToolErrors)))),
         "models": Choice(ModelMode),
         "match": _MATCH,
         "clock": Either((Text(check=parse_clock), Nothing())),
@@ -163,6 +164,7 @@ _SCENARIO = Record(
         "input": "What the agent is given: any JSON value.",
         "stdin": "Whether a program is given the input on its standard input.",
         "tools": "Where the tools' answers come from: for all, or by name with * for the rest.",
+        "tool_errors": "Whether tools that failed return the error's text or raise it: for all, or by name.",
         "models": "Where the models' answers come from.",
         "match": "How a call finds its recorded answer.",
         "clock": "The time the agent sees: ISO 8601 with a zone (`tick` before it lets it run), `tick`, or `live`.",

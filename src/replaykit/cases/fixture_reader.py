@@ -28,7 +28,7 @@ from replaykit.cases.fixture_entries import (
 )
 from replaykit.errors import FormatTooNew, InvalidFile, nearest
 from replaykit.model.compact_calls import References, put_together
-from replaykit.model.events import Call, Span, Usage, WireInfo
+from replaykit.model.events import Call, Span, ToolCall, Usage, WireInfo
 from replaykit.model.lines import line_of
 from replaykit.model.nesting import NestedTooDeeply, check_nesting, line_nested_too_deeply
 from replaykit.model.shared_parts import BadReference, Budget, PartReader, canonical_text
@@ -119,7 +119,9 @@ class _EntryReader:
             **extra,
         )
         call = self._whole(call, entry, place)
-        if call.result_json and call.error is not None and call.wire is None:  # a stream may yield some, and then break
+        # A stream may yield some items and then break. A failed tool may have a text for the model: `tool_errors`.
+        may_have_both = call.wire is not None or isinstance(call, ToolCall)
+        if call.result_json and call.error is not None and not may_have_both:
             raise place.error("a call has a result or an error, not both")
         return call
 

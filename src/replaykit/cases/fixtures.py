@@ -7,9 +7,10 @@
     fixtures/values/2c26b46b68ffc68ff99b453c1d304134.json
 
 A call has a `result`, an `error`, the `items` of a stream, or none of them when the log holds no outcome, or when it
-was abandoned (`"complete": false`). Its step and date belong to the run and are left out. Of a call that went over HTTP
-`items` are the chunks of the response, and `wire` says the rest of it. Values stay the JSON text they are, tagged forms
-included.
+was abandoned (`"complete": false`). A failed call of a tool from a foreign trace may have both: the `result` is what
+the model was told, and the scenario's `tool_errors` says whether a replay returns that or raises the `error`. Its step
+and date belong to the run and are left out. Of a call that went over HTTP `items` are the chunks of the response, and
+`wire` says the rest of it. Values stay the JSON text they are, tagged forms included.
 
 What the arguments of several calls have in common stands in `parts`, once (`model.shared_parts`). A large value is in a
 file of its own (`value_files`), and `values` of the call names it. A call of another take that was answered by the

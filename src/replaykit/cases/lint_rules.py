@@ -12,7 +12,7 @@ from replaykit.cases.case import EVERY_TOOL, ReplayCase
 from replaykit.cases.case_shape import ModelMode
 from replaykit.cases.contradictions import MAX_COMPARED, contradictions, means_the_same, tools_named
 from replaykit.cases.document import Path as PathInside
-from replaykit.cases.proof import Standing, prove_hint, read_proof, standing_of
+from replaykit.cases.proof import RECORDED_RUN, Standing, prove_hint, read_proof, standing_of
 from replaykit.cases.requests import requests_of
 from replaykit.cases.shape import Flaw, Severity
 from replaykit.cases.takes import TAKES, check_take, read_takes
@@ -22,9 +22,10 @@ from replaykit.errors import ReplayKitError, UsageError, nearest
 from replaykit.importers.labels import labels_of
 from replaykit.model.events import Call, LlmCall, Note, ToolCall
 from replaykit.model.jsonpath import parse_path, values_at
-from replaykit.model.matching import OnMiss, ToolMode
+from replaykit.model.matching import OnMiss, ToolErrors, ToolMode
 from replaykit.model.result import Side
 from replaykit.model.run import TraceRun
+from replaykit.model.tool_errors import is_switchable, tool_errors_in
 from replaykit.model.unbuilt import MUTATED, UNBUILT, types_compared, types_returned
 from replaykit.model.unrecorded import SHOWN, all_unrecorded
 
@@ -180,6 +181,46 @@ def _noted_values(subject: Subject) -> Iterator[Flaw]:
             yield _warning(("scenario",), "unbuilt-value", message, hint)
 
 
+def _assumed_tool_errors(subject: Subject) -> Iterator[Flaw]:
+    """Failed calls of which the trace shows only a text, until an agent has failed in this case as it did then."""
+    tools = Counter(fixture.call.name for fixture in subject.fixtures if is_switchable(fixture.call))
+    if not tools or _is_proven_by_agent(subject.case):
+        return
+    modes = dict(subject.case.scenario.tool_errors)
+    in_fixtures = tool_errors_in(fixture.call for fixture in subject.fixtures)
+    for tool, count in tools.items():
+        mode = modes.get(tool, modes.get(EVERY_TOOL, in_fixtures[tool]))
+        other = ToolErrors.RETURNED if mode is ToolErrors.RAISED else ToolErrors.RAISED
+        calls = "a failed call" if count == 1 else f"{count} failed calls"
+        message = f"the trace shows only the text of {calls} of {tool!r}; a replay assumes that it was {mode}"
+        hint = f"If the tool {_ENDINGS[other]}, set scenario.tool_errors: {{{tool}: {other}}}."
+        yield _warning(("scenario", "tool_errors"), "assumed-tool-errors", message, hint)
+
+
+_ENDINGS = {ToolErrors.RETURNED: "returns that text", ToolErrors.RAISED: "raises an exception"}
+
+
+def _is_proven_by_agent(case: ReplayCase) -> bool:
+    if standing_of(case)[0] is not Standing.RED:
+        return False
+    red = read_proof(case).red
+    return red is not None and red.candidate != RECORDED_RUN
+
+
+def _unused_tool_errors(subject: Subject) -> Iterator[Flaw]:
+    """Words on tools of which no recorded call can end in either way."""
+    for tool, mode in subject.case.scenario.tool_errors:
+        named = [f.call for f in subject.fixtures if tool in (EVERY_TOOL, f.call.name) and isinstance(f.call, ToolCall)]
+        if not named or any(map(is_switchable, named)):
+            continue
+        message = f"tool_errors has no effect on {tool!r}: no recorded call has both a result and an error"
+        hint = "Add the other one to the failed call in its fixture, or remove the key."
+        if mode is ToolErrors.RETURNED and any(call.error is not None for call in named):
+            hint = "Add the text that the tool returned as the result of the failed call in its fixture."
+        path = ("scenario", "tool_errors") if tool == EVERY_TOOL else ("scenario", "tool_errors", tool)
+        yield _warning(path, "unused-key", message, hint)
+
+
 def _not_recorded(subject: Subject) -> Iterator[Flaw]:
     """What the recorded program did past the recording."""
     for one in all_unrecorded(subject.run.events if subject.run else ())[:SHOWN]:
@@ -244,6 +285,8 @@ CASE_RULES: tuple[Callable[[Subject], Iterator[Flaw]], ...] = (
     _unused_ignored_paths,
     _missing_fixtures,
     _noted_values,
+    _assumed_tool_errors,
+    _unused_tool_errors,
     _not_recorded,
     _proof,
 )
@@ -327,6 +370,9 @@ def _tools_named(case: ReplayCase) -> Iterator[tuple[PathInside, str]]:
     for name, _mode in case.scenario.tools:
         if name != EVERY_TOOL:
             yield ("scenario", "tools", name), name
+    for name, _errors in case.scenario.tool_errors:
+        if name != EVERY_TOOL:
+            yield ("scenario", "tool_errors", name), name
     for index, path in enumerate(case.scenario.match.ignore):
         tool = parse_path(path).tool
         if tool is not None:

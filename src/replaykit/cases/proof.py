@@ -135,6 +135,8 @@ def identity_of(case: ReplayCase, take: str = RECORDED, *, rewritten: Mapping[Pa
         calls = [part for text in files for part in _recorded_in(text)]
     else:
         calls = [msgspec.json.encode(call) for call in case.tape]
+    if case.scenario.tool_errors:  # they change what is served; most cases have none, and keep their digest
+        calls.append(canonical(sorted(case.scenario.tool_errors)))
     observed = canonical([[assertion.kind, assertion.value] for assertion in case.observed])
     return Identity(tape=_digest(bytes(case.scenario.input_json), *calls), signatures=_digest(observed))
 

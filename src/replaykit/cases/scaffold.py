@@ -27,8 +27,9 @@ from replaykit.importers import run_log
 from replaykit.model.compact_calls import WriteValue
 from replaykit.model.compact_run import encode_compact_run
 from replaykit.model.json_layout import laid_out
-from replaykit.model.matching import MatchRules, OnMiss
+from replaykit.model.matching import MatchRules, OnMiss, ToolErrors
 from replaykit.model.run import TraceRun
+from replaykit.model.tool_errors import EVERY_TOOL, tool_errors_in
 from replaykit.model.values import Json
 from replaykit.redaction.files import clean_bytes, clean_text, file_redactor, refuse_leaks
 from replaykit.redaction.placeholders import holds_placeholder, key_id
@@ -107,6 +108,7 @@ def _case(
         source=source,
         scenario=Scenario(
             input_json=run.input_json,
+            tool_errors=_tool_errors(run),
             match=match,
             clock=_clock(run),
             timeout_s=_timeout_s(run),
@@ -146,6 +148,15 @@ def _title(run: TraceRun, signatures: Sequence[FailureSignature]) -> str:
 def _case_id(name: str) -> str:
     """The directory's name as an id; the directory itself may be called anything."""
     return re.sub(r"""[\x00-\x20\x7f/\\:*?"<>|]+""", "-", name).lstrip(".-")[:80] or "case"
+
+
+def _tool_errors(run: TraceRun) -> tuple[tuple[str, ToolErrors], ...]:
+    """How failed calls of tools end in a replay; nothing where the trace leaves no doubt."""
+    by_tool = tool_errors_in(run.calls)
+    modes = set(by_tool.values())
+    if len(modes) == 1:
+        return ((EVERY_TOOL, modes.pop()),)
+    return tuple(by_tool.items())
 
 
 def _clock(run: TraceRun) -> str | None:

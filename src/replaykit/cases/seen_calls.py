@@ -10,6 +10,7 @@ from replaykit.cases.session import FAILED_FROM
 from replaykit.cases.session_shape import MAX_LATENCY_MS, MAX_STATUS
 from replaykit.cases.tagged import Say
 from replaykit.model.events import ErrorInfo, ToolCall
+from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import ABSENT, NULL, Json, Raw, decode, raw
 
 NO_ANSWER = 0
@@ -33,7 +34,7 @@ class SeenCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def seen(call: ToolCall) -> SeenCall:
     """What the agent saw of a call."""
     status, response = None, call.result_json or ABSENT
-    if call.error is not None:
+    if call.error is not None and is_raised(call):
         status, response = _failure(call.error)
     elif call.items_json is not None:
         response = Raw(b"[%b]" % b",".join(map(bytes, call.items_json)))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from replaykit.model.events import ErrorInfo
+from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus
 from replaykit.model.values import ABSENT, Json, Raw, encode
 from replaykit.wire.fields import as_objects, as_text, joined
@@ -14,6 +17,13 @@ _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\"""", re.DOTAL
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "'": "'", '"': '"', "\\": "\\"}
 _TYPED = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Interrupt|Exceeded|Warning)):\s*(.*)", re.DOTALL)
+
+ERROR = "Error: "
+"""How many agents begin what they tell a model of a failed tool."""
+_SPOKEN = ("Error:", "ERROR:")
+_OPENAI_AGENTS = "An error occurred while running the tool"
+"""How OpenAI's Agents SDK begins what it tells a model of an exception."""
+_NOTHING: tuple[Json, ...] = (None, "", [], {})
 
 STATUSES: dict[str, RunStatus] = {
     **dict.fromkeys(
@@ -54,6 +64,8 @@ def error_of(value: Json, fallback_type: str = "Error") -> ErrorInfo:
             return ErrorInfo(type=name.rpartition(".")[2], module=name.rpartition(".")[0], message=message)
         return ErrorInfo(type=fallback_type, message=value)
     if isinstance(value, dict):
+        if value.keys() == {"error"} and isinstance(value["error"], str):
+            return error_of(value["error"], fallback_type)
         return _error_of_object(value, fallback_type)
     return ErrorInfo(type=fallback_type, message="" if value is None else encode(value).decode())
 
@@ -85,11 +97,34 @@ def result_error(result: Json, *, is_error: bool = False) -> ErrorInfo | None:
 
 
 def spoken_error(result: Json) -> ErrorInfo | None:
-    """The error that a model was told of, where only what it was told is known: `TimeoutError: …`."""
+    """The error that a model was told of, where only what it was told is known: `Error: …`, `TimeoutError: …`."""
     if not isinstance(result, str):
         return None
-    found = error_of(result.removeprefix("Error: "), "")
+    says_so = result.startswith((*_SPOKEN, _OPENAI_AGENTS))
+    text = next((result.removeprefix(word).lstrip() for word in _SPOKEN if result.startswith(word)), result)
+    found = error_of(text, "ToolError" if says_so else "")
     return found if found.type else None
+
+
+def tool_outcome(
+    content: Json, *, failed: bool | None = None, error: ErrorInfo | None = None, ending: ToolErrors | None = None
+) -> tuple[ErrorInfo | None, Raw]:
+    """The error and the result of a tool's call, of which the model was told `content`.
+
+    `failed` and `error` are what the format says of a failure; where it says nothing, the text does. `ending` is for a
+    format that knows whether the failed tool raised. Without it, a failure that the format knows of was raised, and
+    one that only the text tells of was returned; a case can say otherwise, since such a call keeps both.
+    """
+    is_known = error is not None or failed is True or as_text(content).startswith(_OPENAI_AGENTS)
+    if error is None and failed is not False:
+        error = spoken_error(content)
+    error = error or result_error(content, is_error=failed is True)
+    if error is None:
+        return None, Raw(encode(content))
+    if ending is ToolErrors.RAISED or content in _NOTHING:
+        return error, ABSENT
+    is_raised = is_known and ending is None
+    return msgspec.structs.replace(error, raised=is_raised), Raw(encode(content))
 
 
 def _error_of_object(value: dict[str, Json], fallback_type: str) -> ErrorInfo:

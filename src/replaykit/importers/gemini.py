@@ -62,7 +62,7 @@ def _result(told: dict[str, Json]) -> dict[str, Json]:
     if isinstance(response, dict) and set(response) in _RESULTS:  # how SDKs wrap what is no object
         said["content"] = next(iter(response.values()))
     if isinstance(response, dict) and set(response) == {"error"}:
-        said |= {"content": response["error"], "status": "error"}
+        said["status"] = "error"
     return said | ({"tool_call_id": told["id"]} if as_text(told.get("id")) else {})
 
 

@@ -11,7 +11,7 @@ What else stands around these is in `importers.exchanges`. Tools say in words th
 from __future__ import annotations
 
 from replaykit.importers.exchanges import ExchangeImporter, Voice
-from replaykit.importers.pairs import has_calls, says_error, text_or_parts
+from replaykit.importers.pairs import has_calls, text_or_parts
 from replaykit.importers.registry import IMPORTERS
 from replaykit.model.values import Json
 from replaykit.wire import openai_chat
@@ -36,8 +36,7 @@ def _heard(message: dict[str, Json]) -> dict[str, Json]:
     if role == "assistant":
         return openai_chat.DIALECT.tell({"choices": [{"message": message}]}).answers[0].message
     content = text_or_parts(message.get("content"))
-    failed = says_error(content) if role in ("tool", "function") else {}
-    return {"role": role, "content": content} | {n: message[n] for n in _KEPT if message.get(n)} | failed
+    return {"role": role, "content": content} | {n: message[n] for n in _KEPT if message.get(n)}
 
 
 def _is_message(item: dict[str, Json]) -> bool:

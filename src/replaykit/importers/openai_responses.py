@@ -19,7 +19,7 @@ from itertools import groupby
 import msgspec
 
 from replaykit.importers.exchanges import ExchangeImporter, Voice
-from replaykit.importers.pairs import has_calls, says_error, text_or_parts
+from replaykit.importers.pairs import has_calls, text_or_parts
 from replaykit.importers.registry import IMPORTERS
 from replaykit.importers.threads import Used
 from replaykit.model.values import Json
@@ -77,7 +77,7 @@ def _spoken(item: dict[str, Json]) -> dict[str, Json]:
 
 def _result(item: dict[str, Json]) -> dict[str, Json]:
     content = text_or_parts(item["output"]) if "output" in item else without(item, "type", "id", "call_id")
-    failed = {"status": "error"} if item.get("status") in _FAILED else says_error(content)
+    failed = {"status": "error"} if item.get("status") in _FAILED else {}
     return {"role": "tool", "content": content, "tool_call_id": _call_id(item)} | failed
 
 

@@ -7,6 +7,7 @@ from replaykit.importers.fields import Fields
 from replaykit.importers.source import JsonPath, Source
 from replaykit.importers.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo, Usage
+from replaykit.model.matching import ToolErrors
 from replaykit.model.values import Json
 from replaykit.wire.call import Answer, ToolUse
 from replaykit.wire.fields import as_object, as_text
@@ -106,7 +107,7 @@ class Story:
             self.talk.notes(observation, content, at=at)
             return
         error = error_of(content, "ToolError") if observation == "error" else None
-        self.talk.returns(content, call_id=call_id, error=error, at=at)
+        self.talk.returns(content, call_id=call_id, error=error, ending=ToolErrors.RETURNED, at=at)
 
     def _cause(self, event: Fields) -> str:
         """The call that an observation is of, if it still waits for one."""

@@ -24,7 +24,6 @@ _ABOUT = (*RESPONSES, *_TIMES, *_DURATIONS, "error", "custom_id")
 _TEXTS = ("text", "input_text", "output_text")
 _CALLS = ("tool_use", "tool_result", "tool-call", "tool-result")
 _LAST_STATUS = 599
-_ERRORS = ("Error:", "ERROR:", "An error occurred while running the tool")  # the last is OpenAI's own SDK
 
 
 def halves(item: dict[str, Json], conversation: str) -> tuple[dict[str, Json] | None, Json]:
@@ -77,11 +76,6 @@ def text_or_parts(content: Json) -> Json:
 def has_calls(content: Json, own: tuple[str, ...] = ()) -> bool:
     """True for content with calls, or results, of others than the API's own: it would lose them."""
     return any(part.get("type") in _CALLS and part["type"] not in own for part in as_objects(content))
-
-
-def says_error(content: Json) -> dict[str, Json]:
-    """The mark of a tool's result that begins as errors do, in a format that has no other sign of them."""
-    return {"status": "error"} if isinstance(content, str) and content.startswith(_ERRORS) else {}
 
 
 def described(item: dict[str, Json]) -> str:

@@ -25,6 +25,7 @@ from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import Source
 from replaykit.importers.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo
+from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, canonical
 from replaykit.wire.call import Answer, ToolUse
@@ -127,7 +128,14 @@ def _tell(talk: Talk, step: _Step, model: str) -> None:
         error = None
         if as_text(step.observation).strip() == _TIMED_OUT:
             error = ErrorInfo(type="TimeoutError", message=_TIMED_OUT)
-        talk.returns(step.observation, call_id=step.uses[0].id, error=error, duration_s=step.duration_s, told=step.told)
+        talk.returns(
+            step.observation,
+            call_id=step.uses[0].id,
+            error=error,
+            ending=ToolErrors.RETURNED,
+            duration_s=step.duration_s,
+            told=step.told,
+        )
     elif (heard := step.observation if step.told is UNSET else step.told) is not UNSET:
         talk.says("user", heard)
     if step.state:

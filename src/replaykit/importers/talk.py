@@ -21,12 +21,13 @@ from typing import Any
 
 import msgspec
 
-from replaykit.importers.errors import ending_of, result_error, spoken_error
+from replaykit.importers.errors import ending_of, result_error, tool_outcome
 from replaykit.importers.marks import RETURNING, SPEAKING, START, mark, marks
 from replaykit.importers.messages import answer_in
 from replaykit.importers.replayable import Lack, with_lacks
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, LlmCall, Note, State, ToolCall, Usage
+from replaykit.model.matching import ToolErrors
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, encode
 from replaykit.wire.call import Answer, ToolUse
@@ -152,18 +153,19 @@ class Talk:
         name: str = "",
         failed: bool | None = None,
         error: ErrorInfo | None = None,
+        ending: ToolErrors | None = None,
         at: float = 0.0,
         duration_s: float | None = None,
         told: Json = UNSET,
     ) -> Turn:
         """A tool returns. `told` is what the model was told of it, where that is something else.
 
-        Where the format does not say whether it `failed`, what the model was told does.
+        `failed`, `error` and `ending` are what the format says of a failure, as for `errors.tool_outcome`.
         """
         use, turn = self._called(call_id, name)
-        error = error or (None if failed is False else spoken_error(content))
-        error = error or result_error(content, is_error=failed is True)
-        turn.about |= {"error": error, "result_json": ABSENT if error is not None else Raw(encode(content))}
+        is_flagged = failed is True or error is not None
+        error, result = tool_outcome(content, failed=failed, error=error, ending=ending)
+        turn.about |= {"error": error, "result_json": result}
         started = turn.about["at"] = turn.about["at"] or (at if duration_s is None else 0.0)
         if duration_s is None:
             duration_s = max(0.0, at - started) if at else 0.0
@@ -172,7 +174,7 @@ class Talk:
         turn.about["duration_s"] = duration_s
         said: dict[str, Json] = {"role": "tool", "content": content if told is UNSET else told}
         said |= {"tool_call_id": use.id} if use.id else {}
-        self._hear(said | {"name": use.name} | ({"status": "error"} if error is not None else {}))
+        self._hear(said | {"name": use.name} | ({"status": "error"} if is_flagged else {}))
         self._ends_with()
         return turn
 

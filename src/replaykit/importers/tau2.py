@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.errors import InvalidFile
+from replaykit.importers.errors import ERROR
 from replaykit.importers.fields import Fields
 from replaykit.importers.labels import ExpectedCall, Label, labelled, only_reads
 from replaykit.importers.registry import IMPORTERS, Found
@@ -32,7 +33,6 @@ from replaykit.wire.call import Answer, ToolUse
 from replaykit.wire.fields import as_count, as_object, as_objects, as_text
 
 FORMAT = "tau2"
-ERROR = "Error: "
 _DONE = ("user_stop", "agent_stop")
 _USER = "user"
 _CHECKS = (
@@ -196,9 +196,9 @@ def _usage(message: Fields) -> Usage | None:
 
 def _returns(talk: Talk, message: Fields, at: float) -> None:
     content = message.take("content")
-    text = as_text(content)
-    error = ErrorInfo(type="ToolError", message=text.removeprefix(ERROR)) if message.flag("error") else None
-    talk.returns(content, call_id=message.label("id") or "", error=error, at=at)
+    failed = message.flag("error")
+    error = ErrorInfo(type="ToolError", message=as_text(content).removeprefix(ERROR)) if failed else None
+    talk.returns(content, call_id=message.label("id") or "", failed=failed, error=error, at=at)
 
 
 def _user_called(talk: Talk, message: Fields, asked: dict[str, dict[str, Json]], at: float) -> None:

@@ -9,6 +9,9 @@ agent has said the task's outputs. So the label expects those of the actions tha
 Which tools do is not in the file. A tool does not if the actions of some task use it and leave the database as a task
 without any actions does (`gt_data_hash`), or if its name begins with a verb of reading; every other one counts.
 
+A tool that failed told the agent `Error: …`: some tools return that themselves, and the environment makes it of what
+others raise. The file does not tell the two apart.
+
 The answer is what the agent said last; the user, or a transfer to a human, ends the talk. A result without
 `reward_info` was cut off, and has none.
 """
@@ -24,14 +27,11 @@ from replaykit.importers.messages import messages_of
 from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import JsonPath, Source
 from replaykit.importers.talk import UNSET, Talk, content_id
-from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, canonical
 from replaykit.wire.fields import as_object, as_objects, as_text
 
 FORMAT = "tau_bench"
-ERROR = "Error: "
-"""How the result begins of a tool that failed."""
 
 
 class TauBenchImporter:
@@ -147,8 +147,5 @@ def _talk(source: Source, trajectory: list[Json], path: JsonPath) -> tuple[Talk,
 
 
 def _returns(talk: Talk, message: dict[str, Json]) -> None:
-    content = message.get("content")
-    text = as_text(content)
-    error = ErrorInfo(type="ToolError", message=text.removeprefix(ERROR)) if text.startswith(ERROR) else None
     call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
-    talk.returns(content, call_id=call_id, name=name, error=error)
+    talk.returns(message.get("content"), call_id=call_id, name=name)

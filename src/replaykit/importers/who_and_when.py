@@ -26,6 +26,7 @@ from replaykit.importers.replayable import Lack
 from replaykit.importers.source import Source
 from replaykit.importers.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo
+from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, canonical
 from replaykit.wire.call import Answer, ToolUse
@@ -107,9 +108,8 @@ def _tell(talk: Talk, entry: _Entry, following: _Entry | None) -> None:
         text = as_text(entry.content)
         code = _EXIT.match(text)
         failed = code is not None and code[1] != "0"
-        talk.returns(
-            entry.content, name=entry.agent, error=ErrorInfo(type="ExitCode", message=text) if failed else None
-        )
+        error = ErrorInfo(type="ExitCode", message=text) if failed else None
+        talk.returns(entry.content, name=entry.agent, error=error, ending=ToolErrors.RETURNED)
     else:
         blocks = "\n".join(_CODE.findall(as_text(entry.content)))
         runs = following is not None and following.agent in _TERMINALS

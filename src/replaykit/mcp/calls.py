@@ -164,6 +164,8 @@ def response_of(answer: Answer, request_id: Json, kind: str = EXCHANGE) -> Messa
         if kind == TOOL and not isinstance(result, dict):  # written by hand, or by a tool that is no MCP server's
             text = result if isinstance(result, str) else bytes(answer.result_json).decode()
             result = {"content": [{"type": "text", "text": text}]}
+            if answer.error is not None:
+                result["isError"] = True
         return {"jsonrpc": "2.0", "id": request_id, "result": result}
     info = answer.error or ErrorInfo(type=_RPC, message="no outcome was recorded")
     if info.type != _RPC:

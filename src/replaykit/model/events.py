@@ -27,6 +27,8 @@ class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes_json: Raw = field(default=ABSENT, name="attributes")
     bases: tuple[str, ...] = ()
     traceback: str | None = None
+    raised: bool = False
+    """Only beside a result, in an imported call: it was raised, and the result is what the model was told of it."""
 
     def __str__(self) -> str:
         return f"{self.type}: {self.message}" if self.message else self.type
@@ -92,6 +94,7 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
     """Canonical JSON: equal arguments are equal bytes."""
     result_json: Raw = field(default=ABSENT, name="result")
     error: ErrorInfo | None = None
+    """What was raised. Beside a result, in an imported run: what the result says; `model.tool_errors` has the rule."""
     items_json: tuple[Raw, ...] | None = field(default=None, name="items")
     """What a streamed answer yielded, one by one."""
     complete: bool = True

@@ -43,6 +43,13 @@ class ModelMatch(StrEnum):
     IGNORE = "ignore"  # messages and tools decide
 
 
+class ToolErrors(StrEnum):
+    """How a tool's failed calls end in a replay, where a trace shows no more than what the model was told."""
+
+    RETURNED = "returned"  # the tool returns that text
+    RAISED = "raised"  # the tool raises an exception
+
+
 class ErrorSpec(Struct, frozen=True, kw_only=True):
     """An error to raise, as a case spells it."""
 

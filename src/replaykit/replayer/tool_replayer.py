@@ -8,6 +8,7 @@ from functools import partial
 
 from replaykit.errors import Unreplayable
 from replaykit.model.matching import MatchRules
+from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import Json, canonical
 from replaykit.replayer.handler import Replayer
 from replaykit.replayer.tape import Tape
@@ -33,7 +34,7 @@ class ToolReplayer:
 
 
 def _give(values: ToolValues, outcome: Answer) -> Json:
-    if outcome.error is not None:
+    if outcome.error is not None and is_raised(outcome):
         values.raise_error(outcome.error)
     if outcome.items_json is not None:
         return [values.give_item(item) for item in outcome.items_json]

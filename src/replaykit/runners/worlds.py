@@ -16,6 +16,7 @@ from replaykit.model.events import Call
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.matching import MatchRules, OnMiss, ToolMode
 from replaykit.model.pins import Clock, Pins, is_harmless
+from replaykit.model.tool_errors import with_tool_errors
 from replaykit.model.values import Json, raw
 from replaykit.replayer.world import World
 
@@ -27,11 +28,14 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
     """
     if refused := refused_in(case):
         raise UsageError(refusal_text(refused))
+    recorded = calls_of(case) if calls is None else calls
+    if case.scenario.tool_errors:
+        recorded = with_tool_errors(recorded, dict(case.scenario.tool_errors))
     return World(
         case_id=case.id,
         input_json=case.scenario.input_json,
         context_json=case.scenario.context_json,
-        calls=tuple(calls_of(case) if calls is None else calls),  # type: ignore[arg-type]
+        calls=tuple(recorded),  # type: ignore[arg-type]
         rules=_rules(case.scenario),
         tools=dict(case.scenario.tools),
         models=ToolMode(case.scenario.models),

@@ -18,6 +18,7 @@ import orjson
 from replaykit.errors import Divergence, Unreplayable
 from replaykit.model.events import Note
 from replaykit.model.result import DEVIATION, Deviation
+from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, raw
 from replaykit.seam.failures import came_from_outside, describe, is_interruption, raise_again
 from replaykit.seam.scope import Answer, Handler, Injected, Order, Outcome, PendingCall, Scope, current, enter, leave
@@ -572,7 +573,7 @@ def running_trio() -> Any:
 def _streamed(served: Answer) -> Answer:
     """An answer as a stream gives it. Sessions and traces hold what a tool answered, and not how: one value for all
     that came. A list gives its items, null none, and anything else is one item."""
-    if served.items_json is not None or served.error is not None:
+    if served.items_json is not None or is_raised(served):
         return served
     whole = served.result_json
     if bytes(whole).lstrip()[:1] == b"[":

@@ -14,6 +14,7 @@ from replaykit.importers.otel.span import Span
 from replaykit.importers.otel.trace import Made, run_of
 from replaykit.model.events import ErrorEvent, Note, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.tool_errors import is_raised
 
 from .spans import (
     START,
@@ -100,7 +101,7 @@ def test_an_error_of_a_tool_is_seen_in_every_disguise(disguise: str) -> None:
     found = run(agent(), tool(2, 1, "t", {}, **ERRORS[disguise])).tool_calls[0]
 
     assert found.error is not None
-    assert found.result is None
+    assert found.result == ERRORS[disguise].get("result")
     assert "boom" in str(found.error) or found.error.type == "ValueError"
 
 
@@ -120,9 +121,10 @@ def test_a_call_that_no_span_tells_of_is_told_by_the_conversation() -> None:
 
     assert [(c.arguments, c.result, c.error and str(c.error)) for c in found.tool_calls] == [
         ({"q": 1}, {"found": 1}, None),
-        ({"q": 2}, None, "TimeoutError: slow"),
-        ({"q": 3}, None, "ToolError: no"),
+        ({"q": 2}, "Error: TimeoutError: slow", "TimeoutError: slow"),
+        ({"q": 3}, "no", "ToolError: no"),
     ]
+    assert list(map(is_raised, found.tool_calls)) == [False, False, True], "raised is what was flagged"
     assert [event.seq for event in found.events] == [0, 1, 2, 3, 4]
 
 

@@ -18,6 +18,7 @@ from replaykit.importers.replayable import ADVICE
 from replaykit.importers.source import Source
 from replaykit.importers.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo
+from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, encode
 from replaykit.wire.call import ToolUse
@@ -166,7 +167,7 @@ def _tell_end(talk: Talk, exchange: Exchange, replies: list[Json], error: ErrorI
         talk.returns(result, name=CALL, failed=False, at=at)
         return
     if error is not None:
-        talk.returns(str(error), name=CALL, error=error, at=at)
+        talk.returns(str(error), name=CALL, error=error, ending=ToolErrors.RAISED, at=at)
     for reply in replies:  # what came before it was over
         talk.notes("message", reply, at=at)
     for artifact in artifacts:

@@ -11,6 +11,7 @@ from replaykit.importers.claude_code.lines import Line, plain, texts_in
 from replaykit.importers.errors import error_of
 from replaykit.importers.talk import UNSET, Talk, Turn
 from replaykit.model.events import ErrorInfo
+from replaykit.model.matching import ToolErrors
 from replaykit.model.values import Json
 from replaykit.wire.anthropic import DIALECT
 from replaykit.wire.fields import as_object, as_text
@@ -137,7 +138,8 @@ class _Teller:
         failed = block.get("is_error") is True
         whole = line.result if alone and not failed and isinstance(line.result, dict | list) else content
         error = _tool_error(content) if failed else _interrupted(whole)
-        self._talk.returns(whole, call_id=call_id, failed=False, error=error, at=line.at, told=content)
+        ending = None if failed else ToolErrors.RAISED  # an interrupted tool returned nothing
+        self._talk.returns(whole, call_id=call_id, failed=False, error=error, ending=ending, at=line.at, told=content)
 
     def _inside(self, call_id: str) -> None:
         turn: Turn | None = self._talk.turn_of(call_id) if call_id in self._agents else None

@@ -18,6 +18,7 @@ from replaykit.importers.inspect.messages import REMOVED, Kept, error_in, plain,
 from replaykit.importers.replayable import Lack
 from replaykit.importers.talk import Talk, Turn
 from replaykit.model.events import ErrorInfo
+from replaykit.model.matching import ToolErrors
 from replaykit.model.values import Json, encode
 from replaykit.wire.call import ToolUse
 from replaykit.wire.fields import as_object, as_objects, as_text, without
@@ -138,7 +139,16 @@ class Telling:
         if event.get("pending") is not True:
             result, error = plain(self._kept.whole(event.get("result"))), error_in(event)
             ended = at + duration_s if at else 0.0
-            talk.returns(result, call_id=id, name=name, failed=False, error=error, at=ended, duration_s=duration_s)
+            talk.returns(
+                result,
+                call_id=id,
+                name=name,
+                failed=False,
+                error=error,
+                ending=ToolErrors.RAISED,  # Inspect catches what a tool raises, and names it
+                at=ended,
+                duration_s=duration_s,
+            )
 
     def _inside(self, event: dict[str, Json], place: _Place, depth: int, turn: Turn | None = None) -> None:
         """The events that an older log keeps inside of another event."""

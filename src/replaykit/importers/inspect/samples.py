@@ -10,6 +10,7 @@ from replaykit.importers.inspect.messages import REMOVED, Kept, error_in
 from replaykit.importers.labels import Label, labelled
 from replaykit.importers.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo
+from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, canonical
 from replaykit.wire.fields import as_object, as_objects, as_text
@@ -65,7 +66,7 @@ def _told(sample: Fields, kept: Kept) -> Talk:
             if said["role"] == "assistant":
                 about = {"model": as_text(message.get("model")) or model}
             elif said["role"] == "tool":
-                about = {"error": error_in(message)}
+                about = {"error": error_in(message), "ending": ToolErrors.RAISED}
             talk.hear(said, **about)
     own_error = sample.value.get("error") is not None
     Telling(talk, kept, is_told=is_told).tell(

@@ -74,7 +74,7 @@ def _outcome(fields: RunFields, name: str) -> tuple[ErrorInfo | None, Json]:
     if error is not None or not there:
         return error, UNSET
     result, told_of = result_in(fields.take("outputs"), name)
-    return told_of, UNSET if told_of else result
+    return told_of, UNSET if told_of is not None and not result else result
 
 
 def _arguments(fields: RunFields, asked: Asked) -> Raw:

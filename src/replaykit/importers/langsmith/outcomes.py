@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from itertools import chain
 
+import msgspec
+
 from replaykit.importers.errors import error_of, error_of_repr
 from replaykit.importers.fields import Fields
 from replaykit.importers.langsmith.messages import message_body
@@ -38,9 +40,11 @@ def result_in(value: Json, name: str) -> tuple[Json, ErrorInfo | None]:
     message = message_body(value)
     if message is None:
         return value, None
+    content = message["content"]
     if message["type"] == "tool" and message.get("status") == "error":
-        return None, error_of(message["content"], "ToolError")
-    return message["content"], None
+        error = error_of(content, "ToolError")
+        return content, msgspec.structs.replace(error, raised=bool(content))
+    return content, None
 
 
 def is_apart(fields: Fields, name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replaykit.importers.errors import result_error, spoken_error
+from replaykit.importers.errors import tool_outcome
 from replaykit.importers.otel.asked import Asked
 from replaykit.importers.otel.meaning import UNSET, Heard, Meaning, goes_on
 from replaykit.importers.otel.outcomes import error_in
@@ -74,35 +74,35 @@ def model_call(node: Node, meaning: Meaning, texts: Texts, common: dict[str, Any
 def tool_call(node: Node, meaning: Meaning, asked: Asked | None, common: dict[str, Any]) -> ToolCall:
     """The call of a tool; what its span does not say is taken from the conversation."""
     result = meaning.output
-    error = error_in(node.span, has_outcome=result is not UNSET) or result_error(result, is_error=meaning.tool_failed)
-    if result is UNSET and error is None and asked is not None and asked.told is not None:
-        result, error = _told(asked)
+    error = error_in(node.span, has_outcome=result is not UNSET)
+    if result is UNSET and asked is not None and asked.told is not None:
+        told = asked.told
+        outcome = tool_outcome(told.content, failed=told.failed, error=error)
+    elif result is UNSET:
+        outcome = error, ABSENT
+    else:
+        outcome = tool_outcome(result, failed=meaning.tool_failed, error=error)
     name, given = meaning.name or node.span.name, meaning.input
     if asked is not None and asked.use.name and asked.use.name != name and asked.use.id != meaning.call_id:
         name, given = asked.use.name, asked.use.arguments  # the span is of a function that does all calls
     elif asked is not None and not isinstance(given, dict):
         given = asked.use.arguments
-    return _call(name, given, result, error, common)
+    return _call(name, given, outcome, common)
 
 
 def untraced_call(asked: Asked, common: dict[str, Any]) -> ToolCall:
     """A call of which there is no span: the model asked for it, and was told what came of it."""
-    result, error = _told(asked)
-    return _call(asked.use.name, asked.use.arguments, result, error or spoken_error(result), common)
+    told = asked.told
+    outcome = (None, ABSENT) if told is None else tool_outcome(told.content, failed=told.failed or None)
+    return _call(asked.use.name, asked.use.arguments, outcome, common)
 
 
-def _told(asked: Asked) -> tuple[Json, ErrorInfo | None]:
-    if asked.told is None:
-        return UNSET, None
-    return asked.told.content, result_error(asked.told.content, is_error=asked.told.failed)
-
-
-def _call(name: str, given: Json, result: Json, error: ErrorInfo | None, common: dict[str, Any]) -> ToolCall:
-    held = result is not UNSET and error is None
+def _call(name: str, given: Json, outcome: tuple[ErrorInfo | None, Raw], common: dict[str, Any]) -> ToolCall:
+    error, result = outcome
     return ToolCall(
         **common,
         name=name,
         arguments_json=Raw(canonical_read({} if given is UNSET or given is None else given)),
-        result_json=Raw(encode_read(result)) if held else ABSENT,
+        result_json=result,
         error=error,
     )

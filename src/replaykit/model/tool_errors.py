@@ -1,0 +1,61 @@
+"""Failed tool calls of imported runs: returned as text, or raised?
+
+Many traces show only what the model was told of a failed call: `Error: no such order`. The tool may have returned that
+text, or raised an exception that the agent made the text of. Such a call holds both, the text as its result and the
+error that the text tells of; `error.raised` says which of the two happened. A case may say otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+import msgspec
+
+from replaykit.model.events import Call, ErrorInfo, ToolCall
+from replaykit.model.matching import ToolErrors
+from replaykit.model.values import Raw
+
+EVERY_TOOL = "*"
+
+
+class Ended(Protocol):
+    """How a call ended."""
+
+    @property
+    def result_json(self) -> Raw: ...
+    @property
+    def error(self) -> ErrorInfo | None: ...
+
+
+def is_raised(outcome: Ended) -> bool:
+    """True for a call that ended with an exception, and not with a result that tells of one."""
+    return outcome.error is not None and (outcome.error.raised or not outcome.result_json)
+
+
+def is_switchable(call: Call) -> bool:
+    """True for a failed call whose text is known as well: a replay can return the one or raise the other."""
+    return isinstance(call, ToolCall) and call.error is not None and bool(call.result_json)
+
+
+def tool_errors_in(calls: Iterable[Call]) -> dict[str, ToolErrors]:
+    """How the failed calls of each tool end, for tools where a replay could do either.
+
+    A tool whose failures ended in both ways counts as one that raises.
+    """
+    found: dict[str, ToolErrors] = {}
+    for call in calls:
+        if is_switchable(call) and found.get(call.name) is not ToolErrors.RAISED:
+            found[call.name] = ToolErrors.RAISED if is_raised(call) else ToolErrors.RETURNED
+    return found
+
+
+def with_tool_errors(calls: Iterable[Call], modes: Mapping[str, ToolErrors]) -> Iterator[Call]:
+    """The calls, with failures ending as `modes` says by the tool's name; `*` stands for all other tools."""
+    for call in calls:
+        mode = modes.get(call.name, modes.get(EVERY_TOOL))
+        if mode is None or call.error is None or not is_switchable(call):
+            yield call
+            continue
+        error = msgspec.structs.replace(call.error, raised=mode is ToolErrors.RAISED)
+        yield msgspec.structs.replace(call, error=error)
