@@ -81,6 +81,7 @@ class Part:
         self.tape_calls: list[Call] = []
         """In a replay: the recorded calls that this process is served."""
         turns: Order | None = None
+        is_foreign = False
         if plan.mode is Mode.REPLAY and world is not None:
             handler = replaying = _Replaying(world, self.name, self._writer, Path(plan.store).with_name("taken"))
             recorded = {call.name for call in replaying.tape.calls}
@@ -93,8 +94,10 @@ class Part:
             if order is not None and order.is_known and plan.in_process:
                 self.order = replaying.order = turns = order
             handler = under_chaos(replaying, world.chaos, place=self.name, recorded=replaying.own.calls)
+            is_foreign = replaying.tape.is_foreign
         self.told = ByUpstream(handler, plan.proxy, plan.upstreams, recorded)
         self.session = Session(self.told, lineage=plan.run_id, cleaning=writer.cleaning)
+        self.session.is_foreign = is_foreign
         self.session.speed = plan.speed
         self.session.order = turns
         if self.order is not None:

@@ -117,6 +117,10 @@ class Replayer:
                 raise self._stop("blocked", blocked(self.tape, call, index), call, index)
             matcher = self.matcher
             found = matcher.take(call) or self._by_kind(call, index)
+            is_foreign = False
+            if found is None:
+                found = matcher.take_by_model_arguments(call)
+                is_foreign = found is not None
             if found is None:
                 found = matcher.take_as_now(call, self._began_at, time.time())
             if found is None:
@@ -131,7 +135,7 @@ class Replayer:
                 )
             if how != "exact":
                 self._note(how, call, index, self._in_words(how, call, position))
-            if DOLLAR in call.arguments and OPAQUE in call.arguments:
+            if not is_foreign and DOLLAR in call.arguments and OPAQUE in call.arguments:
                 self._note_uncompared(call, index)
             recorded = self._as_sent(call, position, index)
             if recorded.mutated:
@@ -207,6 +211,7 @@ class Replayer:
         session = Session(front or self)
         guard = Guard(session, self.rules.network, self.stopped, everywhere=alone)
         order = RecordedOrder(self.tape.calls, self.world.tie_picks) if keeps_time else None
+        session.is_foreign = self.tape.is_foreign
         session.refuse = self.outside
         session.make_tree = partial(self.tree_for, session)
         try:

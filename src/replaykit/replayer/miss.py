@@ -128,12 +128,15 @@ def _nearest(matcher: Matcher, call: PendingCall) -> tuple[Call, list[Difference
         known = matcher.of_name(call) or [i for i, made in enumerate(matcher.calls) if made.kind == call.kind == MODEL]
         free = [i for i in known if not matcher.used[i]]
         candidates = (free or known[::-1])[:_CANDIDATES]
-    now = orjson.loads(matcher.key(call.name, call.key))
-    compared = [(matcher.calls[i], differences(_compared(matcher, i), now)) for i in candidates]
+    compared = [(matcher.calls[i], differences(*_compared(matcher, i, call))) for i in candidates]
     return min(compared, key=lambda pair: len(pair[1]), default=None)
 
 
-def _compared(matcher: Matcher, index: int) -> Json:
-    """What is compared of a recorded call."""
+def _compared(matcher: Matcher, index: int, call: PendingCall) -> tuple[Json, Json]:
+    """What is compared of a recorded call, and of this one."""
     recorded = matcher.calls[index]
-    return orjson.loads(matcher.key(recorded.name, key_of(recorded)))
+    before, now = matcher.key(recorded.name, key_of(recorded)), matcher.key(call.name, call.key)
+    if call.parameters is not None and recorded.span is None:
+        before = call.parameters.model_arguments(before, is_recorded=True)
+        now = call.parameters.model_arguments(now)
+    return orjson.loads(before), orjson.loads(now)

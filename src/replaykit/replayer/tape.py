@@ -20,6 +20,7 @@ from replaykit.redaction.placeholders import canonical, may_be_redacted
 from replaykit.replayer.keys import key_of
 from replaykit.replayer.moments import NOW, NowIndex, without_moments
 from replaykit.replayer.redaction import ByKind, Redaction
+from replaykit.seam.parameters import Parameters
 from replaykit.seam.results import OPAQUE
 from replaykit.seam.scope import PendingCall
 
@@ -60,10 +61,28 @@ class Tape:
         return len(self.calls)
 
     @cached_property
+    def is_foreign(self) -> bool:
+        """True when some tool's call is from a foreign trace: only recorded calls have a span."""
+        return any(call.span is None and isinstance(call, ToolCall) for call in self.calls)
+
+    @cached_property
     def is_redacted(self) -> bool:
         """True when placeholders stand in what was asked."""
         names = {call.name for call in self.calls}
         return may_be_redacted([*(call.request_json for call in self.calls), *map(str.encode, names)])
+
+
+class ForeignCalls:
+    """The calls of one tool in a foreign trace, by the arguments that the model gave."""
+
+    def __init__(self, parameters: Parameters, keys: Iterable[tuple[int, bytes]]) -> None:
+        self.parameters = parameters
+        self.waiting: dict[bytes, deque[int]] = {}
+        self.last: dict[bytes, int] = {}
+        for index, key in keys:
+            arguments = parameters.model_arguments(key, is_recorded=True)
+            self.waiting.setdefault(arguments, deque()).append(index)
+            self.last[arguments] = index
 
 
 class Matcher:
@@ -102,6 +121,8 @@ class Matcher:
         self._by_arguments: dict[tuple[str, str, bytes], deque[int]] = {}
         self._by_name: dict[tuple[str, str], list[int]] = {}
         self._next_of_name: dict[tuple[str, str], int] = {}
+        self._foreign: dict[tuple[str, int], ForeignCalls] = {}
+        """By the tool's name and function; made when a call is not found otherwise."""
         for index, call in enumerate(self.calls):
             self._enter(index, call)
         self._model = model
@@ -231,6 +252,47 @@ class Matcher:
             return self._take_strictly(call, arguments)
         return self._take_in_sequence(call, arguments)
 
+    def take_by_model_arguments(self, call: PendingCall) -> tuple[int, str] | None:
+        """The call of a foreign trace with the same arguments, apart from what traces leave out.
+
+        Those are defaults of the tool's own signature, and what a framework injects. Recorded calls hold them all.
+        """
+        if call.parameters is None:
+            return None
+        if self._redaction is None:
+            return self._take_by_model_arguments(call)
+        return self._redaction.take(call, self._take_by_model_arguments)
+
+    def _take_by_model_arguments(self, call: PendingCall) -> tuple[int, str] | None:
+        found = self._foreign_calls(call)
+        if found is None:
+            return None
+        path, _name, arguments = self._compared(call)
+        waiting = found.waiting.get(found.parameters.model_arguments(arguments))
+        if not waiting:
+            return None
+        if self.mode is MatchMode.STRICT:
+            expected = self.expected()
+            return self._use(expected, "exact") if expected in waiting and expected is not None else None
+        index = self._first_free(waiting)
+        if index is None:
+            return None
+        is_here = self.mode is MatchMode.ARGS or self._spelled(self.calls[index].path) == path
+        return self._use(index, "exact" if is_here else "moved")
+
+    def _foreign_calls(self, call: PendingCall) -> ForeignCalls | None:
+        """The calls of this tool that a foreign trace holds; None where there are none."""
+        parameters = call.parameters
+        if parameters is None:
+            return None
+        key = (call.name, id(parameters.fn))
+        if key not in self._foreign:
+            indexes = [index for index in self.of_name(call) if self.calls[index].span is None]
+            keys = ((index, self.key(call.name, key_of(self.calls[index]))) for index in indexes)
+            self._foreign[key] = ForeignCalls(parameters, keys)
+        found = self._foreign[key]
+        return found if found.last else None
+
     def take_as_now(self, call: PendingCall, began_at: float, now: float) -> tuple[int, str] | None:
         """The recorded call that differs from this one only in the current time, where both say it."""
         if not self._started_at or self.mode not in (_CAUSAL, MatchMode.ARGS):
@@ -289,7 +351,10 @@ class Matcher:
         for index in reversed(recorded):
             if self.key(call.name, key_of(self.calls[index])) == arguments:
                 return index
-        return self.traced.last_outcome(call) if self.has_traced and call.kind == _MODEL else None
+        if self.has_traced and call.kind == _MODEL:
+            return self.traced.last_outcome(call)
+        foreign = self._foreign_calls(call)
+        return None if foreign is None else foreign.last.get(foreign.parameters.model_arguments(arguments))
 
     def of_name(self, call: PendingCall) -> list[int]:
         """All recorded calls of this kind and name."""
@@ -329,8 +394,16 @@ class Matcher:
         self._next_of_name[name] = position + 1
         index = recorded[position]
         key = key_of(self.calls[index])
-        same = key == UNKNOWN or self.key(call.name, key) == arguments
+        same = key == UNKNOWN or self.key(call.name, key) == arguments or self._is_same_call(call, index, arguments)
         return self._use(index, "exact" if same else "arguments")
+
+    def _is_same_call(self, call: PendingCall, index: int, arguments: bytes) -> bool:
+        """True when a foreign trace's call differs only in what traces leave out."""
+        parameters, recorded = call.parameters, self.calls[index]
+        if parameters is None or recorded.span is not None:
+            return False
+        key = parameters.model_arguments(self.key(call.name, key_of(recorded)), is_recorded=True)
+        return key == parameters.model_arguments(arguments)
 
     def _first_free(self, waiting: deque[int] | None, said: bytes | None = None) -> int | None:
         """The first that is not taken yet. Where less than all is compared (`said` is all), one that agrees in

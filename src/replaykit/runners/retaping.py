@@ -258,7 +258,7 @@ class _Rounds:
 
 def match_calls(calls: Sequence[Call], tape: Sequence[Call], rules: MatchRules) -> list[tuple[Call, int | None]]:
     """Return each answered call with the position of the taped call that gave its answer; None where none did."""
-    matcher = Matcher(Tape(tape), rules.mode, rules.ignore, key_id=rules.redaction_key_id, model=rules.model)
+    matcher = Matcher.of(Tape(tape), rules)
     positions = {id(call): index for index, call in enumerate(tape)}
     found: list[tuple[Call, int | None]] = []
     for call in calls:

@@ -20,7 +20,7 @@ def return_hint(fn: Any) -> Any:
 
 def stream_item_hint(hint: Any) -> Any:
     """The annotation of the items of a stream with this return annotation."""
-    for option in _options(hint):
+    for option in options_of(hint):
         origin = get_origin(option)
         if getattr(origin, "__name__", "") in _STREAMS and get_args(option):
             return get_args(option)[0]
@@ -29,7 +29,7 @@ def stream_item_hint(hint: Any) -> Any:
 
 def stream_return_hint(hint: Any) -> Any:
     """The annotation of what a generator with this return annotation returns."""
-    for option in _options(hint):
+    for option in options_of(hint):
         if getattr(get_origin(option), "__name__", "") == "Generator" and len(get_args(option)) == 3:
             return get_args(option)[2]
     return None
@@ -37,7 +37,7 @@ def stream_return_hint(hint: Any) -> Any:
 
 def item_hint(hint: Any, index: int) -> Any:
     """The annotation of an item of a sequence with this annotation."""
-    for option in _options(hint):
+    for option in options_of(hint):
         arguments = get_args(option)
         if not arguments:
             continue
@@ -49,7 +49,7 @@ def item_hint(hint: Any, index: int) -> Any:
 
 def member_hint(hint: Any, key: str | None) -> Any:
     """The annotation of a member of a mapping with this annotation."""
-    for option in _options(hint):
+    for option in options_of(hint):
         if typing.is_typeddict(option):
             return _typed_dict_hints(option).get(key or "")
         arguments = get_args(option)
@@ -60,7 +60,7 @@ def member_hint(hint: Any, key: str | None) -> Any:
 
 def classes_in(hint: Any) -> Iterator[type]:
     """The classes that a hint can mean, and those below them."""
-    for option in _options(hint):
+    for option in options_of(hint):
         yield from _with_subclasses(option)
 
 
@@ -71,21 +71,21 @@ def _typed_dict_hints(kind: Any) -> dict[str, Any]:
         return {}
 
 
-def _options(hint: Any) -> Iterator[Any]:
+def options_of(hint: Any) -> Iterator[Any]:
     """The classes and generics a hint can mean: unions, aliases and wrappers taken apart."""
     if isinstance(hint, typing.TypeVar):
-        yield from _options(hint.__bound__)
+        yield from options_of(hint.__bound__)
         for constraint in hint.__constraints__:
-            yield from _options(constraint)
+            yield from options_of(constraint)
     elif hasattr(hint, "__supertype__"):
-        yield from _options(hint.__supertype__)
+        yield from options_of(hint.__supertype__)
     elif hasattr(hint, "__value__"):  # a `type X = …` alias
-        yield from _options(hint.__value__)
+        yield from options_of(hint.__value__)
     elif get_origin(hint) in (typing.Union, types.UnionType):
         for argument in get_args(hint):
-            yield from _options(argument)
+            yield from options_of(argument)
     elif get_origin(hint) in (typing.Annotated, typing.Final, typing.ClassVar):
-        yield from _options(get_args(hint)[0])
+        yield from options_of(get_args(hint)[0])
     elif hint is not None:
         yield hint
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
+from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import Json, Raw, canonical, sayable
 from replaykit.seam.adoption import adopted
 from replaykit.seam.moment import wall_time
+from replaykit.seam.parameters import Parameters
 from replaykit.seam.results import ToolValues
 from replaykit.seam.scope import Answer, PendingCall, Scope, current, pending_call
 from replaykit.seam.through import athrough, through
@@ -42,7 +44,7 @@ def call_tool(
         scope = adopted(scope, name)
     if scope is None:
         return live(dict(arguments))
-    call = _pending(scope, name, arguments, effects)
+    call = _pending(scope, name, arguments, effects, fn)
     values = ToolValues(call.name, fn)
     return through(scope, call, lambda: live(_wanted(call, arguments)), _giver(give, values), _keeper(keep, values))
 
@@ -63,16 +65,20 @@ async def acall_tool(
         scope = adopted(scope, name)
     if scope is None:
         return await live(dict(arguments))
-    call = _pending(scope, name, arguments, effects)
+    call = _pending(scope, name, arguments, effects, fn)
     values = ToolValues(call.name, fn)
     return await athrough(
         scope, call, lambda: live(_wanted(call, arguments)), _giver(give, values), _keeper(keep, values)
     )
 
 
-def _pending(scope: Scope, name: str, arguments: Mapping[str, Json], effects: str) -> PendingCall:
+def _pending(
+    scope: Scope, name: str, arguments: Mapping[str, Json], effects: str, fn: Callable[..., Any] | None
+) -> PendingCall:
     call = pending_call(TOOL, sayable(name), canonical(dict(arguments)), scope, wall_time(), effects)
     call.hosted = True
+    if fn is not None and scope.session.is_foreign:
+        call.parameters = Parameters(fn)
     return call
 
 
@@ -86,7 +92,7 @@ def _keeper(keep: Callable[[T], Json] | None, values: ToolValues) -> Callable[[T
 
 def _giver(give: Callable[[Any], T] | None, values: ToolValues) -> Callable[[Answer], T]:
     def given(answer: Answer) -> T:
-        if answer.error is not None:
+        if answer.error is not None and is_raised(answer):
             values.raise_error(answer.error)
         value = values.give(answer.result_json)
         return value if give is None else give(value)

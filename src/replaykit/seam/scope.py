@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from replaykit.model.changes import Cleaning
     from replaykit.seam.http.request import HttpRequest
+    from replaykit.seam.parameters import Parameters
     from replaykit.seam.processes import Tree
     from replaykit.seam.unrecorded import UnrecordedLog
 
@@ -104,6 +105,7 @@ class PendingCall(Struct, eq=False):  # made for every call: in half the time th
     seq: int
     at: float
     effects: str  # what it does to the world: none, idempotent or external
+    parameters: Parameters | None = None  # of the function that is called, in a replay of a foreign trace
     hosted: bool = False  # a framework makes the call: a tool of that name right inside is the same call
     override: dict[str, Json] | None = None  # other arguments that a handler wants it done with
     injected: Injected | None = None  # faults that a handler wants in it
@@ -249,6 +251,9 @@ class Session:
         """Of such a replay: threads that it has started, and that wait for something to do since."""
         self.set_ordered: set[str] | None = None
         """In a recording: tools that were called with items in the order of a set, where that is chance."""
+        self.is_foreign = False
+        """In a replay: calls on the tape come from a foreign trace, which holds only what a model wrote. Then calls carry
+        the parameters of their functions. Otherwise they do not: the garbage collector would have to look at each."""
         self.carries = True
         """False while an agent's module is imported: threads started meanwhile belong to the run that comes after."""
         self.refuse: Callable[[str, str], BaseException] | None = None

@@ -16,9 +16,11 @@ from msgspec import Struct
 
 from replaykit.errors import UsageError, nearest
 from replaykit.model.events import ToolCall
+from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import DOLLAR, canonical, sayable
 from replaykit.seam.adoption import adopted
 from replaykit.seam.moment import wall_time
+from replaykit.seam.parameters import Parameters
 from replaykit.seam.results import OPAQUE, ToolValues, report_mutated, report_uncompared
 from replaykit.seam.scope import Answer, PendingCall, Scope, current
 from replaykit.seam.set_order import note_order
@@ -71,8 +73,8 @@ class _Tool:
         self.fn = fn
         self.name = name
         self.effects = effects
-        self.is_awaited = _is_awaited(fn)
         self.bind = _binder(inspect.signature(fn))
+        self.parameters = Parameters(fn)
         self.values = ToolValues(name, fn)
         self.keep = self.values.keep
 
@@ -99,13 +101,13 @@ class _Tool:
             number,
             wall_time(),
             self.effects,
-            self.is_awaited,
+            self.parameters if scope.session.is_foreign else None,
         )
         return _Live(pending, self, args, kwargs, named, arguments)
 
     def give(self, outcome: Answer) -> Any:
         """The recorded result, or the recorded exception raised."""
-        if outcome.error is not None:
+        if outcome.error is not None and is_raised(outcome):
             self.values.raise_error(outcome.error)
         return self.values.give(outcome.result_json)
 
@@ -171,11 +173,6 @@ def _wrap(spec: _Tool) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(fn):
         return _wrap_async(spec)
     return _wrap_plain(spec)
-
-
-def _is_awaited(fn: Callable[..., Any]) -> bool:
-    """False for a function that does all its work when it is called."""
-    return inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn)
 
 
 def _wrap_plain(spec: _Tool) -> Callable[..., Any]:

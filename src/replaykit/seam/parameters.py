@@ -1,0 +1,256 @@
+"""Parameters of a tool: the arguments of a call as a model would have written them.
+
+A foreign trace holds the arguments that a model wrote. The call of the function has more: defaults that the model did
+not mention, objects made of its JSON, and what the framework injects. `model_arguments` takes all of that away, so that
+the two can be compared. A value that was given, and is not the default, always stays.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import inspect
+import math
+import typing
+import uuid
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, get_args, get_origin
+
+import orjson
+
+from replaykit.model.values import Json, canonical, record_fields
+from replaykit.seam.hints import item_hint, member_hint, options_of
+from replaykit.seam.results import namespace_of
+
+_FRAMEWORKS = frozenset(
+    {
+        "agent_framework",
+        "agents",
+        "agno",
+        "autogen_core",
+        "fastmcp",
+        "google",
+        "langchain",
+        "langchain_core",
+        "langgraph",
+        "livekit",
+        "llama_index",
+        "mcp",
+        "pydantic_ai",
+        "semantic_kernel",
+        "strands",
+        "workflows",
+    }
+)
+_CONTEXTS = frozenset(
+    {
+        "Agent",
+        "AsyncCallbackManagerForToolRun",
+        "BaseStore",
+        "CallbackContext",
+        "CallbackManagerForToolRun",
+        "CancellationToken",
+        "Context",
+        "FunctionInvocationContext",
+        "InvocationContext",
+        "Kernel",
+        "ReadonlyContext",
+        "RunContext",
+        "RunContextWrapper",
+        "RunnableConfig",
+        "Runtime",
+        "Team",
+        "ToolContext",
+        "ToolRuntime",
+    }
+)
+"""Classes of these names, in packages of those, are what frameworks hand to a tool beside the model's arguments."""
+_INJECTING = ("Injected", "Depends", "CurrentContext")
+"""How names of classes begin that mark a parameter as injected, in `Annotated` or as a default."""
+_LISTS = frozenset({"$tuple", "$set", "$frozenset"})
+_TEXTS = frozenset({"$datetime", "$date", "$time", "$decimal", "$uuid", "$path"})
+_OPAQUE = "$opaque"
+
+
+class Parameters:
+    """The parameters of one tool. Nothing is looked at before a call has to be compared."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+
+    def model_arguments(self, arguments: bytes, *, is_recorded: bool = False) -> bytes:
+        """The arguments that a model gives, as canonical JSON; `is_recorded` is for those that a trace holds."""
+        given = orjson.loads(arguments)
+        if type(given) is not dict:
+            return arguments
+        kept = {}
+        for name, value in given.items():
+            if not is_recorded and (name in self._injected or _is_opaque(value)):
+                continue
+            plain = _as_json(value, self._hints.get(name))
+            if canonical(plain) != self._defaults.get(name):  # as text: to Python, False is 0
+                kept[name] = plain
+        return canonical(kept)
+
+    @cached_property
+    def _signature(self) -> dict[str, inspect.Parameter]:
+        return dict(inspect.signature(self.fn).parameters)
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        """The annotations by name; one that cannot be resolved is the text that it is."""
+        names = dict(namespace_of(self.fn))
+        given = {name: one.annotation for name, one in self._signature.items() if one.annotation is not one.empty}
+        return {name: _resolved(annotation, names) for name, annotation in given.items()}
+
+    @cached_property
+    def _defaults(self) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        for name, one in self._signature.items():
+            if one.kind is one.VAR_POSITIONAL:
+                found[name] = b"[]"
+            elif one.default is not one.empty:
+                found[name] = _default_text(one.default, self._hints.get(name))
+        return found
+
+    @cached_property
+    def _injected(self) -> frozenset[str]:
+        names = (name for name, one in self._signature.items() if _injects(self._hints.get(name), one.default))
+        return frozenset(names)
+
+
+def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
+    holder = type("Holder", (), {"__annotations__": {"value": annotation}})
+    try:
+        return typing.get_type_hints(holder, names, include_extras=True)["value"]
+    except Exception:  # noqa: BLE001 (evaluating a user's annotations can raise anything)
+        return annotation
+
+
+def _default_text(default: Any, hint: Any) -> bytes:
+    """A default as the canonical JSON that a model would have written for it."""
+    return canonical(_as_json(orjson.loads(canonical(default)), hint))
+
+
+def _injects(hint: Any, default: Any) -> bool:
+    """True for a parameter that a framework fills in, and no model."""
+    if type(default).__name__.startswith(_INJECTING):
+        return True
+    if isinstance(hint, str):  # imported for type checkers only
+        options = hint.replace("Optional[", "").split("|")
+        return any(option.partition("[")[0].rpartition(".")[2].strip(" ]") in _CONTEXTS for option in options)
+    if get_origin(hint) is typing.Annotated and any(map(_is_marker, get_args(hint)[1:])):
+        return True
+    return any(map(_is_context, options_of(hint)))
+
+
+def _is_marker(mark: Any) -> bool:
+    kind = mark if isinstance(mark, type) else type(mark)
+    return kind.__name__.startswith(_INJECTING)
+
+
+def _is_context(option: Any) -> bool:
+    kind = get_origin(option) or option
+    package = str(getattr(kind, "__module__", "")).partition(".")[0]
+    return package in _FRAMEWORKS and getattr(kind, "__name__", "") in _CONTEXTS
+
+
+def _is_opaque(value: Json) -> bool:
+    return type(value) is dict and value.keys() == {_OPAQUE}
+
+
+def _as_json(value: Json, hint: Any) -> Json:
+    """A frozen value as the JSON that a model would have written for it, without defaults of the classes in it."""
+    if type(value) is dict and len(value) == 1:
+        ((tag, content),) = value.items()
+        if (tag in _LISTS and type(content) is list) or tag in _TEXTS:
+            value = content
+        elif tag == "$obj" and type(content) is list and len(content) > 1:
+            return _as_json(content[1], hint)
+    if type(value) is list:
+        items = [_as_json(item, item_hint(hint, index)) for index, item in enumerate(value)]
+        return sorted(items, key=canonical) if _is_set(hint) else items
+    if type(value) is dict:
+        return _members(value, hint)
+    return _scalar(value, hint)
+
+
+def _members(value: dict[str, Json], hint: Any) -> dict[str, Json]:
+    kinds = [kind for option in options_of(hint) if (kind := _record_class(option)) is not None]
+    if len(kinds) != 1:
+        return {name: _as_json(item, member_hint(hint, name)) for name, item in value.items()}
+    (kind,) = kinds
+    names = {alias: name for name, alias in _aliases(kind) if alias in value and name not in value}
+    hints, defaults, kept = _field_hints(kind), dict(_field_defaults(kind)), {}
+    for given, item in value.items():
+        name = names.get(given, given)
+        plain = _as_json(item, hints.get(name))
+        if name not in defaults or canonical(plain) != _default_text(defaults[name], hints.get(name)):
+            kept[name] = plain
+    return kept
+
+
+def _record_class(option: Any) -> Any:
+    kind = get_origin(option) or option
+    return kind if isinstance(kind, type) and record_fields(kind) is not None else None
+
+
+def _field_hints(kind: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(kind, include_extras=True)
+    except Exception:  # noqa: BLE001 (evaluating a user's annotations can raise anything)
+        return {}
+
+
+def _aliases(kind: Any) -> Iterator[tuple[str, str]]:
+    """The names of a pydantic model's fields, each with the name that it has in JSON."""
+    if not hasattr(kind, "model_construct"):
+        return
+    for name, field in kind.model_fields.items():
+        for alias in (field.alias, field.validation_alias):
+            if isinstance(alias, str) and alias != name:
+                yield name, alias
+
+
+def _field_defaults(kind: Any) -> Iterator[tuple[str, Any]]:
+    """The defaults of a class's fields. Of factories only those of plain collections are called."""
+    if hasattr(kind, "__dataclass_fields__") or hasattr(kind, "model_construct"):
+        fields = kind.model_fields if hasattr(kind, "model_construct") else kind.__dataclass_fields__
+        for name, field in fields.items():
+            if field.default_factory in (list, dict, set, tuple):
+                yield name, field.default_factory()
+            elif type(field.default).__name__ not in ("_MISSING_TYPE", "PydanticUndefinedType"):
+                yield name, field.default
+    elif hasattr(kind, "__struct_fields__"):
+        given = kind.__struct_defaults__
+        names = kind.__struct_fields__[len(kind.__struct_fields__) - len(given) :]
+        yield from ((name, one) for name, one in zip(names, given, strict=True) if type(one).__name__ != "_NoDefault")
+    elif hasattr(kind, "_field_defaults"):
+        yield from kind._field_defaults.items()
+
+
+def _is_set(hint: Any) -> bool:
+    return any((get_origin(option) or option) in (set, frozenset) for option in options_of(hint))
+
+
+def _scalar(value: Json, hint: Any) -> Json:
+    """Numbers and texts in one spelling: JSON does not tell 50 from 50.0, nor a date from its text."""
+    if type(value) is float and math.isfinite(value) and value.is_integer():
+        value = int(value)
+    spell = next((spell for option in options_of(hint) for kind, spell in _SPELLINGS.items() if option is kind), None)
+    if spell is None or type(value) not in (str, int, float):
+        return value
+    try:
+        return spell(str(value))
+    except (ValueError, ArithmeticError):
+        return value
+
+
+_SPELLINGS: dict[type, Callable[[str], str]] = {
+    dt.datetime: lambda text: dt.datetime.fromisoformat(text).isoformat(),
+    dt.date: lambda text: dt.date.fromisoformat(text).isoformat(),
+    dt.time: lambda text: dt.time.fromisoformat(text).isoformat(),
+    decimal.Decimal: lambda text: str(decimal.Decimal(text).normalize()),
+    uuid.UUID: lambda text: str(uuid.UUID(text)),
+}
