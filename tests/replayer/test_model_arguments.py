@@ -281,5 +281,5 @@ def test_sharing_a_replayer_keeps_what_was_found(tmp_path):
 
     with replayer.at_work():
         assert get_order("991") == 0
-        replayer.share(lambda matcher: SharedMatcher.of(matcher, tmp_path / "taken"))
+        replayer.share(lambda matcher: SharedMatcher.shared(matcher, tmp_path / "taken"))
         assert get_order("991") == 1

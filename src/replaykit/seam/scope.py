@@ -252,7 +252,7 @@ class Session:
         self.set_ordered: set[str] | None = None
         """In a recording: tools that were called with items in the order of a set, where that is chance."""
         self.is_foreign = False
-        """In a replay: calls on the tape come from a foreign trace, which holds only what a model wrote. Then calls carry
+        """In a replay: calls on the tape come from a foreign trace, which holds what a model wrote. Then calls carry
         the parameters of their functions. Otherwise they do not: the garbage collector would have to look at each."""
         self.carries = True
         """False while an agent's module is imported: threads started meanwhile belong to the run that comes after."""
