@@ -6,6 +6,7 @@ Nothing is parsed into values, so numbers keep their spelling, repeated keys are
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 
 import orjson
@@ -20,7 +21,7 @@ _STRICT = lazy(
     re.DOTALL,
 )
 _BEGIN = lazy(r'[\s\ufeff]*(?:\{\s*["}]|\[\s*["\[\]{tfn\d-])')
-_ESCAPE = lazy(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL)
+_ESCAPE = lazy(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 PAIR_NAMES = frozenset({"name", "key", "header", "field", "param", "parameter", "variable", "env"})
 _PAIR_VALUES = frozenset({"value", "val", "content", "default"})
 
@@ -116,19 +117,39 @@ def leaves(text: str, paths: tuple[JsonPath, ...] = (), *, name: str = "", tool:
                 yield Leaf(token.start(), token.end(), own, path, picked=below is None)
 
 
-def unescaped(text: str) -> tuple[str, list[int]]:
-    """The inside of a JSON string, decoded, and for each of its characters where it stood; one more for the end."""
+class Places:
+    """For each character of a decoded text where it stood, and one more for the end.
+
+    Kept are only the places behind escapes: a text of 50 MB has as many characters, and few escapes.
+    """
+
+    __slots__ = ("_decoded", "_shifts")
+
+    def __init__(self) -> None:
+        self._decoded = [0]
+        self._shifts = [0]
+
+    def add(self, decoded: int, place: int) -> None:
+        """Say that the character at `decoded`, and those behind it, stood at `place` and behind it."""
+        self._decoded.append(decoded)
+        self._shifts.append(place - decoded)
+
+    def __getitem__(self, at: int) -> int:
+        return at + self._shifts[bisect_right(self._decoded, at) - 1]
+
+
+def unescaped(text: str) -> tuple[str, Places]:
+    """The inside of a JSON string, decoded, and where each of its characters stood."""
     pieces: list[str] = []
-    places: list[int] = []
-    for unit in _ESCAPE.finditer(text):
-        word, at = unit[0], unit.start()
-        if word[0] != "\\":
-            pieces.append(word)
-            places.extend(range(at, unit.end()))
-        else:
-            pieces.append(_unescape(word))
-            places.append(at)
-    places.append(len(text))
+    places = Places()
+    last, length = 0, 0
+    for escape in _ESCAPE.finditer(text):
+        start, end = escape.span()
+        pieces += (text[last:start], _unescape(escape[0]))
+        length += start - last + 1
+        places.add(length, end)
+        last = end
+    pieces.append(text[last:])
     return "".join(pieces), places
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from replaykit.redaction.alike import ALSO_APART, TELLS_APART, is_json
 from replaykit.redaction.edits import Edit, in_order, spread
 from replaykit.redaction.joined import joined_texts
-from replaykit.redaction.json_text import Leaf, escaped, leaves, unescaped
+from replaykit.redaction.json_text import Leaf, Places, escaped, leaves, unescaped
 
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Known, Redactor
@@ -32,7 +32,7 @@ class _Part(Struct, frozen=True):
 
     text: str
     start: int
-    places: list[int] | range
+    places: Places | range
 
 
 class _Event(Struct, frozen=True):
