@@ -149,7 +149,10 @@ _DIGIT = lazy(rb"\d")
 
 def placeholders_in(raw: bytes) -> list[Found]:
     """All placeholders in a text, in order; those of digits alone among them."""
-    found = [*_marked(raw), *_numbers(raw)]
+    return _without_overlaps([*_marked(raw), *_numbers(raw)])
+
+
+def _without_overlaps(found: list[Found]) -> list[Found]:
     if len(found) < 2:
         return found
     found.sort(key=lambda one: (one.start, -one.end))
@@ -173,7 +176,8 @@ def holds_placeholder(raw: bytes) -> bool:
 
 def without_placeholders(raw: bytes) -> bytes:
     """The text with its placeholders blanked; the same object when it has none."""
-    found = [one for one in placeholders_in(raw) if one.is_certain]
+    all_found = _without_overlaps([*_marked(raw), *_numbers(raw, certain_alone=True)])
+    found = [one for one in all_found if one.is_certain]
     if not found:
         return raw
     masked = bytearray(raw)
@@ -272,18 +276,22 @@ def _ibans(raw: bytes) -> Iterator[Found]:
 _LENGTHS = sorted(set(IBAN_LENGTHS.values()), reverse=True)
 
 
-def _numbers(raw: bytes) -> Iterator[Found]:
-    """Placeholders of digits."""
+def _numbers(raw: bytes, *, certain_alone: bool = False) -> Iterator[Found]:
+    """Placeholders of digits; `certain_alone`: bare digits need not be asked that can be none for certain."""
     if b"24" in raw or b"25" in raw:
         yield from _slots(raw, "ip", _IPV4, ip_slot)
     if _NINE in raw.translate(_JOINED, _SEPARATORS):
         for one in _NUMBER.finditer(raw):
             start = one.start()
             before = raw[max(0, start - 1) : start]
+            if certain_alone and one[0].isdigit() and not one[0].startswith(_CERTAIN) and before not in (b"+", b"("):
+                continue
             if not before.isalnum() and before not in (b".", b"_"):
                 yield from number_placeholders(raw, max(0, start - 2), one.end())
 
 
+_CERTAIN = (b"9999", b"00")
+"""What cards and devices begin with: the only placeholders that are certain without a sign between their digits."""
 _CARD = lazy(rb"(?<!\d)9999(?:([ .-])\d{4}\1\d{4}\1\d{1,7}|([ -])\d{6}\2\d{4,5}|\d{8,15})(?!\d)")
 _IMEI = lazy(rb"(?<!\d)00(?:([- ])\d{6}\1\d{6}\1\d|\d{4}([- ])\d\d\2\d{6}\2\d|\d{13})(?!\d)")
 _SSN = lazy(rb"(?<!\d)9\d\d([- ]?)\d\d\1\d{4}(?!\d)")

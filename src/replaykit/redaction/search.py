@@ -11,6 +11,7 @@ from replaykit.redaction.composed import hides_more
 from replaykit.redaction.encoded import MAX_DEPTH, base64_hits, hex_hits, packed_hits, percent_hits
 from replaykit.redaction.finding import Finding, Hit, settled
 from replaykit.redaction.lazy import lazy
+from replaykit.redaction.long_texts import LEAST_CHARS, long_hits
 from replaykit.redaction.numbers import number_hits
 from replaykit.redaction.patterns import pattern_hits
 from replaykit.redaction.phrases import phrase_hits
@@ -36,6 +37,13 @@ def hits_in(text: str, rules: Rules, depth: int = 0, around: int = 0) -> list[Hi
     """`find`, with how each value is spelled. `around`: the traits of a larger text that this one is a part of."""
     if len(text) < 3:
         return []
+    if len(text) >= LEAST_CHARS and rules.are_usual:
+        around |= View(text).traits
+        return long_hits(text, lambda part: _hits_in(part, rules, depth, around))
+    return _hits_in(text, rules, depth, around)
+
+
+def _hits_in(text: str, rules: Rules, depth: int, around: int) -> list[Hit]:
     view = View(text, around)
     hits = view.findings
     runs = list(long_runs(view))
