@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import replaykit as rk
 from replaykit.errors import UsageError
+from replaykit.model.events import Span
 from replaykit.runners.command import CommandCandidate
 
 MakeCase = Callable[..., Path]
@@ -58,6 +60,31 @@ def test_a_program_that_fails_after_its_calls_is_a_run_that_failed(
         assert result.verdict is rk.Verdict.REPRODUCED
         assert result.run is not None
         assert "exit code 3" in str(result.run.error)
+
+
+def test_a_thread_whose_call_the_end_interrupted_ends_without_a_word(
+    make_case: MakeCase, runner: Runner, frozen: Any, tmp_path: Path
+) -> None:
+    """What a daemon thread prints while the interpreter shuts down can abort the process."""
+    call = msgspec.structs.replace(
+        frozen(0, "lookup", None, user="u1"), path="/~export#0", complete=False, span=Span(begin=0, begin_s=0.0)
+    )
+    case = make_case(calls=[call])
+    command = runner(f"""{TOOL}
+import atexit, signal, threading
+atexit.register(signal.sigtimedwait, [], 1.5)  # the end takes its time, as on a busy machine
+def export():
+    lookup("u1")
+threading.Thread(target=export, daemon=True).start()
+threading.Event().wait(0.1)
+raise ValueError("not ready")
+""")
+
+    result = rk.replay(case, words(command), evidence=tmp_path / "evidence")
+
+    printed = Path(result.directory, "stderr.log").read_text()
+    assert "ValueError: not ready" in printed
+    assert "Exception in thread" not in printed
 
 
 def test_a_runner_that_crashes_before_any_call_has_given_no_answer(make_case: MakeCase, runner: Runner) -> None:

@@ -158,6 +158,7 @@ class _TakingPart:
 
     def _on_error(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
         self._status = RunStatus.ERROR
+        self._part.session.is_ending = True
         self._part.session.keep(ErrorEvent, error=describe(error))
         return self._hook(kind, error, trace)
 

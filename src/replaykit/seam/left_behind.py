@@ -27,6 +27,15 @@ def run_over() -> BaseException:
     return RunOver("the replay is over")
 
 
+def is_program_ending() -> bool:
+    """Return True when the main thread has ended or failed: that interrupts what other threads are still waiting for.
+
+    They end without a word then. A traceback that is printed while the interpreter shuts down can abort the process.
+    """
+    scope = current()
+    return not threading.main_thread().is_alive() or (scope is not None and scope.session.is_ending)
+
+
 def stopped(original: Callable[..., Any]) -> Callable[..., Any]:
     """For what starts a thread or a pool's job: it would belong to no run, and do everything for real."""
 

@@ -245,6 +245,8 @@ class Session:
         """What has been reported, which is done once for each tool."""
         self.over = False
         """True when its run has ended; threads that it has left behind may still be at work."""
+        self.is_ending = False
+        """True when the main thread of a program has failed: what its other threads wait for will not come."""
         self.stops_when_over = False
         """True in a replay that ends what it has left behind when it is over."""
         self.idle_threads: set[int] = set()

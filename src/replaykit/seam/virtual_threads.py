@@ -6,7 +6,8 @@ from _thread import get_ident as _ident
 from collections.abc import Callable
 from typing import Any
 
-from replaykit.seam.left_behind import RunOver
+from replaykit.errors import Unreplayable
+from replaykit.seam.left_behind import RunOver, is_program_ending
 from replaykit.seam.virtual_clock import NEVER, VirtualClock, Wait
 from replaykit.seam.virtual_locks import ClockOf
 
@@ -152,6 +153,9 @@ class Threads:
                     run()
             except RunOver:
                 pass
+            except Unreplayable:
+                if not is_program_ending():
+                    raise
             finally:
                 with clock.mutex:
                     clock.member()
