@@ -198,6 +198,8 @@ def _imported(title: str, job: Job) -> tuple[Row, ...]:
     )
 
 
+_SANDBOX = _job(OURS, "sandbox")
+
 ROWS = [
     _bytes(100),
     _bytes(300),
@@ -307,6 +309,44 @@ ROWS = [
         "total_wall_s",
         lambda system: _job(system, "cli_replay"),
         Aim("≤ 0.3 s", limit=0.3),
+    ),
+    Row(
+        "isolation",
+        "setup of a sandbox, CPU of the process that enters it",
+        "ms",
+        Cell(_SANDBOX, "setup_ms"),
+        (Cell(_SANDBOX, "overlays_ms", "besides: its overlays"),),
+        Aim("≤ 5 ms", limit=5),
+    ),
+    Row(
+        "isolation",
+        "`true` in a sandbox, to its report; CPU of all processes",
+        "ms",
+        Cell(_SANDBOX, "cpu_ms"),
+        (Cell(_SANDBOX, "plain_cpu_ms", "a plain process"),),
+    ),
+    Row(
+        "isolation",
+        "the same, wall",
+        "ms",
+        Cell(_SANDBOX, "wall_ms"),
+        (Cell(_SANDBOX, "plain_wall_ms", "a plain process"),),
+    ),
+    Row("isolation", "a fork in a nested sandbox, CPU of all processes", "ms", Cell(_SANDBOX, "nested_cpu_ms")),
+    Row("isolation", "the same, wall", "ms", Cell(_SANDBOX, "nested_wall_ms")),
+    Row(
+        "isolation",
+        "one replay through the CLI, `--isolation full`",
+        "s",
+        Cell(_job(OURS, "cli_replay", isolation="full"), "total_s"),
+        (Cell(_job(OURS, "cli_replay", isolation="process"), "total_s", "--isolation process"),),
+    ),
+    Row(
+        "isolation",
+        "the same, wall",
+        "s",
+        Cell(_job(OURS, "cli_replay", isolation="full"), "total_wall_s"),
+        (Cell(_job(OURS, "cli_replay", isolation="process"), "total_wall_s", "--isolation process"),),
     ),
     _cases(
         "cases",

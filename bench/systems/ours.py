@@ -15,6 +15,7 @@ from typing import Any
 
 import measurements
 import overlaps
+import sandboxes
 import streams
 import workloads
 from clock import Stopwatch
@@ -142,10 +143,15 @@ def cases(work: Path, count: int) -> Numbers:
     return {"total_s": watch.cpu_s, "total_wall_s": watch.wall_s}
 
 
-def cli_replay(work: Path) -> Numbers:
+def sandbox(work: Path) -> Numbers:
+    """What a sandbox costs."""
+    return sandboxes.sandboxes(work)
+
+
+def cli_replay(work: Path, isolation: str = "full") -> Numbers:
     """One replay of one case with a Python candidate: `replaykit replay CASE --agent candidate:answer`."""
     case = _write_case(work, "case-0001")
-    arguments = ["-m", "replaykit", "replay", case.name, "--agent", "candidate:answer"]
+    arguments = ["-m", "replaykit", "replay", case.name, "--agent", "candidate:answer", "--isolation", isolation]
     environment = {"PYTHONPATH": f"{_SOURCE}{os.pathsep}{Path(__file__).parents[1]}"}
     return measurements.process(arguments, work, env=environment, expect="FIXED", times=8)
 
