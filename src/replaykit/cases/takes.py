@@ -27,6 +27,7 @@ from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, UsageErr
 from replaykit.model.events import Call, Usage
 from replaykit.model.lines import line_of, split_where
 from replaykit.model.nesting import decode_json
+from replaykit.model.values import Raw
 from replaykit.redaction.files import clean_bytes, file_redactor, refuse_leaks
 
 TAKE_FORMAT = 1
@@ -123,11 +124,11 @@ def check_take(case: ReplayCase, name: str) -> None:
     raise UsageError(f"the case {case.id!r} has no take {name!r}; {nearest(name, known)}")
 
 
-def take_calls(case: ReplayCase, name: str) -> Sequence[Call]:
-    """Return the recorded calls of a take, in order."""
+def take_calls(case: ReplayCase, name: str, held: Iterable[Raw] = ()) -> Sequence[Call]:
+    """Return the recorded calls of a take, in order; `held` is for `read_fixtures`."""
     if name != RECORDED:
-        return read_fixtures(_place(case, name), take_calls(case, RECORDED))
-    return read_fixtures(case.directory) if case.tape is None else case.tape
+        return read_fixtures(_place(case, name), take_calls(case, RECORDED), held=held)
+    return read_fixtures(case.directory, held=held) if case.tape is None else case.tape
 
 
 def take_files(case: ReplayCase, name: str) -> list[Path]:

@@ -3,12 +3,13 @@
 # Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec import Struct
 
-from replaykit.model.events import Call, ErrorInfo
+from replaykit.model.events import AnyEvent, Call, ErrorInfo, Event
+from replaykit.model.run import TraceRun
 from replaykit.model.shared_parts import LARGE_BYTES, BadReference, PartReader, PartWriter, Reference, canonical_text
 from replaykit.model.values import ABSENT, NULL, Json, Raw
 
@@ -56,6 +57,48 @@ def take_apart(call: Call, parts: PartWriter, write_value: WriteValue) -> tuple[
         return call, NO_REFERENCES
     names = {member: write_value(value) for member, value in large.items()}
     return msgspec.structs.replace(call, **changed), References(split.parts, names)
+
+
+def large_values(events: Iterable[Event]) -> Iterator[Raw]:
+    """Yield the large results and items of calls, in order."""
+    for event in events:
+        if not isinstance(event, Call):
+            continue
+        if len(event.result_json) >= LARGE_BYTES:
+            yield event.result_json
+        for item in event.items_json or ():
+            if len(item) >= LARGE_BYTES:
+                yield item
+
+
+def without_large_values(run: TraceRun) -> TraceRun:
+    """Return the run with `null` in the place of large results and items."""
+    events: list[AnyEvent] = []
+    for event in run.events:
+        if not any(large_values([event])):
+            events.append(event)
+            continue
+        assert isinstance(event, Call)  # only calls have such values
+        items = event.items_json
+        if items is not None:
+            items = tuple(NULL if len(item) >= LARGE_BYTES else item for item in items)
+        result = NULL if len(event.result_json) >= LARGE_BYTES else event.result_json
+        events.append(msgspec.structs.replace(event, result_json=result, items_json=items))
+    return msgspec.structs.replace(run, events=tuple(events))
+
+
+def with_large_values(run: TraceRun, whole: TraceRun) -> TraceRun:
+    """Return a run that was made of `without_large_values(whole)`, with these values again."""
+    events: list[AnyEvent] = []
+    for event, other in zip(run.events, whole.events, strict=True):
+        if not any(large_values([other])):
+            events.append(event)
+            continue
+        assert isinstance(event, Call)  # only calls have such values
+        assert isinstance(other, Call)
+        values = {"result_json": other.result_json, "items_json": other.items_json}
+        events.append(msgspec.structs.replace(event, **values))
+    return msgspec.structs.replace(run, events=tuple(events))
 
 
 def put_together(call: Call, references: References, parts: PartReader, read_value: ReadValue) -> Call:

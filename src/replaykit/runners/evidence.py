@@ -16,6 +16,7 @@ import msgspec
 
 from replaykit.config import make_home
 from replaykit.errors import StoreError
+from replaykit.model.compact_calls import with_large_values, without_large_values
 from replaykit.model.events import Call, ErrorEvent
 from replaykit.model.isolation import Isolation
 from replaykit.model.result import Finding, ReplayResult, SemanticCheck, Verdict
@@ -88,8 +89,18 @@ def redacted_result(result: ReplayResult, redactor: Redactor | None) -> ReplayRe
     from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
 
     door = Door(redactor)
-    runs = {"run": None if result.run is None else door.run(result.run), "more": tuple(map(door.run, result.more))}
-    return clean_struct(msgspec.structs.replace(result, **runs), redactor)
+    run = None if result.run is None else door.run(result.run)
+    more = tuple(map(door.run, result.more))
+    # Large values are clean by now, and a second look at them as one text would take memory for several of it.
+    small = msgspec.structs.replace(
+        result, run=run and without_large_values(run), more=tuple(map(without_large_values, more))
+    )
+    shown = clean_struct(small, redactor)
+    return msgspec.structs.replace(
+        shown,
+        run=run and shown.run and with_large_values(shown.run, run),
+        more=tuple(map(with_large_values, shown.more, more)),
+    )
 
 
 def summary(result: ReplayResult, asked: Raw, remarks: Sequence[str] = ()) -> str:

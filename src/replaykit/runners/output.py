@@ -15,6 +15,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from replaykit.model.compact_calls import with_large_values, without_large_values
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorInfo, Message, Note, ToolCall
 from replaykit.model.nesting import check_nesting
 from replaykit.model.result import Deviation
@@ -69,8 +70,11 @@ def write_log_output(path: Path, run: TraceRun, deviations: Iterable[Deviation])
         from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
 
         run = Door(redactor).run(run)
-    log = _LogOutput(replaykit=RUN_FORMAT, run=run, deviations=tuple(deviations))
-    write_clean(path, msgspec.json.encode(clean_struct(log, redactor)), None)
+    # Large values are clean by now, and a second look at them as one text would take memory for several of it.
+    small = _LogOutput(replaykit=RUN_FORMAT, run=without_large_values(run), deviations=tuple(deviations))
+    shown = clean_struct(small, redactor)
+    log = msgspec.structs.replace(shown, run=with_large_values(shown.run, run))
+    write_clean(path, msgspec.json.encode(log), None)
 
 
 def keep_output(path: Path, evidence: Path) -> None:

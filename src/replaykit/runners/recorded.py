@@ -15,6 +15,7 @@ from replaykit.cases.case import ReplayCase
 from replaykit.cases.proof import RECORDED_RUN
 from replaykit.errors import ReplayKitError
 from replaykit.importers.labels import as_it_ended
+from replaykit.model.compact_calls import large_values
 from replaykit.model.events import Call, ToolCall
 from replaykit.model.run import TraceRun
 from replaykit.model.values import ABSENT, Raw
@@ -22,7 +23,7 @@ from replaykit.replayer.keys import key_of
 from replaykit.runners.attempt import Attempt
 from replaykit.runners.calling import AgentCall
 from replaykit.runners.tape_use import served_from
-from replaykit.runners.worlds import world_of
+from replaykit.runners.worlds import calls_of, world_of
 from replaykit.seam.scope import Outcome, Scope, Session, pending_call
 
 
@@ -36,7 +37,7 @@ class RecordedCandidate:
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Make the recorded calls in the case's world; the end is the recorded one."""
-        world = world_of(case)
+        world = world_of(case, calls_of(case, held=large_values(self._run.events)))
         replayer = AgentCall(world).replayer
         session = Session(replayer)
         tools = {call.seq for call in self._run.calls if isinstance(call, ToolCall)}

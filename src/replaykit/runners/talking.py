@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import MsgspecError
 
-from replaykit.runners.frames import Reply, Task, receive, send
+from replaykit.runners.frames import Reply, Task
+from replaykit.runners.packing import receive_reply, receive_task, send_reply, send_task
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +49,7 @@ class Talk:
 
             self.address = self._cleanup.enter_context(TemporaryDirectory(prefix="replaykit-"))
             with _file(self.address, _TASK).open("wb") as stream:
-                send(stream, self._task)
+                send_task(stream, self._task)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -59,15 +60,15 @@ class Talk:
         else:
             file = _file(self.address, _REPLY)
             with contextlib.suppress(OSError, ValueError, MsgspecError), file.open("rb") as stream:
-                self.reply = receive(stream, Reply)
+                self.reply = receive_reply(stream, self._task.world.calls)
         self._cleanup.close()
 
     def _talk(self, sink: int, source: int) -> None:
         with os.fdopen(source, "rb") as replies:
             with contextlib.suppress(OSError), os.fdopen(sink, "wb") as out:  # it died before it was told
-                send(out, self._task)
+                send_task(out, self._task)
             with contextlib.suppress(OSError, ValueError, MsgspecError):  # it died, or says what is no reply
-                self.reply = receive(replies, Reply)
+                self.reply = receive_reply(replies, self._task.world.calls)
 
 
 class Told:
@@ -80,7 +81,7 @@ class Told:
         self._once = threading.Lock()
         self._process = os.getpid()
         with os.fdopen(int(task), "rb") if comma else _file(address, _TASK).open("rb") as stream:
-            found = receive(stream, Task)
+            found = receive_task(stream)
         if found is None:
             raise SystemExit("there is no task")  # whoever gave it has gone
         if isinstance(self._reply, int):
@@ -95,7 +96,7 @@ class Told:
             threading.Event().wait()  # the process ends by whoever was first
         stream = os.fdopen(self._reply, "wb") if isinstance(self._reply, int) else self._reply.open("wb")
         with stream:
-            send(stream, reply)
+            send_reply(stream, reply, self.task.world.calls)
 
 
 def _file(directory: str, name: str) -> Path:

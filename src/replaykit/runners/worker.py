@@ -30,6 +30,7 @@ from replaykit.runners.entries import Entry
 from replaykit.runners.forking import ForkedTask, OpenFiles, can_fork
 from replaykit.runners.frames import Job, Reply, Task, receive, send
 from replaykit.runners.loading import load_agent, load_named
+from replaykit.runners.packing import receive_task, send_reply
 
 
 def main() -> None:
@@ -48,14 +49,14 @@ def main() -> None:
         entry = Entry(load_named(job.spec, *job.directories, replayer=closed), job.spec, job.sort)
         reset = load_agent(job.reset, *job.directories) if job.reset else None
     except UsageError as error:
-        send(replies, Reply(reason=sayable(str(error)), last=True))
+        send_reply(replies, Reply(reason=sayable(str(error)), last=True))
         _leave()
     forks = not job.has_one_task and can_fork(files) and (not job.is_confined or _can_nest())
     if forks:
         gc.collect()
         gc.freeze()  # a collection in a fork would copy every page of what is imported
-    send(replies, Reply())
-    while (task := receive(tasks, Task)) is not None:
+    send_reply(replies, Reply())
+    while (task := receive_task(tasks)) is not None:
         worker = _Worker(entry, reset, replies)
         if not forks:
             _print_to(task, job)
@@ -106,7 +107,7 @@ def _run_forked(worker: _Worker, task: Task, replies: IO[bytes], enter: Callable
     if forked.is_cut_off:
         os._exit(1)  # half a reply stands in the pipe: nothing that follows could be read
     if not forked.has_replied:
-        send(replies, Reply(died=how))
+        send_reply(replies, Reply(died=how))
 
 
 class _Turn:
@@ -145,7 +146,7 @@ class _Worker:
             os._exit(0)  # the agent forked, and this is the copy: the original answers
         self._clock.cancel()
         turn.take(wait=True)
-        self._say(reply)
+        self._say(reply, task)
 
     def _reply(self, turn: _Turn) -> Reply:
         if self._reset is not None:
@@ -167,16 +168,17 @@ class _Worker:
             run = call.so_far(failure=TimeoutError(f"no answer within {limit:g} s"))
             reply = Reply(run=run, deviations=self._entry.deviations(call, turn.task.world))
         if turn.take(wait=False):
-            self._say(reply)
+            self._say(reply, turn.task)
             _leave()
 
-    def _say(self, reply: Reply) -> None:
+    def _say(self, reply: Reply, task: Task) -> None:
         _flush()
+        calls = task.world.calls
         if self._forked is None:
-            send(self._replies, msgspec.structs.replace(reply, last=self._last))
+            send_reply(self._replies, msgspec.structs.replace(reply, last=self._last), calls)
             return
         self._forked.begin_reply()
-        send(self._replies, reply)
+        send_reply(self._replies, reply, calls)
         self._forked.end_reply()
 
 

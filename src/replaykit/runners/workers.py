@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
-from msgspec import MsgspecError, Struct
+from msgspec import MsgspecError
 
 from replaykit.cases.case import ReplayCase
 from replaykit.model.consent import Consent
@@ -25,6 +25,7 @@ from replaykit.runners.clock import Clock
 from replaykit.runners.confinement import boundary_for, confined_tree, with_isolation, without_sandbox
 from replaykit.runners.evidence import new_workspace
 from replaykit.runners.frames import Job, Reply, Task, receive, send
+from replaykit.runners.packing import receive_reply, send_task
 from replaykit.runners.process import kill_group, last_lines
 from replaykit.runners.runner import timed_out_run
 from replaykit.runners.tape_use import reported_on, served_from
@@ -203,13 +204,17 @@ class _Worker:
         how = _in_words(self._died, printed) if self._died else self._how_it_ended(printed)
         return f"the agent's process died while it ran this case: {how}"
 
-    def _asked(self, message: Struct, timeout_s: float) -> Reply | None:
+    def _asked(self, message: Job | Task, timeout_s: float) -> Reply | None:
         """The worker's answer; None when it died, or had to be ended because none came in time."""
         self._clock.start(timeout_s, self._out_of_time)
         reply = None
         try:
-            send(self._tasks, message)
-            reply = receive(self._replies, Reply)
+            if isinstance(message, Task):
+                send_task(self._tasks, message)
+                reply = receive_reply(self._replies, message.world.calls)
+            else:
+                send(self._tasks, message)
+                reply = receive_reply(self._replies)
         except (OSError, ValueError, MsgspecError):
             pass  # it is gone, or says what is no answer: either way it will not be asked again
         finally:

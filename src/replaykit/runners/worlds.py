@@ -17,7 +17,7 @@ from replaykit.model.faults import ChaosPlan
 from replaykit.model.matching import MatchRules, OnMiss, ToolMode
 from replaykit.model.pins import Clock, Pins, is_harmless
 from replaykit.model.tool_errors import with_tool_errors
-from replaykit.model.values import Json, raw
+from replaykit.model.values import Json, Raw, raw
 from replaykit.replayer.world import World
 
 
@@ -49,9 +49,9 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
     )
 
 
-def calls_of(case: ReplayCase) -> Iterable[Call]:
-    """The calls of the take that the case is run with."""
-    return take_calls(case, case.scenario.take)
+def calls_of(case: ReplayCase, held: Iterable[Raw] = ()) -> Iterable[Call]:
+    """The calls of the take that the case is run with; large values that are `held` in memory are not read again."""
+    return take_calls(case, case.scenario.take, held)
 
 
 def _rules(scenario: Scenario) -> MatchRules:
