@@ -100,6 +100,8 @@ class ValueReader:
         file = self._folder / name
         text = _plain_file(file)
         if value_name(text) != name:
+            text = text.replace(b"\r\n", b"\n")  # as git checks files out on Windows; inside of texts both are escaped
+        if value_name(text) != name:
             raise InvalidFile(_ALTERED, file=str(file), hint=_RESTORE)
         held = self._held_under(name)
         if held is not None:

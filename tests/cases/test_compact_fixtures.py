@@ -179,6 +179,15 @@ def test_a_changed_value_is_told_with_its_file(large: Path, tmp_path: Path) -> N
     assert "its content is not what it is named after" in str(error)
 
 
+def test_a_value_with_the_line_ends_of_windows_is_the_same(tmp_path: Path) -> None:
+    call = ToolCall(seq=0, name="fetch", result_json=raw([{"id": n, "text": "a\r\nb" * 10} for n in range(2000)]))
+    write_fixtures(tmp_path, [call])
+    (file,) = (tmp_path / "fixtures" / "values").iterdir()
+    file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+
+    assert read_fixtures(tmp_path) == [call]
+
+
 @pytest.mark.parametrize("what", ["file", "folder", "pipe"])
 def test_values_are_not_read_through_links(what: str, large: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"

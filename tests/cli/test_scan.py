@@ -15,8 +15,12 @@ import pytest
 import yaml
 
 import replaykit as rk
+from replaykit.cases.fixtures import read_fixtures
 from replaykit.cases.lint import lint_cases
-from replaykit.model.run import encode_run
+from replaykit.importers.files import import_trace
+from replaykit.model.events import ToolCall
+from replaykit.model.run import RunStatus, TraceRun, encode_run
+from replaykit.model.values import raw
 from replaykit.store.sqlite import SQLiteStore
 
 EMAIL = "jane.doe@customer-mail.org"
@@ -225,6 +229,22 @@ def test_the_hook_of_the_repository_runs_and_refuses() -> None:
 
     assert said(*words, "good.txt", "bad.txt").code == 1  # as pre-commit does it: with the names of the files
     assert said(*words, "good.txt").code == 0
+
+
+def test_a_large_value_that_is_redacted_is_still_what_its_calls_refer_to() -> None:
+    call = ToolCall(seq=0, name="fetch", result_json=raw(f"{EMAIL} " + "word " * 20_000))
+    run = TraceRun(id="r", status=RunStatus.ERROR, events=(call,), event_count=1)
+    rk.scaffold(run, "cases/page", redact=False)
+    (before,) = Path("cases/page/fixtures/values").iterdir()
+
+    assert said("redact", "cases/page").code == 0
+
+    (after,) = Path("cases/page/fixtures/values").iterdir()
+    assert after.name != before.name
+    (served,) = read_fixtures("cases/page")
+    (source,) = import_trace("cases/page/source-trace.json").runs
+    assert EMAIL not in served.result
+    assert [event.result for event in source.calls] == [served.result]
 
 
 def test_files_are_redacted_in_place_and_keep_their_rights() -> None:

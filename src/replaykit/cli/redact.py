@@ -64,10 +64,12 @@ def _is_path(target: str) -> bool:
 def _redact_files(
     path: Path, redactor: Redactor, leaks: list[Leak], passed_over: list[Passed], *, dry_run: bool
 ) -> None:
+    from replaykit.cases.changed_values import rename_changed_values
     from replaykit.errors import StoreError
     from replaykit.redaction.files import leaks_in, replace_file
     from replaykit.redaction.trees import Passed, files_below, texts_of
 
+    changed: list[Path] = []
     for found in texts_of(files_below(path, ignored=True)):
         if isinstance(found, Passed):
             passed_over.append(found)
@@ -79,5 +81,7 @@ def _redact_files(
         try:
             if not dry_run:
                 replace_file(Path(found.name), redactor.raw(found.data))
+                changed.append(Path(found.name))
         except OSError as error:
             raise StoreError(f"{found.name} cannot be written: {error.strerror}") from None
+    rename_changed_values(changed)

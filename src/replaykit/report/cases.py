@@ -10,12 +10,14 @@ import msgspec
 import orjson
 
 from replaykit.cases.case import ReplayCase
+from replaykit.cases.fixtures import FIXTURES
 from replaykit.cases.lint import Problem, Severity
 from replaykit.cases.proof import RECORDED_RUN
 from replaykit.checks.assertions import Assertion
 from replaykit.model.values import Json
 from replaykit.report.panel import counted, short
 from replaykit.terminal import style, visible
+from replaykit.value_files import VALUES
 
 if TYPE_CHECKING:
     from replaykit.runners.case_check import CaseCheck
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 def case_text(case: ReplayCase, command: Sequence[str] = (), *, is_ready: bool = True) -> str:
     """A new case: its files, what it looks for, and what to do next; `command` is the program that was recorded."""
     lines = [f"Created {style(str(case.directory), bold=True)}"]
-    lines += [f"  {name}" for name in sorted(_files(case))]
+    lines += [f"  {name}" for name in _shown_files(case)]
     lines += ["", "Observed failure signatures:", *_assertions(case.observed, "none detected: fill in `observed`")]
     lines += ["Desired assertions:", *_assertions(case.desired, "none")]
     if case.semantic:
@@ -53,7 +55,7 @@ def case_json(case: ReplayCase, check: CaseCheck) -> str:
             "replaykit": 1,
             "id": case.id,
             "directory": str(case.directory),
-            "files": sorted(_files(case)),
+            "files": _files(case),
             "observed": [{a.kind: a.value} for a in case.observed],
             "desired": [{a.kind: a.value} for a in case.desired],
             "semantic": list(case.semantic),
@@ -104,7 +106,18 @@ def problems_json(problems: Sequence[Problem]) -> str:
 
 
 def _files(case: ReplayCase) -> list[str]:
-    return [str(file.relative_to(case.directory)) for file in case.directory.rglob("*") if file.is_file()]
+    return sorted(str(file.relative_to(case.directory)) for file in case.directory.rglob("*") if file.is_file())
+
+
+def _shown_files(case: ReplayCase) -> list[str]:
+    """The files of a case; of large values only how many there are."""
+    folder = f"{FIXTURES}/{VALUES}/"
+    files = [name.replace("\\", "/") for name in _files(case)]
+    values = sum(name.startswith(folder) for name in files)
+    shown = [name for name in files if not name.startswith(folder)]
+    if values:
+        shown.append(f"{folder} ({counted(values, 'large value')})")
+    return sorted(shown)
 
 
 def _assertions(assertions: Sequence[Assertion], otherwise: str) -> list[str]:
