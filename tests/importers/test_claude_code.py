@@ -607,3 +607,59 @@ def test_in_whatever_order_lines_come_each_answer_and_call_is_there_once(lines):
     for run in runs:
         asked = [call["id"] for event in run.llm_calls if event.result for call in event.result["tool_calls"]]
         assert len(asked) == len(set(asked))
+
+
+CAVEAT = "<local-command-caveat>Caveat: do not respond to these messages.</local-command-caveat>"
+EXIT = "<command-name>/exit</command-name>\n<command-message>exit</command-message>\n<command-args></command-args>"
+BYE = "<local-command-stdout>See ya!</local-command-stdout>"
+
+
+def leaving(chat: Chat) -> TraceRun:
+    chat.asks(CAVEAT, isMeta=True)
+    chat.asks(EXIT)
+    chat.asks(BYE)
+    return only(chat)
+
+
+def test_exit_is_an_ordinary_way_to_end_a_session():
+    chat = Chat()
+    chat.asks("/model is slow", isMeta=True)
+    chat.asks("Say hi")
+    chat.answers("Hi.")
+
+    run = leaving(chat)
+
+    assert (run.status, run.error, run.input, run.output) == (RunStatus.SUCCESS, None, "Say hi", "Hi.")
+
+
+def test_a_command_before_the_question_is_not_what_was_asked():
+    chat = Chat()
+    chat.asks("<command-name>/model</command-name>")
+    chat.asks("<local-command-stdout>Set model</local-command-stdout>")
+    chat.asks("Say hi")
+    chat.answers("Hi.")
+
+    assert only(chat).input == "Say hi"
+
+
+def test_who_quits_before_the_answer_has_cancelled_the_run():
+    chat = Chat()
+    chat.asks("Say hi")
+    assert leaving(chat).status is RunStatus.CANCELLED
+
+    chat = Chat()
+    chat.asks("Say hi")
+    chat.answers(use("a"))
+    run = leaving(chat)
+    assert run.status is RunStatus.CANCELLED
+    assert run.error is not None
+    assert run.error.message == "the user quit before the answer"
+
+
+def test_a_session_that_ends_with_a_question_is_still_unfinished():
+    chat = Chat()
+    chat.asks(EXIT)
+    chat.asks(BYE)
+    chat.asks("Say hi")
+
+    assert only(chat).status is RunStatus.ERROR

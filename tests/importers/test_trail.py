@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import find_runs, import_source, import_trace
 from replaykit.importers.registry import Imported
+from replaykit.importers.replayable import replayability
 from replaykit.importers.source import Source, read_source
 from replaykit.model.run import RunStatus, TraceRun
 
@@ -96,6 +97,8 @@ def test_a_trace_of_the_corpus() -> None:
     assert run.output == "3.1.3.1;1.11.1.7"
     (tool,) = run.tool_calls
     assert (tool.name, tool.arguments) == ("final_answer", {"answer": "3.1.3.1;1.11.1.7"})
+    assert tool.result == "3.1.3.1;1.11.1.7", "smolagents' last tool returns what it is given"
+    assert replayability(run).lacking == ()
     assert run.duration_s == pytest.approx(52.851384, abs=1e-6)
 
 

@@ -24,12 +24,13 @@ from replaykit.importers.otel.meaning import loaded
 from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import Source
 from replaykit.importers.talk import UNSET, Talk, content_id
-from replaykit.model.events import ErrorInfo
+from replaykit.importers.totals import with_total
+from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, canonical
 from replaykit.wire.call import Answer, ToolUse
-from replaykit.wire.fields import as_object, as_objects, as_text
+from replaykit.wire.fields import as_count, as_object, as_objects, as_text
 
 FORMAT = "swe_agent"
 SHELL = "bash"
@@ -113,8 +114,21 @@ def _run(whole: Fields, info: Fields, talk: Talk, asked: Json, last: _Step | Non
         error=None if submitted or status is None else ErrorInfo(type="Exit", message=_exit(status)),
         metadata={"exit_status": status, "model_stats": info.take("model_stats")},
     )
+    run = with_total(run, _usage(info.object("model_stats")))
     resolved = next((one["resolved"] for one in (info.value, whole.value) if type(one.get("resolved")) is bool), None)
     return run if resolved is None else labelled(run, [Label(name="resolved", value=resolved, failed=not resolved)])
+
+
+def _usage(stats: dict[str, Json]) -> Usage | None:
+    """Tokens and money of the whole run; nothing where no API was called."""
+    if not as_count(stats.get("tokens_sent")):
+        return None
+    cost = stats.get("instance_cost")
+    return Usage(
+        input_tokens=as_count(stats.get("tokens_sent")),
+        output_tokens=as_count(stats.get("tokens_received")),
+        cost_usd=cost if isinstance(cost, float) and cost > 0 else None,
+    )
 
 
 def _exit(status: str) -> str:

@@ -98,6 +98,10 @@ class Talk:
         self._hear({"role": role, "content": content, **more})
         self._ends_with()
 
+    def mentions(self, role: str, content: Json) -> None:
+        """Somebody says something that asks nothing of the model: the conversation may have ended before it."""
+        self._hear({"role": role, "content": content})
+
     def answers(
         self,
         answer: Answer | None,

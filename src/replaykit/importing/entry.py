@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from replaykit.importers.replayable import replayability
+from replaykit.importers.totals import total_of
 from replaykit.importing.record import Record
 from replaykit.model.run import TraceRun
 
@@ -83,7 +84,7 @@ def entry_of(record: Record) -> Entry:
     run = record.run
     if run is None:
         return Entry(run=record.id, origin=record.origin, result=FAILED, problem=record.problem)
-    used = [call.usage for call in run.llm_calls if call.usage is not None]
+    used = total_of(run)
     return Entry(
         run=run.id,
         origin=record.origin,
@@ -95,8 +96,8 @@ def entry_of(record: Record) -> Entry:
         started_at=run.started_at,
         model_calls=len(run.llm_calls),
         tool_calls=len(run.tool_calls),
-        input_tokens=sum(usage.input_tokens or 0 for usage in used),
-        output_tokens=sum(usage.output_tokens or 0 for usage in used),
+        input_tokens=used.input_tokens or 0,
+        output_tokens=used.output_tokens or 0,
         replayable=manifest_of(run),
     )
 

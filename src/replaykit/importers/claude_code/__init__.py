@@ -20,13 +20,14 @@ from replaykit.importers.claude_code.sessions import Reading, Session, is_line
 from replaykit.importers.claude_code.telling import Told, asked_first, first_request, tell
 from replaykit.importers.registry import IMPORTERS, Found
 from replaykit.importers.source import Source
-from replaykit.importers.talk import Talk
+from replaykit.importers.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 
 FORMAT = "claude_code"
 AGENT = "claude-code"
 INTERRUPTED = ErrorInfo(type="Interrupted", message="the user interrupted it")
+QUIT = ErrorInfo(type="Interrupted", message="the user quit before the answer")
 _NOT_ONE = "expected lines of a Claude Code session: objects with `type` and `sessionId`"
 
 
@@ -96,7 +97,7 @@ def _run(
     talk = Talk(system=request.system, tools=request.tools)
     told = tell(talk, lines, {call_id: agent.lines for call_id, agent in calls.items()}, session.requests)
     times = [line.at for line in lines if line.at]
-    status, error = _ending(told)
+    status, error = _ending(told, has_answer=talk.output is not UNSET)
     return talk.run(
         id=id,
         format=FORMAT,
@@ -113,7 +114,9 @@ def _run(
     )
 
 
-def _ending(told: Told) -> tuple[RunStatus | None, ErrorInfo | None]:
+def _ending(told: Told, *, has_answer: bool) -> tuple[RunStatus | None, ErrorInfo | None]:
     if told.is_interrupted:
         return RunStatus.CANCELLED, INTERRUPTED
+    if told.has_quit and not has_answer and told.failure is None:
+        return RunStatus.CANCELLED, QUIT
     return None, told.failure

@@ -19,6 +19,8 @@ from replaykit.wire.fields import as_object, as_text
 _SYNTHETIC = "<synthetic>"
 """The model of an answer that no model gave."""
 _INTERRUPTED = "[Request interrupted by user"
+_LOCAL = re.compile(r"\s*<(?:command-(?:name|message|args)|local-command-\w+|bash-(?:input|stdout|stderr))>")
+_QUIT = re.compile(r"<command-name>/(?:exit|quit|bye)</command-name>")
 _TOOL_ERROR = re.compile(r"\A\s*<tool_use_error>(.*?)(?:</tool_use_error>)?\s*\Z", re.DOTALL)
 _STATUS = re.compile(r"\AAPI Error:?\s*(\d{3})?")
 _MAX_DEPTH = 20
@@ -41,6 +43,8 @@ class Told(Struct, kw_only=True):
     failure: ErrorInfo | None = None
     """The API's error that it ended with, so far."""
     is_interrupted: bool = False
+    has_quit: bool = False
+    """True when the user left with `/exit`."""
 
 
 def tell(
@@ -128,9 +132,15 @@ class _Teller:
         for block in results:
             self._return(block, line, alone=len(results) == 1)
         said = [block for block in line.blocks if block not in results]
-        if said:
-            self._talk.says("user", plain(said))
-            self.told.is_interrupted = texts_in(said).startswith(_INTERRUPTED)
+        if not said:
+            return
+        text = texts_in(said)
+        if is_local(text):
+            self._talk.mentions("user", plain(said))
+            self.told.has_quit = self.told.has_quit or _QUIT.search(text) is not None
+            return
+        self._talk.says("user", plain(said))
+        self.told.is_interrupted, self.told.has_quit = text.startswith(_INTERRUPTED), False
 
     def _return(self, block: dict[str, Json], line: Line, *, alone: bool) -> None:
         call_id, content = as_text(block.get("tool_use_id")), plain(block.get("content"))
@@ -165,10 +175,16 @@ def first_request(lines: Sequence[Line], requests: Mapping[str, Request]) -> Req
     return next(known, None) or next(prompts, None) or Request()
 
 
+def is_local(text: str) -> bool:
+    """True for what a slash command or a shell command of the user leaves in the session: no model is asked by it."""
+    return _LOCAL.match(text) is not None
+
+
 def asked_first(lines: Sequence[Line]) -> Json:
     """What the user asked first."""
     said = [line for line in lines if line.kind == "user" and line.blocks and not line.results]
-    first = next((line for line in said if not line.is_meta), said[0] if said else None)
+    asked = (line for line in said if not line.is_meta and not is_local(texts_in(line.blocks)))
+    first = next(asked, said[0] if said else None)
     return UNSET if first is None else plain(first.blocks)
 
 

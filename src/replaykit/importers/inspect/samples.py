@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from replaykit.importers.fields import Fields, time_in
 from replaykit.importers.inspect.events import Telling, sample_error
-from replaykit.importers.inspect.messages import REMOVED, Kept, error_in
+from replaykit.importers.inspect.messages import REMOVED, Kept, error_in, usage_in
 from replaykit.importers.labels import Label, labelled
 from replaykit.importers.talk import UNSET, Talk, content_id
+from replaykit.importers.totals import added, with_total
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
@@ -51,6 +52,8 @@ def read_sample(header: dict[str, Json], sample: Fields) -> TraceRun:
         metadata=_about(told, sample, id),
         advice=[ADVICE] if kept.lacks_images else (),
     )
+    used = as_object(sample.take("model_usage")).values()
+    run = with_total(run, added(filter(None, map(usage_in, used))))
     return labelled(run, list(_labels(sample, output)))
 
 

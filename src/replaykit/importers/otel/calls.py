@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from replaykit.importers.errors import tool_outcome
 from replaykit.importers.otel.asked import Asked
@@ -13,6 +13,8 @@ from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
 from replaykit.model.values import ABSENT, Json, Raw, canonical_read, encode_read
 
 _SECOND_NS = 1_000_000_000
+_FINAL_ANSWERS = ("final_answer", "FinalAnswerTool")
+_Outcome: TypeAlias = tuple[ErrorInfo | None, Raw]
 
 
 def seconds(time_ns: int) -> float:
@@ -87,7 +89,7 @@ def tool_call(node: Node, meaning: Meaning, asked: Asked | None, common: dict[st
         name, given = asked.use.name, asked.use.arguments  # the span is of a function that does all calls
     elif asked is not None and not isinstance(given, dict):
         given = asked.use.arguments
-    return _call(name, given, outcome, common)
+    return _call(name, given, _final_answer(name, given, outcome), common)
 
 
 def untraced_call(asked: Asked, common: dict[str, Any]) -> ToolCall:
@@ -97,7 +99,14 @@ def untraced_call(asked: Asked, common: dict[str, Any]) -> ToolCall:
     return _call(asked.use.name, asked.use.arguments, outcome, common)
 
 
-def _call(name: str, given: Json, outcome: tuple[ErrorInfo | None, Raw], common: dict[str, Any]) -> ToolCall:
+def _final_answer(name: str, given: Json, outcome: _Outcome) -> _Outcome:
+    """The outcome; of smolagents' tool that ends a run, which returns what it is given, that."""
+    if outcome != (None, ABSENT) or name not in _FINAL_ANSWERS or not isinstance(given, dict) or "answer" not in given:
+        return outcome
+    return None, Raw(encode_read(given["answer"]))
+
+
+def _call(name: str, given: Json, outcome: _Outcome, common: dict[str, Any]) -> ToolCall:
     error, result = outcome
     return ToolCall(
         **common,
