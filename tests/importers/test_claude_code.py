@@ -663,3 +663,19 @@ def test_a_session_that_ends_with_a_question_is_still_unfinished():
     chat.asks("Say hi")
 
     assert only(chat).status is RunStatus.ERROR
+
+
+def test_lines_that_name_no_session_belong_to_the_one_before_them():
+    chat = Chat()
+    chat.asks("List files")
+    chat.answers(use("a"))
+    chat.returns("a", "one two")
+    chat.answers("one two")
+    for line in chat.lines[1:]:
+        del line["sessionId"], line["uuid"], line["parentUuid"]
+
+    found = read(chat)
+
+    (run,) = found.runs
+    assert found.remarks == ()
+    assert (len(run.llm_calls), len(run.tool_calls), run.output) == (2, 1, "one two")

@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator
 
 from replaykit.errors import InvalidFile, ReplayKitError, UsageError, nearest
-from replaykit.importers.registry import IMPORTERS, Found, Imported, Importer, read_all
+from replaykit.importers.registry import IMPORTERS, Found, Imported, Importer, is_built_in, read_all
 from replaykit.importers.source import Source, read_source
+from replaykit.importers.vendors import vendor_of
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -43,6 +44,11 @@ def importer_of(source: Source, format: str | None = None) -> Importer:
     if format is not None:
         return named(format)
     found = recognised(source)
+    if found is None or is_built_in(found.name):  # who has installed an importer for it knows better
+        vendor = vendor_of(source)
+        if vendor is not None:
+            message = f"a session of {vendor.name}, which cannot be imported"
+            raise InvalidFile(message, file=source.file, hint=vendor.way_out)
     if found is not None:
         return found
     if not source.is_lines and (source.is_text or source.head.lstrip()[:1] in (b"", b"{", b"[")):

@@ -90,6 +90,11 @@ IMPORTERS: Registry[Importer] = Registry("importer", _HOMES)
 _MAX_NOTES = 100
 
 
+def is_built_in(name: str) -> bool:
+    """True for a format that is part of ReplayKit."""
+    return name in _HOMES
+
+
 def read_all(importer: Importer, source: Source) -> Imported:
     """Everything that the importer finds; `InvalidFile` when that is no run at all."""
     runs: list[TraceRun] = []

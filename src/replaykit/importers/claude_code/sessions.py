@@ -72,6 +72,8 @@ class Reading:
         """How many messages say nothing."""
         self._session_of: dict[str, Session] = {}
         """By the id of each line."""
+        self._latest: Session | None = None
+        """The session that was spoken of last: logs that somebody has shortened name it only once."""
         self._count = 0
 
     def read(self, source: Source) -> Iterator[InvalidFile]:
@@ -83,7 +85,7 @@ class Reading:
                 yield problem
                 continue
             self._count += 1
-            if is_line(value):
+            if is_line(value) or (self._latest is not None and _is_message(value)):
                 self._add(value)
             else:
                 self.unknown += 1
@@ -94,6 +96,7 @@ class Reading:
         if session is None:  # a summary, such as of another file's session, is worth no word
             self.unknown += line.kind in TOLD
             return
+        self._latest = session
         session.note(value)
         self.silent += line.kind in SPOKEN and not line.blocks
         if line.uuid or line.message:
@@ -106,6 +109,8 @@ class Reading:
         found = found or self.sessions.get(line.session) or self._session_of.get(leaf)
         if found is None and line.session:
             found = Session(line.session)
+        if found is None and line.message:
+            found = self._latest
         if found is not None and line.session:
             self.sessions.setdefault(line.session, found)
         return found
@@ -115,3 +120,9 @@ def is_line(value: Json) -> bool:
     """True for a line that Claude Code writes, of whatever type."""
     kind = as_text(as_object(value).get("type"))
     return bool(kind) and any(as_text(value.get(name)) for name in ("sessionId", _NAMED.get(kind, "sessionId")))
+
+
+def _is_message(value: Json) -> bool:
+    """True for a line of a conversation, though it names no session."""
+    told = as_object(value)
+    return as_text(told.get("type")) in SPOKEN and isinstance(told.get("message"), dict)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+import msgspec
+
+from replaykit.importers.otel.beeai import unite_calls
 from replaykit.importers.otel.dialects import meaning_of
 from replaykit.importers.otel.meaning import Heard, Kind, Meaning
 from replaykit.importers.otel.span import Happening, Span, encode_spans
+from replaykit.importers.totals import added
+from replaykit.model.events import Usage
 from replaykit.model.values import Json, canonical
 
 _MAX_STEPS = 8
@@ -21,7 +26,7 @@ class Node:
 
     __slots__ = (
         *("agent", "call", "children", "depth", "dialect", "in_failure", "inner", "inside", "is_agent"),
-        *("kind", "meaning", "number", "order_ns", "outer", "parent", "span", "steps"),
+        *("inner_usages", "kind", "meaning", "number", "order_ns", "outer", "parent", "span", "steps"),
     )
 
     def __init__(self, span: Span, meaning: Meaning | None, dialect: str) -> None:
@@ -49,6 +54,8 @@ class Node:
         """The nearest agent around it."""
         self.steps: tuple[str, ...] = ()
         """The steps it is in, the outermost first."""
+        self.inner_usages: tuple[Usage, ...] = ()
+        """Of a model's call that another layer has traced as well: what that one says it took."""
         self.inner: dict[str, int] = {}
         """Of an agent: how often each other one was called inside of it."""
 
@@ -77,6 +84,7 @@ class Tree:
         self.nodes = sorted(nodes.values(), key=lambda node: node.sort_key)
         for node in self.nodes:  # parents come before their children
             _place(node)
+        unite_calls(self.nodes)
         for node in self.nodes:
             _drop_double(node)
 
@@ -195,8 +203,20 @@ def _drop_double(node: Node) -> None:
     outer = node.outer
     if node.kind is not Kind.MODEL or outer is None or outer.kind is not Kind.MODEL:
         return
-    silent = outer if _is_silent(outer.meaning) and not _is_silent(node.meaning) else node
-    silent.mean_nothing()
+    if _is_silent(outer.meaning) and not _is_silent(node.meaning):
+        outer.mean_nothing()
+        return
+    _take_usage(outer, node)
+    node.mean_nothing()
+
+
+def _take_usage(outer: Node, inner: Node) -> None:
+    """Let the layer that is next to the API say what a call took: for the other one, a vendor may only have guessed."""
+    if outer.meaning is None or inner.meaning is None or inner.meaning.usage is None:
+        return
+    used = (*outer.inner_usages, inner.meaning.usage)
+    outer.inner_usages = used
+    outer.meaning = msgspec.structs.replace(outer.meaning, usage=added(used))
 
 
 def _is_silent(meaning: Meaning | None) -> bool:
