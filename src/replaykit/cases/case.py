@@ -74,6 +74,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """The take that a candidate is tried with first."""
     is_only_take: bool = False
     """True when whoever runs the case wants this take and no other. No file says this."""
+    notes_sources: bool = False
+    """See `World.notes_sources`. No file says this."""
     chaos: ChaosPlan | None = None
     """The faults that whoever runs the case has asked for. No file says this."""
     tie_picks: tuple[int, ...] = ()

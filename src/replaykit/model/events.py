@@ -115,6 +115,8 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
     """Absent in imported runs, and in those that were recorded before there were any."""
     after: int | None = None
     """Of a tool's call in a case: the one that ended last before it while it was under way; in a log, times tell it."""
+    source: int | None = None
+    """In a run that becomes a take: the number of the taped call whose answer it was given; None where it was live."""
     like: Cut | None = None
     """At rest only: the arguments are those of the call before, of this kind and name, but for this cut."""
 

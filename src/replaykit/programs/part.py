@@ -31,7 +31,7 @@ from replaykit.replayer.tape import Tape
 from replaykit.replayer.turns import turns_of
 from replaykit.replayer.world import World
 from replaykit.seam.http.cleaning import clean_url
-from replaykit.seam.logged import event_of
+from replaykit.seam.logged import event_of, with_source
 from replaykit.seam.machine import MACHINE
 from replaykit.seam.moment import wall_time
 from replaykit.seam.scope import Answer, Handler, Order, Outcome, PendingCall, Session
@@ -227,7 +227,10 @@ class _Replaying(Replayer):
     def _log(self, call: PendingCall, answer: Answer, duration_s: float) -> Answer:
         # An answer off the tape has been looked through when the tape was made.
         recorded = answer if isinstance(answer, Call) and call.injected is None else None
-        self._writer.append(event_of(call, answer, duration_s), recorded)
+        event = event_of(call, answer, duration_s)
+        if self.world.notes_sources:
+            event = with_source(event, answer)
+        self._writer.append(event, recorded)
         return answer
 
     def _note(self, kind: str, call: PendingCall, index: int, text: str) -> None:

@@ -28,7 +28,7 @@ from replaykit.replayer.turns import turns_of
 from replaykit.replayer.unheld import CHANCE, by_chance
 from replaykit.replayer.world import World
 from replaykit.seam.failures import describe
-from replaykit.seam.logged import event_of
+from replaykit.seam.logged import event_of, with_source
 from replaykit.seam.machine import MACHINE
 from replaykit.seam.pinning import pinned
 from replaykit.seam.processes import Tree, replayed_tree
@@ -168,7 +168,10 @@ class Replayer:
         if self._gathered is not None:
             return list(self._gathered)
         with self._lock:
-            return sorted([*(event_of(*made) for made in self._made), *self._kept], key=lambda event: event.seq)
+            calls = [event_of(*made) for made in self._made]
+            if self.world.notes_sources:
+                calls = [with_source(event, made[1]) for event, made in zip(calls, self._made, strict=True)]
+            return sorted([*calls, *self._kept], key=lambda event: event.seq)
 
     def served(self) -> dict[int, Call]:
         """The recorded call behind each call that was answered from the tape, by the number of the latter."""

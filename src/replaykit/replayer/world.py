@@ -31,6 +31,8 @@ class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What comes first of things that happened at nearly the same moment; see `Ties`."""
     source_format: str = ""
     """The format of the trace that it is made of, where it was imported."""
+    notes_sources: bool = False
+    """True where the run is to say which taped call answered each of its calls; see `Call.source`."""
     run_id: str | None = None
     """The recorded run it is made of."""
     writable: tuple[str, ...] = ()

@@ -8,19 +8,20 @@ import msgspec
 
 from replaykit.model.events import Usage
 from replaykit.model.result import ReplayResult
-from replaykit.report.panel import counted, short, table
+from replaykit.report.panel import counted, table
 from replaykit.report.replays import headline
 from replaykit.runners.retaping import Asked, Retaping
 from replaykit.runners.retaping_many import Left, tokens_of, usage_of
 from replaykit.terminal import visible_lines
 
 _SHOWN_LINES = 12
+_SHOWN_CHARS = 160
 
 
 def retaping_text(retaping: Retaping) -> str:
     """One retape: what was asked anew, what it took, and the new take."""
     lines = [f"{retaping.case.id}: {headline(retaping.result)}", ""]
-    lines += [line for asked in retaping.asked for line in _asked_lines(asked)]
+    lines += _asked_lines(retaping.asked)
     if retaping.asked:
         lines.append(f"  {_asked_count(retaping)}{_cost(retaping.usage)}")
     if retaping.take is not None:
@@ -85,13 +86,21 @@ def _verdict(result: ReplayResult | None) -> str:
     return "" if result is None else result.verdict.value
 
 
-def _asked_lines(asked: Asked) -> list[str]:
-    """One new call, with what differs from the nearest recorded one."""
-    differences = asked.text.splitlines()[1 : 1 + _SHOWN_LINES]
-    return [
-        f"  {asked.call.name}  answered by: {asked.answered_by}",
-        *(f"    {short(line, 160)}" for line in differences),
-    ]
+def _asked_lines(asked: Sequence[Asked]) -> list[str]:
+    """The new calls, each with what differs from the nearest recorded one, unless that was just shown."""
+    lines: list[str] = []
+    shown: list[str] = []
+    for one in asked:
+        lines.append(f"  {one.call.name}  answered by: {one.answered_by}")
+        differences = one.text.splitlines()[1 : 1 + _SHOWN_LINES]
+        if differences != shown:
+            lines += [f"    {_cut(line)}" for line in differences]
+        shown = differences
+    return lines
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS - 1]}…"
 
 
 def _asked_count(retaping: Retaping) -> str:

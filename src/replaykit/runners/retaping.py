@@ -31,7 +31,6 @@ from replaykit.cases.written_answers import WrittenAnswer, take_fitting
 from replaykit.checks.verdict import first_with
 from replaykit.errors import ReplayKitError, UsageError
 from replaykit.model.events import Call, LlmCall, Span, Usage
-from replaykit.model.matching import MatchRules
 from replaykit.model.result import Effect, ReplayResult, Verdict
 from replaykit.model.run import TraceRun
 from replaykit.redaction.files import file_redactor
@@ -165,8 +164,7 @@ def take_from_run(
     judged = msgspec.structs.replace(with_take(subject, RECORDED, only=True), tape=calls)
     result = replay(judged, RecordedCandidate(run))
     result = msgspec.structs.replace(result, candidate=f"run {run.id}")
-    matches = match_calls(calls, take_calls(subject, subject.scenario.take), subject.scenario.match)
-    asked = tuple(Asked(call=call, answered_by=run.id) for call, recorded in matches if recorded is None)
+    asked = tuple(Asked(call=call, answered_by=run.id) for call in calls if call.name not in MACHINE)
     problem = _problem(result, keep=keep)
     retaping = Retaping(case=subject, result=result, asked=asked, problem=problem)
     if problem or dry_run:
@@ -211,7 +209,8 @@ class _Rounds:
     def case(self) -> ReplayCase:
         """The case with the answers so far on its tape."""
         case = with_take(self._case, RECORDED, only=True)
-        return msgspec.structs.replace(case, tape=(*self._recorded, *self._added))
+        scenario = msgspec.structs.replace(case.scenario, notes_sources=True)
+        return msgspec.structs.replace(case, scenario=scenario, tape=(*self._recorded, *self._added))
 
     def answer(self, result: ReplayResult) -> bool:
         """Answer the first call that was refused; False when there is none, or nobody answers it."""
@@ -233,20 +232,21 @@ class _Rounds:
 
     def _add(self, call: Call, source: str, text: str) -> None:
         number = 1 + max((one.seq for one in (*self._recorded, *self._added)), default=0)
-        self._added.append(msgspec.structs.replace(call, seq=number))
+        self._added.append(msgspec.structs.replace(call, seq=number, source=None))
         self._sources.append(source)
         self._texts.append(text)
 
     def asked(self, result: ReplayResult) -> tuple[Asked, ...]:
         """The answered calls of the run that the recorded take does not answer, in order."""
-        calls = () if result.run is None else tuple(result.run.calls)
-        matches = match_calls(calls, self.case.tape or (), self._case.scenario.match)
+        calls = [] if result.run is None else [call for call in result.run.calls if _is_answered(call)]
+        recorded = {call.seq for call in self._recorded}
+        sources = {call.seq: index for index, call in enumerate(self._added)}
         found = []
-        for call, recorded in matches:
-            index = None if recorded is None else recorded - len(self._recorded)
-            if recorded is None:
+        for call in calls:
+            if call.source is None:
                 found.append(Asked(call=call, answered_by=LIVE, text=self._difference(call)))
-            elif index is not None and index >= 0:
+            elif call.source not in recorded:
+                index = sources[call.source]
                 found.append(Asked(call=call, answered_by=self._sources[index], text=self._texts[index]))
         return tuple(found)
 
@@ -254,28 +254,6 @@ class _Rounds:
         """What was recorded, what is asked now, and what differs."""
         tape = Tape(self._recorded, name=self._case.id)
         return explain(tape, Matcher(tape), as_pending(call), call.seq).message
-
-
-def match_calls(calls: Sequence[Call], tape: Sequence[Call], rules: MatchRules) -> list[tuple[Call, int | None]]:
-    """Return each answered call with the position of the taped call that gave its answer; None where none did."""
-    matcher = Matcher.of(Tape(tape), rules)
-    positions = {id(call): index for index, call in enumerate(tape)}
-    found: list[tuple[Call, int | None]] = []
-    for call in calls:
-        if is_refused(call) or call.name in MACHINE:
-            continue
-        taken = matcher.take(as_pending(call))
-        source = None if taken is None else matcher.calls[taken[0]]
-        if source is not None and not _is_same_answer(call, source):
-            source = None
-        found.append((call, None if source is None else positions[id(source)]))
-    return found
-
-
-def _is_same_answer(call: Call, source: Call) -> bool:
-    if source.items_json is None and source.wire is None and call.wire is not None:
-        return True  # an answer without bytes, written in the words of the candidate's API
-    return (call.result_json, call.error, call.items_json) == (source.result_json, source.error, source.items_json)
 
 
 def _problem(result: ReplayResult, *, keep: bool) -> str:
@@ -309,7 +287,8 @@ def _write(retaping: Retaping, name: str, run: TraceRun) -> tuple[Take, Path]:
         new_answers=tuple(_new_answer(one) for one in retaping.asked),
     )
     calls = _with_spans(run)
-    directory = write_take(case, take, calls, _same_as_recorded(case, calls))
+    same_as = _same_as_recorded(case, calls) if case.scenario.take == RECORDED else {}
+    directory = write_take(case, take, calls, same_as)
     offline = replay(with_take(case, name, only=True), RecordedCandidate(run))
     if offline.verdict is not result.verdict:
         raise ReplayKitError(
@@ -321,14 +300,24 @@ def _write(retaping: Retaping, name: str, run: TraceRun) -> tuple[Take, Path]:
 
 
 def _same_as_recorded(case: ReplayCase, calls: Sequence[Call]) -> dict[int, int]:
-    """The numbers of calls that the recorded take answers, and the numbers that they have there."""
-    recorded = take_calls(case, RECORDED)
-    matches = match_calls(calls, recorded, case.scenario.match)
-    return {
-        call.seq: recorded[index].seq
-        for call, index in matches
-        if index is not None and call.wire == recorded[index].wire and call.request_json == recorded[index].request_json
-    }
+    """The numbers of calls that the recorded take holds just like this, and the numbers that they have there."""
+    recorded = {call.seq: call for call in take_calls(case, RECORDED)}
+    same = {}
+    for call in calls:
+        source = None if call.source is None else recorded.get(call.source)
+        if source is not None and _content_of(call) == _content_of(source):
+            same[call.seq] = source.seq
+    return same
+
+
+def _content_of(call: Call) -> tuple[object, ...]:
+    """What a call asked and what it was answered."""
+    return (call.kind, call.name, call.request_json, call.result_json, call.error, call.items_json, call.wire)
+
+
+def _is_answered(call: Call) -> bool:
+    """True for a call of the agent that got an answer; the time and chance are not among them."""
+    return not is_refused(call) and call.name not in MACHINE
 
 
 def _new_answer(asked: Asked) -> NewAnswer:

@@ -43,6 +43,7 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
         not_held=case.scenario.not_held,
         chaos=case.scenario.chaos,
         tie_picks=case.scenario.tie_picks,
+        notes_sources=case.scenario.notes_sources,
         source_format=case.source.format or "",
         run_id=case.source.run,
         writable=case.scenario.consent.write,

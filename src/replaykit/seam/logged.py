@@ -11,6 +11,13 @@ from replaykit.seam.scope import Answer, Outcome, PendingCall
 CALL_TYPES: dict[str, type[Call]] = {str(kind.__struct_config__.tag): kind for kind in (ToolCall, LlmCall, Exchange)}
 
 
+def with_source(event: AnyEvent, answer: Answer) -> AnyEvent:
+    """Return the event with the number of the taped call that answered it, if one did."""
+    if not isinstance(answer, Call):
+        return event
+    return msgspec.structs.replace(event, source=answer.seq)
+
+
 def event_of(call: PendingCall, answer: Answer, duration_s: float, span: Span | None = None) -> AnyEvent:
     """The event that says what was asked and what was answered."""
     # Fifteen keywords at most: CPython passes more of them in a dict, which takes twice as long.
