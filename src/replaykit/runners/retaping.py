@@ -339,8 +339,8 @@ def _with_spans(run: TraceRun) -> list[Call]:
     placed: list[Call] = []
     now_s = 0.0
     for index, call in enumerate(calls):
-        begin_s = max(now_s, call.at - calls[0].at)
-        now_s = begin_s + call.duration_s
+        begin_s = round(max(now_s, call.at - calls[0].at), 6)
+        now_s = round(begin_s + call.duration_s, 6)
         span = Span(begin=2 * index, begin_s=begin_s, end=2 * index + 1, end_s=now_s)
         placed.append(msgspec.structs.replace(call, span=span))
     return placed
