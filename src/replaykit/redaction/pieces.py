@@ -84,10 +84,16 @@ def pieces_of(text: bytes, *, smallest: int = _SMALLEST_PIECE, largest: int = _L
     """The text in pieces; None when it is no JSON, is too large, or says a name twice."""
     if len(text) > _LARGEST_TEXT:
         return None
-    spans: list[Span] = []
     try:
-        for start, line in _documents(text):
-            spans += _walk(line, start, smallest, largest)
+        return Pieces(text, _walk(text.rstrip(), 0, smallest, largest))
+    except (ValueError, RecursionError, msgspec.MsgspecError):
+        pass  # it may be a value on each line
+    spans: list[Span] = []
+    at = 0
+    try:
+        for line in text.splitlines(keepends=True):
+            spans += _walk(line.rstrip(), at, smallest, largest)
+            at += len(line)
     except (ValueError, RecursionError, msgspec.MsgspecError):
         return None
     return Pieces(text, spans)
@@ -101,21 +107,6 @@ def joined(rest: bytes, places: list[int], texts: list[bytes]) -> bytes:
         parts += (rest[at:place], text)
         at = place + len(STAND_IN)
     return b"".join([*parts, rest[at:]])
-
-
-def _documents(text: bytes) -> Iterator[tuple[int, bytes]]:
-    """The values in a text, with their places: one, or one on each line."""
-    first = _GAP.match(text)
-    at = first.end() if first else 0
-    whole = text[at:].rstrip()
-    try:
-        msgspec.json.decode(whole, type=msgspec.Raw)
-    except msgspec.MsgspecError:
-        for line in text.splitlines(keepends=True):
-            yield at, line.rstrip()
-            at += len(line)
-    else:
-        yield at, whole
 
 
 def _walk(value: bytes, at: int, smallest: int, largest: int) -> list[Span]:
@@ -147,7 +138,7 @@ def _list_items(value: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _object_members(value: bytes) -> Iterator[tuple[int, bytes]]:
     if value[:1] != b"{":
-        return
+        return  # blank, or a scalar
     at = 1
     for member in map(bytes, _members(value).values()):
         key = _KEY.match(value, at)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from replaykit.redaction.edits import Edit, applied
 from replaykit.redaction.finding import Hit
+from replaykit.redaction.lazy import lazy
 from replaykit.redaction.pieces import STAND_IN, Pieces, Span, joined, pieces_of
 from replaykit.redaction.search import hits_in
 from replaykit.redaction.view import View
@@ -32,7 +33,7 @@ _BEGIN, _END = b"-----BEGIN", b"-----END"
 class _Unit:
     """One piece, or the rest: what is known of it whatever it is a part of."""
 
-    __slots__ = ("_traits", "is_clean", "is_open", "raw", "text")
+    __slots__ = ("_asked", "_held", "_traits", "is_clean", "is_open", "raw", "text")
 
     def __init__(self, raw: bytes, is_clean: bool) -> None:
         self.raw = raw
@@ -41,6 +42,16 @@ class _Unit:
         self.is_open = raw.rfind(_BEGIN) > raw.rfind(_END)
         """True when it holds the beginning of a key in armour, and not its end."""
         self._traits = -1
+        self._held: list[str] = []
+        self._asked = 0
+
+    def held(self, values: list[str]) -> list[str]:
+        """Those of the values that may stand in it. The list only grows, and each value is looked for once."""
+        for value in values[self._asked :]:
+            if _may_hold(self.text, value):
+                self._held.append(value)
+        self._asked = len(values)
+        return self._held
 
     @property
     def traits(self) -> int:
@@ -70,9 +81,14 @@ class Piecewise:
         self._looks: dict[tuple[object, ...], _Look] = {}
         self._borders: dict[tuple[bytes, int], bool] = {}
         self._size_bytes = 0
+        self._values: list[str] = []
+        """Values that were found in any text so far, in order."""
+        self._listed: set[str] = set()
 
     def redacted(self, raw: bytes, name: str = "") -> bytes | None:
         """The text redacted, the same object when nothing was found; None where only a look at all of it can tell."""
+        if self._size_bytes > _LIMIT_BYTES:
+            self._forget()
         pieces = pieces_of(raw)
         if pieces is None or len(pieces.spans) < 2:
             return None
@@ -120,6 +136,7 @@ class Piecewise:
                 break
             for edits in (rest_found, *found):
                 known |= {edit.value: (edit.text, edit.kind) for edit in edits if is_worth_knowing(edit)}
+            self._list(known)
             units = [self._changed(unit, edits) for unit, edits in zip(units, found, strict=True)]
             places = _shifted(places, rest, rest_found)
             rest = self._changed(rest, rest_found)
@@ -128,18 +145,24 @@ class Piecewise:
     def _unit(self, raw: bytes) -> _Unit:
         unit = self._units.get(raw)
         if unit is None:
-            self._make_room(len(raw))
+            self._size_bytes += len(raw)
             unit = self._units[raw] = _Unit(raw, self._redactor.passes(raw))
         return unit
 
-    def _make_room(self, size_bytes: int) -> None:
-        self._size_bytes += size_bytes
-        if self._size_bytes > _LIMIT_BYTES:
-            self._units, self._looks, self._borders = {}, {}, {}
-            self._size_bytes = size_bytes
+    def _list(self, known: Known) -> None:
+        new = [value for value in known if value not in self._listed]
+        self._values += new
+        self._listed.update(new)
+        self._size_bytes += sum(map(len, new))
+
+    def _forget(self) -> None:
+        """Begin anew. Only between two texts: units remember which of the values they were asked for."""
+        self._units, self._looks, self._borders = {}, {}, {}
+        self._values, self._listed = [], set()
+        self._size_bytes = 0
 
     def _look(self, unit: _Unit, traits: int, known: Known, name: str) -> _Look:
-        values = tuple((value, *known[value]) for value in known if _may_hold(unit.text, value))
+        values = tuple((value, *known[value]) for value in unit.held(self._values) if value in known)
         key = (unit.raw, traits, values, name, self._redactor.has_forms)
         look = self._looks.get(key)
         if look is not None:
@@ -173,7 +196,7 @@ class Piecewise:
             key = (window, at - first)
             is_separable = self._borders.get(key)
             if is_separable is None:
-                self._make_room(len(window))
+                self._size_bytes += len(window)
                 is_separable = self._borders[key] = self._splits(window, at - first)
             if not is_separable:
                 return False
@@ -198,9 +221,11 @@ def _is_same(one: _Unit, other: _Unit) -> bool:
 
 def _may_hold(text: str, value: str) -> bool:
     """True when the value may stand in the text, escaped or not."""
-    if value in text:
-        return True
-    return "\\" in text and ("\\u" in text or not value.isalnum())
+    return value in text or "\\u" in text or ("\\" in text and _ESCAPED.search(value) is not None)
+
+
+_ESCAPED = lazy(r'["\\/\x00-\x1f]')
+"""What JSON writes otherwise in a string."""
 
 
 def _shifted(places: list[int], rest: _Unit, edits: list[Edit]) -> list[int]:
