@@ -50,7 +50,7 @@ def calls_of(conversation: list[dict[str, Any]], **more: Any) -> list[bytes]:
     return [json.dumps({"messages": conversation[:end], **more}, ensure_ascii=False).encode() for end in ends]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(conversation=conversations, more=st.dictionaries(st.sampled_from(["model", "user", "key"]), texts, max_size=2))
 def test_a_conversation_is_redacted_as_a_look_at_all_of_it_would(conversation: Any, more: Any) -> None:
     piecewise = Piecewise(REDACTOR)
@@ -59,7 +59,7 @@ def test_a_conversation_is_redacted_as_a_look_at_all_of_it_would(conversation: A
         assert by_pieces is None or by_pieces == REDACTOR.raw(raw)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(conversation=conversations, allowed=st.sampled_from([PASSWORD, SECRETS[0]]))
 def test_names_and_allowed_values_of_a_project_count_in_every_piece(conversation: Any, allowed: str) -> None:
     redactor = Redactor(KEY, with_additions(keys=["padding"], allow=[allowed]))
@@ -69,7 +69,7 @@ def test_names_and_allowed_values_of_a_project_count_in_every_piece(conversation
         assert by_pieces is None or by_pieces == redactor.raw(raw)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(value=st.lists(messages, max_size=4), indent=st.sampled_from([None, 2]), is_lines=st.booleans())
 def test_pieces_and_the_rest_are_the_text(value: Any, indent: int | None, is_lines: bool) -> None:
     text = json.dumps({"a": value, "b": [{"c": value}]}, indent=indent)

@@ -18,7 +18,7 @@ from replaykit.errors import UsageError
 from replaykit.redaction import DEFAULT, Redactor, find, load_rules
 from replaykit.redaction.files import leaks_in, missed_leaks, refuse_leaks, write_clean
 from replaykit.redaction.placeholders import placeholders_in
-from replaykit.redaction.second_check import ENTROPY_RULE, suspicions_in
+from replaykit.redaction.second_check import ENTROPY_RULE, SecondCheck, suspicions_in
 
 REDACTOR = Redactor(b"a key for tests, thirty-two long")
 MISSED = {
@@ -128,3 +128,16 @@ def test_scan_names_file_line_and_rule_and_fails() -> None:
 
     assert done.returncode == 1
     assert "a.txt:2:5 sourcegraph-token (second check; no secret? In redaction.toml: allow" in done.stdout
+
+
+def test_a_conversation_is_checked_as_a_whole_would_be_wherever_the_suspicion_stands() -> None:
+    filler = "the order is late and so on. " * 30
+    rows = [{"role": "user", "content": f"{number} {filler}"} for number in range(40)]
+    clean = json.dumps({"messages": rows}).encode()
+    across = json.loads(clean)
+    across["messages"][20]["content"] += " our signing key:"
+    across["messages"][21] = {"signing_key": "Zk3vQ8mT1xR7wLb2Np5sYc9d", "content": filler}
+
+    assert SecondCheck(DEFAULT).suspicions(clean) == []
+    found = SecondCheck(DEFAULT).suspicions(json.dumps(across).encode())
+    assert [one.rule for one in found] == [one.rule for one in suspicions_in(json.dumps(across), DEFAULT)] != []
