@@ -96,11 +96,16 @@ def check(run: TraceRun, directory: Path) -> Iterator[tuple[str, str]]:
     yield "manifest", manifest_problem(run, case, directory)
     fixtures = {call.seq: call for call in read_fixtures(directory)}
     for style in ToolErrors:
-        scenario = msgspec.structs.replace(case.scenario, tool_errors=((EVERY_TOOL, style),))
         agent = ScriptedAgent(run, fixtures, style)
-        result = rk.replay(msgspec.structs.replace(case, scenario=scenario), agent)
+        result = rk.replay(with_style(case, style), agent)
         wrong = "" if result.verdict is Verdict.REPRODUCED else f"{result.verdict}: {result.reason}"
         yield style, "; ".join(filter(None, (wrong, *agent.problems[:3])))
+
+
+def with_style(case: rk.ReplayCase, style: ToolErrors) -> rk.ReplayCase:
+    """The case with `tool_errors: STYLE`."""
+    scenario = msgspec.structs.replace(case.scenario, tool_errors=((EVERY_TOOL, style),))
+    return msgspec.structs.replace(case, scenario=scenario)
 
 
 def manifest_problem(run: TraceRun, case: rk.ReplayCase, directory: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from replaykit.importers.errors import error_of
+from replaykit.importers.errors import error_of, tool_outcome
 from replaykit.importers.fields import Fields
 from replaykit.importers.source import JsonPath, Source
 from replaykit.model.events import (
@@ -182,10 +182,13 @@ _READERS: dict[str, Callable[[EventReader, Fields], None]] = {
 def _answered(call: C, fields: Fields, *names: str) -> C:
     """The call with the outcome the fields tell of, if they tell of one."""
     error, failed = fields.take("error"), fields.flag("is_error")
+    present = any(name in fields.value for name in names)
+    if failed and not error and present and isinstance(call, ToolCall):
+        info, result = tool_outcome(fields.take(*names), failed=True)
+        return msgspec.structs.replace(call, error=info, result_json=result)
     if error or failed:
         # An outcome is a result or an error; a text beside the error stays with the unmapped fields.
         return msgspec.structs.replace(call, error=error_of(error or fields.take(*names), "ToolError"))
-    present = any(name in fields.value for name in names)
     return msgspec.structs.replace(call, result_json=fields.raw(*names) if present else ABSENT)
 
 

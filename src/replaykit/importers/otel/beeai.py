@@ -67,11 +67,14 @@ def _model(meanings: list[Meaning]) -> Meaning:
 
 
 def _parameters(node: Node) -> Json:
-    """The arguments of a tool, which are written as Python."""
+    """The arguments of a tool, which are written as Python; Langfuse makes an object of that."""
     attributes = node.span.attributes
     observation = as_object(attributes.get(OBSERVATION))
     beside = as_object(as_object(observation.get("metadata")).get("attributes"))
-    text = as_text(attributes.get(_PARAMETERS)) or as_text(beside.get(_PARAMETERS))
+    given = attributes.get(_PARAMETERS) or beside.get(_PARAMETERS)
+    if isinstance(given, dict):
+        return given
+    text = as_text(given)
     if not text or len(text) > _MAX_PARAMETERS:
         return None
     try:
