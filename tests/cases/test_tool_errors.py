@@ -12,6 +12,7 @@ import replaykit as rk
 from replaykit.cases.lint import lint_case
 from replaykit.cases.proof import ProofWriter
 from replaykit.cases.seen_calls import seen
+from replaykit.export.forms import export_run
 from replaykit.importers.files import import_trace
 from replaykit.model.result import Verdict
 
@@ -159,3 +160,13 @@ def test_a_session_holds_a_returned_error_as_a_response_and_a_raised_one_as_a_fa
 
     assert (returned.status, bytes(returned.response_json)) == (None, json.dumps(TEXT).encode())
     assert raised.status == 500
+
+
+def test_a_native_trace_that_is_written_from_a_run_says_what_came_back(tmp_path):
+    (tmp_path / "trace.json").write_text(json.dumps(openai_chat(("get_user", {"user_id": "u1"}, TEXT))))
+    (run,) = import_trace(tmp_path / "trace.json").runs
+
+    (tmp_path / "native.json").write_bytes(export_run(run, "replaykit"))
+    (again,) = import_trace(tmp_path / "native.json").runs
+
+    assert again.tool_calls[0].result == TEXT

@@ -18,6 +18,7 @@ from replaykit.model.events import (
     ToolCall,
 )
 from replaykit.model.run import TraceRun, encode_run
+from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import Json
 from replaykit.redaction.files import clean_bytes, file_redactor, refuse_leaks
 
@@ -93,7 +94,7 @@ def _request(call: LlmCall) -> dict[str, Json]:
 
 def _answer(call: Call, name: str) -> dict[str, Json]:
     time = {"duration_ms": round(call.duration_s * 1000, 3)} if call.duration_s else {}
-    if call.error is not None:
+    if is_raised(call):
         return {"error": _error(call.error), **time}
     if call.items_json is not None:
         return {name: call.items_json, **time}

@@ -19,6 +19,7 @@ from replaykit.middleware.messages import TapeLog
 from replaykit.model.events import Call, ToolCall
 from replaykit.model.result import Deviation
 from replaykit.model.run import RunStatus
+from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import Json
 from replaykit.redaction.files import file_redactor, write_clean
 from replaykit.runners.asking import Ask, ask
@@ -105,7 +106,7 @@ _NOT_KNOWN = (
 
 
 def _response(call: ToolCall) -> dict[str, Json]:
-    if call.error is not None:
+    if is_raised(call):
         answer: dict[str, Json] = {"error": str(call.error)}
     elif call.items_json is not None:
         answer = {"response": call.items_json}
