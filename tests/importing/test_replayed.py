@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 import replaykit as rk
@@ -18,6 +19,7 @@ from replaykit.cases.timeline import FILL_IN
 from replaykit.errors import UsageError
 from replaykit.importers.files import find_runs
 from replaykit.importers.source import read_source
+from replaykit.model.matching import ToolErrors
 from replaykit.model.run import TraceRun
 
 from ..importers.samples import DATA, sample, samples_below, unpacked
@@ -212,6 +214,14 @@ def made(name: str) -> Promoted:
     return promote(str(sample(name)), "cases/x", run_id=run_id(name, telling(name)))
 
 
+def with_raising_tools(case: rk.ReplayCase) -> rk.ReplayCase:
+    """The case as somebody sets it up whose tools raise, where the trace does not say whether they did."""
+    if not case.scenario.tool_errors:
+        return case
+    scenario = msgspec.structs.replace(case.scenario, tool_errors=(("*", ToolErrors.RAISED),))
+    return msgspec.structs.replace(case, scenario=scenario)
+
+
 def kinds(case: rk.ReplayCase) -> list[str]:
     return [one.kind for one in case.observed]
 
@@ -219,7 +229,7 @@ def kinds(case: rk.ReplayCase) -> list[str]:
 @pytest.mark.parametrize("name", REPLAYED)
 def test_the_agent_as_it_was_reproduces_the_failure_and_one_that_tries_again_does_not(name: str) -> None:
     told = telling(name)
-    case = made(name).case
+    case = with_raising_tools(made(name).case)
 
     before = rk.replay(case, told.agent)
     caught = [str(error) for error in CAUGHT]
