@@ -329,6 +329,21 @@ def test_a_project_that_is_too_large_to_be_copied_is_replayed_where_it_is(
     assert "too large to be copied" in result.isolation.notes[0]
 
 
+@pytest.mark.parametrize("place", ["kept", "."])
+def test_a_directory_of_the_project_that_is_allowed_is_really_written_where_the_project_is_copied(
+    tried: Callable[[str], Tried], monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv(ISOLATION, "landlock")
+    Path("kept").mkdir()
+    Path("kept", "before").write_text("old")
+    agent = tried('Path("kept", "file").write_text(Path("kept", "before").read_text())\nreturn "done"')
+
+    result = agent.replay("agent", write=(os.path.abspath(place),))
+
+    assert (result.verdict, result.isolation.level) == (Verdict.FIXED, IsolationLevel.LANDLOCK), result.reason
+    assert Path("kept", "file").read_text() == "old"
+
+
 def test_large_directories_of_a_project_are_not_copied(
     tried: Callable[[str], Tried], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,7 +118,7 @@ def confined_tree(consent: Consent, *, scratch: Sequence[Path] = (), ports: Sequ
             ports=tuple(ports),
         )
         sandbox = stack.enter_context(Sandbox(policy, level=Level(level.value)))
-        directory, notes = (None, ()) if home is None else _copied_project(home)
+        directory, notes = (None, ()) if home is None else _copied_project(home, policy.allow_write)
         inside = Confined(sandbox, Isolation(level=level, notes=notes))
         inside.directory, inside.temporary = directory, home
         yield inside
@@ -164,17 +164,38 @@ def _temporary_directory() -> Iterator[Path]:
         yield Path(home)
 
 
-def _copied_project(home: Path) -> tuple[Path | None, tuple[str, ...]]:
+def _copied_project(home: Path, writable: Sequence[Path]) -> tuple[Path | None, tuple[str, ...]]:
     """Copy the project into a directory. Return the copy, to start in, or None with a note where it is too large: the
-    candidate then starts in the project itself, in which it cannot write."""
+    candidate then starts in the project itself, in which it cannot write.
+
+    Directories of the project that may really be written (`writable`) are links in the copy.
+    """
     from replaykit.isolation import copy_project  # noqa: PLC0415 (for Linux alone)
 
-    copy = home / "project" / (Path.cwd().name or "root")
+    project = Path.cwd()
+    if any(project.is_relative_to(place) for place in writable):
+        return None, ()  # all of it may be written
+    copy = home / "project" / (project.name or "root")
     try:
-        copy_project(Path.cwd(), copy, linked=_NOT_COPIED)
+        copy_project(project, copy, linked=_NOT_COPIED)
     except UsageError as error:
         return None, (str(error),)
+    for place in writable:
+        if place.is_relative_to(project):
+            _link(copy / place.relative_to(project), place)
     return copy, ()
+
+
+def _link(copied: Path, place: Path) -> None:
+    """Put a link to a directory into the place of its copy."""
+    import shutil  # noqa: PLC0415 (slow to import, and few candidates may write anywhere)
+
+    if copied.resolve() == place.resolve():
+        return  # a directory above it is a link
+    if copied.is_dir():
+        shutil.rmtree(copied)
+    copied.parent.mkdir(parents=True, exist_ok=True)
+    copied.symlink_to(place, target_is_directory=True)
 
 
 def with_isolation(attempt: Attempt, isolation: Isolation) -> Attempt:
