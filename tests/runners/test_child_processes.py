@@ -226,6 +226,20 @@ def test_a_pool_that_is_older_than_the_replay_is_noted(recorded: TraceRun) -> No
     assert result.isolation.notes == ("a process pool is older than the replay: its workers are not shut in",)
 
 
+def test_many_children_hold_no_more_descriptors_than_few(recorded: TraceRun) -> None:
+    def act() -> int:
+        counts = []
+        for number in range(6):
+            subprocess.run(["bash", "-c", f"exec 3<>/dev/tcp/192.0.2.{number}/9"], check=False, capture_output=True)
+            counts.append(len(os.listdir("/proc/self/fd")))
+        return counts[-1] - counts[2]
+
+    result, growth = replayed(recorded, act)
+
+    assert growth == 0
+    assert len(texts(result, "stopped")) == 6
+
+
 def test_what_a_child_leaves_behind_ends_with_the_replay(recorded: TraceRun) -> None:
     _, process = replayed(recorded, lambda: subprocess.Popen(["sleep", "300"]))
 

@@ -85,6 +85,10 @@ class Plan:
     """The mounts that paths lead to."""
     layers: int | None = None
     """A descriptor of layers that several sandboxes share; None where there are new ones."""
+    devices: tuple[tuple[str, bool], ...] = ()
+    """Names in /dev that a sandbox has too, and whether they are directories."""
+    machine_wide: tuple[str, ...] = ()
+    """Names in /proc that nobody may write to."""
 
 
 def plan(policy: Policy, hosts: str, *, as_root: bool, layers: int | None = None) -> Plan:
@@ -103,6 +107,8 @@ def plan(policy: Policy, hosts: str, *, as_root: bool, layers: int | None = None
         as_root=as_root,
         mounts=visible_mounts(),
         layers=layers,
+        devices=tuple(_harmless_devices()),
+        machine_wide=tuple(name for name in _MACHINE_WIDE if os.path.exists(f"/proc/{name}")),
     )
 
 
@@ -113,7 +119,7 @@ def build(plan: Plan, processes: Callable[[], int]) -> Tree:
     builder = _Builder(plan, tree)
     builder.rebuild("/")
     root = tree.bases[0][1]
-    _prepare_special(tree, root, plan.real)
+    _prepare_special(tree, root, plan)
     tree.attachments.append(("/proc", processes()))
     builder.add_real_places()
     kernel.detach(tree.layers)  # else it would be let go of in place of the old root
@@ -126,7 +132,7 @@ def build(plan: Plan, processes: Callable[[], int]) -> Tree:
     tree.attachments.clear()
     kernel.enter_root(root)
     if plan.as_root and plan.layers is None:  # else all of /proc is read-only
-        _protect_machine()
+        _protect_machine(plan.machine_wide)
     return tree
 
 
@@ -412,14 +418,14 @@ def _write_hosts(upper: str, hosts: str) -> None:
     os.chmod(Path(upper, "hosts"), 0o644)
 
 
-def _prepare_special(tree: Tree, root: int, real: tuple[str, ...]) -> None:
+def _prepare_special(tree: Tree, root: int, plan: Plan) -> None:
     """Prepare /sys and /dev, and a place for /proc."""
     for name in ("proc", "sys", "dev"):
         os.mkdir(name, 0o755, dir_fd=root)
     tree.entries += _SPECIAL
     if os.path.isdir("/sys"):
         tree.attachments.append(("/sys", kernel.copy_of_mounts("/sys")))
-    _prepare_devices(tree, real)
+    _prepare_devices(tree, plan)
 
 
 def _new_shared_memory(real: tuple[str, ...], flags: int = 0) -> int:
@@ -444,24 +450,30 @@ def _make_place(memory: int, place: str) -> None:
         os.close(os.open(os.path.join(way, last), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=memory))
 
 
-def _prepare_devices(tree: Tree, real: tuple[str, ...]) -> None:
-    """Prepare a /dev with the harmless devices and those of GPUs: by the others root could write to disks."""
-    devices = kernel.new_filesystem("tmpfs", {"mode": "755"})
-    mounts: list[tuple[str, int]] = []
+def _harmless_devices() -> Iterator[tuple[str, bool]]:
+    """Yield the harmless devices and those of GPUs, by name: by the others root could write to disks."""
     for name in sorted(os.listdir("/dev")):
         path = f"/dev/{name}"
         if (name in _DEVICES or name.startswith(_DEVICE_PREFIXES)) and not os.path.islink(path):
-            if os.path.isdir(path):
-                os.mkdir(name, 0o755, dir_fd=devices)
-            else:
-                os.close(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=devices))
-            mounts.append((path, kernel.copy_of_mounts(path)))
+            yield name, os.path.isdir(path)
+
+
+def _prepare_devices(tree: Tree, plan: Plan) -> None:
+    """Prepare a /dev with some of the devices."""
+    devices = kernel.new_filesystem("tmpfs", {"mode": "755"})
+    mounts: list[tuple[str, int]] = []
+    for name, is_directory in plan.devices:
+        if is_directory:
+            os.mkdir(name, 0o755, dir_fd=devices)
+        else:
+            os.close(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=devices))
+        mounts.append((f"/dev/{name}", kernel.copy_of_mounts(f"/dev/{name}")))
     for name, target in _LINKS.items():
         os.symlink(target, name, dir_fd=devices)
     os.symlink("pts/ptmx", "ptmx", dir_fd=devices)
     for name in ("shm", "pts", "mqueue"):
         os.mkdir(name, 0o755, dir_fd=devices)
-    mounts.append((_SHARED_MEMORY, _new_shared_memory(real, kernel.MOUNT_ATTR_NODEV)))
+    mounts.append((_SHARED_MEMORY, _new_shared_memory(plan.real, kernel.MOUNT_ATTR_NODEV)))
     mounts.append(
         ("/dev/pts", kernel.new_filesystem("devpts", {"newinstance": None, "ptmxmode": "0666", "mode": "620"}))
     )
@@ -471,11 +483,10 @@ def _prepare_devices(tree: Tree, real: tuple[str, ...]) -> None:
     tree.attachments += [("/dev", devices), *mounts]
 
 
-def _protect_machine() -> None:
+def _protect_machine(names: tuple[str, ...]) -> None:
     """Let nobody write to the parts of /proc that belong to the whole machine."""
     with _opened("/proc") as directory:
-        for name in _MACHINE_WIDE:
-            if os.path.exists(f"/proc/{name}"):
-                copy = kernel.copy_of_mounts(f"/proc/{name}")
-                kernel.attach(copy, directory, name)
-                os.close(copy)
+        for name in names:
+            copy = kernel.copy_of_mounts(f"/proc/{name}")
+            kernel.attach(copy, directory, name)
+            os.close(copy)

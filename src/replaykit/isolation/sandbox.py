@@ -7,6 +7,7 @@ import errno
 import gc
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -165,6 +166,20 @@ class Sandbox:
             written_count=count,
             notes=notes,
         )
+
+    def has_ended(self) -> bool:
+        """Return True when the process that was started has ended, with everything it left behind."""
+        if self.level is Level.PROCESS:
+            return False
+        self.started()
+        if self._received is None and self._is_readable():
+            self._receive()
+        return self._received is not None and self._is_readable()  # after the descriptors, only the end comes
+
+    def _is_readable(self) -> bool:
+        poll = select.poll()
+        poll.register(self._ours, select.POLLIN)
+        return bool(poll.poll(0))
 
     def keep_writes(self, directory: Path) -> int:
         """Copy what the tree wrote below a directory, under its whole path, and return how many files that were."""

@@ -7,12 +7,12 @@ share a network and what they write. Linux alone has them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replaykit.isolation import Common, IsolationFailed, Level, Policy, Report, Sandbox
+from replaykit.isolation import Common, IsolationFailed, Level, Policy, Report, Sandbox, Written
 from replaykit.model.isolation import CHANNELS, Isolation, IsolationLevel
 from replaykit.model.result import Deviation
 from replaykit.programs.sandbox_findings import deviations_in, isolation_of
@@ -33,6 +33,14 @@ _outliving: list[Sandbox] = []
 class _Child:
     sandbox: Sandbox
     outlives: bool
+    is_started: bool = False
+
+    def has_ended(self) -> bool:
+        """Return True for a process that was started, and has ended or could not be isolated."""
+        try:
+            return self.is_started and self.sandbox.has_ended()
+        except IsolationFailed:
+            return True
 
 
 class ChildSandboxes:
@@ -43,6 +51,8 @@ class ChildSandboxes:
         self._world = world
         self._lock = threading.Lock()
         self._children: list[_Child] = []
+        self._reports: list[Report] = []
+        self._written: dict[str, Written] = {}
         self._failures: list[str] = []
         self.notes: list[str] = []
         """What is to be known of processes that are in no sandbox."""
@@ -69,6 +79,7 @@ class ChildSandboxes:
             sandbox = Sandbox(policy, level=self._level, common=self._common)
         child = _Child(sandbox, outlives)
         with self._lock:
+            self._gather([one for one in self._children if one.has_ended()])
             self._children.append(child)
         return Entrance(self, child)
 
@@ -85,25 +96,30 @@ class ChildSandboxes:
 
     def close(self, others: Sequence[Deviation]) -> tuple[Isolation, list[Deviation]]:
         """End what is left of the processes, and return what they ran into; `others` are deviations known already."""
-        reports = [report for child in self._children if (report := self._ended(child)) is not None]
-        isolation = _isolation_of(reports, tuple(dict.fromkeys(self.notes)))
-        deviations = [*deviations_in(isolation, others), *_unshared(reports)]
+        with self._lock:
+            self._gather([*self._children])
+        isolation = _isolation_of(self._reports, self._written, self.notes)
+        deviations = [*deviations_in(isolation, others), *_unshared(self._written)]
         deviations += [Deviation(kind="outside", text=text) for text in self._failures]
         if self._common is not None:
             self._common.close()
         return isolation, deviations
 
-    def _ended(self, child: _Child) -> Report | None:
-        try:
-            report = child.sandbox.report()
-        except IsolationFailed as error:
-            self._failures.append(f"a child process was not started: {error.message}")
-            report = None
-        if child.outlives:
-            _outliving.append(child.sandbox)
-        else:
-            child.sandbox.close()
-        return report
+    def _gather(self, children: Sequence[_Child]) -> None:
+        """Take in the reports of children, and let go of their sandboxes: each holds descriptors."""
+        for child in children:
+            self._children.remove(child)
+            try:
+                report = child.sandbox.report()
+            except IsolationFailed as error:
+                self._failures.append(f"a child process was not started: {error.message}")
+            else:
+                self._written.update((one.path, one) for one in report.written)
+                self._reports.append(replace(report, written=()))
+            if child.outlives and not child.has_ended():
+                _outliving.append(child.sandbox)
+            else:
+                child.sandbox.close()
 
 
 class Entrance:
@@ -117,6 +133,10 @@ class Entrance:
         """Enter the sandbox: called in the child, right after the fork."""
         with own_forks():
             self._child.sandbox.enter()
+
+    def begin(self) -> None:
+        """Say that the process was started."""
+        self._child.is_started = True
 
     def abandon(self) -> None:
         """Say that no process was started."""
@@ -134,11 +154,10 @@ class Entrance:
         return IsolationFailed(text)
 
 
-def _isolation_of(reports: Sequence[Report], notes: tuple[str, ...]) -> Isolation:
+def _isolation_of(reports: Sequence[Report], written: Mapping[str, Written], notes: Sequence[str]) -> Isolation:
     """Return the reports of all children as one; the agent's own process has the level `process`."""
     if not reports:
-        return Isolation(level=IsolationLevel.PROCESS, notes=notes)
-    written = {one.path: one for report in reports for one in report.written}
+        return Isolation(level=IsolationLevel.PROCESS, notes=tuple(dict.fromkeys(notes)))
     whole = isolation_of(
         replace(
             reports[0],
@@ -146,7 +165,7 @@ def _isolation_of(reports: Sequence[Report], notes: tuple[str, ...]) -> Isolatio
             more_stopped=sum(report.more_stopped for report in reports),
             written=tuple(written.values()),
             written_count=max(len(written), *(report.written_count for report in reports)),
-            notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
+            notes=tuple(dict.fromkeys([*notes, *(note for report in reports for note in report.notes)])),
         )
     )
     return Isolation(
@@ -157,13 +176,12 @@ def _isolation_of(reports: Sequence[Report], notes: tuple[str, ...]) -> Isolatio
         more_stopped=whole.more_stopped,
         written=whole.written,
         written_count=whole.written_count,
-        notes=(*notes, *whole.notes),
+        notes=whole.notes,
     )
 
 
-def _unshared(reports: Sequence[Report]) -> list[Deviation]:
+def _unshared(paths: Iterable[str]) -> list[Deviation]:
     """Return the doubt about files that children wrote in their layer, where the agent's process does not see them."""
-    paths = dict.fromkeys(one.path for report in reports for one in report.written)
     missing = [path for path in paths if _CACHES.isdisjoint(Path(path).parts)]
     if not missing:
         return []

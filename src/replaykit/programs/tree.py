@@ -113,6 +113,9 @@ class PartTree:
         self.session.go_on_in_child(_LatePart(self._directory, name))
         self.session.resalt(name)
 
+    def forked(self) -> None:
+        """Nothing: the child sees to itself."""
+
     def confines(self) -> bool:
         """False: whoever started this process has shut it in."""
         return False
@@ -182,6 +185,9 @@ class _Staged:
 
         return renew
 
+    def forked(self) -> None:
+        """Nothing, where the processes are not shut in."""
+
     def confines(self) -> bool:
         """True where the processes are shut in."""
         return False
@@ -216,6 +222,12 @@ class _Staged:
         raise NotImplementedError
 
 
+class _Forking(threading.local):
+    """The entrance for the child of the fork that this thread is making."""
+
+    entrance: Entrance | None = None
+
+
 class ReplayedTree(_Staged):
     """The processes of a run that is replayed in this process: each is served from the one tape."""
 
@@ -226,6 +238,7 @@ class ReplayedTree(_Staged):
         self._replayer = replayer
         self._refused: RefusedProxy | None = None
         self._sandboxes: ChildSandboxes | None = None
+        self._forking = _Forking()
 
     def _variables(self, name: str) -> dict[str, str]:
         return {} if self._refused is None else self._refused.variables(name)
@@ -285,6 +298,7 @@ class ReplayedTree(_Staged):
         """The child of a fork goes on as a part of its own, in a sandbox where there is one."""
         renew = super().forking(name, inside_call=inside_call)
         entrance = None if inside_call else self.entrance(outlives=is_pool_worker())
+        self._forking.entrance = entrance
         if entrance is None or renew is None:
             return renew
 
@@ -296,6 +310,12 @@ class ReplayedTree(_Staged):
             renew()
 
         return enter_and_renew
+
+    def forked(self) -> None:
+        """Say, in the parent and the same thread, that the fork was made."""
+        entrance, self._forking.entrance = self._forking.entrance, None
+        if entrance is not None:
+            entrance.begin()
 
     def _renew(self, directory: Path, name: str, *, inside_call: bool) -> None:
         late = _LatePart(directory, name)

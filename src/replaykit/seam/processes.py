@@ -53,6 +53,9 @@ class Entrance(Protocol):
     def enter(self) -> None:
         """Enter it: called in the child, right after the fork. A ReplayKitError says that the child has to end."""
 
+    def begin(self) -> None:
+        """Say that the process was started."""
+
     def abandon(self) -> None:
         """Say that no process was started."""
 
@@ -74,6 +77,9 @@ class Tree(Protocol):
 
     def forking(self, name: str, *, inside_call: bool) -> Callable[[], None] | None:
         """Prepare for a fork; what is given back is called in the child."""
+
+    def forked(self) -> None:
+        """Say, in the parent and the same thread, that the fork was made."""
 
     def confines(self) -> bool:
         """True where the processes are shut in."""
@@ -179,6 +185,7 @@ def _popen(original: Callable[..., Any]) -> Callable[..., Any]:
         args = _with_argument(args, kwargs, (_PREEXEC, "preexec_fn", first))
         with _abandoning(entrance), own_forks():
             original(popen, command, *args, **kwargs)
+        entrance.begin()
 
     return __init__
 
@@ -306,6 +313,7 @@ def _forked(entrance: Entrance, execute: Callable[[], Any]) -> int:
             raise entrance.failed()
         entrance.abandon()
         raise OSError(int(number), os.strerror(int(number)))
+    entrance.begin()
     return pid
 
 
@@ -506,6 +514,7 @@ class _Fork(threading.local):
     """What the child of a fork that is under way in this thread has to do first."""
 
     renew: Callable[[], None] | None = None
+    tree: Tree | None = None
     is_ours = False
     is_pool_worker = False
 
@@ -529,7 +538,7 @@ def is_pool_worker() -> bool:
 
 
 def _before_fork() -> None:
-    _fork.renew = None
+    _fork.renew = _fork.tree = None
     if _fork.is_ours:
         return
     scope = current()
@@ -538,7 +547,7 @@ def _before_fork() -> None:
     tree = scope.session.tree()
     if tree is not None:
         name = scope.path if scope.call is not None else _numbered(scope, "fork")
-        _fork.renew = tree.forking(name, inside_call=scope.call is not None)
+        _fork.renew, _fork.tree = tree.forking(name, inside_call=scope.call is not None), tree
 
 
 def _after_in_child() -> None:
@@ -547,5 +556,11 @@ def _after_in_child() -> None:
         renew()
 
 
+def _after_in_parent() -> None:
+    tree, _fork.tree = _fork.tree, None
+    if tree is not None:
+        tree.forked()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_after_in_child)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_in_child, after_in_parent=_after_in_parent)
