@@ -1,7 +1,8 @@
 # make demo    set up, and see the main job
-# make test    set up, then lint, types and tests
+# make test    set up, then lint, types and tests, in about four minutes
+# make test-all             the same, and the tests marked exhaustive
 # make test-quick           the tests of the core, in about two minutes
-# make test-dev             the tests in Python's development mode: a file or a connection left open fails its test
+# make test-dev             all tests in Python's development mode: a file or a connection left open fails its test
 # make test-integrations    test against SDKs and frameworks (installs them)
 # make bench   measure, side by side with peers (installs them)
 # make fidelity    record, replay and edit failing agents by the thousand: is a green result ever wrong?
@@ -22,10 +23,16 @@ QUICK := model store seam replayer recording importers/test_deep.py
 NODE := $(if $(shell command -v npm),.node)
 BOUNDED := $(if $(shell command -v timeout),timeout 90)
 
+# Tests start hundreds of processes that read compiled modules and write none: without these, each start takes twice as long,
+# and so does the collection of the tests.
+export PYTHONDONTWRITEBYTECODE :=
+COMPILE = $(BIN)/python -m compileall -q src
+PYTEST = $(BIN)/python -m pytest -q -n 2
+
 # Two targets must not set up the same environment at the same time.
 .NOTPARALLEL:
 
-.PHONY: demo test test-quick test-dev lint unit test-integrations bench fidelity crash dist clean $(ENVIRONMENTS)
+.PHONY: demo test test-all test-quick test-dev lint unit exhaustive test-integrations bench fidelity crash dist clean $(ENVIRONMENTS)
 
 # The demo needs no more than the package itself.
 demo:
@@ -33,6 +40,8 @@ demo:
 	@$(BIN)/replaykit demo
 
 test: lint unit
+
+test-all: test exhaustive
 
 lint: $(VENV)
 	$(BIN)/ruff check .
@@ -42,16 +51,24 @@ lint: $(VENV)
 	$(BIN)/lint-imports
 
 unit: $(VENV)
-	$(BIN)/python -m pytest -q -n 2
+	$(COMPILE)
+	$(PYTEST)
+
+# What `make unit` leaves out: tests/matrix.py says what that is.
+exhaustive: $(VENV)
+	$(COMPILE)
+	$(PYTEST) -m exhaustive
 
 # Where another version of Python would show first: values, files, patched libraries, and deep nesting.
 test-quick: $(VENV)
-	$(BIN)/python -m pytest -q -n 2 $(QUICK:%=tests/%)
+	$(COMPILE)
+	$(PYTEST) $(QUICK:%=tests/%)
 
 # From Python 3.13 on, databases left open are noticed as well. Processes that tests start are in the same mode: what they
 # leave open is a warning on their standard error.
 test-dev: $(VENV)
-	PYTHONDEVMODE=1 $(BIN)/python -m pytest -q -n 2 -W error::ResourceWarning
+	$(COMPILE)
+	PYTHONDEVMODE=1 $(PYTEST) -m "" -W error::ResourceWarning
 
 # Two environments, since not all frameworks go with the same SDKs; Node's SDKs where there is Node.
 test-integrations: $(INTEGRATIONS) $(INTEGRATIONS_2) $(NODE:%=%/.ready)

@@ -1,0 +1,66 @@
+"""Tests with many parameters: `make test` runs a chosen part of them, `make test-all` runs the rest as well.
+
+Both functions return a parametrize mark. What they leave out of `make test` has the mark `exhaustive`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+Combination = tuple[int, ...]
+"""One index into the values of each parameter."""
+
+
+def matrix(**parameters: Iterable[Any]) -> pytest.MarkDecorator:
+    """Run a test with every combination of these values.
+
+    `make test` runs a part of them: with two parameters every value of each, with more every pair of values.
+    """
+    values = [list(each) for each in parameters.values()]
+    combinations = list(itertools.product(*(range(len(each)) for each in values)))
+    chosen = covering(combinations, size=min(2, len(values) - 1))
+    return pytest.mark.parametrize(
+        tuple(parameters),
+        [
+            _param(
+                *(column[index] for column, index in zip(values, combination, strict=True)),
+                is_chosen=combination in chosen,
+            )
+            for combination in combinations
+        ],
+    )
+
+
+def sampled(names: str | Sequence[str], values: Iterable[Any], *, count: int) -> pytest.MarkDecorator:
+    """Run a test with each of these values; `make test` runs `count` of them, evenly spread, the first among them."""
+    rows = list(values)
+    chosen = {number * len(rows) // count for number in range(count)}
+    is_single = isinstance(names, str)
+    params = [
+        _param(*([row] if is_single else row), is_chosen=number in chosen or count >= len(rows))
+        for number, row in enumerate(rows)
+    ]
+    return pytest.mark.parametrize(names, params)
+
+
+def covering(combinations: Sequence[Combination], *, size: int) -> set[Combination]:
+    """Return a few combinations that hold every `size` values of different parameters that stand in one of them."""
+    missing = {values for combination in combinations for values in _together(combination, size)}
+    chosen: set[Combination] = set()
+    while missing:
+        best = max(combinations, key=lambda one: len(missing.intersection(_together(one, size))))
+        chosen.add(best)
+        missing.difference_update(_together(best, size))
+    return chosen
+
+
+def _together(combination: Combination, size: int) -> Iterable[tuple[tuple[int, int], ...]]:
+    return itertools.combinations(enumerate(combination), size)
+
+
+def _param(*values: Any, is_chosen: bool) -> Any:
+    return pytest.param(*values, marks=() if is_chosen else pytest.mark.exhaustive)
