@@ -35,15 +35,18 @@ def matrix(**parameters: Iterable[Any]) -> pytest.MarkDecorator:
     )
 
 
-def sampled(names: str | Sequence[str], values: Iterable[Any], *, count: int) -> pytest.MarkDecorator:
-    """Run a test with each of these values; `make test` runs `count` of them, evenly spread, the first among them."""
+def sampled(names: str | Sequence[str], values: Iterable[Any], *, count: int, start: int = 0) -> pytest.MarkDecorator:
+    """Run a test with each of these values; `make test` runs `count` of them, evenly spread from number `start` on.
+
+    Tests with the same few values start at different ones, so that each value is run with some of the tests.
+    """
     rows = list(values)
-    chosen = {number * len(rows) // count for number in range(count)}
-    is_single = isinstance(names, str)
-    params = [
-        _param(*([row] if is_single else row), is_chosen=number in chosen or count >= len(rows))
-        for number, row in enumerate(rows)
-    ]
+    count = min(count, len(rows))
+    chosen = {(start + number * len(rows) // count) % len(rows) for number in range(count)}
+    params = []
+    for number, row in enumerate(rows):
+        row_values = [row] if isinstance(names, str) else row
+        params.append(_param(*row_values, is_chosen=number in chosen))
     return pytest.mark.parametrize(names, params)
 
 

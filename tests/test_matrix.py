@@ -51,6 +51,11 @@ def test_a_sample_is_spread_over_its_values() -> None:
     assert chosen(sampled(("n", "m"), [(1, 2), (3, 4)], count=1)) == [(1, 2)]
 
 
+def test_samples_of_the_same_values_may_start_anywhere() -> None:
+    assert chosen(sampled("n", range(4), count=2, start=1)) == [(1,), (3,)]
+    assert chosen(sampled("n", range(4), count=2, start=3)) == [(1,), (3,)]
+
+
 def test_a_sample_of_a_few_values_is_all_of_them() -> None:
     assert chosen(sampled("n", [1, 2, 3], count=5)) == [(1,), (2,), (3,)]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import matrix
 
 import replaykit as rk
 from replaykit.cases.case import load_case
@@ -117,8 +118,7 @@ class Project:
 WAYS = ("chaos_run", "contract_run", "ci_chaos", "ci_contract", "replay")
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("sort", list(FAULTS))
+@matrix(way=WAYS, sort=FAULTS)
 def test_the_same_is_asked_however_the_agent_is_tried(
     model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], sort: str, way: str
 ) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.matrix import sampled
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TRACES = sorted(file.stem for file in (EXAMPLES / "traces").glob("*.json"))
@@ -130,7 +131,7 @@ def test_there_are_five_example_traces() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", TRACES)
+@sampled("name", TRACES, count=2)
 def test_every_example_is_red_with_the_bad_runner_and_green_with_the_fixed_one(shell: Shell, name: str) -> None:
     made = shell(f"replaykit scaffold examples/traces/{name}.json --out cases/{name}")
     linted = shell(f"replaykit lint --strict cases/{name}")

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from tests.hostile.pull_requests import CI, ESCAPES, HARMLESS, PLAIN, PULL_REQUESTS, REPLAY, PullRequest, case, fixture
 from tests.hostile.victim import CANARY, TOOL_MARK, Ended, Victim, make_base, victim_at
+from tests.matrix import sampled
 
 from replaykit.isolation import Level, support
 
@@ -61,7 +62,7 @@ def check_reports(victim: Victim) -> None:
         assert "<img" not in page
 
 
-@pytest.mark.parametrize("name", PULL_REQUESTS)
+@sampled("name", PULL_REQUESTS, count=36)
 def test_a_pull_request(victim: Victim, name: str) -> None:
     request = PULL_REQUESTS[name]
 

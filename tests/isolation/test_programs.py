@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.isolation.outside import run
+from tests.matrix import sampled
 
 from replaykit.isolation import Policy, Sandbox
 
@@ -194,7 +195,7 @@ def _run(place: Path, *command: str) -> tuple[int, str, Sandbox]:
     return code, printed, sandbox
 
 
-@pytest.mark.parametrize("name", PYTHON)
+@sampled("name", PYTHON, count=12)
 def test_python_programs_run_unharmed(place: Path, name: str) -> None:
     import textwrap
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.cases.scaffold import scaffold
@@ -100,7 +101,7 @@ def last_run() -> rk.TraceRun:
         return store.load("trip")
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@sampled("library", LIBRARIES, count=2)
 def test_model_and_servers_are_one_run_and_are_replayed_dead_in_another_order(library: str, upstream: Upstream) -> None:
     config(weather=STDIO, maps={"url": f"{upstream.url}/mcp"})
     words = ["model:hello", "weather:Bern", "maps:Rome", "weather:Oslo", "maps:Paris", "model:bye"]

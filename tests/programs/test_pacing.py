@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.model.run import TraceRun
@@ -95,7 +96,7 @@ AGENTS = {
 }
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@sampled("agent", AGENTS, count=3)
 def test_a_node_program_takes_the_branch_it_took(agent: str) -> None:
     command = node(AGENTS[agent])
     live = recorded(*command)

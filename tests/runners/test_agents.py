@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.cases.case import ReplayCase, Scenario
@@ -159,7 +160,7 @@ later = Later()
 """
 
 
-@pytest.mark.parametrize("name", ["outputs", "texts", "messages", "message", "plain", "later"])
+@sampled("name", ["outputs", "texts", "messages", "message", "plain", "later"], count=3)
 def test_a_langchain_runnable_is_invoked_with_its_input_and_says_its_output(agent: Write, name: str) -> None:
     agent(CHAIN)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.cases.case import ReplayCase, load_case
@@ -117,7 +118,7 @@ def server() -> Iterator[tuple[int, list[str]]]:
             listening.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sampled("kind", KINDS, count=2, start=1)
 def test_what_a_candidate_writes_is_listed_and_the_real_files_stay_as_they_are(
     kind: str, tried: Callable[[str], Tried]
 ) -> None:
@@ -133,7 +134,7 @@ def test_what_a_candidate_writes_is_listed_and_the_real_files_stay_as_they_are(
     assert not Path("new.txt").exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sampled("kind", KINDS, count=2, start=0)
 def test_a_program_that_passes_every_guard_inside_python_is_stopped_and_named(
     kind: str, tried: Callable[[str], Tried], server: tuple[int, list[str]]
 ) -> None:
@@ -150,7 +151,7 @@ def test_a_program_that_passes_every_guard_inside_python_is_stopped_and_named(
     assert "-E -S" in result.reason
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sampled("kind", KINDS, count=2, start=1)
 def test_an_address_that_the_person_allows_is_reached(
     kind: str, tried: Callable[[str], Tried], server: tuple[int, list[str]]
 ) -> None:
@@ -164,7 +165,7 @@ def test_an_address_that_the_person_allows_is_reached(
     assert visits == ["came"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sampled("kind", KINDS, count=2, start=0)
 def test_a_directory_that_the_person_allows_is_really_written(kind: str, tried: Callable[[str], Tried]) -> None:
     Path("kept").mkdir()
 
@@ -175,7 +176,7 @@ def test_a_directory_that_the_person_allows_is_really_written(kind: str, tried: 
     assert result.isolation.written == ()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sampled("kind", KINDS, count=2, start=1)
 def test_servers_of_the_candidate_itself_work(kind: str, tried: Callable[[str], Tried]) -> None:
     code = f"""
 import subprocess
@@ -228,7 +229,7 @@ def test_what_is_stopped_in_one_case_of_a_worker_is_not_held_against_the_next(
     assert verdicts == [Verdict.DIVERGED, Verdict.FIXED] * 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sampled("kind", KINDS, count=2, start=0)
 def test_a_write_that_this_machine_has_to_refuse_decides_nothing(
     kind: str, tried: Callable[[str], Tried], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -252,7 +253,7 @@ return "done"
     assert not (outside / "file").exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sampled("kind", KINDS, count=2, start=1)
 def test_the_lesser_level_gives_the_same_verdict_where_nothing_is_refused(
     kind: str, tried: Callable[[str], Tried], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,7 +306,7 @@ def test_a_function_in_this_process_has_only_the_guards_of_this_process(tried: C
     assert result.isolation.level is IsolationLevel.PROCESS
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sampled("kind", KINDS, count=2, start=0)
 def test_what_was_written_can_be_kept(kind: str, tried: Callable[[str], Tried]) -> None:
     kept = Path("kept").absolute()
 
@@ -397,7 +398,7 @@ return "done"
     assert verdicts == [Verdict.DIVERGED, Verdict.DIVERGED, Verdict.FIXED]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sampled("kind", KINDS, count=2, start=1)
 def test_a_file_whose_name_is_no_text_is_listed(kind: str, tried: Callable[[str], Tried]) -> None:
     result = tried('open(b"\\xff", "w").close()\nreturn "done"').replay(kind)
 
