@@ -27,7 +27,7 @@ BOUNDED := $(if $(shell command -v timeout),timeout 90)
 # and so does the collection of the tests.
 export PYTHONDONTWRITEBYTECODE :=
 COMPILE = $(BIN)/python -m compileall -q src
-PYTEST = $(BIN)/python -m pytest -q -n 2
+PYTEST = $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 # Two targets must not set up the same environment at the same time.
 .NOTPARALLEL:
@@ -54,10 +54,10 @@ unit: $(VENV)
 	$(COMPILE)
 	$(PYTEST)
 
-# What `make unit` leaves out: tests/matrix.py says what that is.
+# What `make unit` leaves out, and more examples of each property: see tests/matrix.py.
 exhaustive: $(VENV)
 	$(COMPILE)
-	$(PYTEST) -m exhaustive
+	$(PYTEST) -m "exhaustive or hypothesis" --hypothesis-profile thorough
 
 # Where another version of Python would show first: values, files, patched libraries, and deep nesting.
 test-quick: $(VENV)
@@ -68,7 +68,7 @@ test-quick: $(VENV)
 # leave open is a warning on their standard error.
 test-dev: $(VENV)
 	$(COMPILE)
-	PYTHONDEVMODE=1 $(PYTEST) -m "" -W error::ResourceWarning
+	PYTHONDEVMODE=1 PYTHONTRACEMALLOC=1 $(PYTEST) -m "" -W error::ResourceWarning
 
 # Two environments, since not all frameworks go with the same SDKs; Node's SDKs where there is Node.
 test-integrations: $(INTEGRATIONS) $(INTEGRATIONS_2) $(NODE:%=%/.ready)

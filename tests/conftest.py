@@ -12,16 +12,18 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.matrix import QUICK, THOROUGH
 
 import replaykit as rk
 
-settings.register_profile(
-    "default",
-    deadline=None,
-    max_examples=60,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-settings.load_profile("default")
+for profile, max_examples in (("quick", QUICK), ("thorough", THOROUGH)):
+    settings.register_profile(
+        profile,
+        deadline=None,
+        max_examples=max_examples,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+settings.load_profile("quick")
 
 # Python and its children never see a Ctrl-C where whoever started it ignores it, as `nohup` does.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -1,6 +1,6 @@
-"""Tests with many parameters: `make test` runs a chosen part of them, `make test-all` runs the rest as well.
+"""Tests with many parameters or examples: `make test` runs a part of them, and `make test-all` the rest as well.
 
-Both functions return a parametrize mark. What they leave out of `make test` has the mark `exhaustive`.
+Parameters that `make test` leaves out have the mark `exhaustive`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+THOROUGH = 60
+"""Examples of a property that says nothing of their number, with `make test-all`."""
+QUICK = THOROUGH // 3
 
 Combination = tuple[int, ...]
 """One index into the values of each parameter."""
@@ -48,6 +53,13 @@ def sampled(names: str | Sequence[str], values: Iterable[Any], *, count: int, st
         row_values = [row] if isinstance(names, str) else row
         params.append(_param(*row_values, is_chosen=number in chosen))
     return pytest.mark.parametrize(names, params)
+
+
+def examples(count: int) -> int:
+    """Return how many examples of a property to try: `count` with `make test-all`, a third of it with `make test`."""
+    if settings.default.max_examples >= THOROUGH:
+        return count
+    return max(1, count * QUICK // THOROUGH)
 
 
 def covering(combinations: Sequence[Combination], *, size: int) -> set[Combination]:

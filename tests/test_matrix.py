@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
-from .matrix import matrix, sampled
+from .matrix import examples, matrix, sampled
 
 
 def chosen(mark: pytest.MarkDecorator) -> list[tuple[Any, ...]]:
@@ -58,6 +60,22 @@ def test_samples_of_the_same_values_may_start_anywhere() -> None:
 
 def test_a_sample_of_a_few_values_is_all_of_them() -> None:
     assert chosen(sampled("n", [1, 2, 3], count=5)) == [(1,), (2,), (3,)]
+
+
+@pytest.fixture
+def own_profile() -> Iterator[None]:
+    """Give other tests back the profile of Hypothesis that they run with."""
+    before = settings.get_current_profile_name()
+    yield
+    settings.load_profile(before)
+
+
+@pytest.mark.usefixtures("own_profile")
+@pytest.mark.parametrize(("profile", "counts"), [("thorough", [1000, 12, 1]), ("quick", [333, 4, 1])])
+def test_the_profile_says_how_many_examples_a_property_is_tried_with(profile: str, counts: list[int]) -> None:
+    settings.load_profile(profile)
+
+    assert [examples(1000), examples(12), examples(1)] == counts
 
 
 def test_what_is_left_out_is_marked_exhaustive() -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.cases.document import Document, load_document, parse_document
 from replaykit.cases.emit import emit_yaml
@@ -302,7 +303,7 @@ snippets = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(snippets, max_size=40).map("".join) | st.text(max_size=60) | st.binary(max_size=60))
 def test_whatever_the_bytes_there_is_a_value_or_an_invalid_file(text):
     for file in ("case.yaml", "case.json"):

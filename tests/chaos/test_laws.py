@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 import replaykit as rk
 from replaykit.chaos.chance import Chance
@@ -166,7 +167,7 @@ ANSWERS = st.lists(values, min_size=3, max_size=3)
 
 
 @given(plan=plans, program=programs, answers=ANSWERS, moods=st.tuples(st.integers(), st.integers()))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_the_same_seed_gives_the_same_faults_and_the_same_outcome(
     worlds: Any, plan: ChaosPlan, program: Any, answers: list[Any], moods: tuple[int, int]
 ) -> None:
@@ -178,7 +179,7 @@ def test_the_same_seed_gives_the_same_faults_and_the_same_outcome(
 
 
 @given(plan=plans, program=programs, answers=ANSWERS, moods=st.tuples(st.integers(), st.integers()))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_on_a_tape_the_same_seed_gives_the_same_too(
     worlds: Any, plan: ChaosPlan, program: Any, answers: list[Any], moods: tuple[int, int]
 ) -> None:
@@ -201,7 +202,7 @@ def _never(plan: ChaosPlan) -> ChaosPlan:
 
 
 @given(plan=plans, program=programs, answers=ANSWERS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_plan_that_never_strikes_changes_nothing(
     worlds: Any, plan: ChaosPlan, program: Any, answers: list[Any]
 ) -> None:
@@ -214,7 +215,7 @@ def test_a_plan_that_never_strikes_changes_nothing(
 
 
 @given(plan=plans, numbers=st.lists(st.integers(0, 2), min_size=1, max_size=6), answers=ANSWERS)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_what_is_logged_is_what_was_given(worlds: Any, plan: ChaosPlan, numbers: list[int], answers: list[Any]) -> None:
     program = [("call", number) for number in numbers]
     given_to: list[Any] = []
@@ -256,7 +257,7 @@ class _Strict(Program):
 
 
 @given(plan=plans, answers=ANSWERS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_failure_that_is_saved_fails_again_without_chaos(plan: ChaosPlan, answers: list[Any]) -> None:
     assume(not plan.is_calm)
     agent = _Strict([], answers)
@@ -289,7 +290,7 @@ changing = [mode for mode in ToolTrouble if mode not in (ToolTrouble.TIMEOUT, To
 
 
 @given(body=bodies, mode=st.sampled_from(changing), payload=st.none() | jsons, kind=st.sampled_from(["", "text/html"]))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_no_body_of_a_response_breaks_a_fault(body: bytes, mode: ToolTrouble, payload: Any, kind: str) -> None:
     wire = WireInfo(method="GET", url="http://127.0.0.1/", status=200, headers=(("content-type", kind),))
     try:
@@ -321,7 +322,7 @@ tool_results = jsons | st.fixed_dictionaries(
 
 
 @given(result=tool_results, mode=st.sampled_from(changing), payload=st.none() | jsons)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_what_an_mcp_tool_answers_stays_a_result_of_the_protocol(result: Any, mode: ToolTrouble, payload: Any) -> None:
     answer, call = Outcome(result_json=raw(result)), _pending(MCP_RESULT)
     fault = ToolFault(mode=mode, payload=payload)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace
@@ -254,14 +255,14 @@ def test_other_importers_leave_the_samples_alone(other: str, path: Any) -> None:
 ITEMS = [{"message": ASK}, *json.loads(unpacked(STREAM)), {"jsonrpc": "2.0", "id": 1, "result": {"task": DONE}}]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(document=st.sampled_from([ITEMS, json.loads(unpacked(TASK))]).flatmap(damaged), on_lines=st.booleans())
 def test_damage_is_told_in_words(document: Any, on_lines: bool) -> None:
     lines = on_lines and isinstance(document, list)
     read_without_a_traceback("a2a", as_lines(document) if lines else json.dumps(document).encode())
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(text=truncated(unpacked(TASK)))
 def test_a_file_that_was_cut_is_told_in_words(text: bytes) -> None:
     assert read_without_a_traceback("a2a", text) == []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace
@@ -383,7 +384,7 @@ def test_other_importers_leave_the_samples_alone(other: str, path: Any) -> None:
 EVENTS = [json.loads(line) for line in unpacked(JSONL).splitlines()]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(document=st.sampled_from([SOUND, EVENTS]).flatmap(damaged), form=st.sampled_from(["list", "lines", "stream"]))
 def test_damage_is_told_in_words(document: Any, form: str) -> None:
     texts = {
@@ -394,7 +395,7 @@ def test_damage_is_told_in_words(document: Any, form: str) -> None:
     read_without_a_traceback("ag_ui", texts[form])
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(size=st.integers(0, len(unpacked(SSE)) - 1))
 def test_a_stream_that_was_cut_is_read_as_far_as_it_goes(size: int) -> None:
     runs = read_without_a_traceback("ag_ui", unpacked(SSE)[:size])

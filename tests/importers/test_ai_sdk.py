@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace
@@ -398,14 +399,14 @@ STREAM = [
 CHAT = [ui("user", text("q")), ui("assistant", {"type": "tool-f", "toolCallId": "c1", "state": "output-available"})]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(document=st.sampled_from([STEPS, TALK, STREAM, CHAT, {"steps": STEPS}]).flatmap(damaged), on_lines=st.booleans())
 def test_damage_is_told_in_words(document: Any, on_lines: bool) -> None:
     lines = on_lines and isinstance(document, list)
     read_without_a_traceback("ai_sdk", as_lines(document) if lines else json.dumps(document).encode())
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(content=truncated(unpacked(sample("vercel_ai_sdk_v7/generateText_steps.json"))))
 def test_a_file_that_was_cut_is_told_in_words(content: bytes) -> None:
     assert read_without_a_traceback("ai_sdk", content) == []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace
@@ -293,7 +294,7 @@ FULL = trajectory(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(damaged(FULL), st.data())
 def test_damaged_trajectories_give_runs_or_words(document, data):
     text = json.dumps(document).encode()

@@ -10,6 +10,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace, importer_of
@@ -592,14 +593,14 @@ REWOUND.line("attachment", attachment={"systemPrompt": ["Be kind."]}, rendered=[
 REWOUND.lines += agent_lines("Look here", "7")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(damaged(REWOUND.lines), st.data())
 def test_damaged_sessions_give_runs_or_words(lines, data):
     read_without_a_traceback("claude_code", as_lines(lines))
     read_without_a_traceback("claude_code", data.draw(truncated(as_lines(lines))) if lines else b"")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.permutations(REWOUND.lines))
 def test_in_whatever_order_lines_come_each_answer_and_call_is_there_once(lines):
     runs = read_without_a_traceback("claude_code", as_lines(lines))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace, importer_of
@@ -191,7 +192,7 @@ STREAM = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(damaged(STREAM), st.data())
 def test_damaged_streams_give_runs_or_words(lines, data):
     read_without_a_traceback("claude_stream", as_lines(lines))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.importers.otel.dialects.contents import asked_in, gave_in, given_in, offered_in, told_in
 from replaykit.importers.otel.meaning import UNSET
@@ -207,7 +208,7 @@ def test_what_an_agent_gave(value: Any, expected: Any) -> None:
 
 
 @given(JSON)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_whatever_the_value_is_it_is_read(value: Any) -> None:
     asked = asked_in(value)
     assert asked.messages is None or all(isinstance(message, dict) for message in asked.messages)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers.samples import sample, unpacked
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers import threads as threads_module
@@ -94,7 +95,7 @@ def test_every_sample_is_recognised_as_what_it_is_and_nothing_is_left_out(name):
     assert len(got.runs) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(sorted(TEXTS)), st.floats(0, 1), st.sampled_from([None, *FORMATS]))
 def test_a_truncated_file_is_a_clear_error_or_a_partial_import(name, share, format):
     reads(TEXTS[name][: int(len(TEXTS[name]) * share)], format)
@@ -119,13 +120,13 @@ def mangled(draw: st.DrawFn) -> bytes:
     return b"\n".join(json.dumps(item).encode() for item in items)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(mangled(), st.sampled_from([None, *FORMATS]))
 def test_whatever_is_in_the_wrong_place_is_never_a_traceback(text, format):
     reads(text, format)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.sampled_from(sorted(TEXTS)), min_size=2, max_size=4), st.sampled_from([None, *FORMATS]))
 def test_mixed_up_files_are_never_a_traceback(names, format):
     values = [json.loads(TEXTS[name]) for name in names]
@@ -155,7 +156,7 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(ANYTHING, st.sampled_from([None, *FORMATS]))
 def test_any_value_is_read_or_refused(value, format):
     reads(json.dumps(value).encode(), format)

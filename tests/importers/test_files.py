@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, UsageError
 from replaykit.importers.files import import_source, import_trace
@@ -148,7 +149,7 @@ def test_any_bytes_give_a_run_or_an_error_of_ours(tmp_path, text):
             assert str(error)  # noqa: PT017 (either way is fine, a crash is not)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_a_damaged_trace_gives_a_run_or_an_error_of_ours(data):
     text = bytearray(SEARCH_LOOP.read_bytes())

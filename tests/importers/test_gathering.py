@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers import gathering
@@ -18,7 +19,7 @@ from replaykit.importers.gathering import Gathering
 PIECES = st.lists(st.tuples(st.sampled_from("abc"), st.binary(max_size=400), st.integers(1, 2**40)), max_size=40)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(PIECES, st.sampled_from([0, 300, 1500, 10**9]))
 def test_every_piece_comes_back_with_its_key_in_order_whether_it_was_spilled_or_not(
     pieces: list[tuple[str, bytes, int]], budget: int

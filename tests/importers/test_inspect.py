@@ -13,6 +13,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace, importer_of
@@ -606,7 +607,7 @@ FULL = log(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(damaged(FULL), st.data())
 def test_damaged_logs_give_runs_or_words(document, data):
     text = json.dumps(document).encode()
@@ -617,7 +618,7 @@ def test_damaged_logs_give_runs_or_words(document, data):
 EVAL = sample(next(name for name in samples_below("inspect_ai") if name.endswith(".eval"))).read_bytes()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(EVAL) - 1), st.integers(0, 255)), max_size=8), st.integers(0, len(EVAL)))
 def test_damaged_zips_give_runs_or_words(changes, size):
     content = bytearray(EVAL)

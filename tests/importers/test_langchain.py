@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace
@@ -426,14 +427,14 @@ SMALL = [TALK, THREAD, [{"a": {"messages": [TALK[1]]}}, {"b": {"messages": [TALK
 SMALL.append(graph("r", *call("m1", ["r"], TALK[:1], TALK[1]), *tool_events("t1", ["r"])))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(document=st.sampled_from(SMALL).flatmap(damaged), on_lines=st.booleans())
 def test_damage_is_told_in_words(document: Any, on_lines: bool) -> None:
     lines = on_lines and isinstance(document, list)
     read_without_a_traceback("langchain", as_lines(document) if lines else json.dumps(document).encode())
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(text=truncated(unpacked(sample("langchain/dumpd.json"))))
 def test_a_file_that_was_cut_is_told_in_words(text: bytes) -> None:
     assert read_without_a_traceback("langchain", text) == []

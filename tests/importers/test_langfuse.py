@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import find_runs, import_source, import_trace
@@ -392,18 +393,18 @@ def test_a_parent_that_is_not_there_is_told() -> None:
 
 
 @given(damaged(story()))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_damage_never_ends_in_a_traceback(told: Any) -> None:
     read_without_a_traceback("langfuse", json.dumps(told).encode())
 
 
 @given(damaged(framework("google-adk")))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_damage_to_a_real_trace_never_ends_in_a_traceback(told: Any) -> None:
     read_without_a_traceback("langfuse", json.dumps(told).encode())
 
 
 @given(truncated(_flat(story())))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_truncated_lines_give_what_is_whole(content: bytes) -> None:
     read_without_a_traceback("langfuse", content)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile, ReplayKitError
 from replaykit.importers.files import import_source
@@ -643,7 +644,7 @@ SAMPLES = [
 ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_runs_with_anything_anywhere_give_runs_or_an_error_of_ours(data):
     value = copy.deepcopy(data.draw(st.sampled_from(SAMPLES)))
@@ -664,7 +665,7 @@ def test_runs_with_anything_anywhere_give_runs_or_an_error_of_ours(data):
             assert all([event.seq for event in one.events] == list(range(len(one.events))) for one in got.runs)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_damaged_files_give_runs_or_an_error_of_ours(data):
     text = bytearray(data.draw(st.sampled_from([lines(trace()), json.dumps(bodies(trace())).encode()])))

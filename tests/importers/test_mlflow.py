@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace
@@ -384,18 +385,18 @@ def test_what_is_wrong_is_told_with_its_line_and_the_rest_is_read() -> None:
 
 
 @given(damaged(document()))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_damage_never_ends_in_a_traceback(told: Any) -> None:
     read_without_a_traceback("mlflow", json.dumps(told).encode())
 
 
 @given(damaged(document("trace_stream.json")))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_damage_to_a_stream_never_ends_in_a_traceback(told: Any) -> None:
     read_without_a_traceback("mlflow", json.dumps(told).encode())
 
 
 @given(truncated(unpacked(sample("mlflow/trace_error.json"))))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_truncated_file_is_told_as_such(content: bytes) -> None:
     assert read_without_a_traceback("mlflow", content) == []

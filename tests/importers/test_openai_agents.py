@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace
@@ -312,7 +313,7 @@ def test_what_is_neither_a_trace_nor_a_span_is_told() -> None:
 
 
 @given(damaged(json.loads(unpacked(sample("openai_agents/chat_model_trace.json")))))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_damage_never_ends_in_a_traceback(document: Any) -> None:
     read_without_a_traceback("openai_agents", json.dumps(document).encode())
     rest = document.get("data") if isinstance(document, dict) else None
@@ -321,13 +322,13 @@ def test_damage_never_ends_in_a_traceback(document: Any) -> None:
 
 
 @given(truncated(unpacked(sample("openai_agents/chat_model_trace.json"))))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_truncated_file_is_told_as_such(content: bytes) -> None:
     assert read_without_a_traceback("openai_agents", content) == []
 
 
 @given(st.lists(st.integers(0, 15), max_size=12, unique=True))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_spans_may_be_missing(gone: list[int]) -> None:
     told = items("chat_model_trace.json")
     kept = [item for index, item in enumerate(told) if index not in gone]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace
@@ -221,7 +222,7 @@ def test_something_else_is_refused(value):
 
 
 @given(damaged({"instruction": "Do.", "history": STORY, "metrics": {"costs": [1]}, "success": True}))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_damage_never_ends_in_a_traceback(document):
     read_without_a_traceback("openhands", json.dumps(document).encode())
     history = document.get("history")
@@ -231,6 +232,6 @@ def test_damage_never_ends_in_a_traceback(document):
 
 
 @given(truncated(json.dumps(STORY).encode()))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_a_truncated_file_is_told_as_such(content):
     assert read_without_a_traceback("openhands", content) == []

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile, ReplayKitError
 from replaykit.importers.files import import_source, import_trace
@@ -109,7 +110,7 @@ def test_something_else_by_that_name_is_an_error() -> None:
             import_source(Source(text, "x"), "otel_spans")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 30_000), st.binary(max_size=6), st.sampled_from(sorted(FORMS)))
 def test_a_damaged_file_is_an_error_or_is_read_in_part(place: int, put: bytes, form: str) -> None:
     text = FORMS[form](spans()).encode()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile, ReplayKitError
 from replaykit.importers.files import import_source
@@ -189,7 +190,7 @@ def test_something_else_by_that_name_is_an_error() -> None:
             import_source(Source(text, "x"), "phoenix")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 40_000), st.binary(max_size=6), st.sampled_from(sorted(FORMS)))
 def test_a_damaged_file_is_an_error_or_is_read_in_part(place: int, put: bytes, form: str) -> None:
     text = json.dumps(FORMS[form](spans_of(STORIES[0]))).encode()

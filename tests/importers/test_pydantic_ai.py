@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace
@@ -248,13 +249,13 @@ def test_other_importers_leave_the_sample_alone(other: str) -> None:
     assert not IMPORTERS.get(other).recognises(Source(unpacked(SAMPLE), "f"))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(document=st.sampled_from([TALK, raw()[:4]]).flatmap(damaged), on_lines=st.booleans())
 def test_damage_is_told_in_words(document: Any, on_lines: bool) -> None:
     read_without_a_traceback("pydantic_ai", as_lines(document) if on_lines else json.dumps(document).encode())
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(text=truncated(unpacked(SAMPLE)))
 def test_a_file_that_was_cut_is_told_in_words(text: bytes) -> None:
     assert read_without_a_traceback("pydantic_ai", text) == []

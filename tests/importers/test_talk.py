@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.importers import talk as talk_module
 from replaykit.importers.marks import marks
@@ -493,7 +494,7 @@ def messages_of(told: list[tuple[str, list[str], list[int]]], *, ids: bool = Tru
     return messages
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(rounds(), st.booleans())
 def test_every_message_counts_once_and_every_result_is_joined(told, ids):
     messages = messages_of(told, ids=ids)
@@ -514,7 +515,7 @@ def test_every_message_counts_once_and_every_result_is_joined(told, ids):
     assert replayability(run).score == 1.0
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(rounds())
 def test_told_by_requests_that_repeat_everything_it_is_the_same_run(told):
     messages = messages_of(told)
@@ -529,7 +530,7 @@ def test_told_by_requests_that_repeat_everything_it_is_the_same_run(told):
     assert ended(repeated) == ended(plain)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(rounds(), st.data())
 def test_whatever_history_a_request_has_is_what_the_next_call_has_and_calls_return_once(told, data):
     messages = messages_of(told)
@@ -549,7 +550,7 @@ def test_whatever_history_a_request_has_is_what_the_next_call_has_and_calls_retu
         assert not was.answered or was.result == call.result
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(rounds(), rounds())
 def test_marks_are_equal_for_equal_conversations_only(one, other):
     first, second = messages_of(one), messages_of(other)
@@ -571,7 +572,7 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(ANYTHING)
 def test_any_value_has_a_mark(value):
     assert len(marks([value])[0]) == 16

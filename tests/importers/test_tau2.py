@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace
@@ -259,12 +260,12 @@ def test_something_else_is_refused(value):
 
 
 @given(damaged(results(basis=["DB", "ACTION", "COMMUNICATE"], db_check={"db_match": False})))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_damage_never_ends_in_a_traceback(document):
     read_without_a_traceback("tau2", json.dumps(document).encode())
 
 
 @given(truncated(json.dumps(results(basis=["DB"])).encode()))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_a_truncated_file_is_told_as_such(content):
     assert read_without_a_traceback("tau2", content) == []

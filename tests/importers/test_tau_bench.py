@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import import_source, import_trace
@@ -194,7 +195,7 @@ SMALL = [RESULTS[0], RESULTS[1]]
 
 
 @given(damaged(SMALL))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_damage_never_ends_in_a_traceback(document):
     read_without_a_traceback("tau_bench", json.dumps(document).encode())
     if isinstance(document, list):
@@ -202,6 +203,6 @@ def test_damage_never_ends_in_a_traceback(document):
 
 
 @given(truncated(json.dumps(SMALL).encode()))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_a_truncated_file_is_told_as_such(content):
     assert read_without_a_traceback("tau_bench", content) == []

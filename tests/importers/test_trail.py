@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import InvalidFile
 from replaykit.importers.files import find_runs, import_source, import_trace
@@ -189,13 +190,13 @@ def test_spans_may_be_many_levels_deep() -> None:
 
 
 @given(damaged(trace(span("a", "AGENT", span("b", "TOOL", input__value="{}"), span("c", "LLM"), output__value="x"))))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_damage_never_ends_in_a_traceback(told: Any) -> None:
     read_without_a_traceback("trail", json.dumps(told).encode())
 
 
 @given(st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_a_truncated_file_is_told_as_such(data: st.DataObject) -> None:
     content = data.draw(truncated(unpacked(corpus(TRACES[0]))))
 

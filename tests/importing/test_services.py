@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 import replaykit as rk
 from replaykit.cases.find import Unusable
@@ -446,7 +447,7 @@ def test_what_a_service_gave_names_a_place_by_its_path() -> None:
     assert str(source.error("wrong", ("a", 0))) == "langfuse x: wrong (at $.a[0])"
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_whatever_the_service_says_gives_runs_that_can_be_kept_or_a_clear_error(
     kept: Kept, store: rk.Store, data: st.DataObject

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 import replaykit as rk
 from replaykit.errors import FetchFailed, ReplayKitError, UsageError
@@ -222,7 +223,7 @@ def test_the_api_that_is_not_there_is_told(replaykit: Run, langsmith: FakeLangSm
     assert "Check LANGSMITH_ENDPOINT." in ran.err
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 def test_whatever_the_server_says_gives_runs_that_can_be_kept_or_a_clear_error(
     langsmith: FakeLangSmith, store: rk.Store, data: st.DataObject

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 import replaykit as rk
 from replaykit.cases.case import ReplayCase, Scenario
@@ -328,7 +329,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text("ab{}\"'\\\n\r\t☃\u2028é") | JSON)
 def test_whatever_the_input_holds_the_agent_gets_it(say: Say, value: Any) -> None:
     agent = say(http(b'{"output": "a"}'))

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.redaction import DEFAULT, Redactor, find
 from replaykit.redaction.encoded import MAY_BEGIN_TEXT, begins_text
@@ -174,7 +175,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=9))
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 def test_names_beside_values_pass_a_quick_look_only_where_they_tell_nothing(pieces: list[str]) -> None:
     text = "".join(pieces)
 
@@ -182,14 +183,14 @@ def test_names_beside_values_pass_a_quick_look_only_where_they_tell_nothing(piec
 
 
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=5).map("".join), max_size=4))
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_one_quick_look_at_several_texts_lets_pass_no_more_than_one_at_each(texts: list[str]) -> None:
     if is_plainly_clean("\n".join(texts).encode()):
         assert [hits_in(text, DEFAULT) for text in texts if hits_in(text, DEFAULT)] == []
 
 
 @given(st.text(min_size=4, max_size=30), st.booleans(), st.integers(0, 3))
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 def test_every_text_in_base64_begins_as_the_pattern_for_it_says(text: str, url_safe: bool, cut: int) -> None:
     data = text.encode("utf-8", "replace")
     encoded = (base64.urlsafe_b64encode if url_safe else base64.b64encode)(data)[: -cut or None]
@@ -216,7 +217,7 @@ IDS = [
 @given(
     st.lists(st.tuples(st.sampled_from(IDS), st.sampled_from(['"{}"', '"{}', '{}"', "{}", '"{}.', '.{}"'])), max_size=5)
 )
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 def test_ids_pass_a_quick_look_only_where_no_token_is_among_them(pieces: list[tuple[str, str]]) -> None:
     text = ",".join(form.format(word) for word, form in pieces)
 

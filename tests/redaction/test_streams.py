@@ -9,6 +9,7 @@ from itertools import chain
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.redaction import Redactor
 from replaykit.redaction.alike import ALSO_APART, TELLS_APART, Alike, tokens_of
@@ -191,7 +192,7 @@ def filled(draw: st.DrawFn, template: str, some: st.SearchStrategy[str]) -> str:
 @example(['{"id": "\\u00e9", "text": "x"}', '{"id": "\\u00e9", "text": "y"}', '{"id": "é", "text": "z"}'])
 @example(['{"key": "id", "value": "x"}', '{"key": "id", "value": "y"}', '{"key": "type", "value": "x"}'])
 @example(['{"text": "x\\u00"}', '{"text": "e9"}', '{"text": "z"}'])
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 def test_a_quick_look_at_a_stream_sees_all_that_a_close_one_joins(stream: list[str]) -> None:
     body = "\n\n".join(stream)
 

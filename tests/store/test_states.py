@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 import replaykit as rk
 from replaykit.errors import CorruptStore, RunNotFound, StateNotKept, StoreError
@@ -66,7 +67,7 @@ def packs_read(store: rk.Store, load: Callable[[], object]) -> int:
     return sum(sql.startswith("SELECT data FROM packs") for sql in seen)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(STATE, min_size=1, max_size=14), st.lists(st.integers(0, 13), max_size=20), st.booleans())
 def test_states_come_back_in_whatever_order_they_are_asked_for(
     steps: list[dict[str, Any]], asked: list[int], grow: bool

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 import replaykit as rk
 from replaykit.errors import UsageError
@@ -700,7 +701,7 @@ def test_a_run_is_identical_to_itself(one: TraceRun) -> None:
     assert not any(entry.arguments or entry.outcome for entry in found.entries)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(TWO_RUNS)
 def test_comparing_the_other_way_round_mirrors_everything(runs: tuple[TraceRun, TraceRun]) -> None:
     a, b = runs

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 import replaykit as rk
 from replaykit.model.events import Call, State
@@ -184,7 +185,7 @@ def the_same_seen(a: TraceRun, b: TraceRun) -> None:
     assert by_cause(a) == by_cause(b)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(AGENTS, st.data())
 def test_a_run_goes_on_from_any_step_as_it_did_and_its_own_rows_stay_as_they_are(
     laws: rk.Store, agent: Agent, data: st.DataObject
@@ -206,7 +207,7 @@ def test_a_run_goes_on_from_any_step_as_it_did_and_its_own_rows_stay_as_they_are
     the_same_seen(parent, laws.load(again.run_id))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(MARKED, st.data())
 def test_a_change_of_the_state_is_seen_at_its_step_and_never_before(
     laws: rk.Store, agent: Agent, data: st.DataObject
@@ -230,7 +231,7 @@ def test_a_change_of_the_state_is_seen_at_its_step_and_never_before(
     assert before <= rows(laws)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(AGENTS, st.data())
 def test_a_change_of_an_answer_is_seen_at_its_step_and_never_before_also_where_it_ends_badly(
     laws: rk.Store, agent: Agent, data: st.DataObject
@@ -258,7 +259,7 @@ def test_a_change_of_an_answer_is_seen_at_its_step_and_never_before_also_where_i
     assert any(call.result == "changed" for call in fork.calls)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(AGENTS, st.integers(2, 5), st.booleans(), st.data())
 def test_a_state_that_was_not_kept_is_reached_again_and_one_can_go_on_from_it(
     laws: rk.Store, agent: Agent, every: int, on_change: bool, data: st.DataObject
@@ -285,7 +286,7 @@ class Broken(Exception):
     """What an agent fails with."""
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(AGENTS, st.data())
 def test_an_agent_that_was_changed_and_fails_changes_nothing_of_its_parent(
     laws: rk.Store, agent: Agent, data: st.DataObject

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.wire.api import Api
 from replaykit.wire.call import Answer, ModelCall
@@ -64,20 +65,20 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 
 @paths
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(request=st.binary(max_size=60), status=st.integers(100, 599), response=st.binary(max_size=200))
 def test_any_bytes_are_read(path: str, request: bytes, status: int, response: bytes) -> None:
     harmless(api(path), request, status, response)
 
 
 @paths
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(request=anything, response=anything)
 def test_any_json_is_read(path: str, request: Any, response: Any) -> None:
     harmless(api(path), json.dumps(request).encode(), 200, json.dumps(response).encode())
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_any_value_may_stand_in_any_place_of_an_exchange(exchange: Any, data: st.DataObject) -> None:
     request = json.loads(exchange.request)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.model.jsonpath import parse_path
 from replaykit.wire.api import Api
@@ -94,7 +95,7 @@ def shuffled(value: Any, order: random.Random) -> Any:
 
 
 @conversations
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(one=minted, other=minted)
 def test_other_minted_ids_make_no_other_key(spoken: Api, build: Build, one: list[str], other: list[str]) -> None:
     assert key(spoken, build(one)) == key(spoken, build(other))

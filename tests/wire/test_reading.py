@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import UsageError
 from replaykit.wire.call import Answer, ModelCall, ToolUse, answer_of
@@ -53,7 +54,7 @@ def test_a_call_holds_the_request_as_it_was_sent(exchange: Any) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 def test_how_the_bytes_came_in_chunks_does_not_matter(exchange: Any, data: st.DataObject) -> None:
     whole = exchange.response
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=40)))

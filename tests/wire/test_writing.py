@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 from replaykit.errors import UsageError
 from replaykit.wire.api import Api, Written
@@ -82,7 +83,7 @@ def body_of(written: Written) -> dict[str, Any]:
 
 @forms
 @given(data=st.data())
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_an_answer_that_was_written_is_read(path: str, request_: bytes, data: st.DataObject) -> None:
     spoken = api(path)
     answer = data.draw(CAN[spoken.name])
@@ -97,7 +98,7 @@ def test_an_answer_that_was_written_is_read(path: str, request_: bytes, data: st
 
 @forms
 @given(data=st.data())
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 def test_an_answer_may_be_written_over_any_other(path: str, request_: bytes, data: st.DataObject) -> None:
     spoken = api(path)
     before, after = data.draw(CAN[spoken.name]), data.draw(CAN[spoken.name])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from tests.matrix import examples
 
 import replaykit as rk
 from replaykit.integrations.langgraph import ReplayKitSaver
@@ -86,7 +87,7 @@ def test_a_copy_goes_on_by_itself(saver: ReplayKitSaver) -> None:
 removals = st.lists(st.sampled_from(["invoke", "update", "fork", "prune", "forget", "reopen", "copy"]), max_size=10)
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(removals, st.sampled_from([1, 2, 4, 100]), st.sampled_from(["sync", "exit"]))
 @example(["invoke", "invoke", "prune", "update", "invoke", "forget", "fork", "copy", "prune", "invoke"], 4, "sync")
 @example(["invoke", "fork", "prune", "invoke", "forget", "invoke", "prune", "update", "reopen", "invoke"], 100, "exit")
@@ -141,7 +142,7 @@ checkpoints = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(checkpoints, st.data())
 def test_the_history_of_a_channel_is_what_a_walk_along_the_parents_finds(
     saver: ReplayKitSaver, plan: list[Any], data: Any
@@ -157,7 +158,7 @@ def test_the_history_of_a_channel_is_what_a_walk_along_the_parents_finds(
         assert found == memory.get_delta_channel_history(config=config, channels=wanted)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(checkpoints)
 def test_a_checkpoint_that_stays_has_the_history_it_had(saver: ReplayKitSaver, plan: list[Any]) -> None:
     """Also where LangGraph's metadata do not say which channels are delta channels."""

@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
+from tests.matrix import examples
 
 import replaykit as rk
 from replaykit.integrations.langgraph import ReplayKitSaver
@@ -191,7 +192,7 @@ def change(now: dict[str, Any], channel: str, way: int, value: Any) -> None:
 GROWING = [("put", 0, 0, [(0, way, [HumanMessage("x")] if way == 1 else {"k": way})]) for way in (1, 2, 5, 8, 9, 7, 2)]
 
 
-@settings(max_examples=70)
+@settings(max_examples=examples(70))
 @given(st.lists(operations, max_size=14))
 @example([*GROWING, ("reopen", 0, 0, None), *GROWING, ("prune", 0, 0, None), *GROWING[1:]])
 @example([*GROWING, ("write", 0, 0, [(4, "failed")]), ("write", 0, 0, [(0, "done"), (4, "failed again")])])

@@ -17,6 +17,7 @@ import requests
 import urllib3
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 
 import replaykit as rk
 from replaykit.errors import Divergence, Unreplayable
@@ -283,7 +284,7 @@ def is_kept(header: tuple[str, str]) -> bool:
 kept = st.tuples(tokens, values).filter(is_kept)
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(chunks=chunkings, headers=st.lists(kept, max_size=5), length=st.booleans())
 def test_any_chunks_and_headers_come_back(chunks, headers, length, fetch, server, tapes):
     url = server.says("/any", chunks=chunks, headers=headers, framing="length" if length else "chunked")
