@@ -36,6 +36,8 @@ TAKE_FILE = "take.json"
 TAKES = "takes"
 """The directory of a case that holds its other takes."""
 SESSION_SUFFIX = f".{TAKES}"
+MAX_TAKES = 100
+"""Takes of one case. A replay may run the candidate once for each, and a case may come from a stranger."""
 _MAX_BYTES = 4 << 20
 
 
@@ -88,6 +90,8 @@ def read_takes(case: ReplayCase) -> list[Take]:
     if not _is_in_file(case) or not folder.is_dir():
         return []
     names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    if len(names) > MAX_TAKES:
+        raise InvalidFile(f"{len(names)} takes; a case has at most {MAX_TAKES}", file=str(folder))
     takes = [read_take(case, name) for name in names if (folder / name).is_dir()]
     return sorted(takes, key=lambda take: (take.at, take.name), reverse=True)
 
