@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import replaykit as rk
@@ -19,15 +18,14 @@ def find_booking(booking: str) -> Any:
 
 @rk.tool
 def change_ferry(booking: str, ferry: str) -> Any:
-    """Move a booking to another ferry; a `ConnectionError` where the car deck does not answer."""
+    """Move a booking to another ferry; where the car deck does not answer, a text that begins with its error."""
     raise RuntimeError(f"there is no ferry line in this example (asked to move {booking} to {ferry})")
 
 
 def before(question: str) -> str:
     """Says that it is done, whatever came of it."""
     find_booking(booking=BOOKING)
-    with suppress(ConnectionError):
-        change_ferry(booking=BOOKING, ferry=EVENING)
+    change_ferry(booking=BOOKING, ferry=EVENING)
     return f"Done! You and your car are on the {EVENING} ferry."
 
 
@@ -35,9 +33,8 @@ def after(question: str) -> str:
     """Tries once more, and says when it did not work."""
     find_booking(booking=BOOKING)
     for _attempt in range(MAX_TRIES):
-        try:
-            change_ferry(booking=BOOKING, ferry=EVENING)
-        except ConnectionError:
+        answer = change_ferry(booking=BOOKING, ferry=EVENING)
+        if str(answer).startswith("ConnectionError"):
             continue
         return f"Done! You and your car are on the {EVENING} ferry."
     return "I could not move your booking: the car deck does not answer. You are still on the 08:40 ferry."

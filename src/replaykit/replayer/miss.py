@@ -135,8 +135,12 @@ def _nearest(matcher: Matcher, call: PendingCall) -> tuple[Call, list[Difference
 def _compared(matcher: Matcher, index: int, call: PendingCall) -> tuple[Json, Json]:
     """What is compared of a recorded call, and of this one."""
     recorded = matcher.calls[index]
-    before, now = matcher.key(recorded.name, key_of(recorded)), matcher.key(call.name, call.key)
-    if call.parameters is not None and recorded.span is None:
-        before = call.parameters.model_arguments(before, is_recorded=True)
-        now = call.parameters.model_arguments(now)
-    return orjson.loads(before), orjson.loads(now)
+    before_key, now_key = matcher.key(recorded.name, key_of(recorded)), matcher.key(call.name, call.key)
+    before, now = orjson.loads(before_key), orjson.loads(now_key)
+    if call.parameters is None or recorded.span is not None or type(before) is not dict or type(now) is not dict:
+        return before, now
+    # Of a foreign trace: leave out what is no difference, and show the rest as it stands.
+    written = orjson.loads(call.parameters.model_arguments(before_key, is_recorded=True))
+    given = orjson.loads(call.parameters.model_arguments(now_key))
+    same = {name for name in before.keys() | now.keys() if written.get(name) == given.get(name)}
+    return {n: v for n, v in before.items() if n not in same}, {n: v for n, v in now.items() if n not in same}
