@@ -37,7 +37,9 @@ class RefusedProxy:
         return dict.fromkeys(VARIABLES, address)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Listen no more. Closing alone would leave the thread where it waits."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def _serve(self) -> None:

@@ -103,6 +103,11 @@ class VirtualTime:
             self._clock.close()
             self._clock.wait_for_own(_LEFT_S)
 
+    @property
+    def mutex(self) -> Any:
+        """The lock that the clock's threads share."""
+        return self._clock.mutex
+
     def renew(self) -> None:
         """Go on in a forked child."""
         self._watcher.renew()
@@ -245,10 +250,27 @@ def _simple_queue(original: Any) -> Any:
     return simple_queue_maker(original, queue._PySimpleQueue)  # type: ignore[attr-defined]
 
 
+_held: list[Any] = []
+"""Mutexes of clocks that a fork holds: a thread that had one would be missing in the child, where others want it."""
+
+
+def _hold_clocks() -> None:
+    for standing in _standing:
+        mutex = standing.mutex
+        mutex.acquire()
+        _held.append(mutex)
+
+
+def _release_clocks() -> None:
+    while _held:
+        _held.pop().release()
+
+
 def _renew_in_child() -> None:
+    _held.clear()
     for standing in _standing:
         standing.renew()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_in_child)
+    os.register_at_fork(before=_hold_clocks, after_in_child=_renew_in_child, after_in_parent=_release_clocks)
