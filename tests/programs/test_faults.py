@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
+from tests.matrix import sampled
 
 from replaykit.errors import ReplayKitError, StoreError, Unreplayable
 from replaykit.model.events import LlmCall, WireInfo
@@ -222,8 +223,9 @@ def test_a_malformed_stream_is_passed_on_and_served_as_it_is(
     assert live == again == (b"".join(pieces), True)
 
 
-def test_fifty_megabytes_go_through_both_ways(proxies: Proxies, upstream: Upstream) -> None:
-    big = b"all work and no play " * 2_400_000
+@sampled("megabytes", [5, 50], count=1)
+def test_many_megabytes_go_through_both_ways(proxies: Proxies, upstream: Upstream, megabytes: int) -> None:
+    big = b"all work and no play" * 50_000 * megabytes
     upstream.script = lambda asked: [
         b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(asked.body),
         *(asked.body[start : start + 1_000_000] for start in range(0, len(asked.body), 1_000_000)),
