@@ -15,6 +15,8 @@ class Stopwatch:
 
     cpu_s = 0.0
     wall_s = 0.0
+    peak_bytes = 0
+    """Of a process: the most memory that it, or one of its own children, had at a time."""
 
     def __enter__(self) -> Stopwatch:
         self._wall = perf_counter()
@@ -45,6 +47,7 @@ def process_cost(arguments: list[str], *, cwd: Path, env: dict[str, str] | None 
     if process.returncode != 0 or expect not in said:
         raise RuntimeError(f"{arguments} ended with {process.returncode}: {said[-800:]}")
     cost.cpu_s = usage.ru_utime + usage.ru_stime
+    cost.peak_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return cost
 
 

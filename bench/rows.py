@@ -174,12 +174,22 @@ def _searched(title: str, metric: str, unit: str = "us", aim: Aim | None = None)
 
 
 _PLAIN = _job(OURS, "plain_calls", count=2000)
+_LINEAR = Aim("≤ 10 (8 is linear, 64 quadratic)", limit=10)
+_LARGE_CASE = _job(OURS, "large_case", once=True, count=500)
 _OTLP, _LARGE_OTLP = (
     _job(OURS, "importing", kind="otlp", size=size, once=size > 10**8) for size in (50_000_000, 500_000_000)
 )
 _LANGSMITH, _LARGE_LANGSMITH = (
     _job(OURS, "importing", kind="langsmith", size=count, once=count > 10**4) for count in (6000, 100_000)
 )
+
+
+def _growing_case(count: int) -> Job:
+    return _job(OURS, "growing_case", count=count)
+
+
+def _imported_case(count: int) -> Job:
+    return _job(OURS, "imported_case", count=count)
 
 
 def _imported(title: str, job: Job) -> tuple[Row, ...]:
@@ -370,6 +380,71 @@ ROWS = [
         Cell(_job(OURS, "ci", count=1000), "total_wall_s"),
         (Cell(_job("flakestorm", "cases", count=1000), "total_wall_s", "in process, serves no tool results"),),
     ),
+    Row(
+        "sizes",
+        "a case of 200 model calls, their messages grow 1 KB a call",
+        "bytes",
+        Cell(_growing_case(200), "bytes"),
+        aim=Aim("≤ 1 MB", limit=1e6),
+    ),
+    Row(
+        "sizes",
+        "the same, growth from 50 to 400 calls",
+        "times",
+        Cell(_growing_case(400), "bytes", over=_growing_case(50)),
+        aim=_LINEAR,
+    ),
+    Row(
+        "sizes",
+        "the same, CPU of scaffolding",
+        "times",
+        Cell(_growing_case(400), "scaffold_s", over=_growing_case(50)),
+        aim=_LINEAR,
+    ),
+    Row(
+        "sizes",
+        "a case of an imported chat of 121 messages, 335 KB",
+        "bytes",
+        Cell(_imported_case(121), "bytes"),
+        aim=Aim("≤ 1 MB", limit=1e6),
+    ),
+    Row(
+        "sizes",
+        "the same, scaffolding it, the start of the process included",
+        "s",
+        Cell(_imported_case(121), "scaffold_s"),
+        aim=Aim("≤ 3 s", limit=3),
+    ),
+    Row(
+        "sizes",
+        "the same, bytes, growth from 50 to 400 messages",
+        "times",
+        Cell(_imported_case(400), "bytes", over=_imported_case(50)),
+        aim=_LINEAR,
+    ),
+    Row(
+        "sizes",
+        "the same, CPU",
+        "times",
+        Cell(_imported_case(400), "scaffold_s", over=_imported_case(50)),
+        aim=_LINEAR,
+    ),
+    Row(
+        "sizes",
+        "scaffolding a run of 500 results of 1 MB, CPU beside that of recording it",
+        "times",
+        Cell(_LARGE_CASE, "scaffold_times"),
+        aim=Aim("≤ 2", limit=2),
+    ),
+    Row(
+        "sizes",
+        "the same, memory of the process at most",
+        "bytes",
+        Cell(_LARGE_CASE, "scaffold_peak_bytes"),
+        aim=Aim("≤ 1 GB", limit=1e9),
+    ),
+    Row("sizes", "replaying that case through the CLI, CPU", "s", Cell(_LARGE_CASE, "replay_s")),
+    Row("sizes", "the same, memory of a process at most", "bytes", Cell(_LARGE_CASE, "replay_peak_bytes")),
     _found("secrets found, held-out half of the corpus", "secrets", SECRET_PEERS, 0.95),
     _found("the same, no character of them left", "secrets_covered", SECRET_PEERS),
     _found("the same, forms and places that the tuning half does not have", "unseen_secrets", SECRET_PEERS),

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import case_sizes
 import measurements
 import overlaps
 import sandboxes
@@ -154,6 +155,18 @@ def cli_replay(work: Path, isolation: str = "full") -> Numbers:
     arguments = ["-m", "replaykit", "replay", case.name, "--agent", "candidate:answer", "--isolation", isolation]
     environment = {"PYTHONPATH": f"{_SOURCE}{os.pathsep}{Path(__file__).parents[1]}"}
     return measurements.process(arguments, work, env=environment, expect="FIXED", times=8)
+
+
+def growing_case(work: Path, count: int) -> Numbers:
+    return case_sizes.growing_case(_replaykit(), work, count)
+
+
+def imported_case(work: Path, count: int) -> Numbers:
+    return case_sizes.imported_case(_SOURCE, work, count)
+
+
+def large_case(work: Path, count: int) -> Numbers:
+    return case_sizes.large_case(_SOURCE, work, count)
 
 
 def ci(work: Path, count: int) -> Numbers:
