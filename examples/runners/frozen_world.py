@@ -38,7 +38,8 @@ class World:
         for file in sorted(fixtures.glob("*.json")):
             fixture = json.loads(file.read_text(encoding="utf-8"))
             if fixture["kind"] == "tool_call":
-                for call in fixture["calls"]:
+                for entry in fixture["calls"]:
+                    call = _whole_call(entry, fixture.get("parts", {}), fixtures)
                     self._outcomes.setdefault(_key(fixture["name"], call["arguments"]), []).append(call)
 
     def call(self, tool: str, **arguments: Any) -> Any:
@@ -92,6 +93,30 @@ def _report(agent: Agent, world: World, question: str) -> dict[str, Any]:
 
 def _question(trace: dict[str, Any]) -> str:
     return next(event["content"] for event in trace["events"] if event["type"] == "input_message")
+
+
+def _whole_call(call: dict[str, Any], parts: dict[str, list[Any]], fixtures: pathlib.Path) -> dict[str, Any]:
+    """Put a call together: its shared arguments from the file's parts, its large values from files of their own."""
+    whole = {"arguments": {}, **call}
+    for path, reference in call.get("parts", {}).items():
+        _put(whole["arguments"], path.split("."), _part(parts[path], reference))
+    for path, name in call.get("values", {}).items():
+        _put(whole, path.split("."), json.loads((fixtures / name).read_text(encoding="utf-8")))
+    return whole
+
+
+def _part(items: list[Any], reference: int | str) -> Any:
+    """One item for a number; for a text such as `0-3,7` a list of these items."""
+    if isinstance(reference, int):
+        return items[reference]
+    ends = [positions.split("-") for positions in reference.split(",")]
+    return [item for end in ends for item in items[int(end[0]) : int(end[-1]) + 1]]
+
+
+def _put(place: Any, path: list[str], value: Any) -> None:
+    for step in path[:-1]:
+        place = place[step]
+    place[int(path[-1]) if isinstance(place, list) else path[-1]] = value
 
 
 def _key(tool: str, arguments: Any) -> str:

@@ -148,7 +148,7 @@ def test_the_native_traces_import_with_nothing_left_over(own_directory: Path) ->
 
 
 def test_the_run_log_imports_and_its_states_fold_to_the_one_that_is_shown(own_directory: Path) -> None:
-    (log,) = examples("replaykit", "run")
+    log, compact = examples("replaykit", "run")
     (shown,) = examples("tries", "draft")
     (own_directory / "log.json").write_text(log)
     fold = StateFold()
@@ -160,13 +160,20 @@ def test_the_run_log_imports_and_its_states_fold_to_the_one_that_is_shown(own_di
 
     assert json.loads(fold.text) == json.loads(shown)
     assert run.event_count == len(run.events)
+    (own_directory / "compact.json").write_text(compact)
+    (call,) = import_trace(own_directory / "compact.json").runs[0].llm_calls
+    assert len(call.arguments["messages"]) == 1
 
 
-def test_the_fixture_example_is_read(own_directory: Path) -> None:
-    (text,) = examples("kind", "calls")
-    (own_directory / "fixture.json").write_text(text)
+def test_the_fixture_examples_are_read(own_directory: Path) -> None:
+    for text in examples("kind", "calls"):
+        (own_directory / "fixture.json").write_text(text)
 
-    assert len(read_fixture(own_directory / "fixture.json")) == 2
+        calls = read_fixture(own_directory / "fixture.json")
+
+        assert len(calls) == 2
+    assert len(calls[1].arguments["messages"]) == 3
+    assert calls[1].arguments["body"]["instructions"].startswith("Answer in the language")
 
 
 def test_the_runner_output_example_is_understood() -> None:

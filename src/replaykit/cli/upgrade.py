@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 def command(cases: tuple[Path, ...], config: Path | None, dry_run: bool, as_json: bool) -> None:
     """Rewrite cases of an older format in the current one.
 
-    Only version numbers change: your comments and the order of keys stay. Older cases work as they are, so this is
-    for whoever wants the new keys, and a proof: a case without one is checked as `scaffold` does, and where its source
-    trace reproduces the failure, proof.json says so. Without CASE, all cases of the configuration are upgraded.
+    Your comments and the order of keys stay. Fixtures whose calls repeat each other are written once, and large values
+    go to files of their own. Older cases work as they are, so this is for smaller cases, for the new keys, and for a
+    proof: a case without one is checked as `scaffold` does, and where its source trace reproduces the failure,
+    proof.json says so. Without CASE, all cases of the configuration are upgraded.
     Exit 2 when a case cannot be read (the others are upgraded), 3 when a newer version wrote one.
 
     \b

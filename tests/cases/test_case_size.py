@@ -1,0 +1,71 @@
+"""A case takes room for what was said in its run, not for how often an SDK sent it again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import replaykit as rk
+from replaykit.importers.files import import_trace
+from replaykit.model.events import AnyEvent, LlmCall, ToolCall
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Raw, canonical, raw
+
+
+def conversation(count: int) -> list[dict[str, str]]:
+    return [{"role": "user", "content": f"{number}: " + "word " * 120} for number in range(count)]
+
+
+def run_of(count: int) -> TraceRun:
+    """A run of as many model calls as there are messages in the end."""
+    messages = conversation(count)
+    calls: list[AnyEvent] = [
+        LlmCall(
+            seq=seq,
+            name="gpt-5",
+            arguments_json=Raw(canonical({"messages": messages[: seq + 1], "temperature": 0})),
+            result_json=raw({"role": "assistant", "content": f"answer {seq}"}),
+        )
+        for seq in range(count)
+    ]
+    return TraceRun(id="run-1", status=RunStatus.ERROR, events=tuple(calls), event_count=count)
+
+
+def size_of(case: Path) -> int:
+    return sum(file.stat().st_size for file in case.rglob("*") if file.is_file())
+
+
+def test_a_case_grows_with_the_conversation_and_not_with_its_square(tmp_path: Path) -> None:
+    for count in (25, 100):
+        rk.scaffold(run_of(count), tmp_path / str(count))
+
+    small, large = size_of(tmp_path / "25"), size_of(tmp_path / "100")
+    assert large / small < 4.5
+    assert large < 4 * len(json.dumps(conversation(100)))
+
+
+def test_an_imported_chat_takes_its_messages_a_few_times(tmp_path: Path) -> None:
+    roles = ["user", "assistant"]
+    chat = [{**message, "role": roles[number % 2]} for number, message in enumerate(conversation(60))]
+    trace = tmp_path / "chat.json"
+    trace.write_text(json.dumps({"model": "gpt-5", "messages": chat}))
+    (run,) = import_trace(trace).runs
+
+    rk.scaffold(run, tmp_path / "case", source_text=trace.read_bytes())
+
+    assert size_of(tmp_path / "case") < 4 * trace.stat().st_size
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_a_large_answer_is_kept_once_however_often_it_came(count: int, tmp_path: Path) -> None:
+    page = "0123456789abcdef" * 20_000
+    calls = tuple(
+        ToolCall(seq=seq, name="fetch", arguments_json=raw({}), result_json=raw(page)) for seq in range(count)
+    )
+    run = TraceRun(id="run-1", status=RunStatus.ERROR, events=calls, event_count=count)
+
+    rk.scaffold(run, tmp_path / "case", redact=False)
+
+    assert size_of(tmp_path / "case") < len(page) + 10_000
