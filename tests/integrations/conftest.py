@@ -18,4 +18,6 @@ collect_ignore += [] if _installed("mcp", "fastmcp") else ["test_mcp.py", "test_
 collect_ignore += [] if _installed("openai", "anthropic") else ["test_python_agent.py", "test_chaos_sdks.py"]
 collect_ignore += [] if os.environ.get("REPLAYKIT_NODE_MODULES") else ["test_node_agent.py"]
 collect_ignore += [] if _installed("fastapi", "uvicorn", "flask", "gunicorn", "waitress") else ["test_http_agents.py"]
+TRACED = ("openai", "anthropic", "google.genai", "langgraph", "langchain_openai", "agents", "pydantic_ai", "langsmith")
+collect_ignore += [] if _installed(*TRACED) else ["test_trace_to_green.py"]
 collect_ignore += [] if _installed("opentelemetry.exporter.otlp.proto.http") else ["test_otel_sdk.py"]

@@ -1,6 +1,7 @@
 """How much of an imported run can be replayed: which calls are whole, which lack something, and what would help.
 
-What the events themselves show (a call without an answer, a model's call without messages) is seen here. What only
+What the events themselves show (a call without an answer, a model's call without messages) is seen here, by the code
+that serves them in a replay. What only
 the importer knows (arguments that the format does not have, a value that the vendor cut or hid) it says with
 `with_lacks`, and the run carries it in its metadata.
 """
@@ -11,14 +12,15 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 import msgspec
-import orjson
 from msgspec import Struct
 
 from replaykit.model.events import Call, LlmCall, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.unrecorded import all_unrecorded
 from replaykit.model.values import Json, raw
+from replaykit.wire.conversation import ConversationReader
 from replaykit.wire.fields import as_object, as_text
+from replaykit.wire.traced import outcome_of
 
 LACKS, ADVICE = "lacks", "advice"
 """Where a run's metadata says what its calls lack, by sequence number, and what to turn on for more."""
@@ -83,7 +85,8 @@ def replayability(run: TraceRun) -> Replayability:
     about = as_object(run.metadata)
     said = as_object(about.get(LACKS))
     calls = [event for event in run.events if isinstance(event, ToolCall | LlmCall)]
-    found = [(call, _lacks(call, said.get(str(call.seq)))) for call in calls]
+    reader = ConversationReader()
+    found = [(call, _lacks(call, said.get(str(call.seq)), reader)) for call in calls]
     advice = about.get(ADVICE)
     return Replayability(
         calls=len(calls),
@@ -112,16 +115,22 @@ def with_lacks(run: TraceRun, lacks: Mapping[int, Iterable[Lack]], advice: Itera
     return msgspec.structs.replace(marked, metadata_json=raw({**about, ADVICE: told}))
 
 
-def _lacks(call: Call, said: Json) -> tuple[Lack, ...]:
+def _lacks(call: Call, said: Json, reader: ConversationReader) -> tuple[Lack, ...]:
     known = {item.value for item in Lack}
     found = {Lack(item) for item in said if item in known} if isinstance(said, list) else set()
-    if not call.answered:
+    if not call.answered or (isinstance(call, LlmCall) and call.wire is None and _has_no_answer(call)):
         found.add(Lack.RESULT)
-    if isinstance(call, LlmCall) and not _has_messages(call):
+    if isinstance(call, LlmCall) and not _has_messages(call, reader):
         found.add(Lack.MESSAGES)
     return tuple(sorted(found))
 
 
-def _has_messages(call: LlmCall) -> bool:
-    asked = as_object(orjson.loads(bytes(call.request_json)))
-    return any(asked.get(name) for name in ("messages", "input", "contents", "prompt", "prompts", "system"))
+def _has_no_answer(call: LlmCall) -> bool:
+    """True where a replay has nothing to serve; of an answer that was cut off the importer says so."""
+    return call.complete and bool(outcome_of(call).problem)
+
+
+def _has_messages(call: LlmCall, reader: ConversationReader) -> bool:
+    """True where a replay finds the call by what was asked."""
+    conversation = reader.read(bytes(call.request_json))
+    return conversation is not None and conversation.is_known

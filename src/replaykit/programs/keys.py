@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
-from replaykit.model.events import Call
+from replaykit.model.events import Call, LlmCall
 from replaykit.programs.environment import NAME
 from replaykit.programs.naming import UPSTREAM
 
@@ -41,6 +41,12 @@ _HOSTS = {
     "api.fireworks.ai": "fireworks",
     "api.together.xyz": "together",
 }
+_MODELS = {
+    **dict.fromkeys(("gpt", "o1", "o3", "o4", "chatgpt"), "openai"),
+    "claude": "anthropic",
+    "gemini": "google_gemini",
+}
+"""What the names of models begin with."""
 _DIALECTS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google_gemini"}
 
 
@@ -56,10 +62,18 @@ def keys_for(calls: Iterable[Call], environment: Mapping[str, str]) -> dict[str,
 
     For no others: a program may choose its provider by the key that is there.
     """
-    recorded = [call for call in calls if call.wire is not None]
-    names = {*used_by(recorded), *map(_provider, recorded)} - {""}
+    known = list(calls)
+    recorded = [call for call in known if call.wire is not None]
+    traced = [call for call in known if call.wire is None and isinstance(call, LlmCall)]
+    names = {*used_by(recorded), *map(_provider, recorded), *map(_maker, traced)} - {""}
     wanted = [_KEYS.get(name, (f"{name.removesuffix('_api').upper().replace('-', '_')}_API_KEY",)) for name in names]
     return {keys[0]: NO_KEY for keys in wanted if keys and not any(environment.get(key) for key in keys)}
+
+
+def _maker(call: Call) -> str:
+    """Whose model was called, by its name: a trace tells no more."""
+    name = call.name.rpartition("/")[2].lower()
+    return next((provider for prefix, provider in _MODELS.items() if name.startswith(prefix)), "")
 
 
 def _provider(call: Call) -> str:

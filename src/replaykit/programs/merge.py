@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
-from replaykit.errors import ReplayKitError
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Call, Change, LlmCall, Note, Span, State, ToolCall
 from replaykit.model.matching import MatchMode, ToolMode
@@ -17,11 +16,10 @@ from replaykit.model.values import Json, Raw
 from replaykit.programs.own import OWN, is_own_place, stays_within
 from replaykit.programs.part import MAIN, deviations_of, parts_below, segment
 from replaykit.recording.stopping import STOPPED, with_reason
-from replaykit.replayer.handler import Replayer
-from replaykit.replayer.keys import key_of
-from replaykit.replayer.tape import Matcher, Tape
+from replaykit.replayer.keys import as_pending
+from replaykit.replayer.tape import Matcher, Tape, is_refused
 from replaykit.replayer.world import World
-from replaykit.seam.scope import PendingCall, Session, pending_call
+from replaykit.seam.scope import PendingCall
 from replaykit.seam.unrecorded import PASSED
 from replaykit.store.protocol import Store
 
@@ -143,13 +141,12 @@ def _left(run: TraceRun, world: World) -> list[str]:
     recorded = (call for call in world.calls if isinstance(call, Call))
     tape = Tape(recorded, started_at=world.pins.started_at)
     matcher = Matcher.of(tape, msgspec.structs.replace(world.rules, mode=mode))
-    scope = Session(Replayer(tape)).root
     for event in run.calls:
-        if event.error is None or event.error.module != ReplayKitError.__module__:
-            made = pending_call(event.kind, event.name, bytes(event.request_json), scope, event.at)
-            made.path, made.key = event.path, key_of(event)
-            if matcher.take(made) is None:
-                _take_otherwise(matcher, made, world, run)
+        if is_refused(event):
+            continue
+        made = as_pending(event)
+        if matcher.take(made) is None:
+            _take_otherwise(matcher, made, world, run)
     calls = (matcher.calls[index] for index in matcher.unused())
     return [call.name for call in calls if _mode(world, call) is ToolMode.RECORDED]
 

@@ -13,7 +13,7 @@ import msgspec
 from replaykit.chaos.front import under_chaos
 from replaykit.errors import Divergence, StoreError, StoreFull
 from replaykit.model.changes import Cleaning
-from replaykit.model.events import AnyEvent, Call, Exchange, Note, StoredEvent, ToolCall
+from replaykit.model.events import AnyEvent, Call, Exchange, LlmCall, Note, StoredEvent, ToolCall
 from replaykit.model.matching import MatchMode
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.run import NO_CHANCE, Chance, Origin, RunHeader, RunStatus, TraceRun
@@ -310,8 +310,13 @@ def _tape_of(world: World, name: str) -> list[Call]:
     at_proxy = [event for event in world.calls if _is_below(event.path, segment(PROXY))]
     if name != PROXY or not all(map(is_of_server, at_proxy)):
         return own
-    calls = (event for event in world.calls if isinstance(event, Call) and event.wire is not None)
+    calls = (event for event in world.calls if isinstance(event, Call) and _is_over_http(event))
     return [*own, *(call for call in calls if not _is_below(call.path, segment(PROXY)))]
+
+
+def _is_over_http(call: Call) -> bool:
+    """True for a call that went over HTTP, or whose answer can go there: a model's that only a trace tells of."""
+    return call.wire is not None or isinstance(call, LlmCall)
 
 
 def _is_below(path: str, own: str) -> bool:

@@ -40,6 +40,8 @@ REKEYED, AMBIGUOUS = "rekeyed", "ambiguous"
 _MUTATED = "mutated"
 """The deviation of a served call whose tool changed its arguments in place when it was recorded."""
 MODEL = str(LlmCall.__struct_config__.tag)
+RUN_LOG = "run_log"
+"""The format of runs that were recorded here."""
 OUTSIDE = "outside"
 """The deviation of a call that nobody could attribute to the run, or of a process that could not be followed."""
 _ASTRAY = frozenset({"missing", "moved", "repeated"})
@@ -298,7 +300,7 @@ class Replayer:
             fault = self.rules.fault
             self._note("fault", call, index, f"`{call.name}` is not on the tape and was answered with {fault.type}")
             return self._log(call, Outcome(error=_error_of(fault.type, fault.message)), 0.0)
-        if call.kind == MODEL and self.matcher.unknown_models():
+        if call.request is not None and call.kind == MODEL and self._cannot_know_models():
             raise self._stop("unanswerable", unasked(call, self.world.source_format), call, index)
         error = explain(self.tape, self.matcher, call, index)
         if reason := self._by_chance(call):
@@ -306,6 +308,13 @@ class Replayer:
             self._note(CHANCE, call, index, reason)
             raise error
         raise self._stop("missing", error, call, index)
+
+    def _cannot_know_models(self) -> bool:
+        """True when the trace leaves out what models were asked: then no call of one can be told from another."""
+        if self.matcher.unknown_models():
+            return True
+        is_imported = self.world.source_format not in ("", RUN_LOG)
+        return is_imported and not any(isinstance(call, LlmCall) for call in self.tape.calls)
 
     def _may_be_live(self, call: PendingCall) -> bool:
         """True for a call whose name is on the list, or that a word of the list for many stands for."""

@@ -1,9 +1,14 @@
-"""What a recorded call is found by."""
+"""What a recorded call is found by, and what it asked over HTTP."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from replaykit.model.events import Call
 from replaykit.seam.scope import PendingCall
+
+if TYPE_CHECKING:
+    from replaykit.seam.http.request import HttpRequest
 
 
 def as_pending(call: Call) -> PendingCall:
@@ -20,6 +25,7 @@ def as_pending(call: Call) -> PendingCall:
         call.seq,
         call.at,
         "external",
+        request=_request_of(call),
     )
 
 
@@ -33,3 +39,12 @@ def key_of(call: Call) -> bytes:
 
     api = api_of(call.wire.method, call.wire.url)
     return arguments if api is None or call.kind == "exchange" else match_key(api, arguments)
+
+
+def _request_of(call: Call) -> HttpRequest | None:
+    """The request of a call that went over HTTP, as far as a log tells of it."""
+    if call.wire is None:
+        return None
+    from replaykit.seam.http.request import HttpRequest  # noqa: PLC0415 (most calls did not)
+
+    return HttpRequest(method=call.wire.method, url=call.wire.url)

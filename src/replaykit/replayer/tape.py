@@ -126,7 +126,7 @@ class Matcher:
         for index, call in enumerate(self.calls):
             self._enter(index, call)
         self._model = model
-        self.has_traced = any(_is_traced(call, model) for call in self.calls)
+        self.has_traced = any(_has_no_bytes(call, model) for call in self.calls)
 
     @classmethod
     def of(cls, tape: Tape, rules: MatchRules) -> Matcher:
@@ -188,10 +188,14 @@ class Matcher:
 
     def take(self, call: PendingCall) -> tuple[int, str] | None:
         """The recorded call that answers this one, and how it was found: exact, moved or arguments."""
-        if not self.has_traced or call.kind != _MODEL:
+        if not self._is_traced(call):
             return self._take_recorded(call)
-        found = None if call.request is not None and self.traced.is_all else self._take_recorded(call)
+        found = None if self.traced.is_all else self._take_recorded(call)
         return found or self.traced.take(self, call)
+
+    def _is_traced(self, call: PendingCall) -> bool:
+        """True for a call of a model over HTTP that may be found by its conversation."""
+        return self.has_traced and call.kind == _MODEL and call.request is not None
 
     def _take_recorded(self, call: PendingCall) -> tuple[int, str] | None:
         if self._is_direct and call.key is call.arguments:
@@ -226,7 +230,7 @@ class Matcher:
     def take_by_kind(self, call: PendingCall, *, written: bool = False) -> ByKind | None:
         """The recorded call for one that was not found, where that was redacted with another key."""
         found = None if self._redaction is None else self._redaction.take_by_kind(call, written=written)
-        if found is None and self.has_traced and call.kind == _MODEL:
+        if found is None and self._is_traced(call):
             return self.traced.take_by_kind(self, call, written=written)
         return found
 
@@ -299,7 +303,7 @@ class Matcher:
             return None
         take = partial(self._take_as_now, began_at=began_at, now=now)
         found = take(call) if self._redaction is None else self._redaction.take(call, take)
-        if found is None and self.has_traced and call.kind == _MODEL:
+        if found is None and self._is_traced(call):
             return self.traced.take_as_now(self, call, began_at, now)
         return found
 
@@ -326,7 +330,7 @@ class Matcher:
             found = self._take_exactly(call)
         else:
             found = self._redaction.take(call, self._take_exactly, anywhere=False)
-        if found is None and self.has_traced and call.kind == _MODEL:
+        if found is None and self._is_traced(call):
             return self.traced.take_exactly(self, call)
         return None if found is None else found[0]
 
@@ -351,7 +355,7 @@ class Matcher:
         for index in reversed(recorded):
             if self.key(call.name, key_of(self.calls[index])) == arguments:
                 return index
-        if self.has_traced and call.kind == _MODEL:
+        if self._is_traced(call):
             return self.traced.last_outcome(call)
         foreign = self._foreign_calls(call)
         return None if foreign is None else foreign.last.get(foreign.parameters.model_arguments(arguments))
@@ -427,8 +431,8 @@ class Matcher:
         return index, how
 
 
-def _is_traced(call: Call, model: ModelMatch | None) -> bool:
-    """True for the call of a model that is found by its conversation; see `TracedCalls`."""
+def _has_no_bytes(call: Call, model: ModelMatch | None) -> bool:
+    """True for the call of a model that is found by its conversation, since that is all a trace has."""
     return isinstance(call, LlmCall) and (call.wire is None or model is ModelMatch.IGNORE)
 
 

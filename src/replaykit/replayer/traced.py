@@ -70,7 +70,7 @@ class TracedCalls:
 
     def _enter(self, index: int, call: LlmCall) -> None:
         conversation = self._reader.read(bytes(call.request_json), model=call.name)
-        if conversation is None or conversation.is_empty:
+        if conversation is None or not conversation.is_known:
             self.unknown.append(index)
         else:
             self._calls.append(Traced(index, call, conversation))
@@ -143,7 +143,7 @@ class TracedCalls:
             lines = one.lines
             return sum(line.json in asked for line in lines), -abs(len(lines) - len(asked))
 
-        return max((one for one in read if one is not None and not one.is_empty), key=likeness, default=None)
+        return max((one for one in read if one is not None and one.is_known), key=likeness, default=None)
 
     def _kept(self, response: str) -> Conversation | None:
         """The conversation behind a response that was served, with its answer."""

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import msgspec
 import orjson
 
-from replaykit.errors import Divergence, ReplayKitError, Undecided, UsageError
+from replaykit.errors import Divergence, ReplayKitError, Undecided, Unreplayable, UsageError
 from replaykit.model.diff import call_text
-from replaykit.model.events import AnyEvent, Call, Event, Shared, State
+from replaykit.model.events import AnyEvent, Call, Event, LlmCall, Shared, State
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
@@ -169,9 +169,21 @@ class Traveller:
 
     def _give(self, call: PendingCall, recorded: Call, index: int) -> Answer | None:
         if recorded is not self._target:
+            sent = self._as_sent(call, recorded)
             self._share(call, recorded)
-            return recorded
+            return sent
         return self._change(call, recorded, index)
+
+    def _as_sent(self, call: PendingCall, recorded: Call) -> Call:
+        """The recorded call as the API that the agent speaks sends it, where it was a model's."""
+        if call.request is None or not isinstance(recorded, LlmCall):
+            return recorded
+        from replaykit.seam.http.traced import on_the_wire  # noqa: PLC0415 (most calls are a tool's)
+
+        try:
+            return on_the_wire(recorded, call, asked_again=True)
+        except Unreplayable as error:
+            raise self._stop("unanswerable", error, call) from None
 
     def _change(self, call: PendingCall, recorded: Call, index: int) -> Answer | None:
         self._changes_call = False
@@ -180,6 +192,9 @@ class Traveller:
             return self._go_live(call, index)
         changed = self._edits.outcome_of(recorded)
         assert changed is not None  # a target is there because its outcome or its arguments change
+        if isinstance(recorded, LlmCall) and recorded.wire is None and call.request is not None:
+            other = {"result_json": changed.result_json, "error": changed.error, "finish_reason": None}
+            changed = self._as_sent(call, msgspec.structs.replace(recorded, **other))
         self._keep(event_of(call, changed, recorded.duration_s))
         self._share_inside(recorded, call)
         return changed

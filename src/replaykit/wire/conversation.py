@@ -23,7 +23,7 @@ from msgspec import Raw, Struct
 
 from replaykit.model.values import Json
 from replaykit.wire.fields import as_object, as_text
-from replaykit.wire.messages import ASSISTANT, SYSTEM, USER, Piece, Text, canonical, pieces_of
+from replaykit.wire.messages import ASSISTANT, SYSTEM, USER, Piece, Text, canonical, is_silent, pieces_of
 from replaykit.wire.tools import Tool, tools_of
 from replaykit.wire.turns import JOINER, Line, Turns
 
@@ -75,9 +75,9 @@ class Conversation(Struct, frozen=True, kw_only=True):
     """The id of a response that the provider keeps, and that this goes on from."""
 
     @property
-    def is_empty(self) -> bool:
-        """True when nothing is known of what was asked."""
-        return not self.turns.lines and not self._system
+    def is_known(self) -> bool:
+        """True when everything is known that was asked."""
+        return not self.turns.gaps and bool(self.turns.lines or self._system)
 
     @property
     def lines(self) -> list[Line]:
@@ -143,7 +143,7 @@ class ConversationReader:
         where the body has none.
         """
         try:
-            members = _members(request)
+            members = _with_config(_members(request))
             above = [piece for item in _items_in(members, _INSTRUCTIONS) for piece in self._of(item, SYSTEM)]
             said = _items_in(members, _CONVERSATIONS)
             return Conversation(
@@ -171,7 +171,9 @@ class ConversationReader:
 
     def _going_on(self, turns: Turns, items: list[bytes]) -> Turns:
         for item in items:
-            for piece in self._of(item, USER):
+            pieces = self._of(item, USER)
+            turns.gaps += not pieces and is_silent(orjson.loads(item))
+            for piece in pieces:
                 turns.add(piece)
         return turns
 
@@ -192,6 +194,12 @@ class ConversationReader:
         if tools is None:
             tools = self._tools[found] = tools_of(orjson.loads(found))
         return tools
+
+
+def _with_config(members: dict[str, Raw]) -> dict[str, Raw]:
+    """The members of a request, and those that Gemini's SDK takes as `config`: traces of it hold them there."""
+    config = members.get("config")
+    return members if config is None or bytes(config)[:1] != b"{" else {**_members(config), **members}
 
 
 def _items_in(members: dict[str, Raw], names: Iterable[str]) -> list[bytes]:

@@ -87,6 +87,11 @@ def pieces_of(message: Json, role: str = USER) -> tuple[Piece, ...]:
     return tuple(_in_message(message, role)) if isinstance(message, dict) else ()
 
 
+def is_silent(message: Json) -> bool:
+    """Return True for a message of somebody else than the model, given that it holds no piece."""
+    return isinstance(message, dict) and "role" in message and _ROLES.get(as_text(message["role"])) != ASSISTANT
+
+
 def canonical(value: Json) -> bytes:
     """Return canonical JSON in which 1 and 1.0 are one number."""
     return orjson.dumps(plain_numbers(value), option=orjson.OPT_SORT_KEYS)

@@ -26,6 +26,10 @@ _BODIES: tuple[tuple[str, Dialect], ...] = (
     ("stop_reason", anthropic.DIALECT),
 )
 """Members by which a whole response is known."""
+_ABOUT = frozenset(
+    ("finish_reason", "stop_reason", "usage", "usage_metadata", "response_metadata", "model", "name", "id", "logprobs")
+)
+"""Members of a message that say something about it."""
 _TIMEOUTS, _CONNECTIONS = ("timeout", "timedout"), ("connection", "connect", "network")
 
 
@@ -53,7 +57,13 @@ def outcome_of(call: LlmCall) -> TracedOutcome:
     answer = _answer(decode(call.result_json))
     if answer is None:
         return TracedOutcome(problem="the trace holds no message of a model as its answer")
-    return TracedOutcome(answer=_with_ids(answer, seed_of(call)))
+    said = tuple(part for part in answer.parts if not _is_about(part))
+    return TracedOutcome(answer=_with_ids(msgspec.structs.replace(answer, parts=said), seed_of(call)))
+
+
+def _is_about(part: Json) -> bool:
+    """True for what a trace writes into a message about the answer, beside what was said."""
+    return isinstance(part, dict) and _ABOUT.issuperset(part)
 
 
 def seed_of(call: LlmCall) -> bytes:

@@ -57,6 +57,8 @@ class Turns:
         """Instructions among the messages."""
         self.joints = 0
         """How often two texts were put into one line."""
+        self.gaps = 0
+        """Messages of somebody else than the model that say nothing at all: whoever wrote them down lost their content."""
         self._numbers: dict[str, int] = {}
         self._open: dict[int, str] = {}
         """The names of the calls that have no result yet, by their numbers."""
@@ -65,7 +67,7 @@ class Turns:
     def copied(self) -> Turns:
         """Return turns of their own that go on from here."""
         copy = Turns()
-        copy.lines, copy.system, copy.joints = list(self.lines), list(self.system), self.joints
+        copy.lines, copy.system, copy.joints, copy.gaps = list(self.lines), list(self.system), self.joints, self.gaps
         copy._numbers, copy._open, copy._count = dict(self._numbers), dict(self._open), self._count
         return copy
 

@@ -1,0 +1,130 @@
+"""From a vendor's trace to a case that is replayed offline, with the real SDKs and frameworks.
+
+Each agent is run once against a scripted model while somebody traces it: a gateway that logs requests, LangSmith, the
+Agents SDK, OpenTelemetry. The trace is all that a case is made of. The same agent reproduces its failure there without a
+model, and one with another prompt leaves the tape, which is shown as a change of the prompt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copy
+from typing import Any
+
+import pytest
+
+from .traced.model_server import FINAL, ModelServer
+
+HERE = Path(__file__).parent / "traced"
+PROMPT, EDITED = "Look charges up before you answer.", "Look charges up before you answer, and never guess."
+PAIRS = [
+    ("openai_chat_agent", "gateway"),
+    ("openai_chat_agent", "langsmith"),
+    ("openai_responses_agent", "gateway"),
+    ("openai_responses_agent", "langsmith"),
+    ("anthropic_agent", "gateway"),
+    ("anthropic_agent", "langsmith"),
+    ("gemini_agent", "gateway"),
+    ("gemini_agent", "genai-spans"),
+    ("langgraph_agent", "gateway"),
+    ("langgraph_agent", "langchain"),
+    ("openai_agents_agent", "agents"),
+    ("openai_agents_agent", "agents-langsmith"),
+    ("pydantic_ai_agent", "spans"),
+    ("pydantic_ai_agent", "messages"),
+]
+
+
+@dataclass
+class Project:
+    """A directory with an agent, and a case that was made of a trace of it."""
+
+    directory: Path
+    module: str
+    made: subprocess.CompletedProcess[str]
+
+    def replay(self) -> dict[str, Any]:
+        """The result of a replay of the agent as it is now."""
+        target = f"{self.module}:answer"
+        done = run("-m", "replaykit", "replay", "case", "--agent", target, "--json", directory=self.directory)
+        (result,) = json.loads(done.stdout)["results"]
+        return dict(result)
+
+    def edit_prompt(self) -> None:
+        file = self.directory / f"{self.module}.py"
+        text = file.read_text()
+        assert PROMPT in text
+        file.write_text(text.replace(PROMPT, EDITED))
+
+
+def run(*arguments: str, directory: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    known = {name: value for name, value in os.environ.items() if "API_KEY" not in name}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=directory,
+        env={**known, "OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false", **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: "-".join(pair))
+def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    module, exporter = request.param
+    return traced_project(module, exporter, tmp_path_factory.mktemp("project"))
+
+
+def traced_project(module: str, exporter: str, directory: Path) -> Project:
+    """Trace the agent with its real tools and a scripted model, and make a case of the trace."""
+    for name in (module, "agent_tools", "trace_agent"):
+        copy(HERE / f"{name}.py", directory)
+    with ModelServer() as server:
+        variables = {"MODEL_URL": server.url, "OPENAI_AGENTS_DISABLE_TRACING": "0"}
+        traced = run("trace_agent.py", module, exporter, "trace.json", directory=directory, **variables)
+        assert traced.stdout.strip() == FINAL, traced.stderr
+        logged = server.pairs if exporter == "gateway" else server.batches
+    if logged and not (directory / "trace.json").exists():
+        (directory / "trace.json").write_text(json.dumps(logged))
+    (directory / "trace_agent.py").unlink()
+    made = run("-m", "replaykit", "scaffold", "trace.json", "--out", "case", directory=directory)
+    return Project(directory, module, made)
+
+
+def test_an_agent_reproduces_its_failure_offline_and_an_edited_prompt_leaves_the_tape(project: Project) -> None:
+    assert project.made.returncode == 0, project.made.stdout + project.made.stderr
+
+    same = project.replay()
+    assert same["verdict"] == "reproduced", json.dumps(same, indent=1)
+    assert same["evidence"]["used"] == same["evidence"]["recorded"]
+
+    project.edit_prompt()
+    edited = project.replay()
+    assert edited["verdict"] == "diverged", json.dumps(edited, indent=1)
+    (missing, *_) = [one["text"] for one in edited["deviations"] if one["kind"] == "missing"]
+    assert "the system prompt is not the recorded one" in missing
+    assert f"+ You are a billing agent. {EDITED}" in missing
+
+
+def test_a_trace_that_lost_the_calls_of_tools_is_inconclusive_and_says_what_to_turn_on(tmp_path: Path) -> None:
+    project = traced_project("gemini_agent", "langsmith", tmp_path)  # its wrapper keeps the texts of messages alone
+
+    result = project.replay()
+
+    assert "messages missing" in project.made.stdout + project.made.stderr
+    assert result["verdict"] == "inconclusive", json.dumps(result, indent=1)
+    assert "does not hold the messages that its models were sent" in result["reason"]
+
+
+def test_a_case_of_one_vendor_is_replayed_on_the_sdk_of_another(tmp_path: Path) -> None:
+    project = traced_project("openai_chat_agent", "gateway", tmp_path)
+    copy(HERE / "anthropic_agent.py", tmp_path)
+    project.module = "anthropic_agent"
+
+    assert project.replay()["verdict"] == "reproduced"

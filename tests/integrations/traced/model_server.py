@@ -1,0 +1,78 @@
+"""A model on the loopback interface that follows a script, in every API; it logs as a gateway does, and collects runs
+that LangSmith's client sends."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from replaykit.wire.call import Answer, ToolUse
+from replaykit.wire.routes import api_of
+
+LOOKUPS = 3
+FINAL = "You were charged $12.50 on Monday."
+
+
+def scripted(number: int) -> Answer:
+    """What the model says to its n-th question, from 0: it looks the charge up three times, and then makes one up."""
+    if number < LOOKUPS:
+        use = ToolUse(id=f"call_{number}", name="lookup_charge", arguments={"account": "A-7"})
+        return Answer(content="Let me look." if number == 0 else None, tool_calls=(use,))
+    return Answer(content=FINAL)
+
+
+class ModelServer:
+    """The server, for as long as the block lasts."""
+
+    def __init__(self) -> None:
+        self.pairs: list[dict[str, Any]] = []
+        """Requests and responses, as a gateway logs them."""
+        self.batches: list[dict[str, Any]] = []
+        """What LangSmith's client has sent."""
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> ModelServer:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_POST(self) -> None:
+            request = self.rfile.read(int(self.headers["content-length"]))
+            api = api_of("POST", self.path)
+            if api is None:
+                server.batches.append(json.loads(request))
+                return self._send("application/json", b"{}")
+            said = scripted(len(server.pairs))
+            whole = json.loads(request) | {"stream": False}
+            logged = api.write(said, request=json.dumps(whole).encode(), seed=request)
+            server.pairs.append({"request": json.loads(request), "response": json.loads(b"".join(logged.chunks))})
+            sent = api.write(said, request=request)
+            return self._send(sent.content_type, b"".join(sent.chunks))
+
+        def do_PATCH(self) -> None:
+            self.do_POST()
+
+        def do_GET(self) -> None:
+            self._send("application/json", b"{}")
+
+        def _send(self, kind: str, body: bytes) -> None:
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    return Handler
