@@ -1,8 +1,8 @@
 """From a vendor's trace to a case that is replayed offline, with the real SDKs and frameworks.
 
 Each agent is run once against a scripted model while somebody traces it: a gateway that logs requests, LangSmith, the
-Agents SDK, OpenTelemetry. The trace is all that a case is made of. The same agent reproduces its failure there without a
-model, and one with another prompt leaves the tape, which is shown as a change of the prompt.
+Agents SDK, OpenTelemetry. The trace is all that a case is made of. The same agent reproduces its failure there without
+a model, and one with another prompt leaves the tape, which is shown as a change of the prompt.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Turns:
         self.joints = 0
         """How often two texts were put into one line."""
         self.gaps = 0
-        """Messages of somebody else than the model that say nothing at all: whoever wrote them down lost their content."""
+        """Messages that are not the model's and say nothing at all: whoever wrote them down lost their content."""
         self._numbers: dict[str, int] = {}
         self._open: dict[int, str] = {}
         """The names of the calls that have no result yet, by their numbers."""
