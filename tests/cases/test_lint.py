@@ -398,3 +398,24 @@ def test_a_value_file_that_is_missing_is_an_error_with_its_name(tmp_path):
     errors = [problem for problem in lint_case(case) if problem.severity is Severity.ERROR]
 
     assert [(problem.file, problem.code) for problem in errors] == [(str(file), "invalid-file")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "result", "why"),
+    [
+        ({"parameters": {"temperature": 0}}, {"role": "assistant", "content": "Hi"}, "all that it was asked"),
+        (
+            {"messages": [{"role": "user", "content": ""}]},
+            {"role": "assistant", "content": "Hi"},
+            "all that it was asked",
+        ),
+        ({"messages": [{"role": "user", "content": "Hi"}]}, 7, "no message of a model"),
+    ],
+)
+def test_a_models_call_that_a_replay_cannot_serve_is_a_warning(arguments, result, why, tmp_path):
+    call = LlmCall(seq=1, name="gpt", arguments_json=raw(arguments), result_json=raw(result))
+
+    (problem,) = lint_case(case_in(tmp_path, calls=[SEARCH, call]))
+
+    assert (problem.code, problem.severity) == ("unservable-model", Severity.WARNING)
+    assert why in problem.message

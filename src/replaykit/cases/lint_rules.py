@@ -19,6 +19,7 @@ from replaykit.cases.takes import TAKES, check_take, read_takes
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered_text
 from replaykit.errors import ReplayKitError, UsageError, nearest
+from replaykit.importers.capture import capture_advice
 from replaykit.importers.labels import labels_of
 from replaykit.model.events import Call, LlmCall, Note, ToolCall
 from replaykit.model.jsonpath import parse_path, values_at
@@ -44,6 +45,12 @@ class Subject(Struct, frozen=True, kw_only=True):
     case: ReplayCase
     fixtures: tuple[Fixture, ...] = ()
     run: TraceRun | None = None
+
+    @property
+    def traced_models(self) -> list[tuple[Fixture, LlmCall]]:
+        """The answered calls of models that only a trace tells of."""
+        models = [(one, one.call) for one in self.fixtures if isinstance(one.call, LlmCall)]
+        return [(fixture, call) for fixture, call in models if call.wire is None and call.answered]
 
     @property
     def tools_seen(self) -> set[str]:
@@ -313,6 +320,25 @@ def _unanswered(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
             yield fixture, _warning(path, "unanswered-fixture", message, "Add a result or an error.")
 
 
+def _unservable_models(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
+    """Calls of models that only a trace tells of, and that a replay cannot serve."""
+    if subject.case.scenario.models is not ModelMode.RECORDED or not subject.traced_models:
+        return
+    from replaykit.wire.conversation import ConversationReader  # noqa: PLC0415 (few cases are made of foreign traces)
+    from replaykit.wire.traced import outcome_of  # noqa: PLC0415
+
+    reader = ConversationReader()
+    hint = capture_advice(subject.case.source.format or "")
+    for fixture, call in subject.traced_models:
+        conversation = reader.read(bytes(call.request_json))
+        problem = outcome_of(call).problem
+        if conversation is None or not conversation.is_known:
+            problem = "the trace does not hold all that it was asked"
+        if problem:
+            message = f"call {call.seq} cannot be served: {problem}"
+            yield fixture, _warning(("calls", fixture.index), "unservable-model", message, hint)
+
+
 def _repeated_calls(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
     counts = Counter(fixture.call.seq for fixture in subject.fixtures)
     for fixture in subject.fixtures:
@@ -347,6 +373,7 @@ def _unbuilt(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
 FIXTURE_RULES: tuple[Callable[[Subject], Iterator[tuple[Fixture, Flaw]]], ...] = (
     _unreachable,
     _unanswered,
+    _unservable_models,
     _repeated_calls,
     _unbuilt,
 )
