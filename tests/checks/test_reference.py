@@ -87,12 +87,54 @@ LEAK = run_of(
 CHARGED_TWICE = run_of(*(tool(seq, "charge_card", {"order": 7}, "done") for seq in range(2)))
 CHARGED = run_of(*(tool(seq, "charge_card", {"order": seq}, "done") for seq in range(2)))
 
+FLIGHTS = {"name": "search_flights", "parameters": {"properties": {"day": {"type": "string"}}, "required": ["day"]}}
+
+
+def asking(seq: int, *requests: tuple[str, Any], text: str | None = None, **more: Any) -> LlmCall:
+    """A model call that offers one tool, and asks for some."""
+    calls = [{"id": "", "name": name, "arguments": arguments} for name, arguments in requests]
+    return LlmCall(
+        seq=seq,
+        name="gpt-4o",
+        arguments_json=Raw(canonical({"messages": [{"role": "user", "content": "Fly me."}], "tools": [FLIGHTS]})),
+        result_json=raw({"role": "assistant", "content": text, "tool_calls": calls}),
+        **more,
+    )
+
+
+FLIES = run_of(asking(0, ("search_flights", {"day": "Monday"})), tool(1, "search_flights", {"day": "Monday"}, [9]))
+GUESSES = run_of(
+    *(
+        asking(seq, ("search_flights", {"date": 3}), ("refund_order", "{7"), text="I will use search_docs now.")
+        for seq in range(3)
+    ),
+    output="It is $49.99.",
+)
+PLANS = run_of(asking(0, text="1. Use a web search to find the fare. I will call search_docs."), output="It is $49.99.")
+WRONG_TOTAL = run_of(tool(0, "lookup_billing", {}, {"total": 61.5}), output="The total is $49.99.")
+
 # A kind, or one of its examples, and a run for which it holds and one for which it does not.
 PAIRS: dict[str, tuple[TraceRun, TraceRun]] = {
     "status_is: [error, timeout]": (LOOP, GOOD),
     "run.error": (LOOP, GOOD),
     'run.error: "KeyError: *"': (run_of(error=ErrorInfo(type="KeyError", message="'id'"), status="error"), LOOP),
     "steps.exhausted": (LOOP, GOOD),
+    "run.failed_steps": (LOOP, GOOD),
+    "llm.truncated": (LOOP, GOOD),
+    "llm.context_overflow": (run_of(error=ErrorInfo(type="E", message="prompt is too long"), status="error"), GOOD),
+    "llm.malformed_call": (GUESSES, FLIES),
+    "llm.same_request": (GUESSES, FLIES),
+    "llm.same_answer": (GUESSES, FLIES),
+    "output.answer": (GOOD, REFUND),
+    "output.contradicts": (WRONG_TOTAL, GOOD),
+    "output.grounded": (GOOD, LIED),
+    "state.repeated": (run_of(*(state(seq, f"step_{seq}", paid=False) for seq in range(3))), GOOD),
+    "tool.not_offered": (GUESSES, FLIES),
+    "tool.invalid_arguments: search_flights": (GUESSES, FLIES),
+    "tool.invalid_arguments": (GUESSES, FLIES),
+    "tool.only_announced": (GUESSES, FLIES),
+    "tool.lookup_skipped": (PLANS, FLIES),
+    "tool.stuck": (LOOP, GOOD),
     "output.equals": (changed(JSON, output_json=raw({"amount": 49.99, "paid": True})), JSON),
     "output.empty": (run_of(output=" "), LOOP),
     "output.contains: '\"paid\":true'": (JSON, GOOD),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _KINDS = {
-    "outcome": ("status_is", "run.error", "steps.exhausted"),
+    "outcome": ("status_is", "run.error", "run.failed_steps", "steps.exhausted"),
     "output": (
         "final_output_exists",
         "output.empty",
@@ -16,10 +16,22 @@ _KINDS = {
         "output.contains_any",
         "output.regex",
     ),
+    "grounding": ("output.grounded",),
+    "tool_contradictions": ("output.contradicts",),
+    "answers": ("output.answer",),
+    "standstill": ("tool.stuck", "state.repeated"),
     "output_form": ("output.json", "output.json_schema", "output.json_path", "output.length", "output.finish_reason"),
     "output_likeness": ("output.edit_distance", "output.similar", "output.refusal"),
     "tools": ("max_tool_calls", "tool.calls", "tool.called", "tool.not_called"),
     "tool_args": ("tool.args", "tool.args_schema", "tool.result"),
+    "tool_offers": ("tool.not_offered", "tool.invalid_arguments", "tool.only_announced", "tool.lookup_skipped"),
+    "model_calls": (
+        "llm.truncated",
+        "llm.context_overflow",
+        "llm.malformed_call",
+        "llm.same_request",
+        "llm.same_answer",
+    ),
     "tool_errors": ("tool.error", "tool.unretried_error", "tool.ignored_error"),
     "trajectory": ("trajectory.match", "trajectory.f1"),
     "trajectory_order": ("trajectory.before", "trajectory.never_after", "trajectory.no_loop", "trajectory.allowlist"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
 
 from replaykit.checks.reading import budget_reason, ending_seq, last_seq, matches, run_errors, short, step_count
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
 from replaykit.errors import nearest
-from replaykit.model.events import ErrorInfo
+from replaykit.model.events import ErrorEvent, ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.redaction.lazy import lazy
 
@@ -88,6 +90,28 @@ class RunError(Rule, frozen=True, kw_only=True):
         # Some candidates say "KeyError: x", some only "x", and some put the class beside the message.
         bare = _CLASS.sub("", error.message)
         return any(matches(self.text, text) for text in (error.message, str(error), bare))
+
+
+@ASSERTIONS.register("run.failed_steps")
+class RunFailedSteps(Rule, frozen=True, kw_only=True):
+    """At least so many errors happened in the run outside of calls, such as steps whose code did not run."""
+
+    plain: ClassVar[str] = "min"
+    notes: ClassVar[dict[str, str]] = {"min": "the least number of errors; a plain number is this"}
+    examples: ClassVar[tuple[str, ...]] = ("run.failed_steps: 1",)
+    min: Annotated[int, Meta(ge=1)]
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        errors = [(event.seq, event.error) for event in run.events if isinstance(event, ErrorEvent)]
+        last = f", the last one {short(str(errors[-1][1]))!r}" if errors else ""
+        count = "one error" if len(errors) == 1 else f"{len(errors) or 'no'} errors"
+        return Seen(
+            holds=len(errors) >= self.min,
+            text=f"The run went on over {count}{last}" if errors else "The run reported no error",
+            expected=f"at least {self.min} errors outside of calls",
+            actual=f"{count}{last}",
+            seq=errors[-1][0] if errors else last_seq(run),
+        )
 
 
 @ASSERTIONS.register("steps.exhausted")

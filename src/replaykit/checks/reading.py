@@ -91,6 +91,11 @@ def shown_output(run: TraceRun) -> str:
     return f"output {shown(run.output)}" if has_output(run) else "no output"
 
 
+def times_text(count: int) -> str:
+    """How often, in words: `once`, `3 times`, `never`."""
+    return {0: "never", 1: "once"}.get(count, f"{count} times")
+
+
 def short(text: str) -> str:
     """A text in one line of bounded length."""
     line = " ".join(text[: 4 * _SHOWN_CHARS].split())

@@ -23,7 +23,7 @@ FAMILIES = {
     "tool": "Which tools it called, and how that went",
     "trajectory": "The order of its tool calls",
     "steps": "How many steps it took",
-    "llm": "How often it asked a model",
+    "llm": "What it asked models, and what they answered",
     "state": "The agent's state",
     "effect": "What it did to the world",
     "budget": "What it took",

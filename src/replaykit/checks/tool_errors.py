@@ -3,69 +3,43 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from msgspec import Meta
+
+from replaykit.checks.admissions import admission
+from replaykit.checks.conversation import inner_model_calls, said_to_user
 from replaykit.checks.failures import call_failed
-from replaykit.checks.reading import last_seq, matches, output_text, says_something, shown_output
+from replaykit.checks.reading import last_seq, matches, output_text, says_something, short, shown_output
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
 from replaykit.checks.selecting import glob
 from replaykit.checks.tools import TOOL_NOTE
 from replaykit.model.events import ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 
-ACKNOWLEDGING = (
-    "error",
-    "fail",
-    "unable",
-    "not able",
-    "could not",
-    "couldn't",
-    "cannot",
-    "can't",
-    "unavailable",
-    "not available",
-    "unreachable",
-    "timed out",
-    "timeout",
-    "no response",
-    "not respond",
-    "declined",
-    "rejected",
-    "outage",
-    "unsuccessful",
-    "went wrong",
-    "did not work",
-    "didn't work",
-    "did not go through",
-    "didn't go through",
-    "try again",
-)
-"""Beginnings of words by which an answer admits that something failed, unless an assertion names its own.
-
-Left out on purpose, because answers that hide a failure use them too: sorry, problem, issue, however.
-"""
-
 
 @ASSERTIONS.register("tool.error")
 class ToolError(Rule, frozen=True, kw_only=True):
     """A call of the tool failed; with `like`, in these words, `*` standing for anything.
 
-    A call failed when it raised, when its result is a text that begins like an error (`Error`, `ValueError:`,
-    `Traceback`), or an object with a truthy `error`, `errors`, `is_error` or `isError`, or with a `status`,
-    `status_code` or `code` from 400 to 599.
+    A call failed when it raised, or when its result [says so](#when-a-call-failed). With `min`, at least that many
+    calls failed this way.
     """
 
     plain: ClassVar[str] = "tool"
     notes: ClassVar[dict[str, str]] = {
         "tool": f"{TOOL_NOTE}; a plain text is this",
         "like": "what the failure says, as for `run.error`",
+        "min": "the least number of calls that failed this way",
     }
     examples: ClassVar[tuple[str, ...]] = (
         "tool.error: lookup_billing",
         'tool.error: {tool: "*", like: "*timeout"}',
+        'tool.error: {tool: lookup_billing, like: "Error: *", min: 1}',
     )
     tool: str
     like: str | None = None
+    min: Annotated[int, Meta(ge=1)] = 1
 
     def __post_init__(self) -> None:
         if self.like is not None and not self.like.strip():
@@ -73,16 +47,26 @@ class ToolError(Rule, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         calls = [call for call in run.tool_calls if glob(self.tool, call.name)]
-        reasons = [(call, reason) for call in calls if (reason := call_failed(call)) is not None]
-        found = next((one for one in reasons if self.like is None or matches(self.like, one[1])), None)
-        told = found or (reasons[-1] if reasons else None)
+        failures = [(call, reason) for call in calls if (reason := call_failed(call)) is not None]
+        alike = [(call, reason) for call, reason in failures if self.like is None or matches(self.like, reason)]
+        if not failures:
+            seq = calls[-1].seq if calls else last_seq(run)
+            return Seen(False, f"Tool {self.tool!r} did not fail", self._expected, _outcomes(run, calls), seq)
+        call, reason = alike[self.min - 1] if len(alike) >= self.min else failures[-1]
+        times = f" {len(alike)} times" if self.min > 1 else ""
         return Seen(
-            holds=found is not None,
-            text=f"Tool {told[0].name!r} failed: {told[1]}" if told else f"Tool {self.tool!r} did not fail",
-            expected=f"a failure of tool {self.tool!r}" + (f" like {self.like!r}" if self.like else ""),
-            actual=f"failed with {told[1]!r}" if told else _outcomes(calls),
-            seq=told[0].seq if told else calls[-1].seq if calls else last_seq(run),
+            holds=len(alike) >= self.min,
+            text=f"Tool {call.name!r} failed{times}: {reason}",
+            expected=self._expected,
+            actual=f"failed{times} with {reason!r}",
+            seq=call.seq,
         )
+
+    @property
+    def _expected(self) -> str:
+        like = f" like {self.like!r}" if self.like else ""
+        times = f", at least {self.min} times" if self.min > 1 else ""
+        return f"a failure of tool {self.tool!r}{like}{times}"
 
 
 @ASSERTIONS.register("tool.unretried_error")
@@ -106,7 +90,7 @@ class UnretriedToolError(Rule, frozen=True, kw_only=True):
             holds=holds,
             text=text,
             expected=f"tool {self.tool!r} failing without a retry",
-            actual=_outcomes(calls),
+            actual=_outcomes(run, calls),
             seq=failed.seq if failed else calls[-1].seq if calls else None,
         )
 
@@ -115,8 +99,10 @@ class UnretriedToolError(Rule, frozen=True, kw_only=True):
 class IgnoredToolError(Rule, frozen=True, kw_only=True):
     """The tool's last call failed, yet the run succeeded with an answer that admits no failure.
 
-    An answer admits one when some word in it begins like one of [these](#words-that-admit-a-failure), in upper or lower
-    case. A list of your own in `acknowledged_by` replaces them.
+    An answer admits one by a [phrase](#answers-that-admit-a-failure) such as "could not be reached", in one of eleven
+    languages. What the agent said earlier counts too, where a user answered it. Words of your own in `acknowledged_by`
+    replace the phrases: an answer then admits a failure when some word in it begins like one of them. A sub-agent (a
+    tool that asks a model itself) failed as well when its answer admits a failure.
     """
 
     plain: ClassVar[str] = "tool"
@@ -137,16 +123,23 @@ class IgnoredToolError(Rule, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         calls = calls_of(run, self.tool)
-        failed = call_failed(calls[-1]) if calls else None
+        failed = failure_of(run, calls[-1]) if calls else None
         answered = run.status is RunStatus.SUCCESS and says_something(run)
-        word = acknowledging_word(output_text(run), self.acknowledged_by)
+        word = self._admission(run, calls[-1].seq) if failed is not None else None
         return Seen(
             holds=failed is not None and answered and word is None,
             text=self._text(failed, answered, word),
             expected=f"a failure of tool {self.tool!r} that the answer does not admit",
-            actual=f"{_outcomes(calls)}; status {run.status.value}, {shown_output(run)}",
+            actual=f"{_outcomes(run, calls)}; status {run.status.value}, {shown_output(run)}",
             seq=calls[-1].seq if calls else None,
         )
+
+    def _admission(self, run: TraceRun, failed_at: int) -> str | None:
+        for text in (output_text(run), *said_to_user(run, failed_at)):
+            word = admission(text) if self.acknowledged_by is None else _first_word(text, self.acknowledged_by)
+            if word is not None:
+                return word
+        return None
 
     def _text(self, failed: str | None, answered: bool, word: str | None) -> str:
         if failed is None:
@@ -163,18 +156,26 @@ def calls_of(run: TraceRun, tool: str) -> list[ToolCall]:
     return [call for call in run.tool_calls if call.name == tool]
 
 
-def acknowledging_word(text: str, words: list[str] | None = None) -> str | None:
-    """The first of the words that some word of the text begins with; None when there is none."""
+def failure_of(run: TraceRun, call: ToolCall) -> str | None:
+    """Return why the call failed; a sub-agent failed as well when its answer admits a failure."""
+    reason = call_failed(call)
+    if reason is not None or not isinstance(call.result, str) or call.seq not in inner_model_calls(run):
+        return reason
+    return short(call.result) if admission(call.result) else None
+
+
+def _first_word(text: str, words: list[str]) -> str | None:
+    """Return the first of the words that some word of the text begins with; None when there is none."""
     plain = text.replace("\u2019", "'")
-    for word in ACKNOWLEDGING if words is None else words:
+    for word in words:
         if re.search(rf"(?<!\w){re.escape(word.strip())}", plain, re.IGNORECASE):
             return word
     return None
 
 
-def _outcomes(calls: list[ToolCall]) -> str:
+def _outcomes(run: TraceRun, calls: list[ToolCall]) -> str:
     if not calls:
         return "no call"
-    reason = call_failed(calls[-1])
+    reason = failure_of(run, calls[-1])
     ending = f"failed with {reason!r}" if reason else "did not fail"
     return f"{len(calls)} calls, the last {ending}" if len(calls) > 1 else f"one call, it {ending}"

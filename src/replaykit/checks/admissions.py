@@ -1,0 +1,174 @@
+"""Admissions: whether an answer tells its reader that something failed, in eleven languages.
+
+An admission is a phrase with a verb ("could not be reached", "ein Fehler ist aufgetreten"), not a word: an answer about
+an error margin admits nothing. A phrase that is negated ("without any error") or that is only a possibility ("if the
+payment failed") does not count.
+"""
+
+from __future__ import annotations
+
+import re
+
+from replaykit.redaction.lazy import lazy
+
+_ERROR = r"(?:errors?|exceptions?|failures?|timeouts?|outages?|problems?|issues?|difficult(?:y|ies)|glitch(?:es)?)"
+_KIND = (
+    r"(?:an?|the|some|this|these|several|multiple|repeated|technical|internal|unexpected|system|server|network|service"
+    r"|following|\w+ing|\w+ed)"
+)
+_PAST = (
+    r"(?:access|reach|retriev|obtain|fetch|load|connect|complet|process|finish|find|found|confirm|verif|determin|plac|sent"
+    r"|send|sav|updat|creat|book|cancel|deliver|perform|execut|read|open|look|lookup|submit|charg|refund|resolv|locat|done|made)"
+)
+_PHRASES = {
+    "English": (
+        r"(?:could not|couldn't|couldnt)\b",
+        r"\b(?:i|we)(?: (?:am|are|was|were))?(?: \w+)? (?:cannot|can't|can not|unable|not able)\b",
+        rf"\b(?:cannot|can't|can not) (?:currently |be |presently |at this time )*{_PAST}\w*",
+        r"(?<!you )(?<!you are )(?<!you're )\b(?:unable|not able) to\b",
+        r"\b(?:has|have|had|was|were|is|are|it|that|which|search|request|call|payment|tool|service|attempts?|lookup|step)"
+        r" (?:also |again |repeatedly |just |unfortunately )?failed\b",
+        r"\bfailed (?:to|with|because|due|while|when|again|twice|repeatedly)\b|\bfailed[.!]?\s*$",
+        rf"\bapologi[sz]e for (?:{_KIND} ){{0,2}}{_ERROR}\b|\bfailing to\b",
+        rf"\b(?:encountered|ran into|hit|got|received|returned|returns|threw|reported|reports|experienced|met|gave)"
+        rf" (?:{_KIND} ){{0,3}}{_ERROR}\b",
+        rf"\b(?:due to|because of|owing to|there (?:was|is|has been|were|seems to be)) (?:{_KIND} ){{1,3}}{_ERROR}\b",
+        rf"\b(?:{_KIND} ){{1,3}}{_ERROR} (?:occurred|happened|came up|arose|has occurred|prevented|while)\b",
+        r"\b(?:is|are|was|were|be|been|currently|temporarily|still) (?:\w+ )?(?:unavailable|unreachable"
+        r"|inaccessible|down|offline)\b",
+        r"\b(?:unavailable|inaccessible|unreachable)\b",
+        r"\b(?:is|are|was|were) not (?:currently |yet )?(?:available|accessible|reachable|responding"
+        r"|working|successful)\b",
+        r"\b(?:not available|no longer available)\b",
+        r"\btimed out\b|\ba time-?out\b|\btimeout (?:error|while|when|occurred)\b",
+        r"\b(?:did not|didn't|does not|doesn't|is not|isn't|not) (?:respond|return|work|succeed|complete"
+        r"|go through|load|receive)\w*",
+        r"\b(?:no|without(?: a)?) (?:response|answer|reply|data|results?|information) (?:from|was|were|is"
+        r"|are|could|came|available)\b",
+        r"\b(?:was|were|been|is|are|got|has) (?:declined|rejected|denied|refused|unsuccessful|interrupted|aborted)\b",
+        r"\b(?:went|gone|going) wrong\b|\bunsuccessful\b|\btry(?:ing)? again\b|\bretry later\b",
+        r"\b(?:do not|don't|does not|doesn't) have (?:the |any |enough |this |that |access|current|live"
+        r"|up-to-date|sufficient)",
+        r"\b(?:has|have|had) not (?:yet )?(?:been|gone)\b",
+        r"\bnot (?:been )?(?:possible|successful)\b",
+    ),
+    "German": (
+        r"\b(?:konnte|konnten|kann|können)\b[^.!?\n]{0,80}\b(?:nicht|keine?n?)\b",
+        r"\bnicht (?:verfügbar|erreichbar|möglich|gelungen|geklappt|funktioniert|erfolgreich|abrufbar"
+        r"|gefunden|geantwortet)\b",
+        r"\b(?:fehlgeschlagen|gescheitert|schiefgegangen|schiefgelaufen|misslungen|abgelehnt)\b|\bschlug(?:en)?\b[^.\n]{0,60}\bfehl\b",
+        r"\b\w*fehlers?\b[^.!?\n]{0,60}\b(?:aufgetreten|auf|erhalten|gemeldet|zurück\w*)\b",
+        r"\b(?:wegen|aufgrund|durch)\b[^.\n]{0,30}(?:fehler|störung|ausfall|problem)\w*"
+        r"|\bes gab\b(?! kein)[^.\n]{0,30}(?:fehler|problem|störung)",
+        r"\b(?:zeitüberschreitung|ausgefallen)\b|\bkeine (?:antwort|daten|verbindung)\b|\b(?:versuchen sie"
+        r"|versuche|versuch) es\b",
+    ),
+    "French": (
+        r"\bn'(?:ai|a|avons|ont|as|avez)\b[^.\n]{0,20}\bpas\b[^.\n]{0,20}\b(?:pu|réussi|abouti|répondu|fonctionné|trouvé|été)\b",
+        r"\bne? (?:peux|peut|pouvons|peuvent|parvien\w*|répond\w*|fonctionne\w*)\b[^.\n]{0,20}\bpas\b"
+        r"|\bimpossible (?:de|d')",
+        r"\b(?:une|l'|d'une|cette|des)\s?erreurs?\b[^.\n]{0,60}\b(?:produite|survenue|renvoyée|rencontrée|empêch\w*)\b",
+        r"\b(?:rencontré|renvoyé|retourné|reçu|à cause d'|en raison d')\s?(?:une |l')?(?:erreur|panne|échec)",
+        r"\b(?:a|ont|avait) échoué\b|\bun échec\b|\bindisponibles?\b|\bpas disponibles?\b"
+        r"|\binaccessibles?\b|\bhors service\b",
+        r"\bdélai (?:d'attente )?(?:dépassé|expiré)\b|\b(?:expiré|refusée?s?)\b|\bréessaye[rz]\b"
+        r"|\baucune (?:réponse|donnée)\b",
+    ),
+    "Spanish": (
+        r"\bno (?:pude|pudo|pudimos|pudieron|puedo|podemos|puede|se pudo|se pudieron|se puede|he podido"
+        r"|ha podido|hemos podido"
+        r"|fue posible|es posible|ha sido posible|logr[éoó]\w*|respond\w*|ha respondido|funcion[óa]\w*"
+        r"|está disponible|disponible)\b",
+        r"\b(?:falló|fallaron|ha fallado|han fallado|fracasó|rechazad[oa]s?)\b",
+        r"\b(?:ocurrió|hubo|se produjo|devolvió|recib\w+|encontr\w+|debido a|a causa de|por)\s+(?:un |el "
+        r"|una )?(?:error|fallo|problema técnico)",
+        r"\bindisponible\b|\btiempo de espera\b|\binténtel[oa]\b|\bint[eé]nta\w* (?:de nuevo|más tarde)"
+        r"|\bintente de nuevo\b|\bsin respuesta\b",
+    ),
+    "Portuguese": (
+        r"\bnão (?:consegui\w*|foi possível|é possível|pude|pôde|posso|podemos|pode|está disponível"
+        r"|respondeu|funcionou|foram?|há dados|obtive)\b",
+        r"\b(?:falhou|falharam|recusad[oa]s?|indisponível|indisponíveis)\b",
+        r"\b(?:ocorreu|houve|retornou|devolveu|recebi|encontrei|devido a)\s+(?:um |uma |o |a )?(?:erro"
+        r"|falha|problema técnico)",
+        r"\btempo (?:limite|esgotado|excedido)\b|\btente (?:novamente|de novo|mais tarde)\b|\bsem resposta\b",
+    ),
+    "Italian": (
+        r"\bnon (?:sono riuscit\w|è stat[oa] possibile|è possibile|è riuscit\w|riesco|ho potuto"
+        r"|abbiamo potuto|posso|possiamo|è disponibile"
+        r"|sono disponibili|disponibil\w|risponde|ha risposto|ha funzionato|funziona|è andat\w)\b",
+        r"\b(?:è|sono) fallit\w\b|\bindisponibil\w\b|\brifiutat\w\b|\btempo scaduto\b|\briprova\w*\b"
+        r"|\bnessuna risposta\b",
+        r"\b(?:verificat\w|restituit\w|ricevut\w|a causa d\w+|riscontrat\w)\s+(?:un |l'|un')?\s?(?:errore"
+        r"|guasto|problema)",
+    ),
+    "Dutch": (
+        r"\b(?:kon|konden|kan|kunnen)\b[^.!?\n]{0,80}\b(?:niet|geen)\b",
+        r"\bniet (?:beschikbaar|gelukt|bereikbaar|mogelijk|gevonden|gereageerd|doorgegaan|kunnen)\b",
+        r"\b(?:mislukt|geweigerd|afgewezen|misgegaan)\b|\btime-out\b|\bstoring\b"
+        r"|\bprobeer\b[^.\n]{0,20}\bopnieuw\b|\bgeen (?:antwoord|reactie)\b",
+        r"\bfout\b[^.\n]{0,40}\b(?:opgetreden|gekregen|gaf|terug)|\b(?:trad|is|was|gaf"
+        r"|door) (?:er )?een (?:\w+ )?fout\b",
+    ),
+    "Polish": (
+        r"\bnie (?:udało|mogłem|mogłam|mogę|możemy|można|jest możliwe|jest dostępn\w+|są dostępn\w+"
+        r"|odpowiad\w+|odpowiedział\w*|powiodł\w+|działa\w*|zostało|został)\b",
+        r"\bniedostępn\w+\b|\bprzekrocz\w+ (?:limit )?czas\w*|\bodrzucon\w+|\bspróbuj\w* (?:ponownie"
+        r"|później)|\bawari\w+|\bbrak odpowiedzi\b",
+        r"\b(?:wystąpił|zwrócił\w*|otrzymał\w*|z powodu|napotkał\w*)\s+(?:\w+ )?bł[ąę]d\w*",
+    ),
+    "Russian": (
+        r"\bне (?:удалось|могу|можем|смог\w*|получилось|удаётся|удается|отвеча\w+|ответил\w*|работа\w+"
+        r"|доступ\w+|выполнен\w*|прош[ёе]л|прошла)",
+        r"\b(?:произошла|возникла|вернул\w* |получил\w* |из-за )\s*(?:\w+ )?(?:ошибк\w+|сбо\w+)"
+        r"|\bнедоступ\w+|\bпроизош[её]л сбой\b",
+        r"\bистекло время\b|\bтайм-?аут\b|\bпревышено время\b|\bотклон[её]н\w*|\bпопробуйте\b",
+    ),
+    "Japanese": (
+        r"できませんでした|できません(?!か)|できず|できない状態|できておりません|失敗し|失敗に終わ|エラーが(?:発生|出|返|起き)|エラーのため|エラーにより|エラーとなり"
+        r"|利用できない|利用不可|タイムアウト|応答がありません|応答しません|応答がな|つながりません|障害(?:が|により|のため)|拒否され"
+        r"|再度お試し|もう一度お試し|後ほどお試し|得られません|得られず|見つかりません|確認できて(?:い)?ません",
+    ),
+    "Chinese": (
+        r"无法|無法|未能|失败|失敗|不可用|超时|逾時|(?:出现|發生|发生|遇到|返回|出現).{0,8}(?:错误|故障|问题|異常|异常|錯誤|問題)"
+        r"|没有(?:响应|返回|找到|成功|回应)|沒有(?:響應|返回|找到|成功|回應)|未(?:成功|找到|返回|获得|獲得)|不能(?:获取|访问|完成|提供|查询)"
+        r"|(?:再试|重试|再試|重試)|被拒绝|被拒絕|暂时不可|暫時不",
+    ),
+}
+_PHRASE = lazy("|".join(f"(?:{phrase})" for phrases in _PHRASES.values() for phrase in phrases), re.IGNORECASE)
+_POSSIBILITY = lazy(
+    r"\b(?:if|whether|in case|unless|should (?:the|your|it|this|any)|in the event|whenever|wenn|falls"
+    r"|sollte[nst]*|si(?! è)|s'il|au cas où|en caso|se (?:o|a|os|as|il|lo|la|você|houver)|caso|als|indien"
+    r"|jeśli|jeżeli|если|when(?=\s+you))\b"
+    r"|場合|もし|如果|若",
+    re.IGNORECASE,
+)
+_NEGATION = lazy(
+    r"\b(?:no|not|never|without|any|zero|free of|n't|ohne|keine?[nrm]?|nie|sans|aucune?|jamais|sin"
+    r"|ning[uú]n\w*|sem|nenhuma?|senza|nessun\w*|zonder|geen|bez|żadn\w+|без|нет)\W+(?:\w+\W+){0,2}$",
+    re.IGNORECASE,
+)
+_CLAUSE_CHARS = 80
+_LOOKED_AT_CHARS = 10_000
+"""Of a longer answer, its beginning and its end are read: whoever admits a failure does so there."""
+_CLAUSE_END = lazy(r"[.!?;:\n。！？；]|,\s+(?:but|however|aber|mais|pero|mas|ma|maar|ale|но)\b")
+
+
+def admission(text: str) -> str | None:
+    """Return the words by which an answer admits that something failed; None when it admits nothing."""
+    if len(text) > 2 * _LOOKED_AT_CHARS:
+        text = f"{text[:_LOOKED_AT_CHARS]}\n{text[-_LOOKED_AT_CHARS:]}"
+    plain = text.replace("\u2019", "'")
+    for found in _PHRASE.finditer(plain):
+        before = _clause_before(plain, found.start())
+        if _POSSIBILITY.search(before) or _NEGATION.search(before):
+            continue
+        return found[0].strip()
+    return None
+
+
+def _clause_before(text: str, end: int) -> str:
+    """Return what the clause says before this place."""
+    before = text[max(0, end - _CLAUSE_CHARS) : end]
+    ends = [found.end() for found in _CLAUSE_END.finditer(before)]
+    return before[ends[-1] :] if ends else before

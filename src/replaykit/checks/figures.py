@@ -1,0 +1,308 @@
+"""Figures: the numbers, amounts, dates, ids, URLs and quoted names that a text states, and what each one means.
+
+A figure is what somebody could check: "$4.2 billion", "12 March 2024", "ORD-991". List numbering, code, times of day
+and small counting numbers are no figures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from replaykit.checks.figure_dates import Day, date_spans
+from replaykit.redaction.lazy import lazy
+
+SMALL = 12
+"""Whole numbers up to this one count things, and are said without a source."""
+_WELL_KNOWN = frozenset({24, 52, 60, 100, 180, 360, 365, 366, 1000, 1024, 3600})
+_YEARS = range(1900, 2101)
+_MAX_NAME_CHARS = 80
+_BARE_WORDS = 6
+_MIN_LINE_CHARS = 12
+_LINKS = frozenset(
+    {"of", "the", "and", "de", "da", "di", "du", "la", "le", "von", "van", "der", "in", "y", "e", "et", "und"}
+)
+
+_FENCED = lazy(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<code>.*?(?:</code>|\Z)", re.DOTALL)
+_PATCH = lazy(r"\A\s*(?:diff --git |--- a/|\*\*\* Begin Patch)")
+_NUMBERING = lazy(
+    r"^[ \t>*•-]*(?:#{1,6}[ \t]*)?(?:\*\*)?(?:\(?\d{1,3}[.):]|(?:step|option|part|section|chapter|figure"
+    r"|table|phase|day|question|example|item|no|nr"
+    r"|schritt|étape|paso|passo|stap|krok)\.? ?#?\d{1,3}\b[.:)]?)(?=\s|\*)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_LABELLED = lazy(
+    r"\b(?:step|option|part|section|chapter|figure|fig|table|phase|question|example|page|line|level|version|v|python|gpt|claude|gemini|llama|rfc|iso|utf|http|top|grade|windows)"
+    r"[ -]?#?v?\d+(?:\.\d+)*\b",
+    re.IGNORECASE,
+)
+_TIME = lazy(
+    r"\b\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)?(?:\s?[ap]\.?m\b\.?)?|\b\d{1,2}\s?[ap]\.?m\b\.?|\b\d{1,2}(?:h|\s?Uhr)\b",
+    re.IGNORECASE,
+)
+_URL = lazy(r"\b(?:https?://|www\.)[^\s<>\"'`\])}»”|]+", re.IGNORECASE)
+_EMAIL = lazy(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,80}(?:\.[\w-]{1,80}){1,8}")
+_ID = lazy(
+    r"(?<![\w.])(?:"
+    r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"  # UUID
+    r"|\d+(?:\.\d+){2,}"  # dotted: an address, a version, a classification
+    r"|\d{1,4}(?:[ -]\d{2,4}){2,5}"  # in groups: a card, a phone
+    # Letters and digits:
+    r"|\#?(?=[\w/-]{0,80}\d)(?=[\w/-]{0,80}[A-Za-z])[A-Za-z0-9]{1,80}(?:[_/-][A-Za-z0-9]{1,80}){0,8}"
+    r"|\#\d{3,}"
+    r")(?![\w])"
+)
+_ORDINARY_ID = lazy(
+    r"\#?(?:\d+(?:st|nd|rd|th|s|x|k|m|b|bn|mn|d|p|g|h|hr|hrs|min|ms|km|kg|cm|mm|mg|lb|lbs|oz|ft|in|mph|kb|mb|gb|tb|kwh|mw|gw|hz|khz|mhz|ghz|px|pt|c|f|w|v|a|er|ers|e|ème|º|ª)"
+    r"|[a-z]{1,2}\d|\d[a-z]|q[1-4]|fy\d{2,4}|h[12]o?|co2|covid-?19|mp[34]|[a-z]+-?\d|\d+-[a-z]+(?:-[a-z]+)*|[a-z]{2,}\d{1,2}|utf-?8|sha\d+|[a-z]\d{1,2})",
+    re.IGNORECASE,
+)
+_CURRENCY = (
+    r"[$€£¥₹₽₩元円]|R\$|\b(?:USD|EUR|GBP|JPY|CNY|CHF|INR|BRL|PLN|CAD|AUD|SEK|NOK|DKK|RUB|zł|kr)\b"
+    r"|\b(?:dollars?|euros?|pounds?|cents)\b"
+)
+_SCALES = {
+    "k": 3, "thousand": 3, "tsd": 3, "mille": 3, "mil": 3, "m": 6, "mm": 6, "mn": 6, "mio": 6, "million": 6,
+    "millions": 6,
+    "millionen": 6, "millones": 6, "millón": 6, "milhões": 6, "milhão": 6, "milioni": 6, "miljoen": 6, "bn": 9, "b": 9,
+    "billion": 9, "billions": 9, "mrd": 9, "milliarden": 9, "milliarde": 9, "milliards": 9, "miliardi": 9, "miljard": 9,
+    "bilhões": 9, "trillion": 12, "trillions": 12, "t": 12, "lakh": 5, "crore": 7, "万": 4, "萬": 4, "億": 8, "亿": 8,
+}  # fmt: skip
+_SHORT_SCALES = frozenset({"k", "m", "b", "t", "mm"})
+_NUMBER = lazy(
+    rf"(?P<before>(?:{_CURRENCY})\s?)?(?P<sign>(?<![\w)])[-−+])?(?<![\w.])(?P<digits>\d+(?:[.,'’\u00a0\u202f]\d+"
+    rf"|[ \u00a0\u202f]\d{{3}}(?!\d))*)"
+    rf"(?P<scale>\s?(?:{'|'.join(sorted(_SCALES, key=len, reverse=True))})\b|[万萬億亿])?"
+    rf"(?P<percent>\s?(?:%|percent\b|per cent\b|prozent\b|pour ?cent\b|por ciento\b|por cento\b|procent\b|パーセント))?"
+    rf"(?P<after>\s?(?:{_CURRENCY}))?",
+    re.IGNORECASE,
+)
+_ORDINAL = lazy(r"(?:st|nd|rd|th|er|ème|º|ª)\b", re.IGNORECASE)
+_QUOTED = lazy(r"[\"“„«「『](?P<name>[^\"“”„«»「」『』\n]{2,80})[\"”“»」』]")
+
+
+class Figure(Struct, frozen=True, kw_only=True):
+    """One thing that a text states."""
+
+    kind: str
+    """`number`, `date`, `id`, `url`, `name`, or `line` of a patch."""
+    text: str
+    """As the text has it."""
+    start: int
+    values: tuple[float, ...] = ()
+    """What a number may mean: `1.234` is one of two."""
+    tolerances: tuple[float, ...] = ()
+    """How far a source may be from each of the values and still be what was rounded."""
+    days: tuple[Day, ...] = ()
+    is_percent: bool = False
+    is_money: bool = False
+    digits: str = ""
+    """Of a number, its digits and separators alone."""
+
+    @property
+    def core(self) -> str:
+        """The part of the text by which it is looked for elsewhere."""
+        return self.digits or self.text
+
+    @property
+    def key(self) -> str:
+        """An id, a URL or a name in the form in which it is compared."""
+        return plain_key(self.text)
+
+
+def plain_key(text: str) -> str:
+    """Return letters and digits alone, in lower case: `ORD-991`, `#ord 991` and `Ord_991` are one."""
+    return re.sub(r"[\W_]+", "", text.casefold())
+
+
+def url_key(text: str) -> str:
+    """Return a URL without its scheme, `www.`, fragment, query and closing punctuation."""
+    bare = re.sub(r"^https?://(?:www\.)?|^www\.", "", text.casefold())
+    return re.split(r"[?#]", bare)[0].rstrip("/.,;:!*_")
+
+
+def stated_figures(text: str) -> list[Figure]:
+    """Return the figures that an answer states and that need a source."""
+    if _PATCH.match(text):
+        return _patch_lines(text)
+    if not is_bare_answer(text):
+        return [figure for figure in all_figures(_prose(text)) if not _needs_no_source(figure)]
+    figures = [figure for figure in all_figures(text) if not _is_small(figure)]
+    return figures or _bare_names(text)
+
+
+def _patch_lines(text: str) -> list[Figure]:
+    """Return the lines that a patch takes for granted: those it removes, and those around them."""
+    found = []
+    start = 0
+    for line in text.splitlines(keepends=True):
+        is_old = line[:1] in ("-", " ") and not line.startswith("--- ")
+        if is_old and len(plain_key(line)) >= _MIN_LINE_CHARS:
+            found.append(Figure(kind="line", text=line[1:].strip(), start=start + 1))
+        start += len(line)
+    return found
+
+
+def is_bare_answer(text: str) -> bool:
+    """True for an answer that is a figure or a name and no sentence, such as `1937` or `Wen Jiabao`."""
+    words = text.split()
+    if not words or len(words) > _BARE_WORDS or len(text) > _MAX_NAME_CHARS:
+        return False
+    return all(not word[0].islower() or word.lower() in _LINKS for word in words)
+
+
+def all_figures(text: str) -> list[Figure]:
+    """Return every figure in a text, in its order."""
+    found: list[Figure] = []
+    rest = text
+    for reader in (_urls, _emails, _dates, _times, _ids, _numbers):
+        figures = list(reader(rest))
+        found += [figure for figure in figures if figure.kind]
+        rest = _blanked(rest, figures)
+    found += _names(text)
+    return sorted(found, key=lambda figure: figure.start)
+
+
+def _prose(text: str) -> str:
+    """Return the text with code, list numbering and labels such as `Step 3` blanked out."""
+    for pattern in (_FENCED, _NUMBERING, _LABELLED):
+        text = pattern.sub(lambda found: " " * len(found[0]), text)
+    return text
+
+
+def _needs_no_source(figure: Figure) -> bool:
+    if figure.kind != "number" or figure.is_money:
+        return False
+    value = abs(figure.values[0])
+    if value != int(value):
+        return False
+    if figure.is_percent:
+        return value in (0, 100)
+    return _is_small(figure) or value in _WELL_KNOWN or (value in _YEARS and figure.text.isdigit())
+
+
+def _is_small(figure: Figure) -> bool:
+    """True for a whole number that only counts."""
+    if figure.kind != "number" or figure.is_money or figure.is_percent:
+        return False
+    value = abs(figure.values[0])
+    return value <= SMALL and value == int(value)
+
+
+def _urls(text: str) -> Iterator[Figure]:
+    for found in _URL.finditer(text):
+        yield Figure(kind="url", text=found[0].rstrip(".,;:!?*_"), start=found.start())
+
+
+def _emails(text: str) -> Iterator[Figure]:
+    for found in _EMAIL.finditer(text):
+        yield Figure(kind="id", text=found[0], start=found.start())
+
+
+def _dates(text: str) -> Iterator[Figure]:
+    for start, end, days in date_spans(text):
+        yield Figure(kind="date", text=text[start:end], start=start, days=days)
+
+
+def _times(text: str) -> Iterator[Figure]:
+    """Times of day are read, so that their digits are not taken for numbers, and need no source."""
+    for found in _TIME.finditer(text):
+        yield Figure(kind="", text=found[0], start=found.start())
+
+
+def _ids(text: str) -> Iterator[Figure]:
+    for found in _ID.finditer(text):
+        word = found[0]
+        digits = sum(letter.isdigit() for letter in word)
+        if _ORDINARY_ID.fullmatch(word) or digits < 2 or len(word) < 4:
+            continue
+        yield Figure(kind="id", text=word, start=found.start())
+
+
+def _numbers(text: str) -> Iterator[Figure]:
+    for found in _NUMBER.finditer(text):
+        scale = (found["scale"] or "").strip().lower()
+        is_money = bool(found["before"] or found["after"])
+        if scale in _SHORT_SCALES and not is_money:
+            scale = ""
+        power = _SCALES.get(scale, 0)
+        readings = list(_readings(found["digits"], power))
+        if not readings or _ORDINAL.match(text, found.end("digits")):
+            continue
+        sign = -1 if found["sign"] in ("-", "−") else 1
+        lead = len(found[0]) - len(found[0].lstrip())
+        yield Figure(
+            kind="number",
+            text=found[0].strip(),
+            start=found.start() + lead,
+            values=tuple(sign * value for value, _tolerance in readings),
+            tolerances=tuple(tolerance for _value, tolerance in readings),
+            is_percent=bool(found["percent"]),
+            is_money=is_money,
+            digits=found["digits"],
+        )
+
+
+def _readings(digits: str, power: int) -> Iterator[tuple[float, float]]:
+    """Give what digits with separators may mean, each with the tolerance of its last digit."""
+    plain = re.sub(r"['’ \u00a0\u202f]", "", digits)
+    separators = [letter for letter in plain if letter in ".,"]
+    if len(plain) > 40:
+        return
+    if not separators:
+        yield _scaled(plain, "", power)
+        return
+    last = separators[-1]
+    whole, _, fraction = plain.rpartition(last)
+    is_mixed = len(set(separators)) > 1
+    if is_mixed or len(separators) == 1:
+        yield _scaled(re.sub(r"[.,]", "", whole), fraction, power)
+    groups = re.split(r"[.,]", plain)
+    if not is_mixed and all(len(group) in (2, 3) for group in groups[1:]) and len(groups[-1]) == 3:
+        yield _scaled("".join(groups), "", power)
+
+
+def _scaled(whole: str, fraction: str, power: int) -> tuple[float, float]:
+    value = float(f"{whole or 0}.{fraction or 0}") * 10.0**power
+    if fraction or power:
+        return value, 0.5000001 * 10.0 ** (power - len(fraction))
+    # Of a round number two digits are meant: 1,200 may stand for 1,187.
+    zeros = len(whole) - len(whole.rstrip("0"))
+    meant = min(zeros, len(whole) - 2)
+    return value, 0.5 * 10.0**meant if meant >= 2 else 0.0
+
+
+def _names(text: str) -> list[Figure]:
+    found = []
+    for match in _QUOTED.finditer(text):
+        name = match["name"].strip(" .,;:!?")
+        if _is_name(name):
+            found.append(Figure(kind="name", text=name, start=match.start("name")))
+    return found
+
+
+def _bare_names(text: str) -> list[Figure]:
+    """Return the names that an answer consists of: words with capitals, at least two, in parts between commas."""
+    words = text.strip(" .!\"'").split()
+    if len(words) < 2 or text.isupper() or not all(word[0].isupper() or not word[0].isalpha() for word in words):
+        return []
+    parts = [part.strip(" .!\"'") for part in re.split(r"[,;]", text)]
+    return [Figure(kind="name", text=part, start=text.find(part)) for part in parts if len(part) > 3]
+
+
+def _is_name(text: str) -> bool:
+    """True for two to eight words that begin with capitals, as names and titles do."""
+    words = [word for word in re.findall(r"[^\W\d_][\w'’-]*", text) if len(word) > 3]
+    return 2 <= len(text.split()) <= 8 and len(words) >= 2 and all(word[0].isupper() for word in words)
+
+
+def _blanked(text: str, figures: list[Figure]) -> str:
+    """Return the text with blanks in the place of figures, so that nothing is read twice."""
+    pieces: list[str] = []
+    done = 0
+    for figure in figures:
+        pieces += [text[done : figure.start], " " * len(figure.text)]
+        done = figure.start + len(figure.text)
+    return "".join([*pieces, text[done:]])

@@ -1,0 +1,223 @@
+"""Grounding: every figure of an answer has a source; a figure from nowhere is named, with the nearest there is."""
+
+from __future__ import annotations
+
+import difflib
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from msgspec import Struct
+
+from replaykit.checks.derivations import ALL, Derivation, is_derived
+from replaykit.checks.figure_dates import as_date, is_same_day
+from replaykit.checks.figures import Figure, plain_key, stated_figures, url_key
+from replaykit.checks.grounding_sources import Sources, SourceView, first_statement
+from replaykit.checks.reading import has_output, last_seq, output_text, says_something
+from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.checks.selecting import glob
+from replaykit.model.nesting import decode_json
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json
+
+_SHOWN = 3
+_MAX_IDS = 2_000
+_NEAR_DAYS = 14
+_NEAR = 0.75
+"""A source number is worth naming when it is at least this share of the figure, or the figure of it."""
+
+
+class Ungrounded(Struct, frozen=True, kw_only=True):
+    """A figure from nowhere."""
+
+    figure: Figure
+    nearest: str = ""
+    """The nearest figure of a source, and where it stands; empty where nothing is near."""
+    seq: int | None = None
+    """The model call that first stated it."""
+
+    @property
+    def text(self) -> str:
+        """In a few words."""
+        near = f" (nearest: {self.nearest})" if self.nearest else ""
+        return f"{self.figure.text!r}{near}"
+
+
+@ASSERTIONS.register("output.grounded")
+class OutputGrounded(Rule, frozen=True, kw_only=True):
+    """True: every figure of the output has a source in the run. False: at least one comes from nowhere.
+
+    Figures are numbers, amounts, percentages, dates, ids, URLs, e-mail addresses and quoted names. An answer that is a
+    name and nothing else is one, and so is each line that a patch removes or keeps. Sources are the input, the system
+    prompt, the messages of users and the answers of tools; the model's own words are none, nor is their echo in what a
+    tool answers. Formats do not matter (`1,234.50` and `1234.5`, `$49.99` and `4999` cents, `12.5 %` and `0.125`,
+    `March 12` and `2024-03-12`), nor does rounding.
+
+    `derive` allows figures that follow by arithmetic: a `sum` of up to three numbers, a `difference` (also of days, up
+    to two weeks), `product`, `ratio` or `percent` of two, a `count` of items. Small counting numbers, years, list
+    numbering, code and times of day need no source. A finding names each figure from nowhere with the nearest figure of
+    a source, and points at the model call that stated it first. Without an output neither holds.
+    """
+
+    plain: ClassVar[str] = "grounded"
+    notes: ClassVar[dict[str, str]] = {
+        "grounded": "true, or false; a plain value is this",
+        "derive": "`all`, or a list of `sum`, `difference`, `product`, `ratio`, `percent` and `count`",
+        "ignore": "figures that need no source, as the output writes them; `*` stands for anything",
+    }
+    examples: ClassVar[tuple[str, ...]] = (
+        "output.grounded: true",
+        "output.grounded: {derive: [sum, percent], ignore: [1-800-*]}",
+        "output.grounded: {grounded: true, derive: all}",
+    )
+    grounded: bool = True
+    derive: Literal["all"] | list[Derivation] = []
+    ignore: list[str] = []
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        expected = "every figure with a source" if self.grounded else "a figure without a source"
+        if not has_output(run):
+            return Seen(False, "No final output", expected, "no output", last_seq(run))
+        figures = [one for one in output_figures(run) if not any(glob(text, one.text) for text in self.ignore)]
+        allowed = ALL if self.derive == "all" else tuple(self.derive)
+        missing = ungrounded(run, figures, allowed)
+        if not missing:
+            text = (
+                f"All {len(figures)} figures of the output have a source" if figures else "The output states no figure"
+            )
+            return Seen(self.grounded and says_something(run), text, expected, text.lower(), last_seq(run))
+        shown = ", ".join(one.text for one in missing[:_SHOWN])
+        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        return Seen(
+            holds=not self.grounded,
+            text=f"Output states {shown}{more}, which nothing in the run says",
+            expected=expected,
+            actual=f"no source for {shown}{more}",
+            seq=missing[0].seq,
+        )
+
+
+def output_figures(run: TraceRun) -> list[Figure]:
+    """Return the figures of a run's output that need a source."""
+    return stated_figures(_stated_text(run))
+
+
+def ungrounded(run: TraceRun, figures: list[Figure], derive: tuple[Derivation, ...]) -> list[Ungrounded]:
+    """Return the figures that no source of the run holds, and that do not follow from one either."""
+    sources = Sources(run)
+    found: dict[str, Ungrounded] = {}
+    for figure in figures:
+        if figure.text in found:
+            continue
+        view = sources.for_figure(figure)
+        if not _has_source(figure, view, derive):
+            seq = first_statement(run, figure)
+            found[figure.text] = Ungrounded(
+                figure=figure, nearest=_nearest(figure, view), seq=last_seq(run) if seq is None else seq
+            )
+    return list(found.values())
+
+
+def _stated_text(run: TraceRun) -> str:
+    """Return the output as prose; of JSON the values, since its keys and quotes state nothing."""
+    value: Json = run.output
+    if isinstance(value, str):
+        text = value.strip()
+        if text[:1] not in ("{", "["):
+            return value
+        try:
+            value = decode_json(text)
+        except ValueError:
+            return output_text(run)
+    return "\n".join(_leaves(value))
+
+
+def _leaves(value: Json) -> Iterator[str]:
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack += reversed(item.values())
+        elif isinstance(item, list | tuple):
+            stack += reversed(item)
+        elif item is not None and not isinstance(item, bool):
+            yield str(item)
+
+
+def _has_source(figure: Figure, sources: SourceView, derive: tuple[Derivation, ...]) -> bool:
+    if sources.holds_literally(figure.core):  # most do, and no source has to be read for it
+        return True
+    if figure.kind == "url":
+        key = url_key(figure.text)
+        return key in sources.urls or sources.holds_text(plain_key(key))
+    if figure.kind == "date":
+        if any(is_same_day(day, known) for day in figure.days for known, _where in sources.days):
+            return True
+        return "difference" in derive and _is_near_date(figure, sources)
+    if figure.kind == "number":
+        return _number_has_source(figure, sources) or is_derived(figure, sources, derive)
+    if sources.holds_text(figure.key):
+        return True
+    # Of a name, its words may stand apart: "Jiabao, Wen".
+    words = [plain_key(word) for word in figure.text.split()] if figure.kind == "name" else []
+    return bool(words) and all(sources.holds_text(word) for word in words)
+
+
+def _is_near_date(figure: Figure, sources: SourceView) -> bool:
+    """True for a date some days from one that a source holds: the day after, a week later."""
+    known = [date for day, _where in sources.days if (date := as_date(day)) is not None]
+    stated = [date for day in figure.days if (date := as_date(day)) is not None]
+    return any(abs((one - other).days) <= _NEAR_DAYS for one in stated for other in known)
+
+
+def _number_has_source(figure: Figure, sources: SourceView) -> bool:
+    if sources.holds_digits("".join(letter for letter in figure.text if letter.isdigit()).lstrip("0")):
+        return True
+    for value, tolerance in zip(figure.values, figure.tolerances, strict=True):
+        wanted = [(abs(value), tolerance)]
+        if figure.is_percent:
+            wanted.append((abs(value) / 100, tolerance / 100))
+        if figure.is_money:
+            wanted.append((abs(value) * 100, tolerance * 100))
+        if any(_stands_near(target, margin, sources.numbers) for target, margin in wanted):
+            return True
+    return False
+
+
+def _stands_near(target: float, tolerance: float, numbers: list[tuple[float, str]]) -> bool:
+    """True when a source holds a number that was rounded, or cut, to the target."""
+    reach = max(tolerance * 2, 1.0)
+    for value, _where in numbers[bisect_left(numbers, (target - reach, "")) :]:
+        if value > target + reach:
+            return False
+        distance = abs(value - target)
+        is_cut = 0 <= value - target < 2 * tolerance
+        is_whole = tolerance == 0 and value != int(value) and distance < 1
+        if distance <= max(tolerance, 1e-9 * target) or is_cut or is_whole:
+            return True
+    return False
+
+
+def _nearest(figure: Figure, sources: SourceView) -> str:
+    if figure.kind == "number":
+        return _nearest_number(figure, sources.numbers)
+    if figure.kind == "date":
+        year, month, day = figure.days[0]
+        near = [where for known, where in sources.days if known[1:] == (month, day) or known[:2] == (year, month)]
+        return near[0] if near else ""
+    candidates = {
+        one.text: source.where
+        for source in sources.sources
+        for one in source.figures[:_MAX_IDS]
+        if one.kind == figure.kind
+    }
+    close = difflib.get_close_matches(figure.text, list(candidates)[:_MAX_IDS], n=1, cutoff=0.7)
+    return f"{close[0]}, {candidates[close[0]]}" if close else ""
+
+
+def _nearest_number(figure: Figure, numbers: list[tuple[float, str]]) -> str:
+    target = abs(figure.values[0])
+    index = bisect_left(numbers, (target, ""))
+    around = numbers[max(0, index - 1) : index + 1]
+    close = [(abs(value - target), where) for value, where in around if _NEAR * target <= value <= target / _NEAR]
+    return min(close)[1] if close else ""

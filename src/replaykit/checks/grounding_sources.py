@@ -1,0 +1,231 @@
+"""Grounding sources: everything a run was told from outside, as text and as figures.
+
+Sources are the input, the system prompt, the user's messages and the answers of tools. What the model itself said is no
+source, and neither is its echo: a message that first came after the model had stated the figure, the answer of a tool
+that was given the figure, and the answer of a sub-agent. The arguments of a tool that changes something count: that the
+agent tried to is a fact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from replaykit.checks.conversation import answer_text, inner_model_calls, outside_messages
+from replaykit.checks.figure_dates import Day
+from replaykit.checks.figures import Figure, all_figures, plain_key, url_key
+from replaykit.checks.reading import output_text
+from replaykit.model.events import Call, Exchange, LlmCall, Note, ToolCall
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json, canonical
+from replaykit.redaction.lazy import lazy
+
+MAX_READ_CHARS = 4_000_000
+"""Figures are read from this much text in all; whether a text stands in a source is asked of all of it."""
+_BEFORE_ALL = -1
+_DIGITS = lazy(r"\d+")
+_READS = lazy(
+    r"(?:get|find|list|search|look|lookup|read|fetch|show|view|check|verify|count|describe|query|track|calculate|compute"
+    r"|think|plan|web|visit|browse|retrieve|inspect|open)(?=[_A-Z-]|$)"
+)
+_NUMBER_WORDS = {
+    "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19,
+    "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
+    "hundred": 100, "thousand": 1000, "million": 1e6, "billion": 1e9, "half": 0.5, "quarter": 0.25,
+}  # fmt: skip
+
+
+class Source:
+    """A text from outside of the agent; its figures are read when they are first needed."""
+
+    def __init__(self, where: str, text: str, *, since: int = _BEFORE_ALL, given: str = "", rows: int = 0) -> None:
+        self.where = where
+        self.text = text
+        self.since = since
+        """The event that first holds a message; tools' answers and the input count from the start."""
+        self.given = given
+        """The arguments that the agent itself handed to the tool."""
+        self.rows = rows
+        """How many items the longest list in it has."""
+        self.readable_chars = len(text)
+        """How much of it is read for figures; whether a text stands in it is asked of all of it."""
+
+    @cached_property
+    def plain(self) -> str:
+        return plain_key(self.text)
+
+    @cached_property
+    def figures(self) -> list[Figure]:
+        return all_figures(self.text[: self.readable_chars])
+
+    @cached_property
+    def digits(self) -> frozenset[str]:
+        """Every row of digits, without leading zeros: parts of ids among them."""
+        return frozenset(row.lstrip("0") for row in _DIGITS.findall(self.text))
+
+    @cached_property
+    def numbers(self) -> dict[float, str]:
+        """The numbers, each reading of them, with how they are written."""
+        found = {abs(value): figure.text for figure in reversed(self.figures) for value in figure.values}
+        for word in re.findall(r"[a-z]{4,}", self.text[: self.readable_chars].lower()):
+            if word in _NUMBER_WORDS:
+                found.setdefault(float(_NUMBER_WORDS[word]), word)
+        return found
+
+
+class SourceView:
+    """The sources that count for one figure, together."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = sources
+
+    def holds_literally(self, text: str) -> bool:
+        """True when some source holds this very text, and not as a part of a longer number or word."""
+        pattern: re.Pattern[str] | None = None
+        for source in self.sources:
+            if text not in source.text:
+                continue
+            pattern = pattern or re.compile(rf"(?<![\w.,]){re.escape(text)}(?![\w]|[.,]\d)")
+            if pattern.search(source.text):
+                return True
+        return False
+
+    def holds_text(self, key: str) -> bool:
+        """True when some source holds these letters and digits."""
+        return any(key in source.plain for source in self.sources)
+
+    def holds_digits(self, row: str) -> bool:
+        """True when some source holds this row of digits."""
+        return any(row in source.digits for source in self.sources)
+
+    @cached_property
+    def numbers(self) -> list[tuple[float, str]]:
+        """Every number with what a reader is told of it, sorted."""
+        found = {
+            value: f"{text}, {source.where}"
+            for source in reversed(self.sources)
+            for value, text in source.numbers.items()
+        }
+        return sorted(found.items())
+
+    @cached_property
+    def days(self) -> list[tuple[Day, str]]:
+        """Every date with what a reader is told of it."""
+        return [
+            (day, f"{figure.text}, {source.where}")
+            for source in self.sources
+            for figure in source.figures
+            for day in figure.days
+        ]
+
+    @cached_property
+    def urls(self) -> frozenset[str]:
+        """The URLs of the sources."""
+        return frozenset(
+            url_key(figure.text) for source in self.sources for figure in source.figures if figure.kind == "url"
+        )
+
+    @property
+    def longest_list(self) -> int:
+        """How many items the longest list of a tool's answer has."""
+        return max((source.rows for source in self.sources), default=0)
+
+
+class Sources:
+    """The sources of a run."""
+
+    def __init__(self, run: TraceRun) -> None:
+        self._run = run
+        self._views: dict[tuple[int, ...], SourceView] = {}
+
+    @cached_property
+    def all(self) -> list[Source]:
+        """Every source, in order."""
+        found = list(_sources(self._run))
+        left = MAX_READ_CHARS
+        for source in found:
+            source.readable_chars = min(left, len(source.text))
+            left -= source.readable_chars
+        return found
+
+    def for_figure(self, figure: Figure) -> SourceView:
+        """Return the sources that are no echo of the model's own statement of the figure."""
+        stated_at = first_statement(self._run, figure)
+        counted = tuple(
+            index
+            for index, source in enumerate(self.all)
+            if (stated_at is None or source.since <= stated_at) and not _was_given(source, figure)
+        )
+        if counted not in self._views:
+            self._views[counted] = SourceView([self.all[index] for index in counted])
+        return self._views[counted]
+
+
+def _was_given(source: Source, figure: Figure) -> bool:
+    """True when the agent handed the figure to the tool: what comes back is its echo."""
+    if figure.core not in source.given:
+        return False
+    return re.search(rf"(?<![\w.]){re.escape(figure.core)}(?!\w)", source.given) is not None
+
+
+def first_statement(run: TraceRun, figure: Figure) -> int | None:
+    """Return the number of the model call that first stated the figure; None when no model call did."""
+    pattern = re.compile(rf"(?<![\w.]){re.escape(figure.core)}(?!\w)")
+    for call in run.llm_calls:
+        if pattern.search(answer_text(call)) or pattern.search(_requested(call)):
+            return call.seq
+    return None
+
+
+def _requested(call: LlmCall) -> str:
+    result = call.result
+    requests = result.get("tool_calls") if isinstance(result, dict) else None
+    return canonical(requests).decode() if requests else ""
+
+
+def _sources(run: TraceRun) -> Iterator[Source]:
+    yield Source("the input", _as_text(run.input))
+    for seq, text in outside_messages(run):
+        yield Source("a message", text, since=seq)
+    agents = inner_model_calls(run)
+    answer = plain_key(output_text(run))
+    for event in run.events:
+        if isinstance(event, ToolCall) and event.seq not in agents:
+            yield from _of_tool(event, answer)
+        elif isinstance(event, Exchange):
+            yield Source(f"the response of {event.name!r} (event {event.seq})", _as_text(_outcome(event)))
+        elif isinstance(event, Note):
+            yield Source(f"a note (event {event.seq})", _as_text(event.content))
+
+
+def _of_tool(call: ToolCall, answer: str) -> Iterator[Source]:
+    where = f"tool {call.name!r} (event {call.seq})"
+    arguments = _as_text(call.arguments)
+    # A tool that takes the final answer, or a search for what the agent believes, confirms nothing.
+    if not _READS.match(call.name) and not (answer and answer in plain_key(arguments)):
+        yield Source(f"the arguments of {where}", arguments)
+    outcome = _outcome(call)
+    text = str(call.error) if call.error is not None else _as_text(outcome)
+    yield Source(where, text, given=arguments, rows=max(_longest(outcome), text.count("\n")))
+
+
+def _outcome(call: Call) -> Json:
+    return call.items if call.items is not None else call.result
+
+
+def _as_text(value: Json) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else canonical(value).decode()
+
+
+def _longest(value: Json) -> int:
+    longest = 0
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict | list):
+            longest = max(longest, len(item))
+            stack += item.values() if isinstance(item, dict) else item
+    return longest

@@ -1,0 +1,167 @@
+"""Assertions about model calls: cut answers, full context windows, broken tool calls, and asking the same again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from replaykit.checks.conversation import answer_text, requested_tools
+from replaykit.checks.reading import last_seq, run_errors, short, shown, times_text
+from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.model.events import LlmCall
+from replaykit.model.run import TraceRun
+from replaykit.redaction.lazy import lazy
+from replaykit.wire.fields import as_object
+
+_CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "token_limit", "max_completion_tokens"})
+_MALFORMED = frozenset({"malformed_function_call", "malformed_tool_call", "invalid_tool_call", "unexpected_tool_call"})
+_OVERFLOW = lazy(
+    r"context[_ ]length[_ ]exceeded|context window|maximum context|context length"
+    r"|(?:prompt|input|request|messages?|conversation)\b[^.\n]{0,40}\b(?:too long|too large"
+    r"|too many tokens|exceeds?\b[^.\n]{0,40}\b(?:tokens?|context))"
+    r"|exceeds? (?:the )?(?:model's |maximum |max )*(?:context|token limit|number of tokens|input tokens)"
+    r"|reduce the length of the (?:messages|prompt|input)|too many (?:input )?tokens",
+    re.IGNORECASE,
+)
+_MIN_ANSWER_CHARS = 20
+"""A shorter answer, such as "Yes.", may well come twice."""
+
+
+@ASSERTIONS.register("llm.truncated")
+class LlmTruncated(Rule, frozen=True, kw_only=True):
+    """True: a model's answer was cut off at its limit of tokens. False: none was.
+
+    The finish reason says so: `length`, `max_tokens` or the like.
+    """
+
+    plain: ClassVar[str] = "truncated"
+    notes: ClassVar[dict[str, str]] = {
+        "truncated": "true, or false; a plain value is this",
+        "calls": "`last`: the last model call counts; `any`: all of them do",
+    }
+    examples: ClassVar[tuple[str, ...]] = ("llm.truncated: true", "llm.truncated: {calls: any}")
+    truncated: bool = True
+    calls: Literal["last", "any"] = "last"
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        counted = run.llm_calls if self.calls == "any" else run.llm_calls[-1:]
+        cut = next((call for call in counted if _is_cut(call)), None)
+        expected = "an answer that is cut off" if self.truncated else "no answer that is cut off"
+        if cut is None:
+            return Seen(not self.truncated, "No answer was cut off", expected, "no answer is cut off", last_seq(run))
+        text = f"The model's answer was cut off ({cut.finish_reason})"
+        return Seen(self.truncated, text, expected, f"finish reason {cut.finish_reason!r}", cut.seq)
+
+
+@ASSERTIONS.register("llm.context_overflow")
+class LlmContextOverflow(Rule, frozen=True, kw_only=True):
+    """True: a model refused a request because it was longer than its context window. False: none did."""
+
+    plain: ClassVar[str] = "overflow"
+    named: ClassVar[bool] = False
+    examples: ClassVar[tuple[str, ...]] = ("llm.context_overflow: true",)
+    overflow: bool
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        found = overflow(run)
+        expected = "a request beyond the context window" if self.overflow else "no request beyond the context window"
+        text = "The request was longer than the model's context window" if found else "No context window overflowed"
+        actual = repr(found[1]) if found else "no such error"
+        return Seen((found is not None) is self.overflow, text, expected, actual, found[0] if found else last_seq(run))
+
+
+@ASSERTIONS.register("llm.malformed_call")
+class LlmMalformedCall(Rule, frozen=True, kw_only=True):
+    """True: a model asked for a tool with arguments that are no JSON object. False: none did."""
+
+    plain: ClassVar[str] = "malformed"
+    named: ClassVar[bool] = False
+    examples: ClassVar[tuple[str, ...]] = ("llm.malformed_call: true",)
+    malformed: bool
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        found = next(malformed_calls(run), None)
+        expected = "a tool call that is no JSON" if self.malformed else "tool calls that are JSON objects"
+        text = f"The model wrote a broken tool call: {found[1]}" if found else "Every tool call is a JSON object"
+        seq = found[0].seq if found else last_seq(run)
+        return Seen(
+            (found is not None) is self.malformed, text, expected, found[1] if found else "no such tool call", seq
+        )
+
+
+@ASSERTIONS.register("llm.same_request")
+class LlmSameRequest(Rule, frozen=True, kw_only=True):
+    """The agent sent a model the very same request at least so many times, and each was answered."""
+
+    plain: ClassVar[str] = "times"
+    notes: ClassVar[dict[str, str]] = {"times": "how often, at least 2; a plain number is this"}
+    examples: ClassVar[tuple[str, ...]] = ("llm.same_request: 3",)
+    times: Annotated[int, Meta(ge=2)]
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        groups: dict[bytes, list[LlmCall]] = {}
+        for call in run.llm_calls:
+            if call.error is None and call.answered and _asks_something(call):
+                groups.setdefault(call.name.encode() + bytes(call.request_json), []).append(call)
+        return _seen_group(run, groups.values(), self.times, "The same request was sent to the model")
+
+
+@ASSERTIONS.register("llm.same_answer")
+class LlmSameAnswer(Rule, frozen=True, kw_only=True):
+    """A model gave the very same answer at least so many times: the same words and the same tool calls.
+
+    Answers of less than 20 characters without a tool call do not count.
+    """
+
+    plain: ClassVar[str] = "times"
+    notes: ClassVar[dict[str, str]] = {"times": "how often, at least 2; a plain number is this"}
+    examples: ClassVar[tuple[str, ...]] = ("llm.same_answer: 3",)
+    times: Annotated[int, Meta(ge=2)]
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        groups: dict[str, list[LlmCall]] = {}
+        for call in run.llm_calls:
+            words = " ".join(answer_text(call).split())
+            if len(words) >= _MIN_ANSWER_CHARS:
+                requests = [(request.name, shown(request.arguments)) for request in requested_tools(call)]
+                groups.setdefault(f"{words} {requests}", []).append(call)
+        return _seen_group(run, groups.values(), self.times, "The model gave the same answer")
+
+
+def overflow(run: TraceRun) -> tuple[int | None, str] | None:
+    """Return the event and the text of an error that says that a request did not fit into a context window."""
+    errors = [(call.seq, str(call.error)) for call in run.llm_calls if call.error is not None]
+    errors += [(seq if seq is not None else -1, str(error)) for seq, error in run_errors(run)]
+    for seq, text in errors:
+        if _OVERFLOW.search(text):
+            return (None if seq < 0 else seq), short(text)
+    return None
+
+
+def malformed_calls(run: TraceRun) -> Iterator[tuple[LlmCall, str]]:
+    """Give each model call with a tool call that is no JSON object, and what it is."""
+    for call in run.llm_calls:
+        if (call.finish_reason or "").lower() in _MALFORMED:
+            yield call, str(call.finish_reason)
+        for request in requested_tools(call):
+            if isinstance(request.arguments, str):
+                yield call, f"{request.name}({short(request.arguments)})"
+
+
+def _is_cut(call: LlmCall) -> bool:
+    return (call.finish_reason or "").lower() in _CUT
+
+
+def _asks_something(call: LlmCall) -> bool:
+    return bool(as_object(call.arguments).get("messages"))
+
+
+def _seen_group(run: TraceRun, groups: Collection[list[LlmCall]], times: int, what: str) -> Seen:
+    largest = max(groups, key=len, default=[])
+    expected = f"{what[0].lower()}{what[1:]} at least {times} times"
+    seq = largest[min(times, len(largest)) - 1].seq if largest else last_seq(run)
+    actual = times_text(len(largest))
+    return Seen(len(largest) >= times, f"{what} {actual}", expected, actual, seq)

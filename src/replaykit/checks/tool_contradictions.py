@@ -1,0 +1,162 @@
+"""Contradictions: an output that gives another value for what a tool's answer names.
+
+Only what is certain by the words: the tool's answer has a member such as `balance: 120`, the output states a figure
+behind the word "balance" that nothing in the run says, and 120 is nowhere in it; or the answer has `refundable: false`
+and the output says "is refundable".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from msgspec import Struct
+
+from replaykit.checks.derivations import ALL
+from replaykit.checks.failures import call_failed
+from replaykit.checks.grounding import output_figures, ungrounded
+from replaykit.checks.reading import has_output, last_seq, output_text, shown
+from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.checks.selecting import glob
+from replaykit.checks.tools import TOOL_NOTE
+from replaykit.model.events import ToolCall
+from replaykit.model.nesting import decode_json
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json
+
+_REACH_CHARS = 60
+_MIN_WORD = 4
+_MAX_MEMBERS = 5_000
+_COMMON = frozenset(
+    {"number", "value", "index", "count", "status", "type", "name", "code", "version", "success", "true"}
+)
+
+
+class Member(Struct, frozen=True):
+    """A named number or flag of a tool's answer."""
+
+    call: ToolCall
+    name: str
+    value: float | bool
+
+    @property
+    def word(self) -> str:
+        """The words of its name, as a text would have them."""
+        return " ".join(re.findall(r"[A-Z]?[a-z]+|[A-Z]+", self.name)).lower()
+
+
+class Contradiction(Struct, frozen=True):
+    """What the output says, and the member of a tool's answer that says otherwise."""
+
+    said: str
+    member: Member
+
+
+@ASSERTIONS.register("output.contradicts")
+class OutputContradicts(Rule, frozen=True, kw_only=True):
+    """The output contradicts an answer of the tool: it gives another number, or says yes where the tool said no.
+
+    A number counts when the output states it within 60 characters behind the name of a member of the tool's answer,
+    nothing in the run says it, and the output does not state the member's own value. A yes counts when the member is
+    false in every answer that has it, and the output says "is", "are" or "has been" with its name.
+    """
+
+    plain: ClassVar[str] = "tool"
+    notes: ClassVar[dict[str, str]] = {"tool": f"{TOOL_NOTE}; a plain text is this"}
+    examples: ClassVar[tuple[str, ...]] = ("output.contradicts: lookup_billing", 'output.contradicts: "*"')
+    tool: str
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        expected = f"output that contradicts tool {self.tool!r}"
+        found = next((one for one in contradictions_in(run) if glob(self.tool, one.member.call.name)), None)
+        if found is None:
+            text = f"Output does not contradict tool {self.tool!r}"
+            return Seen(False, text, expected, text.lower(), last_seq(run))
+        member = found.member
+        own = f"{member.name} is {shown(member.value)}"
+        text = f"Output says {found.said!r}, but tool {member.call.name!r} answered that {own}"
+        return Seen(True, text, expected, f"{found.said!r} where {own}", member.call.seq)
+
+
+def contradictions_in(run: TraceRun) -> Iterator[Contradiction]:
+    """Give what a run's output says otherwise than its tools."""
+    if not has_output(run):
+        return
+    members = list(_members(run))
+    if not members:
+        return
+    text = output_text(run)
+    yield from _other_numbers(run, text, [one for one in members if not isinstance(one.value, bool)])
+    yield from _yes_for_no(text, [one for one in members if isinstance(one.value, bool)])
+
+
+def _other_numbers(run: TraceRun, text: str, members: list[Member]) -> Iterator[Contradiction]:
+    by_word: dict[str, list[Member]] = {}
+    for member in members:
+        by_word.setdefault(member.word, []).append(member)
+    for missing in ungrounded(run, output_figures(run), ALL):
+        figure = missing.figure
+        if figure.kind != "number":
+            continue
+        place = text.find(figure.text)
+        before = text[max(0, place - _REACH_CHARS) : place].lower()
+        for word, named in by_word.items():
+            if re.search(rf"\b{re.escape(word)}\b[^.!?\n]*$", before):
+                said = " ".join(f"{before[before.rfind(word) :]}{figure.text}".split())
+                yield Contradiction(said, named[-1])
+
+
+def _yes_for_no(text: str, members: list[Member]) -> Iterator[Contradiction]:
+    words = {member.word for member in members}
+    for word in words:
+        named = [member for member in members if member.word == word]
+        if any(member.value for member in named):
+            continue
+        pattern = rf"\b(?:is|are|was|were|has been|have been)\s+(?:now\s+|already\s+|fully\s+)?{re.escape(word)}\b"
+        found = re.search(pattern, text, re.IGNORECASE)
+        if found is not None and not _is_conditional(text, found.start()):
+            yield Contradiction(" ".join(found[0].split()), named[-1])
+
+
+def _is_conditional(text: str, place: int) -> bool:
+    clause = re.split(r"[.!?\n]", text[:place])[-1]
+    return re.search(r"\b(?:if|whether|once|when|unless|not|no|none|neither|only)\b", clause, re.IGNORECASE) is not None
+
+
+def _members(run: TraceRun) -> Iterator[Member]:
+    """Give the named numbers and flags of what tools answered."""
+    count = 0
+    for call in run.tool_calls:
+        if call_failed(call) is not None:
+            continue
+        for name, value in _named(_structure(call.result)):
+            member = Member(call, name, value)
+            if len(member.word) >= _MIN_WORD and member.word not in _COMMON:
+                yield member
+                count += 1
+            if count >= _MAX_MEMBERS:
+                return
+
+
+def _structure(result: Json) -> Json:
+    if isinstance(result, str) and result.lstrip()[:1] in ("{", "["):
+        try:
+            return decode_json(result)
+        except ValueError:
+            return None
+    return result
+
+
+def _named(value: Json) -> Iterator[tuple[str, float | bool]]:
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            for name, inner in item.items():
+                if isinstance(inner, bool | int | float):
+                    yield str(name), inner
+                else:
+                    stack.append(inner)
+        elif isinstance(item, list):
+            stack += item
