@@ -286,7 +286,19 @@ def test_good_labels_find_nothing():
 def test_what_only_judgement_can_check_is_among_the_sentences():
     run = labelled(run_of(), [bad(criteria=("The agent says why.", " ")), bad(criteria=("The agent says why.",))])
 
-    assert propose_semantic(run, detect(run))[1:] == ["The agent says why."]
+    assert propose_semantic(run, detect(run)) == ["The agent says why."]
+
+
+def test_the_reason_of_a_judge_becomes_a_sentence_and_the_usual_one_is_for_runs_nobody_explained():
+    explained = labelled(run_of(), [bad(why="It promised a refund\nthat the policy forbids")])
+    unexplained = labelled(run_of(), [bad()])
+
+    assert propose_semantic(explained, detect(explained)) == [
+        "The run no longer has the fault that reward names: It promised a refund that the policy forbids"
+    ]
+    assert propose_semantic(unexplained, detect(unexplained)) == [
+        "The response addresses the user's question correctly"
+    ]
 
 
 def test_tools_that_only_a_label_names_are_known_to_lint(tmp_path):

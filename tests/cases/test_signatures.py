@@ -69,7 +69,11 @@ def test_the_billing_loop_is_told_exactly_as_in_the_quick_start():
     [
         (
             "fabricated-after-504",
-            [{"tool.ignored_error": {"tool": "market_data_api"}}, {"tool.ignored_error": {"tool": "web_search"}}],
+            [
+                {"tool.ignored_error": {"tool": "market_data_api"}},
+                {"tool.ignored_error": {"tool": "web_search"}},
+                {"output.grounded": {"grounded": False, "derive": "all"}},
+            ],
         ),
         ("ignored-tool-error", [{"tool.ignored_error": {"tool": "charge_card"}}]),
         (
@@ -150,22 +154,53 @@ def test_an_exhausted_budget_is_a_signature_when_no_loop_explains_it():
         ([("a", {}, n) for n in range(3)], "timeout", {"tool": "a", "count": 3}),
         ([("a", {}, n) for n in range(3)], "success", None),  # polling until it is done
         ([("a", {}, FAILED)] * 2, "error", None),
-        ([("a", {"q": n}, []) for n in range(4)], "success", {"tool": "a", "count": 4}),
-        ([("a", {"q": n}, FAILED) for n in range(4)], "success", {"tool": "a", "count": 4}),
-        ([("a", {"q": n}, []) for n in range(3)], "success", None),
         ([("a", {"q": n}, f"page {n}") for n in range(9)], "success", None),  # reading, not looping
-        (
-            [("a", {"q": 1}, []), ("a", {"q": 2}, []), ("b", {}, 1), ("a", {"q": 3}, []), ("a", {"q": 4}, [])],
-            "success",
-            None,
-        ),
+        ([("a", {"cmd": n % 2}, n) for n in range(9)], "error", None),  # the same test again after each edit
         ([("a", {}, FAILED)] * 3 + [("a", {"x": 1}, 1)], "error", {"tool": "a", "count": 3, "same_arguments": True}),
     ],
 )
-def test_a_loop_is_the_same_call_again_or_a_row_of_calls_that_lead_nowhere(calls, status, loop):
+def test_a_loop_is_the_same_call_again_with_nothing_new_coming_of_it(calls, status, loop):
     loops = [item["max_tool_calls"] for item in found(run_of(*calls, status=status)) if "max_tool_calls" in item]
 
     assert loops == ([loop] if loop else [])
+
+
+@pytest.mark.parametrize(
+    ("calls", "times"),
+    [
+        ([("search", {"q": n}, []) for n in range(4)], 4),
+        ([("pay", {"q": n}, FAILED) for n in range(5)], 5),
+        ([("search", {"q": n}, []) for n in range(3)], None),
+        ([("send", {"to": n}, "ok") for n in range(6)], None),  # six letters, and each was sent
+        (
+            [("a", {"q": 1}, []), ("a", {"q": 2}, []), ("b", {}, 1), ("a", {"q": 3}, []), ("a", {"q": 4}, [])],
+            None,
+        ),
+    ],
+)
+def test_a_tool_is_stuck_when_a_row_of_different_calls_leads_nowhere(calls, times):
+    run = run_of(*calls)
+    stuck = {"tool.stuck": {"tool": calls[0][0], "times": times}}
+
+    assert (stuck in found(run)) is (times is not None)
+    assert ({"not": stuck} in wished(run)) is (times is not None)
+
+
+def test_a_coding_agent_that_ran_out_of_iterations_is_not_asked_to_use_its_shell_less():
+    calls = [("execute_bash", {"command": f"pytest -k {n}"}, f"{n} failed") for n in range(30)]
+
+    run = run_of(*calls, status="error", output=None, error="RuntimeError: Agent reached maximum iteration")
+
+    assert found(run) == [{"status_is": "error"}, {"steps.exhausted": True}, {"final_output_exists": False}]
+    assert wished(run) == [{"status_is": "success"}, {"steps.exhausted": False}, {"final_output_exists": True}]
+
+
+def test_a_cycle_of_calls_in_a_run_that_failed_is_a_loop():
+    cycle = [("open", {"id": 1}), ("close", {"id": 1})] * 3
+    calls = [(*call, f"at {moment}") for moment, call in enumerate(cycle)]
+
+    assert {"not": {"trajectory.no_loop": {"repeats": 3, "period": 4}}} in found(run_of(*calls, status="error"))
+    assert found(run_of(*calls)) == []  # polling until it is done
 
 
 def test_a_fix_may_call_a_looping_tool_less_often_and_the_others_as_before():

@@ -22,6 +22,7 @@ Spelled: TypeAlias = tuple[str, Json]
 """An assertion: its kind and its value."""
 
 _DIGITS_IN_A_ROW = 3
+_REASON_CHARS = 500
 
 
 class Shortfall(Struct, frozen=True, kw_only=True):
@@ -97,6 +98,15 @@ def wishes(run: TraceRun, label: Label) -> Iterator[Spelled]:
     said = shortfall(run, label).unsaid if label.said_anywhere else label.expected_output
     for text in filter(None, said):
         yield "output.contains_any", _saying(text)
+
+
+def criteria(label: Label) -> Iterator[str]:
+    """Sentences about a good run: the label's own, and what its judge found wrong."""
+    yield from (sentence.strip() for sentence in label.criteria if sentence.strip())
+    reason = " ".join(label.why.split())
+    if reason:
+        shown = reason if len(reason) <= _REASON_CHARS else f"{reason[: _REASON_CHARS - 1]}…"
+        yield f"The run no longer has the fault that {label.name} names: {shown}"
 
 
 def _times(call: ExpectedCall, expected: Sequence[ExpectedCall]) -> int:
