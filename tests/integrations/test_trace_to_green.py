@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from .traced.model_server import FINAL, ModelServer
+from .traced.model_server import FINAL, ModelServer, corrected
 
 HERE = Path(__file__).parent / "traced"
 PROMPT, EDITED = "Look charges up before you answer.", "Look charges up before you answer, and never guess."
+OLD = "agent_before"
 PAIRS = [
     ("openai_chat_agent", "gateway"),
     ("openai_chat_agent", "langsmith"),
@@ -55,10 +56,22 @@ class Project:
         (result,) = json.loads(done.stdout)["results"]
         return dict(result)
 
+    def retape(self, model_url: str) -> subprocess.CompletedProcess[str]:
+        """Run the agent as it is now against a live model, for another take of the case."""
+        target = f"{self.module}:answer"
+        arguments = ("retape", "case", "--agent", target, "--live", "models", "--json")
+        return run("-m", "replaykit", *arguments, directory=self.directory, MODEL_URL=model_url)
+
+    def prove(self) -> subprocess.CompletedProcess[str]:
+        """Replay the agent with the old prompt and the one with the new prompt."""
+        arguments = ("prove", "case", "--bad", f"{OLD}:answer", "--good", f"{self.module}:answer")
+        return run("-m", "replaykit", *arguments, directory=self.directory)
+
     def edit_prompt(self) -> None:
         file = self.directory / f"{self.module}.py"
         text = file.read_text()
         assert PROMPT in text
+        (self.directory / f"{OLD}.py").write_text(text)
         file.write_text(text.replace(PROMPT, EDITED))
 
 
@@ -97,7 +110,9 @@ def traced_project(module: str, exporter: str, directory: Path) -> Project:
     return Project(directory, module, made)
 
 
-def test_an_agent_reproduces_its_failure_offline_and_an_edited_prompt_leaves_the_tape(project: Project) -> None:
+def test_an_agent_is_red_offline_leaves_the_tape_with_a_new_prompt_and_is_green_after_one_retape(
+    project: Project,
+) -> None:
     assert project.made.returncode == 0, project.made.stdout + project.made.stderr
 
     same = project.replay()
@@ -110,6 +125,18 @@ def test_an_agent_reproduces_its_failure_offline_and_an_edited_prompt_leaves_the
     (missing, *_) = [one["text"] for one in edited["deviations"] if one["kind"] == "missing"]
     assert "the system prompt is not the recorded one" in missing
     assert f"+ You are a billing agent. {EDITED}" in missing
+
+    with ModelServer(corrected) as server:
+        retaped = project.retape(server.url)
+    assert retaped.returncode == 0, retaped.stdout + retaped.stderr
+    (retape,) = json.loads(retaped.stdout)["retapes"]
+    assert {one["answered_by"] for one in retape["asked"]} == {"live"}
+    assert EDITED in retape["asked"][0]["difference"]
+
+    green = project.replay()
+    assert (green["verdict"], green["take"], green["offline"]) == ("fixed", "take-2", True), json.dumps(green, indent=1)
+    proven = project.prove()
+    assert proven.returncode == 0, proven.stdout + proven.stderr
 
 
 def test_a_trace_that_lost_the_calls_of_tools_is_inconclusive_and_says_what_to_turn_on(tmp_path: Path) -> None:

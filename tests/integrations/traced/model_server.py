@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -13,6 +14,7 @@ from replaykit.wire.routes import api_of
 
 LOOKUPS = 3
 FINAL = "You were charged $12.50 on Monday."
+HONEST = "I could not look up the charge: billing timed out. Please try again later."
 
 
 def scripted(number: int) -> Answer:
@@ -23,10 +25,19 @@ def scripted(number: int) -> Answer:
     return Answer(content=FINAL)
 
 
+def corrected(number: int) -> Answer:
+    """What a model says that was told never to guess: it looks the charge up once, and admits that it failed."""
+    if number == 0:
+        use = ToolUse(id="call_0", name="lookup_charge", arguments={"account": "A-7"})
+        return Answer(tool_calls=(use,))
+    return Answer(content=HONEST)
+
+
 class ModelServer:
     """The server, for as long as the block lasts."""
 
-    def __init__(self) -> None:
+    def __init__(self, script: Callable[[int], Answer] = scripted) -> None:
+        self.script = script
         self.pairs: list[dict[str, Any]] = []
         """Requests and responses, as a gateway logs them."""
         self.batches: list[dict[str, Any]] = []
@@ -55,7 +66,7 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             if api is None:
                 server.batches.append(json.loads(request))
                 return self._send("application/json", b"{}")
-            said = scripted(len(server.pairs))
+            said = server.script(len(server.pairs))
             whole = json.loads(request) | {"stream": False}
             logged = api.write(said, request=json.dumps(whole).encode(), seed=request)
             server.pairs.append({"request": json.loads(request), "response": json.loads(b"".join(logged.chunks))})
