@@ -69,13 +69,16 @@ class Cases:
             self._known.setdefault(_observed(case.observed), []).append((None, case.directory))
 
     def of(self, run: TraceRun) -> CaseMade | None:
-        """The case of a failed run, made where its failure is not known; None for a run that has not failed."""
-        if run.status not in FAILURES:
-            return None
+        """Return the case of a failed run, made where its failure is not known; None for a run without a failure.
+
+        A run that calls itself a success has failed where a detector finds something wrong in it.
+        """
         place = self._directory / slug("tool_call", run.id)
         if place in self._made or (place / CASE_FILE).exists():
             return CaseMade(directory=str(place), result=CaseResult.THERE)
         failure = _failure(run)
+        if run.status not in FAILURES and failure.observed == _NOTHING:
+            return None
         same = self._alike.get(failure)
         if same is None:
             clean = _failure(self._clean(run))
