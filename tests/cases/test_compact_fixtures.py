@@ -15,6 +15,8 @@ from replaykit.errors import InvalidFile
 from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, Span, ToolCall, WireInfo
 from replaykit.model.shared_parts import MAX_EXPANDED_BYTES
 from replaykit.model.values import Raw, canonical, raw
+from replaykit.redaction.events import Door
+from replaykit.redaction.redactor import Redactor
 
 LONG = "word " * 60
 LARGE = "0123456789abcdef" * 5000
@@ -150,6 +152,22 @@ def test_a_value_in_memory_is_not_read_a_second_time(tmp_path: Path) -> None:
     (read,) = read_fixtures(tmp_path, held=[call.result_json])
 
     assert read.result_json is call.result_json
+
+
+@pytest.mark.parametrize("name", ["password", "authorization", "card_number"])
+def test_redaction_never_takes_a_reference_for_a_secret(name: str, tmp_path: Path) -> None:
+    page = "word " * 20_000
+    arguments = {name: [message(number) for number in range(30)], "body": {name: page, "text": page}}
+    calls = [
+        ToolCall(seq=seq, name="t", arguments_json=Raw(canonical(arguments)), result_json=raw(1)) for seq in range(3)
+    ]
+    redactor = Redactor(b"key")
+    clean = [Door(redactor).event(call) for call in calls]
+
+    (file,) = write_fixtures(tmp_path, clean, redactor)  # type: ignore[arg-type]
+
+    assert read_fixtures(tmp_path) == clean
+    assert not redactor.scan(file.read_bytes())
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from replaykit.errors import InvalidFile, UsageError
 from replaykit.model.compact_calls import WriteValue
 from replaykit.model.events import Call
 from replaykit.model.json_layout import laid_out
-from replaykit.model.shared_parts import PartWriter
+from replaykit.model.shared_parts import CanBeNamed, PartWriter
 from replaykit.model.values import Json, Raw
 from replaykit.redaction.files import clean_bytes
 from replaykit.replayer.turns import ended_before
@@ -52,6 +52,7 @@ __all__ = [
     "fixture_files",
     "read_fixture",
     "read_fixtures",
+    "reference_names",
     "value_writer",
     "write_fixtures",
 ]
@@ -78,13 +79,15 @@ def write_fixtures(
     case = Path(directory)
     written: dict[Path, tuple[str, str]] = {}
     values = values or value_writer(case, redactor)
+    can_be_named = reference_names(redactor)
     for (kind, name), group in _by_name(calls).items():
         file = _place(case, f"{slug(kind, name)}.json")
         if file in written:
             raise UsageError(f"{written[file]!r} and {(kind, name)!r} would share the file {file}")
         written[file] = (kind, name)
         file.parent.mkdir(parents=True, exist_ok=True)
-        _replace(file, clean_bytes(encode_fixture(kind, name, group, values.write, same_as), redactor))
+        text = encode_fixture(group, values.write, can_be_named, same_as)
+        _replace(file, clean_bytes(text, redactor))
     return list(written)
 
 
@@ -93,18 +96,33 @@ def value_writer(directory: str | os.PathLike[str], redactor: Redactor | None = 
     return ValueWriter(Path(directory) / FIXTURES, partial(clean_bytes, redactor=redactor))
 
 
+def reference_names(redactor: Redactor | None = None) -> CanBeNamed:
+    """Return what says whether a reference may stand under the path of an argument.
+
+    Under a name such as `password` it may not: redaction would take the reference for the secret.
+    """
+    from replaykit.redaction.rules import DEFAULT  # noqa: PLC0415 (slow to import, and most cases are only read)
+
+    rules = DEFAULT if redactor is None else redactor.rules
+    return lambda path: rules.tells(path) is None and rules.tells(f"arguments.{path}") is None
+
+
 def encode_fixture(
-    kind: str, name: str, calls: Sequence[Call], write_value: WriteValue, same_as: Mapping[int, int] = _NOTHING_SAME
+    calls: Sequence[Call],
+    write_value: WriteValue,
+    can_be_named: CanBeNamed,
+    same_as: Mapping[int, int] = _NOTHING_SAME,
 ) -> bytes:
-    """Return the text of the fixture file with these calls; `write_value` gets their large values."""
-    parts = PartWriter(call.request_json for call in calls if call.seq not in same_as)
+    """Return the text of the fixture file with these calls of one name; `write_value` gets their large values."""
+    own = (call.request_json for call in calls if call.seq not in same_as)
+    parts = PartWriter(own, can_be_named)
     entries: list[Json] = []
     for call in calls:
         if call.seq in same_as:
             entries.append({"call": call.seq, "same_as": same_as[call.seq], **place_of(call)})
         else:
             entries.append(entry_of(call, parts, write_value))
-    content: dict[str, Json] = {"replaykit": FIXTURE_FORMAT, "kind": kind, "name": name}
+    content: dict[str, Json] = {"replaykit": FIXTURE_FORMAT, "kind": calls[0].kind, "name": calls[0].name}
     if parts.tables:
         content["parts"] = parts.tables
     content["calls"] = entries

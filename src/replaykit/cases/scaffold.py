@@ -17,7 +17,7 @@ import msgspec
 
 from replaykit.cases.case import CASE_FILE, ReplayCase, Scenario, Source, dump_case, load_case
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, MAX_SEED
-from replaykit.cases.fixtures import FIXTURES, value_writer, write_fixtures
+from replaykit.cases.fixtures import FIXTURES, reference_names, value_writer, write_fixtures
 from replaykit.cases.signatures import FailureSignature, detect, propose_desired, propose_semantic
 from replaykit.cases.timeline import render_notes
 from replaykit.checks.reading import short
@@ -74,7 +74,7 @@ def scaffold(
         (draft / FIXTURES).mkdir()
         values = value_writer(draft, redactor)
         if source_text is None:
-            source_text, source_format = encode_source_trace(run, values.write), run_log.FORMAT
+            source_text, source_format = encode_source_trace(run, values.write, redactor), run_log.FORMAT
         source = Source(trace=TRACE_FILE, run=run.id.strip() or None, format=source_format or run.origin.format)
         case = _case(run, signatures, case_id=case_id or _case_id(target.name), title=title, source=source)
         (draft / TRACE_FILE).write_bytes(clean_bytes(source_text, redactor))
@@ -201,9 +201,9 @@ def _program(run: TraceRun) -> dict[str, Json]:
     return program if isinstance(program, dict) else {}
 
 
-def encode_source_trace(run: TraceRun, write_value: WriteValue) -> bytes:
+def encode_source_trace(run: TraceRun, write_value: WriteValue, redactor: Redactor | None) -> bytes:
     """Return the run log that a case keeps of a recorded run; large values are those of the fixtures' folder."""
-    text = encode_compact_run(run, lambda value: f"{FIXTURES}/{write_value(value)}")
+    text = encode_compact_run(run, lambda value: f"{FIXTURES}/{write_value(value)}", reference_names(redactor))
     return laid_out(text, open_levels=_OPEN_LEVELS)
 
 

@@ -19,6 +19,7 @@ from replaykit.cases.fixtures import (
     encode_fixture,
     fixture_files,
     read_fixture,
+    reference_names,
 )
 from replaykit.cases.proof import proof_after, proof_path
 from replaykit.cases.scaffold import encode_source_trace
@@ -28,6 +29,7 @@ from replaykit.importers.files import import_trace
 from replaykit.model.lines import line_of
 from replaykit.model.run import RUN_FORMAT
 from replaykit.model.values import Raw
+from replaykit.redaction.files import file_redactor
 from replaykit.value_files import value_name, value_text
 
 _VERSION = re.compile(rb"""(["']?replaykit["']?\s*:\s*)(\d+)""")
@@ -114,7 +116,7 @@ def _fixture(file: Path, values: _NewValues) -> Rewritten | None:
     if version >= FIXTURE_FORMAT:
         return None
     if calls:
-        compact = encode_fixture(calls[0].kind, calls[0].name, calls, values.write)
+        compact = encode_fixture(calls, values.write, reference_names(file_redactor(foreign=True)))
         references = msgspec.json.decode(compact, type=_References)
         if references.parts or any(call.values for call in references.calls):
             return Rewritten(file, compact)
@@ -134,7 +136,7 @@ def _source_trace(case: ReplayCase, values: _NewValues) -> Rewritten | None:
     if version != RUN_FORMAT:
         return None
     (run,) = import_trace(file, run_log.FORMAT).runs
-    compact = encode_source_trace(run, values.write)
+    compact = encode_source_trace(run, values.write, file_redactor(foreign=True))
     return Rewritten(file, compact) if 2 * len(compact) <= len(text) else None
 
 

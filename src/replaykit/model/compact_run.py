@@ -14,7 +14,7 @@ from msgspec import Struct
 from replaykit.model.compact_calls import NO_REFERENCES, References, WriteValue, take_apart
 from replaykit.model.events import AnyEvent, Call, encode_event
 from replaykit.model.run import RUN_FORMAT, TraceRun
-from replaykit.model.shared_parts import PartWriter
+from replaykit.model.shared_parts import CanBeNamed, PartWriter
 from replaykit.model.values import Json, Raw
 
 COMPACT_RUN_FORMAT = 2
@@ -35,9 +35,9 @@ class CompactRunFile(Struct, frozen=True, kw_only=True):
     run: RunReferences
 
 
-def encode_compact_run(run: TraceRun, write_value: WriteValue) -> bytes:
+def encode_compact_run(run: TraceRun, write_value: WriteValue, can_be_named: CanBeNamed) -> bytes:
     """Return a run as one JSON document; it is a plain one if nothing repeats and nothing is large."""
-    parts = PartWriter(call.arguments_json for call in run.calls)
+    parts = PartWriter((call.arguments_json for call in run.calls), can_be_named)
     encoded = [_encode(event, parts, write_value) for event in run.events]
     is_compact = any(references is not NO_REFERENCES for _, references in encoded)
     members = msgspec.json.decode(msgspec.json.encode(msgspec.structs.replace(run, events=())), type=dict[str, Raw])

@@ -14,7 +14,8 @@ inside of them, so no argument can be mistaken for one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import accumulate
 from typing import TypeAlias
 
@@ -24,6 +25,7 @@ from msgspec import Raw, Struct
 
 from replaykit.model.values import Json
 
+CanBeNamed: TypeAlias = Callable[[str], bool]
 Reference: TypeAlias = int | str
 """One position, or a text of positions that stand for a list: `0-3,7-12`."""
 
@@ -52,10 +54,14 @@ class Split(Struct, frozen=True):
 
 
 class PartWriter:
-    """Splits the arguments of some calls into shared parts and the rest."""
+    """Splits the arguments of some calls into shared parts and the rest.
 
-    def __init__(self, arguments: Iterable[Raw]) -> None:
-        self._shared = _repeated_members(arguments)
+    `can_be_named` says of a path whether a reference may stand under it.
+    """
+
+    def __init__(self, arguments: Iterable[Raw], can_be_named: CanBeNamed = lambda path: True) -> None:
+        self._can_be_named = cache(can_be_named)
+        self._shared = frozenset(filter(self._can_be_named, _repeated_members(arguments)))
         self._tables: dict[str, _Table] = {}
 
     @property
@@ -83,7 +89,7 @@ class PartWriter:
             key = ".".join(inner)
             if key in self._shared:
                 parts[key] = self._tables.setdefault(key, _Table()).reference(member)
-            elif len(member) >= LARGE_BYTES and _is_leaf(member, len(inner)):
+            elif len(member) >= LARGE_BYTES and _is_leaf(member, len(inner)) and self._can_be_named(key):
                 large[key] = member
             elif len(inner) < MAX_LEVELS:
                 less = self._without(member, inner, parts, large)
