@@ -63,7 +63,7 @@ def growing_case(rk: ModuleType, work: Path, count: int) -> Numbers:
 
 
 def imported_case(source: str, work: Path, count: int) -> Numbers:
-    """Scaffold a chat of `count` messages and 2.75 KB each from a file, in a process of its own."""
+    """Scaffold a chat of `count` messages, 2.75 KB each on average, from a file, in a process of its own."""
     file = work / "chat.json"
     file.write_text(json.dumps({"model": "gpt-5", "messages": _chat(count)}))
     arguments = ["-c", _command("scaffold", str(file), "--out", "case", "--allow-incomplete")]
@@ -107,20 +107,20 @@ def _command(*words: str) -> str:
 def _chat(count: int) -> list[dict[str, Any]]:
     """A chat with a tool: amounts, dates and numbers in it, as orders have them."""
     rng = random.Random(4)
-    chat: list[dict[str, Any]] = [{"role": "system", "content": workloads.prose(rng, 2400)}]
+    chat: list[dict[str, Any]] = [{"role": "system", "content": workloads.prose(rng, 2550)}]
     order = 0
     while len(chat) < count:
         order += 1
         call = {"name": "lookup", "arguments": json.dumps({"order": order})}
         found = {"order": order, "paid": f"{order}.95 EUR", "on": f"2024-03-{order % 28 + 1:02}"}
         chat += [
-            {"role": "user", "content": f"Order {order}, 12.{order % 90 + 10} EUR: {workloads.prose(rng, 2400)}"},
+            {"role": "user", "content": f"Order {order}, 12.{order % 90 + 10} EUR: {workloads.prose(rng, 2550)}"},
             {"role": "assistant", "content": None, "tool_calls": [{"id": f"call_{order}", "function": call}]},
             {
                 "role": "tool",
                 "tool_call_id": f"call_{order}",
-                "content": json.dumps(found) + workloads.prose(rng, 5300),
+                "content": json.dumps(found) + workloads.prose(rng, 5600),
             },
-            {"role": "assistant", "content": workloads.prose(rng, 2400)},
+            {"role": "assistant", "content": workloads.prose(rng, 2550)},
         ]
     return chat[:count]
