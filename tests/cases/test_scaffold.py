@@ -85,21 +85,25 @@ def test_the_notes_tell_what_happened_when(tmp_path):
     scaffolded(SEARCH_LOOP, tmp_path / "c", remarks=["event 9: unknown event type 'zzz'; kept as a note"])
 
     notes = (tmp_path / "c" / "notes.md").read_text()
-    assert "- Tool 'lookup_billing' called 5 times" in notes
-    assert '| 1 | +0.4 s | lookup_billing({"user_id":"usr_8821"}) | ✗ Error: billing service timeout (5.0 s) |' in notes
-    assert "| 6 | +28.2 s | error | Error: Max tool call limit exceeded. Agent terminated. |" in notes
+    assert "- Tool 'lookup_billing' called 5 times (event 5)" in notes
+    assert (
+        '**1 lookup_billing({"user_id":"usr_8821"})** (+0.4 s, took 5.0 s)\n> ✗ Error: billing service timeout  \n'
+    ) in notes
+    assert "**6 error** (+28.2 s)\n> Error: Max tool call limit exceeded. Agent terminated.  \n" in notes
+    looped = notes.partition("**5 lookup_billing")[2]
+    assert looped.splitlines()[3] == "**⚠ Tool 'lookup_billing' called 5 times**", "marked where it happened"
     assert "- event 9: unknown event type 'zzz'; kept as a note" in notes
 
 
-def test_notes_stay_a_table_whatever_the_run_says(tmp_path):
+def test_notes_stay_a_conversation_whatever_the_run_says(tmp_path):
     events = [{"type": "message", "role": "user", "content": "a | b\n\n# <b>`c`</b> [x](y) | d"}]
     trace = {"run_id": "r|1", "status": "error", "events": events}
     run = import_source(Source(json.dumps(trace).encode(), "t.json")).runs[0]
 
     scaffold(run, tmp_path / "c")
 
-    (row,) = [line for line in (tmp_path / "c" / "notes.md").read_text().splitlines() if line.startswith("| 0 |")]
-    assert row == r"| 0 |  | user | a \| b \# \<b>\`c\`\</b> \[x](y) \| d |"
+    notes = (tmp_path / "c" / "notes.md").read_text()
+    assert "**0 user**\n> a \\| b  \n> \\# \\<b>\\`c\\`\\</b> \\[x](y) \\| d  \n" in notes
 
 
 def test_a_run_without_a_trace_leaves_its_log_and_can_be_read_again(tmp_path):
@@ -125,7 +129,8 @@ def test_id_and_title_can_be_given_and_an_odd_directory_name_still_gives_an_id(t
     odd = scaffold(HEALTHY, tmp_path / "-what: a * näme? ")
 
     assert (named.id, named.title) == ("my-case", "It: went #wrong")
-    assert odd.id == "what-a-näme-"
+    assert odd.id == "what-a-name"
+    assert scaffold(HEALTHY, tmp_path / "検索ループ").id.isascii()
 
 
 def test_a_bad_id_leaves_nothing_behind(tmp_path):

@@ -56,6 +56,6 @@ def test_an_answer_that_only_speaks_of_errors_admits_nothing(answer):
 def test_a_long_answer_is_read_at_its_beginning_and_its_end():
     padding = "All is well. " * 10_000
 
-    assert admission(f"{padding} The payment failed.") == "payment failed"
+    assert admission(f"{padding} The payment failed.") == "The payment failed"
     assert admission(f"It could not be done. {padding}") == "could not"
     assert admission(padding) is None

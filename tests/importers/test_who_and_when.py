@@ -113,7 +113,7 @@ def test_the_annotation_is_the_label():
     (label,) = labels_of(run)
     assert (label.name, label.value, label.failed) == ("is_correct", False, True)
     assert label.why == "Math_Expert at step 2: It multiplied."
-    assert label.expected_output == ("4",)
+    assert (label.expected_output, label.expected_answer) == ((), "4")
     assert not label.said_anywhere
     assert run.error is not None
     assert run.error.message == "is_correct is false: Math_Expert at step 2: It multiplied."

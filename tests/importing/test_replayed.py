@@ -236,7 +236,8 @@ def test_the_agent_as_it_was_reproduces_the_failure_and_one_that_tries_again_doe
     after = rk.replay(case, told.fixed)
 
     assert before.verdict == "reproduced", before.reason
-    assert after.verdict == "fixed", after.reason
+    # Some scripted sessions end with an answer about an order that nothing in them mentions: trying again mends no lie.
+    assert after.verdict == ("broken" if "output.grounded" in kinds(case) else "fixed"), after.reason
     assert [one.kind for one in (*before.deviations, *after.deviations) if one.kind not in ("unused", "repeated")] == []
     if told in (ADMITTED, CRASHED, TRACED) and not name.startswith(SILENT):
         assert len(caught) == 1
@@ -253,7 +254,7 @@ def test_the_case_names_the_failure_as_a_person_would(name: str) -> None:
     if told in (ADMITTED, CRASHED):
         assert "tool.unretried_error" in kinds(case)
         assert "run.error" not in kinds(case), "the tool's failure says it all"
-        assert "Tool 'refund_order' failed and was not retried: " in case.title
+        assert "refund_order failed and was not retried" in case.title
     notes = Path("cases/x/notes.md").read_text()
     assert "imported (" in notes
     assert ("The trace does not say what the run was given" in notes) is (case.scenario.input is None)
@@ -296,8 +297,9 @@ def test_the_notes_tell_what_a_model_said_and_asked_for() -> None:
     made("anthropic_messages/messages.json")
 
     notes = Path("cases/x/notes.md").read_text()
-    assert 'model(…) | Let me look that up. → get_order({"order_id":"W123"}), get_user({"user_id":"u9"}) |' in notes
-    assert f"model(…) | {ANSWER} |" in notes
+    asked = '> Let me look that up.  \n> → get_order({"order_id":"W123"})  \n> → get_user({"user_id":"u9"})  \n'
+    assert asked in notes
+    assert f"> {ANSWER}  \n" in notes
 
 
 def test_the_notes_tell_who_judged_a_run() -> None:
@@ -305,7 +307,7 @@ def test_the_notes_tell_who_judged_a_run() -> None:
 
     case = made(name).case
 
-    assert 'Output contains none of ["refunded"]' in case.title
+    assert case.title == "The answer does not say refunded; refund_order failed and was not retried"
     assert 'status error: Judged: includes is "I"' in Path("cases/x/notes.md").read_text()
 
 

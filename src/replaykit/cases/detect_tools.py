@@ -18,9 +18,10 @@ from replaykit.cases.signatures import (
     on_the_way,
     signature_of,
 )
+from replaykit.checks.admissions import admission
 from replaykit.checks.conversation import shows_all_messages
 from replaykit.checks.failures import call_failed
-from replaykit.checks.reading import run_errors
+from replaykit.checks.reading import output_text, run_errors
 from replaykit.checks.standstill import is_fruitless, rows_of
 from replaykit.checks.tool_errors import failure_of
 from replaykit.checks.tool_offers import (
@@ -165,7 +166,8 @@ def _last_failure(run: TraceRun, tool: str, reason: str, *, known_failure: bool)
     found = signature_of(
         run, f"ignored:{tool}", "tool.ignored_error", {"tool": tool}, explains=(code, f"repeated:{tool}", "answer")
     )
-    if known_failure or _TRANSIENT.search(reason):
+    is_the_end = call.seq == run.tool_calls[-1].seq and admission(output_text(run)) is not None
+    if known_failure or is_the_end or _TRANSIENT.search(reason):
         found += signature_of(run, code, "tool.unretried_error", {"tool": tool}, explains=explains)
     return [structs.replace(one, text=f"{one.text}: {reason}") for one in found]
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from replaykit.checks.answers import gives_answer
 from replaykit.checks.compare import within
 from replaykit.checks.failures import call_failed
 from replaykit.checks.pairing import paired
@@ -23,6 +24,7 @@ Spelled: TypeAlias = tuple[str, Json]
 
 _DIGITS_IN_A_ROW = 3
 _REASON_CHARS = 500
+_REASON_WORDS = 3
 
 
 class Shortfall(Struct, frozen=True, kw_only=True):
@@ -74,6 +76,8 @@ def mistakes(run: TraceRun, label: Label) -> Iterator[Spelled]:
         yield "tool.called", value
     for text in lacks.unsaid:
         yield "not", {"output.contains_any": _saying(text)}
+    if label.expected_answer and not gives_answer(output_text(run), label.expected_answer):
+        yield "not", {"output.answer": label.expected_answer}
 
 
 def wishes(run: TraceRun, label: Label) -> Iterator[Spelled]:
@@ -98,13 +102,21 @@ def wishes(run: TraceRun, label: Label) -> Iterator[Spelled]:
     said = shortfall(run, label).unsaid if label.said_anywhere else label.expected_output
     for text in filter(None, said):
         yield "output.contains_any", _saying(text)
+    if label.expected_answer:
+        yield "output.answer", label.expected_answer
 
 
-def criteria(label: Label) -> Iterator[str]:
-    """Sentences about a good run: the label's own, and what its judge found wrong."""
+def is_explained(label: Label) -> bool:
+    """True when the label says what a good run does, so that assertions can."""
+    return bool(label.expected_calls or label.expected_output or label.expected_answer)
+
+
+def criteria(run: TraceRun, label: Label) -> Iterator[str]:
+    """Give sentences about a good run: the label's own, and what its judge found wrong."""
     yield from (sentence.strip() for sentence in label.criteria if sentence.strip())
     reason = " ".join(label.why.split())
-    if reason:
+    # Some scorers repeat the answer in the place of a reason.
+    if len(reason.split()) >= _REASON_WORDS and reason not in " ".join(output_text(run).split()):
         shown = reason if len(reason) <= _REASON_CHARS else f"{reason[: _REASON_CHARS - 1]}…"
         yield f"The run no longer has the fault that {label.name} names: {shown}"
 

@@ -11,7 +11,7 @@ from replaykit.cases.case import ReplayCase
 from replaykit.cases.incomplete import incompleteness, refuse_incomplete
 from replaykit.cases.picking import Picked, pick_run
 from replaykit.cases.scaffold import scaffold
-from replaykit.cases.slug import slug
+from replaykit.cases.slug import slug, typeable
 from replaykit.errors import RunNotFound
 from replaykit.importers.source import STDIN, read_source
 from replaykit.model.run import Origin, TraceRun
@@ -84,7 +84,7 @@ def _is_file(source: str) -> bool:
 def _name(source: str, picked: Picked) -> str:
     """What the case is called: as the file where that holds the run alone, else as the run."""
     if not _is_file(source):
-        return picked.run.name or picked.run.id
+        return typeable(picked.run.name or picked.run.id)
     if source == STDIN or not picked.is_only:
         return slug("tool_call", picked.run.id)
     file = Path(source)

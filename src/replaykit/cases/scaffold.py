@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +18,9 @@ from replaykit.cases.case import CASE_FILE, ReplayCase, Scenario, Source, dump_c
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, MAX_SEED
 from replaykit.cases.fixtures import FIXTURES, reference_names, value_writer, write_fixtures
 from replaykit.cases.signatures import FailureSignature, detect, propose_desired, propose_semantic
+from replaykit.cases.slug import typeable
 from replaykit.cases.timeline import render_notes
-from replaykit.checks.reading import short
+from replaykit.cases.titles import title_of
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.errors import InvalidFile, ReplayKitError, UsageError
 from replaykit.importers import run_log
@@ -76,7 +76,7 @@ def scaffold(
         if source_text is None:
             source_text, source_format = encode_source_trace(run, values.write, redactor), run_log.FORMAT
         source = Source(trace=TRACE_FILE, run=run.id.strip() or None, format=source_format or run.origin.format)
-        case = _case(run, signatures, case_id=case_id or _case_id(target.name), title=title, source=source)
+        case = _case(run, signatures, case_id=case_id or typeable(target.name), title=title, source=source)
         (draft / TRACE_FILE).write_bytes(clean_bytes(source_text, redactor))
         calls = (call for call in run.calls if call.answered or not call.complete)
         write_fixtures(draft, calls, redactor, values=values)
@@ -93,7 +93,7 @@ def scaffold(
 
 def case_of(run: TraceRun, *, case_id: str | None = None, title: str | None = None) -> ReplayCase:
     """The case a run makes, as a value: nothing is written, and the run itself is its tape."""
-    name = case_id or _case_id(run.name or run.id)
+    name = case_id or typeable(run.name or run.id)
     return _case(run, detect(run), case_id=name, title=title, source=Source(run=run.id.strip() or None))
 
 
@@ -104,7 +104,7 @@ def _case(
     match = MatchRules(on_miss=OnMiss.REPEAT if asks_again else OnMiss.ERROR)
     return ReplayCase(
         id=case_id,
-        title=title or _title(run, signatures),
+        title=title or title_of(run, signatures),
         source=source,
         scenario=Scenario(
             input_json=run.input_json,
@@ -138,16 +138,6 @@ def _read_back(draft: Path, out: str | os.PathLike[str]) -> None:
         load_case(draft)
     except InvalidFile as error:
         raise UsageError(f"no case {os.fspath(out)!r} can be made of this run: {error.reason}") from error
-
-
-def _title(run: TraceRun, signatures: Sequence[FailureSignature]) -> str:
-    found = "; ".join(signature.text for signature in signatures)
-    return short(found) or f"What went wrong in {short(run.name or run.agent or run.id)}"
-
-
-def _case_id(name: str) -> str:
-    """The directory's name as an id; the directory itself may be called anything."""
-    return re.sub(r"""[\x00-\x20\x7f/\\:*?"<>|]+""", "-", name).lstrip(".-")[:80] or "case"
 
 
 def _tool_errors(run: TraceRun) -> tuple[tuple[str, ToolErrors], ...]:

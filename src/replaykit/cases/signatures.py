@@ -122,8 +122,11 @@ def propose_semantic(run: TraceRun, signatures: Sequence[FailureSignature]) -> l
     checks = []
     if kinds & {"tool.ignored_error", "output.grounded", "output.contradicts"}:
         checks.append("The response states nothing that no tool returned")
-    checks += [sentence for label in bad_labels(run) for sentence in judged.criteria(label)]
-    return list(dict.fromkeys(checks)) or [DEFAULT_CRITERION]
+    labels = bad_labels(run)
+    checks += [sentence for label in labels for sentence in judged.criteria(run, label)]
+    if not checks and not any(map(judged.is_explained, labels)):
+        checks.append(DEFAULT_CRITERION)
+    return list(dict.fromkeys(checks))
 
 
 _ON_THE_WAY = "on_the_way"

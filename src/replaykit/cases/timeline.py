@@ -1,15 +1,18 @@
-"""Timeline: a run as a page for people, kept beside the case as `notes.md`."""
+"""Timeline: a run as a page for people, kept beside the case as `notes.md`.
+
+The page reads like the conversation it tells of. What a signature points at is marked at its place.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from replaykit.cases.signatures import FailureSignature
 from replaykit.checks.failures import call_failed
 from replaykit.checks.reading import short, shown
-from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, LlmCall, Message, Note, State
+from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, LlmCall, Message, State
 from replaykit.model.run import TraceRun
 from replaykit.model.unbuilt import concerns, note_text
 from replaykit.model.values import Json
@@ -18,6 +21,10 @@ from replaykit.wire.fields import as_object, as_objects, as_text
 
 MAX_EVENTS = 500
 _REMARK_CHARS = 2_000
+_SPOKEN_CHARS = 1_500
+"""How much of what somebody said, or a tool answered, the page shows."""
+_SPOKEN_LINES = 30
+_MARK = "⚠"
 FILL_IN = (
     "No detector knows this failure. Fill in `observed` in case.yaml by hand: "
     "without it a replay checks `desired` only and cannot say whether the failure is back."
@@ -25,14 +32,14 @@ FILL_IN = (
 
 
 def render_notes(title: str, run: TraceRun, signatures: Sequence[FailureSignature], remarks: Sequence[str] = ()) -> str:
-    """The text of `notes.md`: what the run was, what went wrong, and what happened when."""
+    """Return the text of `notes.md`: what the run was, what went wrong, and what happened when."""
     parts = [f"# {_plain(title)}", _about(run), "## What went wrong", _findings(signatures)]
     if remarks:
         parts += ["## About the import", "\n".join(f"- {_plain(line, _REMARK_CHARS)}" for line in remarks)]
     cannot = concerns(run.events)
     if cannot:
         parts += ["## What a replay cannot repeat", "\n".join(f"- {_plain(line, _REMARK_CHARS)}" for line in cannot)]
-    parts += ["## Timeline", _table(run)]
+    parts += ["## Timeline", *_conversation(run, signatures)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -48,73 +55,96 @@ def _about(run: TraceRun) -> str:
 
 
 def _findings(signatures: Sequence[FailureSignature]) -> str:
-    return _bullets([signature.text for signature in signatures]) if signatures else FILL_IN
+    if not signatures:
+        return FILL_IN
+    return "\n".join(f"- {_plain(one.text)}{_place(one)}" for one in signatures)
 
 
-def _bullets(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {_plain(line)}" for line in lines)
+def _place(signature: FailureSignature) -> str:
+    return "" if signature.seq is None else f" (event {signature.seq})"
 
 
-def _table(run: TraceRun) -> str:
+def _conversation(run: TraceRun, signatures: Sequence[FailureSignature]) -> Iterator[str]:
+    """Give the blocks of the timeline: who, when, what was said, and what went wrong there."""
     start = run.started_at or (run.events[0].at if run.events else 0.0)
-    rows = [
-        f"| {event.seq} | {_offset(event, start)} | {' | '.join(_row(event))} |" for event in run.events[:MAX_EVENTS]
-    ]
-    left_off = len(run.events) - len(rows)
-    more = [f"| … | | {left_off} more events | |"] if left_off > 0 else []
-    return "\n".join(["| # | at | what | |", "|---:|---:|---|---|", *rows, *more])
+    marks: dict[int, list[str]] = {}
+    for signature in signatures:
+        if signature.seq is not None:
+            marks.setdefault(signature.seq, []).append(signature.text)
+    for event in run.events[:MAX_EVENTS]:
+        yield "\n".join([_heading(event, start), *_quoted(_spoken(event))])
+        yield from (f"**{_MARK} {_plain(text)}**" for text in marks.get(event.seq, ()))
+    left_off = len(run.events) - MAX_EVENTS
+    if left_off > 0:
+        yield f"… {left_off} more events"
 
 
-def _offset(event: AnyEvent, start: float) -> str:
-    return f"+{max(0.0, event.at - start):.1f} s" if event.at else ""
+def _heading(event: AnyEvent, start: float) -> str:
+    moments = [f"+{max(0.0, event.at - start):.1f} s"] if event.at else []
+    moments += [f"took {event.duration_s:.1f} s"] if event.duration_s else []
+    when = f" ({', '.join(moments)})" if moments else ""
+    return f"**{event.seq} {_plain(_who(event))}**{when}"
 
 
-def _row(event: AnyEvent) -> tuple[str, str]:
-    """What happened, and what came of it."""
+def _who(event: AnyEvent) -> str:
+    """Return who acts in an event; of a tool's call with its arguments."""
+    if isinstance(event, LlmCall):
+        return event.name or "model"
     if isinstance(event, Call):
-        return _plain(f"{event.name or 'model'}({_arguments(event)})"), _plain(_outcome(event))
+        return f"{event.name}({shown(event.arguments)})"
     if isinstance(event, ErrorEvent):
-        return "error", _plain(str(event.error))
+        return "error"
     if isinstance(event, Message):
-        return _plain(event.role), _plain(_said(event.content))
+        return event.role
     if isinstance(event, State):
-        return "state", ""
-    if isinstance(event, Decision):
-        return "decision", _plain(_said(event.content))
-    return _note(event)
+        return "state"
+    return "decision" if isinstance(event, Decision) else event.name
 
 
-def _note(event: Note) -> tuple[str, str]:
-    return _plain(event.name), _plain(note_text(event) or _said(event.content))
-
-
-def _arguments(call: Call) -> str:
-    # A model's arguments are the whole conversation, which the rows above have told already.
-    return shown(call.arguments) if call.kind == "tool_call" else "…"
+def _spoken(event: AnyEvent) -> str:
+    """Return what was said in an event, or what came of it."""
+    if isinstance(event, Call):
+        return _outcome(event)
+    if isinstance(event, ErrorEvent):
+        return str(event.error)
+    if isinstance(event, State):
+        return ""
+    if isinstance(event, Message | Decision):
+        return _said(event.content)
+    return note_text(event) or _said(event.content)
 
 
 def _outcome(call: Call) -> str:
-    took = f" ({call.duration_s:.1f} s)" if call.duration_s else ""
     reason = call_failed(call)
     if reason is not None:
-        return f"✗ {reason}{took}"
+        return f"✗ {reason}"
     if not call.answered:
         return "no answer in the trace"
-    return f"{_answer(call)}{took}"
+    return _answer(call)
 
 
 def _answer(call: Call) -> str:
-    """What came back; of a model what it said, and what it asks for."""
+    """Return what came back; of a model what it said, and the calls it asks for."""
     result = call.items if call.items is not None else call.result
     spoken = as_object(result) if isinstance(call, LlmCall) else {}
-    asked = ", ".join(
-        f"{as_text(use.get('name'))}({shown(use.get('arguments'))})" for use in as_objects(spoken.get("tool_calls"))
-    )
-    return " → ".join(filter(None, (as_text(spoken.get("content")), asked))) or _said(result)
+    uses = as_objects(spoken.get("tool_calls"))
+    calls = [f"→ {as_text(use.get('name'))}({shown(use.get('arguments'))})" for use in uses]
+    return "\n".join(filter(None, (as_text(spoken.get("content")), *calls))) or _said(result)
 
 
 def _said(value: Json) -> str:
     return value if isinstance(value, str) else shown(value)
+
+
+def _quoted(text: str) -> Iterator[str]:
+    """Give the lines of a text as a quotation of bounded length."""
+    cut = text[:_SPOKEN_CHARS]
+    lines = [line for line in cut.splitlines() if line.strip()]
+    for line in lines[:_SPOKEN_LINES]:
+        yield f"> {_plain(line, _SPOKEN_CHARS)}  "
+    left_off = len(text) - sum(len(line) + 1 for line in lines[:_SPOKEN_LINES])
+    if len(lines) > _SPOKEN_LINES or len(text) > _SPOKEN_CHARS:
+        yield f"> … {left_off:,} more characters"
 
 
 def _moment(at: float) -> str:
@@ -125,6 +155,6 @@ def _moment(at: float) -> str:
 
 
 def _plain(text: str, chars: int | None = None) -> str:
-    """Text that Markdown shows as it is, in one line of a table."""
+    """Return text that Markdown shows as it is, in one line."""
     line = visible(short(text) if chars is None else " ".join(text[:chars].split()))
     return re.sub(r"[\\`*\[<|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", line)

@@ -28,6 +28,7 @@ _PHRASES = {
         r"(?<!you )(?<!you are )(?<!you're )\b(?:unable|not able) to\b",
         r"\b(?:has|have|had|was|were|is|are|it|that|which|search|request|call|payment|tool|service|attempts?|lookup|step)"
         r" (?:also |again |repeatedly |just |unfortunately )?failed\b",
+        r"\b(?:the|this|that|your|my|our|its) (?:\w+ ){1,3}failed\b",
         r"\bfailed (?:to|with|because|due|while|when|again|twice|repeatedly)\b|\bfailed[.!]?\s*$",
         rf"\bapologi[sz]e for (?:{_KIND} ){{0,2}}{_ERROR}\b|\bfailing to\b",
         rf"\b(?:encountered|ran into|hit|got|received|returned|returns|threw|reported|reports|experienced|met|gave)"

@@ -73,11 +73,13 @@ def said_to_user(run: TraceRun, after: int) -> Iterator[str]:
     """Give what the agent said behind an event and a user then answered: the parts of a talk that a user has read."""
     calls = [call for call in run.llm_calls if call.seq > after]
     for call, following in pairwise(calls):
-        if requested_tools(call):
+        words = answer_text(call)
+        if not words or requested_tools(call):
             continue
-        last = request_messages(following)[-1:]
-        if last and last[0].role in _USER_ROLES:
-            yield answer_text(call)
+        ending = request_messages(following)[-2:]
+        roles = [message.role in _USER_ROLES for message in ending]
+        if roles == [False, True] and ending[0].text.strip() == words.strip():
+            yield words
 
 
 def outside_messages(run: TraceRun) -> Iterator[tuple[int, str]]:

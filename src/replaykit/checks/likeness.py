@@ -27,6 +27,20 @@ _REFUSAL = (
     r"|\b(?:that|this|it)(?:'s| is) (?:not something (?:I|we) can|against (?:my|our) )"
     r"|\b(?:your|this|that|the) request (?:cannot be|can't be) (?:granted|fulfilled|processed|completed)\b"
 )
+_ELSEWHERE = (
+    # German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian, Japanese, Chinese
+    r"\b(?:dabei|damit|dabei leider|das|dieser bitte|diese anfrage)? ?kann ich (?:ihnen |dir )?(?:leider )?nicht"
+    r" (?:helfen|nachkommen|erfüllen|beantworten|unterstützen)\b|\bich (?:muss|möchte) (?:das |dies )?ablehnen\b",
+    r"\bje ne (?:peux|suis) pas (?:vous aider|t'aider|répondre|en mesure|autorisé|fournir|faire)",
+    r"\bno (?:puedo|podemos) (?:ayudar|ayudarte|ayudarle|hacer eso|proporcionar|cumplir|responder)",
+    r"\bnão (?:posso|podemos|consigo) (?:ajudar|fazer isso|fornecer|responder|atender)",
+    r"\bnon (?:posso|possiamo) (?:aiutar|farlo|fornir|risponder|soddisfare)",
+    r"\b(?:ik kan|daar kan ik) (?:je |u )?(?:daar )?niet (?:bij |mee )?(?:helpen|voldoen|verstrekken)\b",
+    r"\bnie mogę (?:\w+ ){0,3}(?:pomóc|tego zrobić|udostępnić|odpowiedzieć|spełnić)",
+    r"\bя не могу (?:\w+ ){0,3}(?:помочь|это сделать|предоставить|ответить|выполнить)",
+    r"(?:お手伝い|お答え|ご案内|ご提供|対応)(?:は|が|することは)?できません|お断り(?:し|いた)",
+    r"(?:无法|不能|無法)(?:为您|帮助|协助|提供|满足|回答|协助您|協助)|我(?:必须)?拒绝",
+)
 
 
 def edit_distance(one: str, other: str, most: int) -> int | None:
@@ -71,7 +85,8 @@ def similarity(one: str, other: str) -> float:
 def refusal(text: str) -> str | None:
     """The words by which a text says that it will not do what it was asked; None when it does not."""
     # Python keeps what it compiled; few runs are asked this.
-    found = re.search(_REFUSAL, text[: 2 * REFUSAL_CHARS].replace("\u2019", "'"), re.IGNORECASE)
+    pattern = "|".join((_REFUSAL, *_ELSEWHERE))
+    found = re.search(pattern, text[: 2 * REFUSAL_CHARS].replace("\u2019", "'"), re.IGNORECASE)
     return found[0] if found and found.start() < REFUSAL_CHARS else None
 
 

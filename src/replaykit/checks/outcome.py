@@ -110,7 +110,7 @@ class RunFailedSteps(Rule, frozen=True, kw_only=True):
             text=f"The run went on over {count}{last}" if errors else "The run reported no error",
             expected=f"at least {self.min} errors outside of calls",
             actual=f"{count}{last}",
-            seq=errors[-1][0] if errors else last_seq(run),
+            seq=_cause(run, errors[-1][0]) if errors else last_seq(run),
         )
 
 
@@ -118,9 +118,10 @@ class RunFailedSteps(Rule, frozen=True, kw_only=True):
 class StepsExhausted(Rule, frozen=True, kw_only=True):
     """True: the run was stopped because it used up its steps. False: it was not.
 
-    Steps, turns, iterations, rounds, recursion and tool calls all count. The signs are an error that speaks of such a
-    limit (a rate limit is none), an output that begins with `Agent stopped due to iteration` (or `max`, `time`,
-    `step`), or as many steps as the run's metadata names in `max_steps` in a run that did not succeed.
+    Steps, turns, iterations, rounds, recursion, tool calls and budgets of time, tokens or cost all count. The signs are
+    an error that speaks of such a limit (a rate limit is none), an output that begins like `Agent stopped due to
+    iteration limit` or `Max turns (30) reached`, or as many steps as the run's metadata names in `max_steps` in a run
+    that did not succeed.
     """
 
     plain: ClassVar[str] = "exhausted"
@@ -137,6 +138,13 @@ class StepsExhausted(Rule, frozen=True, kw_only=True):
             actual=reason or f"{step_count(run)} steps, no sign of a limit",
             seq=ending_seq(run),
         )
+
+
+def _cause(run: TraceRun, seq: int) -> int:
+    """Return the model call inside of the step that failed, where the log says how long the step took."""
+    error = next(event for event in run.events if event.seq == seq)
+    inside = [call.seq for call in run.llm_calls if error.at <= call.at < error.at + error.duration_s]
+    return inside[-1] if inside else seq
 
 
 def _because(run: TraceRun) -> str:

@@ -12,15 +12,31 @@ from replaykit.redaction.lazy import lazy
 
 _SHOWN_CHARS = 160
 _LIMIT = r"(max(imum)?\b|max_|limit|budget|too many|exceed|exhaust|ran out of)"
-_STEPS = r"(steps?\b|turns?\b|iterations?\b|tool[ _-]?calls?\b|recursion\b|rounds?\b)"
-_BUDGET = lazy(rf"{_LIMIT}[^.\n]{{0,60}}{_STEPS}|{_STEPS}[^.\n]{{0,60}}{_LIMIT}", re.IGNORECASE)
+_STEPS = (
+    r"(steps?\b|turns?\b|iterations?\b|tool[ _-]?calls?\b|recursion\b|rounds?\b|(?:token|time|cost|call) budget\b"
+    r"|(?:execution|run) time\b|number of (?:messages|tokens|calls)\b)"
+)
+_NAMED_LIMIT = r"\b(?:message|token|time|working|cost|request|usage|turn|step)[ _]limit of [\d.,]+"
+_BUDGET = lazy(rf"{_LIMIT}[^.\n]{{0,60}}{_STEPS}|{_STEPS}[^.\n]{{0,60}}{_LIMIT}|{_NAMED_LIMIT}", re.IGNORECASE)
 _RATE = lazy(r"rate.?limit|too many requests", re.IGNORECASE)
-_STOPPED = lazy(r"\s*agent stopped due to (iteration|max|time|step)", re.IGNORECASE)
+_STOPPED = lazy(
+    r"^\W*(?:(?:the )?(?:agent|run|crew|chain|loop|conversation) )?"
+    r"(?:(?:was )?stopped (?:due to|after|because of) (?:the )?(?:iteration|max|time|step|turn|round)"
+    r"|(?:reached|hit|exceeded) (?:the |its )?max(?:imum)?\b[^.\n]{0,30}"
+    r"(?:steps?|turns?|iterations?|rounds?|time|tokens)\b"
+    r"|max(?:imum)?(?: number of)? (?:steps?|turns?|iterations?|rounds?|time|tool calls)\b[^.\n]{0,30}"
+    r"(?:reached|exceeded)"
+    r"|(?:i|we) (?:have )?r(?:an|un) out of (?:steps?|turns?|iterations?|time|budget))",
+    re.IGNORECASE,
+)
+_WORDS_IN_NAMES = lazy(r"(?<=[a-z])(?=[A-Z])")
+_STOPPED_CHARS = 300
 
 
 def is_budget_text(text: str) -> bool:
     """True when an error's text says that steps, turns, iterations or tool calls were used up."""
-    return bool(_BUDGET.search(text)) and not _RATE.search(text)
+    words = _WORDS_IN_NAMES.sub(" ", text)  # MaxTurnsExceeded
+    return bool(_BUDGET.search(words)) and not _RATE.search(words)
 
 
 def budget_reason(run: TraceRun) -> str | None:
@@ -28,7 +44,7 @@ def budget_reason(run: TraceRun) -> str | None:
     for _seq, error in run_errors(run):
         if is_budget_text(str(error)):
             return repr(short(str(error)))
-    if isinstance(run.output, str) and _STOPPED.match(run.output):
+    if isinstance(run.output, str) and _STOPPED.match(run.output[:_STOPPED_CHARS]):
         return f"the output {short(run.output)!r}"
     limit = run.metadata.get("max_steps") if isinstance(run.metadata, dict) else None
     if type(limit) is int and step_count(run) >= limit > 0 and run.status is not RunStatus.SUCCESS:

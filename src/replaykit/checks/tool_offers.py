@@ -40,6 +40,7 @@ _INTRODUCED = lazy(
 )
 _SPEAKS_OF_TOOLS = lazy(r"\b(?:tools?|functions?|team members?|agents?)\b", re.IGNORECASE)
 _IDENTIFIER = lazy(r"[A-Za-z]\w*(?:[_-]\w+)+|[a-z]+(?:[A-Z][a-z0-9]+)+")
+_ANSWERING = lazy(r"(?:^|_)(?:final|answer|submit|finish|done|complete|respond|reply)(?:_|$)", re.IGNORECASE)
 _INSTRUCTING = frozenset({"system", "developer"})
 
 
@@ -182,17 +183,18 @@ def _telling_events(run: TraceRun) -> Iterator[int]:
 
 
 def hands_in_answer(run: TraceRun, call: ToolCall) -> bool:
-    """True for the call by which an agent gives its final answer."""
+    """True for the call by which an agent gives its final answer: it takes the output, or its name says so."""
+    if _ANSWERING.search(call.name):
+        return True
     if not says_something(run) or not isinstance(call.arguments, dict):
         return False
-    return any(
-        same(run.output, value) or str(value).strip() == output_text(run).strip() for value in call.arguments.values()
-    )
+    answer = output_text(run).strip()
+    return any(same(run.output, value) or str(value).strip() == answer for value in call.arguments.values())
 
 
 def answered_at(run: TraceRun) -> int | None:
     """Return the model call in which the agent gave its answer: the last one, or the last before a call hands it in."""
-    handed_in = next((call.seq for call in run.tool_calls if hands_in_answer(run, call)), None)
+    handed_in = next((call.seq for call in reversed(run.tool_calls) if hands_in_answer(run, call)), None)
     earlier = [call.seq for call in run.llm_calls if handed_in is None or call.seq < handed_in]
     return earlier[-1] if earlier else last_seq(run)
 

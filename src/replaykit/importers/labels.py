@@ -49,6 +49,8 @@ class Label(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tools that change something: a good run calls them as expected, once for each, and not otherwise."""
     expected_output: tuple[str, ...] = ()
     """What the answer of a good run contains."""
+    expected_answer: str = ""
+    """The answer of a good run, as a dataset's reference or a target has it."""
     said_anywhere: bool = False
     """The expected output may be in anything that the agent said, not in its answer alone."""
     criteria: tuple[str, ...] = ()

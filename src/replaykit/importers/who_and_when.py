@@ -129,12 +129,14 @@ def _answers(entries: list[_Entry]) -> Iterator[str]:
 def _label(whole: Fields) -> Label:
     agent, step = whole.label("mistake_agent") or "", whole.label("mistake_step") or ""
     correct = whole.take("is_correct", "is_corrected")
-    answer = whole.label("ground_truth") or ""
+    answer = (whole.label("ground_truth") or "").strip()
+    is_line = "\n" not in answer
     reason = whole.text("mistake_reason") or ""
     return Label(
         name="is_correct",
         value=correct is True,
         failed=correct is not True,
         why=f"{agent} at step {step}: {reason}",
-        expected_output=tuple(line.strip() for line in answer.splitlines() if line.strip()),
+        expected_output=() if is_line else tuple(line.strip() for line in answer.splitlines() if line.strip()),
+        expected_answer=answer if is_line else "",
     )

@@ -22,6 +22,10 @@ _LIMITS = {"time": RunStatus.TIMEOUT, "working": RunStatus.TIMEOUT, "operator": 
 _FAILED = ("I", "N", "incorrect", "noanswer")
 _LITERAL = ("includes", "match", "exact")
 """Scorers for which the target is what a good answer holds, word for word."""
+_ANSWERS = ("choice", "answer", "pattern", "math")
+"""Scorers that compare the answer, which they take out of what was said, with the target."""
+_GRADED = ("model_graded_qa", "model_graded_fact", "f1")
+"""Scorers for which the target is a reference: another wording is as good."""
 _ABOUT = ("epoch", "target", "choices", "metadata", "model_usage", "total_time", "working_time", "limit")
 _OF_EVAL = ("eval_id", "run_id", "task_version", "model")
 
@@ -130,13 +134,19 @@ def _labels(sample: Fields, output: Json) -> Iterator[Label]:
     target = sample.take("target")
     for name, score in scores.items():
         value = as_object(score).get("value") if isinstance(score, dict) else score
-        missing = isinstance(target, str) and target.strip() and target.strip().lower() not in str(output).lower()
+        wanted = target.strip() if isinstance(target, str) and _is_bad(value) else ""
+        missing = bool(wanted) and wanted.lower() not in str(output).lower()
+        grader = name.rpartition("/")[2]
         yield Label(
             name=name,
             value=value,
             failed=_is_bad(value),
             why=as_text(as_object(score).get("explanation")),
-            expected_output=(target.strip(),) if missing and name in _LITERAL and _is_bad(value) else (),
+            expected_output=(wanted,) if missing and grader in _LITERAL else (),
+            expected_answer=wanted if grader in _ANSWERS else "",
+            criteria=(f"The response agrees with the reference answer: {wanted}",)
+            if wanted and grader in _GRADED
+            else (),
         )
 
 
