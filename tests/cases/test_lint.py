@@ -14,7 +14,7 @@ from replaykit.model.run import RunStatus, TraceRun, encode_run
 from replaykit.model.values import raw
 
 SEARCH = ToolCall(seq=1, name="search", arguments_json=raw({"q": "x"}), result_json=raw("found"))
-ASKED = LlmCall(seq=2, name="gpt", result_json=raw("hello"))
+ASKED = LlmCall(seq=2, name="gpt", arguments_json=raw({"prompt": "Hi"}), result_json=raw("hello"))
 RUN = TraceRun(id="run-1", status=RunStatus.ERROR, events=(SEARCH, ASKED), event_count=2)
 GOOD = """\
 replaykit: 1
@@ -413,7 +413,7 @@ def test_a_value_file_that_is_missing_is_an_error_with_its_name(tmp_path):
     ],
 )
 def test_a_models_call_that_a_replay_cannot_serve_is_a_warning(arguments, result, why, tmp_path):
-    call = LlmCall(seq=1, name="gpt", arguments_json=raw(arguments), result_json=raw(result))
+    call = LlmCall(seq=2, name="gpt", arguments_json=raw(arguments), result_json=raw(result))
 
     (problem,) = lint_case(case_in(tmp_path, calls=[SEARCH, call]))
 
