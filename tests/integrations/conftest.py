@@ -14,6 +14,7 @@ def _installed(*names: str) -> bool:
 
 
 collect_ignore = [] if _installed("openai", "anthropic", "google.genai") else ["test_wire_sdks.py", "test_http_sdks.py"]
+collect_ignore += [] if _installed("openai", "anthropic", "google.genai", "ollama") else ["test_traced_sdks.py"]
 collect_ignore += [] if _installed("mcp", "fastmcp") else ["test_mcp.py", "test_chaos_mcp.py"]
 collect_ignore += [] if _installed("openai", "anthropic") else ["test_python_agent.py", "test_chaos_sdks.py"]
 collect_ignore += [] if os.environ.get("REPLAYKIT_NODE_MODULES") else ["test_node_agent.py"]
