@@ -336,7 +336,8 @@ class Replayer:
         from replaykit.seam.http.traced import on_the_wire  # noqa: PLC0415 (most calls are a tool's)
 
         try:
-            return on_the_wire(recorded, call, asked_again=self.matcher.is_asked_again(position))
+            asked_again = recorded.error is not None and self.matcher.is_asked_again(position)
+            return on_the_wire(recorded, call, asked_again=asked_again)
         except Unreplayable as error:
             error.hint = capture_advice(self.world.source_format)
             raise self._stop("unanswerable", error, call, index) from None

@@ -31,9 +31,9 @@ def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Dive
     """The error for a call that the tape does not answer; `index` counts the candidate's calls from 0."""
     place = f"at call {index + 1} of {len(tape)}" if index < len(tape) else f"after its {len(tape)} recorded calls"
     lines = [f"{_whose(tape)} left its recording {place}, {_WORDS[call.kind]} `{call.name}`"]
-    prompt = _prompt_lines(matcher, call)
+    changed, prompt = _prompt(matcher, call)
     if prompt:
-        return Divergence("\n".join([*lines, *prompt]), index=index, hint=_PROMPT_HINT)
+        return Divergence("\n".join([*lines, *prompt]), index=index, nearest=changed, hint=_PROMPT_HINT)
     near = _nearest(matcher, call)
     now = orjson.loads(call.arguments)
     if near is not None:
@@ -50,16 +50,20 @@ def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Dive
     return Divergence("\n".join(lines), index=index, nearest=near[0] if near else None, hint=_hint(call, near))
 
 
-def _prompt_lines(matcher: Matcher, call: PendingCall) -> list[str]:
-    """How what a model is asked differs from what it was asked; nothing where that is no question of words."""
+def _prompt(matcher: Matcher, call: PendingCall) -> tuple[Call | None, list[str]]:
+    """The nearest call of a model, and how what it was asked differs; no lines where that is no question of words."""
     if call.kind != MODEL:
-        return []
+        return None, []
     from replaykit.replayer.prompts import prompt_difference  # noqa: PLC0415 (misses of models are rare)
 
-    if matcher.has_traced and matcher.last_outcome(call) is not None:
-        return ["  the same was asked when it was recorded, but every answer to it has been given"]
-    recorded, now = matcher.nearest_conversation(call)
-    return [] if recorded is None or now is None else prompt_difference(recorded, now)
+    last = matcher.last_outcome(call) if matcher.has_traced else None
+    if last is not None:
+        return matcher.calls[last], ["  the same was asked when it was recorded, but every answer to it has been given"]
+    found = matcher.nearest_model(call)
+    if found is None:
+        return None, []
+    recorded, now = found
+    return recorded.call, prompt_difference(recorded.conversation, now)
 
 
 def blocked(tape: Tape, call: PendingCall, index: int) -> Divergence:

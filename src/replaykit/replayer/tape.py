@@ -25,7 +25,7 @@ from replaykit.seam.results import OPAQUE
 from replaykit.seam.scope import PendingCall
 
 if TYPE_CHECKING:
-    from replaykit.replayer.traced import TracedCalls
+    from replaykit.replayer.traced import Traced, TracedCalls
     from replaykit.wire.conversation import Conversation
 
 _MODEL = str(LlmCall.__struct_config__.tag)
@@ -214,10 +214,11 @@ class Matcher:
             return self._redaction.take(call, self._take)
         return found
 
-    def nearest_conversation(self, call: PendingCall) -> tuple[Conversation | None, Conversation | None]:
-        """What the recorded call was asked that is most like this one, and what this one asks."""
+    def nearest_model(self, call: PendingCall) -> tuple[Traced, Conversation] | None:
+        """The recorded call of a model that was asked what is most like this one, and what this one asks."""
         now = self.traced.conversation(call)
-        return (None if now is None else self.traced.nearest(self, now)), now
+        recorded = None if now is None else self.traced.nearest(self, now)
+        return None if now is None or recorded is None else (recorded, now)
 
     def unknown_models(self) -> bool:
         """True when a call of a model is left of which the tape does not say what was asked."""

@@ -131,19 +131,23 @@ class TracedCalls:
         before = self._kept(found.continues)
         return found if before is None else self._reader.read(call.arguments, before=before, model=call.name)
 
-    def nearest(self, matcher: Matcher, now: Conversation) -> Conversation | None:
-        """The conversation of a recorded call that is most like this one: of those not taken, else of any."""
+    def nearest(self, matcher: Matcher, now: Conversation) -> Traced | None:
+        """The recorded call whose conversation is most like this one: of those not taken, else of any."""
         models = [index for index, call in enumerate(matcher.calls) if isinstance(call, LlmCall)]
         free = [index for index in models if not matcher.used[index]]
-        calls = [matcher.calls[index] for index in (free or models[::-1])[:_COMPARED]]
-        read = (self._reader.read(bytes(call.request_json), model=call.name) for call in calls)
+        candidates: list[Traced] = []
+        for index in (free or models[::-1])[:_COMPARED]:
+            call = matcher.calls[index]
+            conversation = self._reader.read(bytes(call.request_json), model=call.name)
+            if isinstance(call, LlmCall) and conversation is not None and conversation.is_known:
+                candidates.append(Traced(index, call, conversation))
         asked = {line.json for line in now.lines}
 
-        def likeness(one: Conversation) -> tuple[int, int]:
-            lines = one.lines
+        def likeness(one: Traced) -> tuple[int, int]:
+            lines = one.conversation.lines
             return sum(line.json in asked for line in lines), -abs(len(lines) - len(asked))
 
-        return max((one for one in read if one is not None and one.is_known), key=likeness, default=None)
+        return max(candidates, key=likeness, default=None)
 
     def _kept(self, response: str) -> Conversation | None:
         """The conversation behind a response that was served, with its answer."""
