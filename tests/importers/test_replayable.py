@@ -13,6 +13,7 @@ from replaykit.wire.call import Answer
 
 ANSWER = Answer(content="Hi").message
 ASKED = {"messages": [{"role": "user", "content": "Hi"}]}
+HIDDEN = {"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "__REDACTED__"}]}
 
 
 def lacks(arguments: Json, result: Json, **about: Json) -> tuple[Lack, ...]:
@@ -29,13 +30,16 @@ def test_a_call_lacks_nothing_that_is_asked_and_answered_in_any_form(asked: Json
     assert lacks(asked, answer) == ()
 
 
-@pytest.mark.parametrize("asked", [{}, {"parameters": {"seed": 1}}, {"messages": []}, {"messages": [{"role": "user"}]}])
+@pytest.mark.parametrize(
+    "asked", [{}, {"parameters": {"seed": 1}}, {"messages": []}, {"messages": [{"role": "user"}]}, HIDDEN]
+)
 def test_a_call_lacks_messages_where_no_request_could_find_it(asked: Json) -> None:
     assert lacks(asked, ANSWER) == (Lack.MESSAGES,)
 
 
 def test_a_call_lacks_a_result_where_no_api_could_send_it() -> None:
     assert lacks(ASKED, 7) == (Lack.RESULT,)
+    assert lacks(ASKED, {"role": "assistant", "content": "[REDACTED]"}) == (Lack.RESULT,)
     assert lacks(ASKED, None, error=ErrorInfo(type="KeyError", message="'x'")) == (Lack.RESULT,)
     assert lacks(ASKED, None, error=ErrorInfo(type="RateLimitError")) == ()
 

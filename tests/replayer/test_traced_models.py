@@ -287,6 +287,12 @@ def test_messages_that_were_not_captured_are_inconclusive_with_advice() -> None:
     assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true" in message
 
 
+def test_messages_that_an_sdk_has_hidden_are_inconclusive() -> None:
+    message = left(chat(), on=untold(messages=[{"role": "user", "content": "__REDACTED__"}]))
+
+    assert "OPENINFERENCE_HIDE_INPUTS=false" in message
+
+
 def test_an_answer_that_was_not_captured_is_inconclusive_with_advice() -> None:
     talk = Talk(system="Be kind.")
     talk.says("user", "Where is order 7?")

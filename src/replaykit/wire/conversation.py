@@ -23,7 +23,7 @@ from msgspec import Raw, Struct
 
 from replaykit.model.values import Json
 from replaykit.wire.fields import as_object, as_text
-from replaykit.wire.messages import ASSISTANT, SYSTEM, USER, Piece, Text, canonical, is_silent, pieces_of
+from replaykit.wire.messages import ASSISTANT, SYSTEM, USER, Piece, Text, canonical, is_masked, is_silent, pieces_of
 from replaykit.wire.tools import Tool, tools_of
 from replaykit.wire.turns import JOINER, Line, Turns
 
@@ -77,7 +77,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
     @property
     def is_known(self) -> bool:
         """True when everything is known that was asked."""
-        return not self.turns.gaps and bool(self.turns.lines or self._system)
+        is_whole = not self.turns.gaps and not any(map(is_masked, self.instructions))
+        return is_whole and bool(self.turns.lines or self._system)
 
     @property
     def lines(self) -> list[Line]:

@@ -42,6 +42,13 @@ _WRAPPERS = ("result", "output")
 """The only member of an object in which Gemini's SDKs wrap the result of a tool."""
 
 
+_MASKS = frozenset(
+    ("__redacted__", "redacted", "[redacted]", "<redacted>", "masked", "[masked]", "<masked>", "[hidden]", "[filtered]")
+)
+"""Texts that SDKs write in the place of a whole text that they were told to hide, in small letters."""
+_LONGEST_MASK = 20
+
+
 class Text(Struct, frozen=True):
     """Something said."""
 
@@ -90,6 +97,11 @@ def pieces_of(message: Json, role: str = USER) -> tuple[Piece, ...]:
 def is_silent(message: Json) -> bool:
     """Return True for a message of somebody else than the model, given that it holds no piece."""
     return isinstance(message, dict) and "role" in message and _ROLES.get(as_text(message["role"])) != ASSISTANT
+
+
+def is_masked(text: str) -> bool:
+    """Return True for what an SDK wrote in the place of a text that it was told to hide."""
+    return len(text) <= _LONGEST_MASK and text.strip().lower() in _MASKS
 
 
 def canonical(value: Json) -> bytes:

@@ -17,7 +17,7 @@ from replaykit.wire.call import Answer, ToolUse, answer_of
 from replaykit.wire.dialect import Dialect, minted_id
 from replaykit.wire.error_bodies import status_of
 from replaykit.wire.fields import as_object, as_text, joined
-from replaykit.wire.messages import ASSISTANT, Text, ToolRequest, pieces_of
+from replaykit.wire.messages import ASSISTANT, Text, ToolRequest, is_masked, pieces_of
 
 _BODIES: tuple[tuple[str, Dialect], ...] = (
     ("choices", openai_chat.DIALECT),
@@ -57,6 +57,8 @@ def outcome_of(call: LlmCall) -> TracedOutcome:
     answer = _answer(decode(call.result_json))
     if answer is None:
         return TracedOutcome(problem="the trace holds no message of a model as its answer")
+    if is_masked(answer.content or ""):
+        return TracedOutcome(problem="the trace hides its answer")
     said = tuple(part for part in answer.parts if not _is_about(part))
     return TracedOutcome(answer=_with_ids(msgspec.structs.replace(answer, parts=said), seed_of(call)))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import orjson
 from msgspec import Struct
 
-from replaykit.wire.messages import ASSISTANT, SYSTEM, TOOL, Media, Piece, Text, ToolRequest, ToolResult
+from replaykit.wire.messages import ASSISTANT, SYSTEM, TOOL, Media, Piece, Text, ToolRequest, ToolResult, is_masked
 
 JOINER = "\n"
 """What stands between texts that are one line."""
@@ -58,7 +58,7 @@ class Turns:
         self.joints = 0
         """How often two texts were put into one line."""
         self.gaps = 0
-        """Messages that are not the model's and say nothing at all: whoever wrote them down lost their content."""
+        """Messages whose content was lost or hidden by whoever wrote them down."""
         self._numbers: dict[str, int] = {}
         self._open: dict[int, str] = {}
         """The names of the calls that have no result yet, by their numbers."""
@@ -79,12 +79,14 @@ class Turns:
             self._add_result(piece)
         elif isinstance(piece, Media):
             self.lines.append(Line(piece.role, content=piece.content))
-        elif piece.role == SYSTEM:
-            self.system.append(piece.text)
         else:
+            self.gaps += is_masked(piece.text)
             self._add_text(piece)
 
     def _add_text(self, piece: Text) -> None:
+        if piece.role == SYSTEM:
+            self.system.append(piece.text)
+            return
         place = len(self.lines)
         while piece.role == ASSISTANT and place and _is_call(self.lines[place - 1]):
             place -= 1
