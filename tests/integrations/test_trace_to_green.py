@@ -51,8 +51,7 @@ class Project:
 
     def replay(self) -> dict[str, Any]:
         """The result of a replay of the agent as it is now."""
-        target = f"{self.module}:answer"
-        done = run("-m", "replaykit", "replay", "case", "--agent", target, "--json", directory=self.directory)
+        done = self.replaykit("replay", "case", "--agent", f"{self.module}:answer", "--json")
         (result,) = json.loads(done.stdout)["results"]
         return dict(result)
 
@@ -60,12 +59,15 @@ class Project:
         """Run the agent as it is now against a live model, for another take of the case."""
         target = f"{self.module}:answer"
         arguments = ("retape", "case", "--agent", target, "--live", "models", "--json")
-        return run("-m", "replaykit", *arguments, directory=self.directory, MODEL_URL=model_url)
+        return self.replaykit(*arguments, MODEL_URL=model_url)
 
     def prove(self) -> subprocess.CompletedProcess[str]:
         """Replay the agent with the old prompt and the one with the new prompt."""
-        arguments = ("prove", "case", "--bad", f"{OLD}:answer", "--good", f"{self.module}:answer")
-        return run("-m", "replaykit", *arguments, directory=self.directory)
+        return self.replaykit("prove", "case", "--bad", f"{OLD}:answer", "--good", f"{self.module}:answer")
+
+    def replaykit(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of ReplayKit in the project; MODEL_URL leads the agent to a live model."""
+        return run("-m", "replaykit", *arguments, directory=self.directory, **variables)
 
     def edit_prompt(self) -> None:
         file = self.directory / f"{self.module}.py"

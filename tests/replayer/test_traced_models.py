@@ -169,7 +169,7 @@ def test_a_changed_description_of_a_tool_is_a_miss_that_shows_it() -> None:
 
 
 def test_a_question_that_was_answered_before_is_told_as_such() -> None:
-    with replaying(tape()), pytest.raises(rk.Divergence, match="every answer to it has been given"):
+    with replaying(tape()), pytest.raises(rk.Divergence, match="every recording of it has been served"):
         post(URLS["chat"], chat())
         post(URLS["chat"], chat())
 
@@ -300,7 +300,7 @@ def test_an_answer_that_was_not_captured_is_inconclusive_with_advice() -> None:
     message = left(chat(), on=tape(talk))
 
     assert "no outcome of it was recorded" in message
-    assert "LANGSMITH_HIDE_OUTPUTS=false" in message
+    assert "Log each request beside its response" in message
 
 
 def test_a_part_of_an_answer_that_the_api_cannot_carry_is_named() -> None:

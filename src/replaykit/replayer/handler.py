@@ -86,6 +86,7 @@ class Replayer:
             models=models,
             pins=tape.pins,
             not_held=tape.not_held,
+            source_format=tape.source_format,
         )
         """What processes that the candidate starts are given."""
         self.is_alone = False

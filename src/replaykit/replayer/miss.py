@@ -20,6 +20,7 @@ from replaykit.terminal import visible
 
 _CANDIDATES = 50  # how many recorded calls are compared to find the nearest
 MODEL = str(LlmCall.__struct_config__.tag)
+_ALL_SERVED = "  the same call was recorded, but every recording of it has been served"
 _PROMPT_HINT = (
     "A changed prompt needs new answers: run the candidate with its model once, --live models, and keep what it is "
     "answered; or take the change back."
@@ -42,7 +43,7 @@ def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Dive
         lines.append(f"  now       {call_text(call.name, now)}")
         lines += [f"  {change}" for change in changes[:5]]
         if not changes and recorded.name == call.name:
-            lines.append("  the same call was recorded, but every recording of it has been served")
+            lines.append(_ALL_SERVED)
     else:
         lines.append(f"  now       {call_text(call.name, now)}")
         names = sorted({recorded.name for recorded in tape.calls if recorded.kind == call.kind})
@@ -58,7 +59,7 @@ def _prompt(matcher: Matcher, call: PendingCall) -> tuple[Call | None, list[str]
 
     last = matcher.last_outcome(call) if matcher.has_traced else None
     if last is not None:
-        return matcher.calls[last], ["  the same was asked when it was recorded, but every answer to it has been given"]
+        return matcher.calls[last], [_ALL_SERVED]
     found = matcher.nearest_model(call)
     if found is None:
         return None, []

@@ -43,6 +43,8 @@ class Tape:
         self.pins = Pins()
         """What of the run's chance a replay holds again."""
         self.not_held: tuple[str, ...] = ()
+        self.source_format = ""
+        """The format of the trace that an imported run came from."""
         self.started_at = started_at
         """When the run began, in seconds since the epoch; 0 when nobody knows."""
         self.holds_date = True
@@ -55,6 +57,7 @@ class Tape:
         if run.chance.seed:
             tape.pins = Pins(seed=run.chance.seed, started_at=run.started_at, clock=Clock.LIVE)
         tape.not_held = run.chance.not_held
+        tape.source_format = run.origin.format or ""
         return tape
 
     def __len__(self) -> int:

@@ -188,8 +188,7 @@ def test_a_question_that_was_not_asked_is_told_by_what_it_asks_and_not_by_minted
 
     with pytest.raises(Divergence) as changed:
         tapes.replay(lambda: asked("other", last="2"))
-    assert str(changed.value).count("changed  ") == 1
-    assert "changed   $.messages[9].content: '1' → '2'" in str(changed.value)
+    assert "message 10, the result of `f`, is not the recorded one:\n    - 1\n    + 2" in str(changed.value)
     with pytest.raises(Divergence, match="every recording of it has been served"):
         tapes.replay(lambda: [asked("other"), asked("another")])
 
