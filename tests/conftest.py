@@ -37,7 +37,7 @@ def pytest_collection_finish() -> None:
     """In development mode, say of what is left open where it was opened; and make it cheap to look for it.
 
     Garbage is collected after each test: everything that was imported before the first is left out of that. With
-    `PYTHONTRACEMALLOC=1`, processes that a test starts trace a single frame, which is cheaper, and this one all.
+    `PYTHONTRACEMALLOC=1`, processes that a test starts trace one frame, which is cheaper, and this one traces more.
     """
     if sys.flags.dev_mode:
         gc.collect()

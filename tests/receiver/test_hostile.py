@@ -6,6 +6,7 @@ import http.client
 import os
 import re
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,6 +24,8 @@ SEED = int(os.environ.get("FUZZ_SEED", "1"))
 COUNT = int(os.environ.get("FUZZ_REQUESTS", "360"))
 MAX_KB = 300 * 1024
 """Twice the largest body that is unpacked, and what it begins with, and some."""
+SLOW_CALLBACK = "Executing <"
+"""Begins what asyncio prints in Python's development mode on a busy machine, and only there."""
 
 
 def test_whatever_comes_is_answered_and_the_receiver_goes_on_small_and_healthy() -> None:
@@ -43,7 +46,9 @@ def test_whatever_comes_is_answered_and_the_receiver_goes_on_small_and_healthy()
         program.process.terminate()
         assert program.process.wait(timeout=8) == 0
 
-    assert "".join(err) == ""
+    if sys.flags.dev_mode:
+        err = [line for line in err if not line.startswith(SLOW_CALLBACK)]
+    assert err == []
     assert [line for line in out if '"event":"problem"' in line] == [], "no run could be made of a trace"
     with rk.Store.open(program.first["store"]) as store:
         assert len(store.load(TRACE).tool_calls) == 3

@@ -27,9 +27,7 @@ from replaykit.model.run import TraceRun
 from replaykit.store.opening import opened
 from replaykit.store.protocol import Store
 
-_NO_FAILURE = (
-    "no run failed in a way that a detector knows, so no case was made; name one yourself: replaykit scaffold RUN"
-)
+_NO_FAILURE = "no run failed in a way that a detector knows, so no case was made; to make one: replaykit scaffold RUN"
 
 
 class Into(Struct, frozen=True, kw_only=True):
