@@ -153,6 +153,20 @@ def test_a_call_that_is_done_for_real_may_connect(port: int) -> None:
         assert reach() == "connected"
 
 
+def test_tasks_and_threads_of_a_call_that_is_done_for_real_may_connect(port: int) -> None:
+    @rk.tool
+    async def ask() -> list[str]:
+        in_thread = asyncio.create_task(asyncio.to_thread(connect, port))
+        reader = asyncio.create_task(asyncio.open_connection("127.0.0.1", port))
+        (await reader)[1].close()
+        return [await in_thread]
+
+    replayer = Replayer(rk.Tape([]), MatchRules(on_miss=OnMiss.LIVE, live=("ask",)))
+    with replayer.at_work():
+        assert asyncio.run(ask()) == ["connected"]
+    assert [deviation.kind for deviation in replayer.all_deviations()] == ["live"]
+
+
 def test_other_threads_of_the_process_go_on(port: int) -> None:
     ready, go, said = threading.Event(), threading.Event(), []
 

@@ -49,8 +49,8 @@ class Guard:
         if scope is None or scope.session is not self._session:
             if not self._everywhere or (scope is not None and not scope.session.over):
                 return False  # of nobody, or of another run
-        elif scope.call is not None:
-            return False  # inside a call that was let through
+        elif scope.parent is not None:
+            return False  # inside a call that was let through, or in a task or thread that it started
         return not permits(self._allowed, host, port)
 
     def is_own(self, host: str, port: int) -> bool:
