@@ -13,6 +13,7 @@ from replaykit.checks.outcome import StatusIs
 from replaykit.checks.output import FinalOutputExists, OutputContains, OutputEquals, OutputNotContains
 from replaykit.checks.rule import Rule
 from replaykit.checks.selecting import glob
+from replaykit.checks.tool_offers import ToolNotOffered, ToolOnlyAnnounced
 from replaykit.checks.tools import MaxToolCalls, ToolCalled, ToolCalls, ToolNotCalled
 from replaykit.checks.trajectory import TrajectoryMatch
 from replaykit.model.result import Side
@@ -43,6 +44,8 @@ def tools_named(assertion: Assertion) -> list[str]:
 def _own_tools(rule: Rule) -> Iterator[str]:
     if isinstance(rule, EffectNone | EffectExactlyOnce):
         return  # what it names may be a request as well
+    if isinstance(rule, ToolNotOffered | ToolOnlyAnnounced):
+        return  # a tool that was never called is what it is about
     if isinstance(rule, TrajectoryMatch):
         yield from (call if isinstance(call, str) else call.tool for call in rule.calls)
     for field in ("tool", "first", "then", "after"):
