@@ -7,9 +7,11 @@ import sys
 import time
 from pathlib import Path
 
+from tests.matrix import sampled
+
 import replaykit as rk
 
-PROCESSES, RUNS, STEPS = 8, 50, 100
+PROCESSES, STEPS = 8, 100
 
 PROGRAM = """
 import sys
@@ -50,11 +52,12 @@ def test_many_processes_may_make_the_same_store_at_the_same_moment(tmp_path: Pat
     assert errors == [""] * 6
 
 
-def test_eight_processes_write_fifty_runs_of_a_hundred_steps_each(tmp_path: Path) -> None:
+@sampled("runs", [10, 50], count=1)
+def test_eight_processes_write_many_runs_of_a_hundred_steps_each(tmp_path: Path, runs: int) -> None:
     path = tmp_path / "shared.db"
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(path), str(who), str(RUNS), str(STEPS)], stderr=subprocess.PIPE
+            [sys.executable, "-c", PROGRAM, str(path), str(who), str(runs), str(STEPS)], stderr=subprocess.PIPE
         )
         for who in range(PROCESSES)
     ]
@@ -63,7 +66,7 @@ def test_eight_processes_write_fifty_runs_of_a_hundred_steps_each(tmp_path: Path
     assert errors == [""] * PROCESSES
     with rk.Store.open(path, read_only=True) as store:
         names = {header.name: header.id for header in store.headers()}
-        assert len(names) == PROCESSES * RUNS
+        assert len(names) == PROCESSES * runs
         for name, run_id in names.items():
             who, run = name.split("-")
             found = [call.arguments for call in store.load(run_id).calls]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 from replaykit.cases.lint import lint_case
 from replaykit.cases.scaffold import scaffold
@@ -179,7 +180,7 @@ def test_a_connection_of_a_process_that_a_tool_started_is_not_named(child: str, 
     assert lines(recorded(sys.executable, write(TOOL + body)).run) == []
 
 
-@pytest.mark.parametrize("library", ["httpx", "urllib.request", "requests", "aiohttp", "http.client"])
+@sampled("library", ["httpx", "urllib.request", "requests", "aiohttp", "http.client"], count=2)
 def test_requests_of_the_http_libraries_are_not_named(library: str, upstream: Upstream) -> None:
     pytest.importorskip(library)
     ask = {

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.matrix import matrix
 
 from replaykit.runners.worker_logs import in_files
 
@@ -102,9 +103,9 @@ def waiting(own_directory: Path, make_case: MakeCase) -> Iterator[Callable[..., 
 RUNNER = shlex.join([sys.executable, "runner.py"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize(
-    "candidate", [("--runner-cmd", RUNNER), ("--", sys.executable, "runner.py")], ids=["contract", "program"]
+@matrix(
+    number=[signal.SIGKILL, signal.SIGTERM],
+    candidate=[("--runner-cmd", RUNNER), ("--", sys.executable, "runner.py")],
 )
 def test_a_killed_replay_leaves_nothing_raw_below_the_project(
     own_directory: Path, waiting: Callable[..., Waiting], candidate: tuple[str, ...], number: signal.Signals

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.model.result import ReplayResult
@@ -74,7 +75,7 @@ def names_of_calls(run: TraceRun | None) -> list[str]:
     return sorted(call.name for call in run.calls)
 
 
-@pytest.mark.parametrize("agent", [agent.__name__ for agent in strays.AGENTS])
+@sampled("agent", [agent.__name__ for agent in strays.AGENTS], count=12)
 def test_the_unchanged_agent_fails_again_and_nothing_is_really_done(
     agent: str, recordings: Path, effects: Path
 ) -> None:
