@@ -153,16 +153,7 @@ def _attributes(said: dict[str, Json]) -> dict[str, Json]:
     if len(given) > len(names):
         return without(said, "tool.parameters")
     arguments = dict(zip(names, given, strict=False)) | called["kwargs"]
-    told = without(said, "tool.parameters") | {"input.value": orjson.dumps(arguments).decode()}
-    return told | _final_answer(said, arguments)
-
-
-def _final_answer(said: dict[str, Json], arguments: dict[str, Json]) -> dict[str, Json]:
-    """The output of the tool that takes the agent's answer: smolagents gives its argument back, and traces none."""
-    if as_text(said.get("tool.name")) != "final_answer" or "output.value" in said or len(arguments) != 1:
-        return {}
-    (answer,) = arguments.values()
-    return {"output.value": answer if isinstance(answer, str) else orjson.dumps(answer).decode()}
+    return without(said, "tool.parameters") | {"input.value": orjson.dumps(arguments).decode()}
 
 
 IMPORTERS.register(FORMAT)(TrailImporter())
