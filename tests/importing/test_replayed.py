@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 import replaykit as rk
+from replaykit.cases.masking import mask
 from replaykit.cases.promote import Promoted, promote
 from replaykit.cases.timeline import FILL_IN
 from replaykit.errors import UsageError
@@ -396,7 +397,9 @@ def test_a_directory_of_all_formats_becomes_one_case_for_each_failure(replaykit:
 
     cases = {case.name: rk.load_case(case) for case in Path("cases").iterdir()}
     agents = {entry["run"]: entry["agent"] or entry["name"] for entry in ran.entries}
-    failures = [(agents[case.source.run or ""], case.title) for case in cases.values()]
+    with rk.Store.open(".replaykit/store.db", read_only=True) as store:
+        runs = [store.load(case.source.run or "") for case in cases.values()]
+    failures = [(agents[run.id], tuple(mask(found.text) for found in rk.detect(run))) for run in runs]
     assert len(failures) == len(set(failures)), "no failure of an agent twice"
     found = [entry for entry in ran.entries if entry["case"]]
     assert len(found) > 2 * len(cases), "most of the files tell of a failure that another one has told"
