@@ -143,7 +143,7 @@ def test_a_program_that_asks_something_else_has_left_the_tape(upstream: Upstream
     result = replayed(live.run, *STRANGER, "agent.py")
 
     assert result.verdict is rk.Verdict.DIVERGED
-    assert "'QUESTION' → 'another one'" in result.reason
+    assert "- QUESTION\n    + another one" in result.reason
     assert [deviation.kind for deviation in result.deviations] == ["missing", "unused"]
     assert result.run is not None
     assert "409" in result.run.output

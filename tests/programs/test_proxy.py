@@ -326,7 +326,7 @@ def test_a_miss_is_an_error_that_sdks_understand_and_do_not_try_again(proxies: P
     told = json.loads(answer.body)
     assert (answer.status, answer.headers["x-should-retry"]) == (409, "false")
     assert told["error"]["type"] == "replay_miss"
-    assert "'hello' → 'good bye'" in told["error"]["message"]
+    assert "- hello\n    + good bye" in told["error"]["message"]
     assert [deviation.kind for deviation in stage.deviations(run)] == ["missing", "unused"]
     assert "good bye" in stage.deviations(run)[0].text
     assert len(upstream.asked) == 1, "nothing was done for real"
