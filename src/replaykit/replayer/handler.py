@@ -12,7 +12,6 @@ import msgspec
 import orjson
 
 from replaykit.errors import Divergence, ReplayKitError, Unreplayable
-from replaykit.importers.capture import capture_advice
 from replaykit.model.consent import ANYTHING, MODELS
 from replaykit.model.events import AnyEvent, Call, ErrorInfo, LlmCall, Note
 from replaykit.model.isolation import Isolation, IsolationLevel
@@ -21,7 +20,15 @@ from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.unbuilt import opaque_types, unrepeated_text
 from replaykit.model.values import DOLLAR, Json, raw
 from replaykit.redaction.keys import VARIABLE
-from replaykit.replayer.miss import ambiguous, blocked, explain, is_repeated_by_client, unanswerable, unasked
+from replaykit.replayer.miss import (
+    advice_on_capture,
+    ambiguous,
+    blocked,
+    explain,
+    is_repeated_by_client,
+    unanswerable,
+    unasked,
+)
 from replaykit.replayer.order import RecordedOrder, end_run
 from replaykit.replayer.tape import Matcher, Tape
 from replaykit.replayer.turns import turns_of
@@ -340,7 +347,7 @@ class Replayer:
             asked_again = recorded.error is not None and self.matcher.is_asked_again(position)
             return on_the_wire(recorded, call, asked_again=asked_again)
         except Unreplayable as error:
-            error.hint = capture_advice(self.world.source_format)
+            error.hint = advice_on_capture(self.world.source_format)
             raise self._stop("unanswerable", error, call, index) from None
 
     def _give(self, call: PendingCall, answer: Answer, duration_s: float) -> Answer:

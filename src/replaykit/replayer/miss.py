@@ -7,7 +7,6 @@ import shlex
 import orjson
 
 from replaykit.errors import Divergence, Unreplayable
-from replaykit.importers.capture import capture_advice
 from replaykit.model.diff import Difference, call_text, differences
 from replaykit.model.events import Call, LlmCall
 from replaykit.model.matching import MatchMode
@@ -92,15 +91,22 @@ def unanswerable(call: PendingCall, why: str, source_format: str = "") -> Unrepl
     """The error for a call that is on the tape without an answer that could be given."""
     hint = "Return plain data, a dataclass or a pydantic model from the tool, and record it again."
     if call.kind == MODEL:
-        hint = capture_advice(source_format)
+        hint = advice_on_capture(source_format)
     return Unreplayable(f"`{call.name}` cannot be answered from the recording: {why}", hint=hint)
+
+
+def advice_on_capture(source_format: str) -> str:
+    """What to turn on so that a trace holds what this one lacks."""
+    from replaykit.importers.capture import capture_advice  # noqa: PLC0415 (nearly all replays do without importers)
+
+    return capture_advice(source_format)
 
 
 def unasked(call: PendingCall, source_format: str) -> Unreplayable:
     """The error for a call of a model, beside recorded ones of which the trace does not say what they were asked."""
     return Unreplayable(
         f"`{call.name}` cannot be found on the tape: the trace does not hold the messages that its models were sent",
-        hint=capture_advice(source_format),
+        hint=advice_on_capture(source_format),
     )
 
 
