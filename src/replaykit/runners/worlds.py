@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from replaykit.cases.case import EVERY_TOOL, ReplayCase, Scenario
+from replaykit.cases.case import EVERY_TOOL, RECORDED, ReplayCase, Scenario
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, ModelMode, parse_clock
 from replaykit.cases.requests import refusal_text, refused_in
 from replaykit.cases.takes import take_calls
 from replaykit.errors import UsageError
 from replaykit.model.consent import EVERYTHING, MODELS, Consent
-from replaykit.model.events import Call
+from replaykit.model.events import Call, LlmCall
 from replaykit.model.faults import ChaosPlan
-from replaykit.model.matching import MatchRules, OnMiss, ToolMode
+from replaykit.model.matching import MatchRules, ModelMatch, OnMiss, ToolMode
 from replaykit.model.pins import Clock, Pins, is_harmless
 from replaykit.model.tool_errors import with_tool_errors
 from replaykit.model.values import Json, Raw, raw
@@ -36,7 +36,7 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
         input_json=case.scenario.input_json,
         context_json=case.scenario.context_json,
         calls=tuple(recorded),  # type: ignore[arg-type]
-        rules=_rules(case.scenario),
+        rules=_with_model_match(case, _rules(case.scenario)),
         tools=dict(case.scenario.tools),
         models=ToolMode(case.scenario.models),
         pins=_pins(case),
@@ -48,6 +48,20 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
         run_id=case.source.run,
         writable=case.scenario.consent.write,
     )
+
+
+def _with_model_match(case: ReplayCase, rules: MatchRules) -> MatchRules:
+    """The rules, with the models of a retaped case compared as those of its recorded take are.
+
+    Where that take is of an imported trace, messages and tools decide. A take has the whole request of a live model as
+    well, and SDKs send other parameters to a gateway than to the vendor itself.
+    """
+    if rules.model is not None or case.scenario.take == RECORDED:
+        return rules
+    models = [call for call in take_calls(case, RECORDED) if isinstance(call, LlmCall)]
+    if all(call.wire is not None for call in models):
+        return rules
+    return msgspec.structs.replace(rules, model=ModelMatch.IGNORE)
 
 
 def calls_of(case: ReplayCase, held: Iterable[Raw] = ()) -> Iterable[Call]:
