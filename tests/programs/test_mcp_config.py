@@ -58,7 +58,8 @@ def world(monkeypatch: pytest.MonkeyPatch, upstream: Upstream) -> None:
 
 def answers(asked: Asked) -> list[Any]:
     if asked.path.startswith("/v1/"):
-        return [whole(completion(f"said {os.urandom(4).hex()}"))]
+        word = "".join(chr(ord("a") + byte % 26) for byte in os.urandom(8))  # no figure, which would need a source
+        return [whole(completion(f"said {word}"))]
     message = json.loads(asked.body)
     if message["params"]["name"] == "die":
         return [RESET]

@@ -58,7 +58,7 @@ def test_a_miss_names_the_nearest_recorded_call_and_what_differs() -> None:
     assert caught.value.nearest.name == "refund"
     text = str(caught.value)
     assert "run 'checkout' left its recording at call 2 of 3, tool `refund`" in text
-    assert "added     $.currency: 'EUR'" in text  # a tape without spans: `None` is the default, which says nothing
+    assert "changed   $.currency: None → 'EUR'" in text
 
 
 def test_a_miss_says_how_it_can_be_let_pass() -> None:

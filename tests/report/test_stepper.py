@@ -273,7 +273,7 @@ def test_a_fork_offers_the_comparison_and_the_way_back() -> None:
     rows = [row.text for row in step_screen(fork, View(), lines, 120, 24, deep=True)]
 
     assert rows[0] == "↳ shop  r1  success  forked at step_1"
-    assert "c compare  e fork  u return" in rows[-1]
+    assert "c compare  e fork  k keep  u return" in rows[-1]
     assert "compare" not in shown(stepped(1), size=(120, 24))[-1]
 
 

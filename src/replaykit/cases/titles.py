@@ -22,8 +22,11 @@ _RANKS = (
     ("steps.exhausted", "tool.unretried_error", "run.error", "output.refusal", "output.equals"),
     ("output.empty", "final_output_exists", "run.failed_steps", "tool.error"),
     ("llm.same_request", "llm.same_answer", "state.repeated"),
+    ("status_is",),
 )
-"""Kinds from the most telling to the least; a status alone comes last."""
+"""Kinds from the most telling to the least."""
+_OTHER_RANK = 1
+"""What a project's own detectors find is more telling than most."""
 
 _WORDS: dict[str, Callable[[dict[str, Json]], str]] = {
     "max_tool_calls": lambda value: f"{value['tool']} called {value['count']} times",
@@ -34,7 +37,6 @@ _WORDS: dict[str, Callable[[dict[str, Json]], str]] = {
     "tool.not_called": lambda value: f"{value['tool']} not called as expected",
     "tool.invalid_arguments": lambda value: f"{value['tool']} called with wrong arguments",
     "output.contradicts": lambda value: f"The answer contradicts {value['tool']}",
-    "effect.exactly_once": lambda value: f"{value['tool']} not done exactly once",
     "output.contains_any": lambda value: f"The answer does not say {value['texts'][0]}",
 }
 """Headlines of kinds whose value is a mapping."""
@@ -88,7 +90,7 @@ def headline(signature: FailureSignature) -> str:
 
 def _rank(signature: FailureSignature) -> int:
     kind = signature.assertion.kind
-    return next((rank for rank, kinds in enumerate(_RANKS) if kind in kinds), len(_RANKS))
+    return next((rank for rank, kinds in enumerate(_RANKS) if kind in kinds), _OTHER_RANK)
 
 
 def _cut(text: str) -> str:

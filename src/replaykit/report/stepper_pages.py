@@ -31,8 +31,7 @@ HELP = """
   e                edit the state, an answer or arguments, and fork from here
   k                keep this run as another take of a case
   u                return from a fork to the run it was made from
-  r                read the run again from the store
-  ?  q             these keys; quit (also ctrl-c, ctrl-d)
+  r  ?  q          read the run again; these keys; quit (also ctrl-c, ctrl-d)
 
 On a page:
   space b  ↑ ↓     a screen on or back, a row up or down
