@@ -72,12 +72,12 @@ def detect(run: TraceRun) -> list[FailureSignature]:
     run = as_it_ended(run)  # what only a label calls a failure ends well when it is run again
     found = [signature for detector in DETECTORS.values() for signature in detector(run)]
     explained = {code for signature in found for code in signature.explains}
-    kept: list[FailureSignature] = []
+    distinct: list[FailureSignature] = []
     for signature in found:
-        is_new = all(signature.assertion != other.assertion for other in kept)
+        is_new = all(signature.assertion != other.assertion for other in distinct)
         if signature.code not in explained and is_new:
-            kept.append(signature)
-    return _most_telling(kept)
+            distinct.append(signature)
+    return _most_telling(distinct)
 
 
 def signature_of(

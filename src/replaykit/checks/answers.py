@@ -45,9 +45,9 @@ class OutputAnswer(Rule, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         text = output_text(run)
-        given = marked_answer(text)
+        answer = marked_answer(text)
         holds = has_output(run) and gives_answer(text, self.reference)
-        shown = f"Output answers {short(given)!r}" if given else "Output marks no answer"
+        shown = f"Output answers {short(answer)!r}" if answer else "Output marks no answer"
         verdict = "Output gives the expected answer" if holds else shown
         return seen_output(run, holds, verdict, f"the answer {short(self.reference)!r}")
 
@@ -62,28 +62,28 @@ def marked_answer(text: str) -> str | None:
 
 def gives_answer(text: str, reference: str) -> bool:
     """True when the text's answer is the reference."""
-    wanted = _plain(reference)
-    if _plain(text) == wanted:
+    target = _plain(reference)
+    if _plain(text) == target:
         return True
     marked = marked_answer(text)
     if marked is not None:
-        return _is_answer(_plain(marked), wanted)
-    if len(wanted) == 1 and wanted.isalpha():
+        return _is_answer(_plain(marked), target)
+    if len(target) == 1 and target.isalpha():
         return False
-    return _stands_in(wanted, _plain(text))
+    return _stands_in(target, _plain(text))
 
 
-def _is_answer(given: str, wanted: str) -> bool:
-    if given == wanted:
+def _is_answer(answer: str, target: str) -> bool:
+    if answer == target:
         return True
-    if len(wanted) == 1 and wanted.isalpha():
-        letter = _LETTER.match(given)
-        return letter is not None and letter[1] == wanted
-    return _stands_in(wanted, given)
+    if len(target) == 1 and target.isalpha():
+        letter = _LETTER.match(answer)
+        return letter is not None and letter[1] == target
+    return _stands_in(target, answer)
 
 
-def _stands_in(wanted: str, text: str) -> bool:
-    return re.search(rf"(?<![\w.]){re.escape(wanted)}(?![\w]|\.\d)", text) is not None
+def _stands_in(target: str, text: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(target)}(?![\w]|\.\d)", text) is not None
 
 
 def _plain(text: str) -> str:

@@ -51,8 +51,9 @@ def _value_flaw(value: Json, schema: dict[str, Json]) -> str | None:
     choices = schema.get("enum")
     if isinstance(choices, list) and choices and value not in choices:
         return f"{shown(value)}, not one of {shown(choices)}"
-    told = schema.get("type")
-    kinds = [kind.lower() for kind in (told if isinstance(told, list) else [told]) if isinstance(kind, str)]
+    types = schema.get("type")
+    listed = types if isinstance(types, list) else [types]
+    kinds = [kind.lower() for kind in listed if isinstance(kind, str)]
     known = [kind for kind in kinds if kind in _TYPES]
     if not known or len(known) < len(kinds):
         return None

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from replaykit.checks.figure_dates import Day, date_spans
+from replaykit.checks.figure_numbers import read_numbers
 from replaykit.redaction.lazy import lazy
 
 SMALL = 12
@@ -34,8 +35,8 @@ _NUMBERING = lazy(
     re.MULTILINE | re.IGNORECASE,
 )
 _LABELLED = lazy(
-    r"\b(?:step|option|part|section|chapter|figure|fig|table|phase|question|example|page|line|level|version|v|python|gpt|claude|gemini|llama|rfc|iso|utf|http|top|grade|windows)"
-    r"[ -]?#?v?\d+(?:\.\d+)*\b",
+    r"\b(?:step|option|part|section|chapter|figure|fig|table|phase|question|example|page|line|level|version|v|python"
+    r"|gpt|claude|gemini|llama|rfc|iso|utf|http|top|grade|windows)[ -]?#?v?\d+(?:\.\d+)*\b",
     re.IGNORECASE,
 )
 _TIME = lazy(
@@ -54,32 +55,16 @@ _ID = lazy(
     r"|\#\d{3,}"
     r")(?![\w])"
 )
+_UNITS = (
+    "st|nd|rd|th|s|x|k|m|b|bn|mn|d|p|g|h|hr|hrs|min|ms|km|kg|cm|mm|mg|lb|lbs|oz|ft|in|mph|kb|mb|gb|tb|kwh|mw|gw|hz|khz"
+    "|mhz|ghz|px|pt|c|f|w|v|a|er|ers|e|ème|º|ª"
+)
 _ORDINARY_ID = lazy(
-    r"\#?(?:\d+(?:st|nd|rd|th|s|x|k|m|b|bn|mn|d|p|g|h|hr|hrs|min|ms|km|kg|cm|mm|mg|lb|lbs|oz|ft|in|mph|kb|mb|gb|tb|kwh|mw|gw|hz|khz|mhz|ghz|px|pt|c|f|w|v|a|er|ers|e|ème|º|ª)"
-    r"|[a-z]{1,2}\d|\d[a-z]|q[1-4]|fy\d{2,4}|h[12]o?|co2|covid-?19|mp[34]|[a-z]+-?\d|\d+-[a-z]+(?:-[a-z]+)*|[a-z]{2,}\d{1,2}|utf-?8|sha\d+|[a-z]\d{1,2})",
+    rf"\#?(?:\d+(?:{_UNITS})|[a-z]{{1,2}}\d|\d[a-z]|q[1-4]|fy\d{{2,4}}|covid-?19|[a-z]+-?\d|[a-z]{{2,}}\d{{1,2}}"
+    rf"|\d+-[a-z]+(?:-[a-z]+)*|sha\d+|[a-z]\d{{1,2}})",
     re.IGNORECASE,
 )
-_CURRENCY = (
-    r"[$€£¥₹₽₩元円]|R\$|\b(?:USD|EUR|GBP|JPY|CNY|CHF|INR|BRL|PLN|CAD|AUD|SEK|NOK|DKK|RUB|zł|kr)\b"
-    r"|\b(?:dollars?|euros?|pounds?|cents)\b"
-)
-_SCALES = {
-    "k": 3, "thousand": 3, "tsd": 3, "mille": 3, "mil": 3, "m": 6, "mm": 6, "mn": 6, "mio": 6, "million": 6,
-    "millions": 6,
-    "millionen": 6, "millones": 6, "millón": 6, "milhões": 6, "milhão": 6, "milioni": 6, "miljoen": 6, "bn": 9, "b": 9,
-    "billion": 9, "billions": 9, "mrd": 9, "milliarden": 9, "milliarde": 9, "milliards": 9, "miliardi": 9, "miljard": 9,
-    "bilhões": 9, "trillion": 12, "trillions": 12, "t": 12, "lakh": 5, "crore": 7, "万": 4, "萬": 4, "億": 8, "亿": 8,
-}  # fmt: skip
-_SHORT_SCALES = frozenset({"k", "m", "b", "t", "mm"})
-_NUMBER = lazy(
-    rf"(?P<before>(?:{_CURRENCY})\s?)?(?P<sign>(?<![\w)])[-−+])?(?<![\w.])(?P<digits>\d+(?:[.,'’\u00a0\u202f]\d+"
-    rf"|[ \u00a0\u202f]\d{{3}}(?!\d))*)"
-    rf"(?P<scale>\s?(?:{'|'.join(sorted(_SCALES, key=len, reverse=True))})\b|[万萬億亿])?"
-    rf"(?P<percent>\s?(?:%|percent\b|per cent\b|prozent\b|pour ?cent\b|por ciento\b|por cento\b|procent\b|パーセント))?"
-    rf"(?P<after>\s?(?:{_CURRENCY}))?",
-    re.IGNORECASE,
-)
-_ORDINAL = lazy(r"(?:st|nd|rd|th|er|ème|º|ª)\b", re.IGNORECASE)
+"""Letters with digits that name no single thing: `3D`, `21st`, `10km`, `Q3`, `CO2`, `COVID-19`, `30-day`."""
 _QUOTED = lazy(r"[\"“„«「『](?P<name>[^\"“”„«»「」『』\n]{2,80})[\"”“»」』]")
 
 
@@ -222,56 +207,17 @@ def _ids(text: str) -> Iterator[Figure]:
 
 
 def _numbers(text: str) -> Iterator[Figure]:
-    for found in _NUMBER.finditer(text):
-        scale = (found["scale"] or "").strip().lower()
-        is_money = bool(found["before"] or found["after"])
-        if scale in _SHORT_SCALES and not is_money:
-            scale = ""
-        power = _SCALES.get(scale, 0)
-        readings = list(_readings(found["digits"], power))
-        if not readings or _ORDINAL.match(text, found.end("digits")):
-            continue
-        sign = -1 if found["sign"] in ("-", "−") else 1
-        lead = len(found[0]) - len(found[0].lstrip())
+    for number in read_numbers(text):
         yield Figure(
             kind="number",
-            text=found[0].strip(),
-            start=found.start() + lead,
-            values=tuple(sign * value for value, _tolerance in readings),
-            tolerances=tuple(tolerance for _value, tolerance in readings),
-            is_percent=bool(found["percent"]),
-            is_money=is_money,
-            digits=found["digits"],
+            text=number.text,
+            start=number.start,
+            values=tuple(value for value, _tolerance in number.readings),
+            tolerances=tuple(tolerance for _value, tolerance in number.readings),
+            is_percent=number.is_percent,
+            is_money=number.is_money,
+            digits=number.digits,
         )
-
-
-def _readings(digits: str, power: int) -> Iterator[tuple[float, float]]:
-    """Give what digits with separators may mean, each with the tolerance of its last digit."""
-    plain = re.sub(r"['’ \u00a0\u202f]", "", digits)
-    separators = [letter for letter in plain if letter in ".,"]
-    if len(plain) > 40:
-        return
-    if not separators:
-        yield _scaled(plain, "", power)
-        return
-    last = separators[-1]
-    whole, _, fraction = plain.rpartition(last)
-    is_mixed = len(set(separators)) > 1
-    if is_mixed or len(separators) == 1:
-        yield _scaled(re.sub(r"[.,]", "", whole), fraction, power)
-    groups = re.split(r"[.,]", plain)
-    if not is_mixed and all(len(group) in (2, 3) for group in groups[1:]) and len(groups[-1]) == 3:
-        yield _scaled("".join(groups), "", power)
-
-
-def _scaled(whole: str, fraction: str, power: int) -> tuple[float, float]:
-    value = float(f"{whole or 0}.{fraction or 0}") * 10.0**power
-    if fraction or power:
-        return value, 0.5000001 * 10.0 ** (power - len(fraction))
-    # Of a round number two digits are meant: 1,200 may stand for 1,187.
-    zeros = len(whole) - len(whole.rstrip("0"))
-    meant = min(zeros, len(whole) - 2)
-    return value, 0.5 * 10.0**meant if meant >= 2 else 0.0
 
 
 def _names(text: str) -> list[Figure]:

@@ -174,12 +174,12 @@ def _number_has_source(figure: Figure, sources: SourceView) -> bool:
     if sources.holds_digits("".join(letter for letter in figure.text if letter.isdigit()).lstrip("0")):
         return True
     for value, tolerance in zip(figure.values, figure.tolerances, strict=True):
-        wanted = [(abs(value), tolerance)]
+        targets = [(abs(value), tolerance)]
         if figure.is_percent:
-            wanted.append((abs(value) / 100, tolerance / 100))
+            targets.append((abs(value) / 100, tolerance / 100))
         if figure.is_money:
-            wanted.append((abs(value) * 100, tolerance * 100))
-        if any(_stands_near(target, margin, sources.numbers) for target, margin in wanted):
+            targets.append((abs(value) * 100, tolerance * 100))
+        if any(_stands_near(target, margin, sources.numbers) for target, margin in targets):
             return True
     return False
 

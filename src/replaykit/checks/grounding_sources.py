@@ -39,12 +39,12 @@ _NUMBER_WORDS = {
 class Source:
     """A text from outside of the agent; its figures are read when they are first needed."""
 
-    def __init__(self, where: str, text: str, *, since: int = _BEFORE_ALL, given: str = "", rows: int = 0) -> None:
+    def __init__(self, where: str, text: str, *, since: int = _BEFORE_ALL, arguments: str = "", rows: int = 0) -> None:
         self.where = where
         self.text = text
         self.since = since
         """The event that first holds a message; tools' answers and the input count from the start."""
-        self.given = given
+        self.arguments = arguments
         """The arguments that the agent itself handed to the tool."""
         self.rows = rows
         """How many items the longest list in it has."""
@@ -164,9 +164,9 @@ class Sources:
 
 def _was_given(source: Source, figure: Figure) -> bool:
     """True when the agent handed the figure to the tool: what comes back is its echo."""
-    if figure.core not in source.given:
+    if figure.core not in source.arguments:
         return False
-    return re.search(rf"(?<![\w.]){re.escape(figure.core)}(?!\w)", source.given) is not None
+    return re.search(rf"(?<![\w.]){re.escape(figure.core)}(?!\w)", source.arguments) is not None
 
 
 def first_statement(run: TraceRun, figure: Figure) -> int | None:
@@ -207,7 +207,7 @@ def _of_tool(call: ToolCall, answer: str) -> Iterator[Source]:
         yield Source(f"the arguments of {where}", arguments)
     outcome = _outcome(call)
     text = str(call.error) if call.error is not None else _as_text(outcome)
-    yield Source(where, text, given=arguments, rows=max(_longest(outcome), text.count("\n")))
+    yield Source(where, text, arguments=arguments, rows=max(_longest(outcome), text.count("\n")))
 
 
 def _outcome(call: Call) -> Json:

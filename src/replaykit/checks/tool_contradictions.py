@@ -49,7 +49,7 @@ class Member(Struct, frozen=True):
 class Contradiction(Struct, frozen=True):
     """What the output says, and the member of a tool's answer that says otherwise."""
 
-    said: str
+    statement: str
     member: Member
 
 
@@ -75,8 +75,8 @@ class OutputContradicts(Rule, frozen=True, kw_only=True):
             return Seen(False, text, expected, text.lower(), last_seq(run))
         member = found.member
         own = f"{member.name} is {shown(member.value)}"
-        text = f"Output says {found.said!r}, but tool {member.call.name!r} answered that {own}"
-        return Seen(True, text, expected, f"{found.said!r} where {own}", member.call.seq)
+        text = f"Output says {found.statement!r}, but tool {member.call.name!r} answered that {own}"
+        return Seen(True, text, expected, f"{found.statement!r} where {own}", member.call.seq)
 
 
 def contradictions_in(run: TraceRun) -> Iterator[Contradiction]:
@@ -103,8 +103,8 @@ def _other_numbers(run: TraceRun, text: str, members: list[Member]) -> Iterator[
         before = text[max(0, place - _REACH_CHARS) : place].lower()
         for word, named in by_word.items():
             if re.search(rf"\b{re.escape(word)}\b[^.!?\n]*$", before):
-                said = " ".join(f"{before[before.rfind(word) :]}{figure.text}".split())
-                yield Contradiction(said, named[-1])
+                statement = " ".join(f"{before[before.rfind(word) :]}{figure.text}".split())
+                yield Contradiction(statement, named[-1])
 
 
 def _yes_for_no(text: str, members: list[Member]) -> Iterator[Contradiction]:

@@ -83,15 +83,18 @@ class UnretriedToolError(Rule, frozen=True, kw_only=True):
         failed = next((call for call in calls if call_failed(call)), None)
         holds = failed is not None and failed is calls[-1]
         if holds:
-            text = f"Tool {self.tool!r} failed and was not retried"
+            ending = "failed and was not retried"
+        elif failed is not None:
+            ending = "was retried"
         else:
-            text = f"Tool {self.tool!r} {'was retried' if failed else 'did not fail' if calls else 'was not called'}"
+            ending = "did not fail" if calls else "was not called"
+        pointed_at = failed or (calls[-1] if calls else None)
         return Seen(
             holds=holds,
-            text=text,
+            text=f"Tool {self.tool!r} {ending}",
             expected=f"tool {self.tool!r} failing without a retry",
             actual=_outcomes(run, calls),
-            seq=failed.seq if failed else calls[-1].seq if calls else None,
+            seq=None if pointed_at is None else pointed_at.seq,
         )
 
 

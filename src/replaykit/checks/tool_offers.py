@@ -151,10 +151,10 @@ class ToolLookupSkipped(Rule, frozen=True, kw_only=True):
     def check(self, run: TraceRun, context: Context) -> Seen:
         expected = "a planned lookup that was not made" if self.skipped else "every planned lookup made"
         plan = next(_planned_lookups(run), None)
-        told = None if plan is None else next(_telling_events(run), None)
-        if plan is None or told is not None:
-            text = "No lookup was planned" if plan is None else f"Event {told} told the agent something"
-            return Seen(not self.skipped, text, expected, text[0].lower() + text[1:], told or last_seq(run))
+        source = None if plan is None else next(_telling_events(run), None)
+        if plan is None or source is not None:
+            text = "No lookup was planned" if plan is None else f"Event {source} told the agent something"
+            return Seen(not self.skipped, text, expected, text[0].lower() + text[1:], source or last_seq(run))
         words = plan
         text = f"The model planned to {words!r} and answered without any tool's answer"
         return Seen(self.skipped, text, expected, f"{words!r}, and no tool's answer", answered_at(run))
@@ -165,8 +165,8 @@ def telling_calls(run: TraceRun) -> Iterator[int]:
     for call in run.tool_calls:
         if call.answered and call_failed(call) is None and not hands_in_answer(run, call):
             yield call.seq
-    seen = {call.name for call in run.tool_calls}
-    names = [name for name in introduced_tools(run) if name not in seen]
+    called = {call.name for call in run.tool_calls}
+    names = [name for name in introduced_tools(run) if name not in called]
     if names:
         in_code = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, names))})\s*\(")
         yield from (call.seq for call in run.llm_calls if in_code.search(answer_text(call)))
@@ -256,6 +256,6 @@ def _calls_of(run: TraceRun, tool: str) -> Iterator[int]:
         if isinstance(event, ToolCall) and event.name == tool:
             yield event.seq
         elif isinstance(event, LlmCall):
-            asked = any(request.name == tool for request in requested_tools(event))
-            if asked or in_code.search(answer_text(event)):
+            is_requested = any(request.name == tool for request in requested_tools(event))
+            if is_requested or in_code.search(answer_text(event)):
                 yield event.seq
