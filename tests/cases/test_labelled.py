@@ -328,3 +328,13 @@ def test_whatever_is_expected_the_run_reproduces_and_one_as_expected_does_not(ma
 
     assert judged(run, run).verdict is Verdict.REPRODUCED
     assert judged(run, better).verdict is Verdict.FIXED
+
+
+def test_a_known_target_is_asked_for_instead_of_anything_but_the_answer():
+    run = labelled(run_of(output="ANSWER: C"), [bad(expected_answer="A", why="ANSWER: C")])
+
+    assert [{one.assertion.kind: one.assertion.value} for one in detect(run)] == [{"not": {"output.answer": "A"}}]
+    assert {"output.answer": "A"} in [{one.kind: one.value} for one in propose_desired(run, detect(run))]
+    assert propose_semantic(run, detect(run)) == [], "the answer says it all, and the reason only repeats it"
+    assert judged(run, run_of(output="ANSWER: D")).verdict is Verdict.REPRODUCED
+    assert judged(run, run_of(output="ANSWER: A")).verdict is Verdict.FIXED

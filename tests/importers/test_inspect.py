@@ -635,3 +635,14 @@ def test_nothing_of_a_zip_is_written_to_disk(tmp_path):
 
     assert len(import_source(read_source(file)).runs) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["log.eval"]
+
+
+def test_the_target_of_a_choice_is_the_answer_that_was_expected():
+    scores = {"choice": {"value": "I"}, "model_graded_qa": {"value": "I"}}
+
+    choice, graded = labels_of(only(model(), scores=scores, target="A"))
+    right, _graded = labels_of(only(model(), scores={"choice": {"value": "C"}, "other": {"value": 1}}, target="A"))
+
+    assert (choice.expected_answer, choice.expected_output) == ("A", ())
+    assert graded.criteria == ("The response agrees with the reference answer: A",)
+    assert right.expected_answer == ""
