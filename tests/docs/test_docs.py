@@ -228,7 +228,7 @@ def test_the_package_that_adds_to_the_registries_works_as_written(own_directory:
     linted = replaykit("lint", "cases", path=site)
 
     assert made.returncode == 0, made.stderr
-    assert "title: The card was charged 2 times" in case.read_text()
+    assert "title: The card was charged 2 times; no answer" in case.read_text()
     assert linted.returncode == 0, linted.stdout
     assert "1 case: ok" in linted.stdout
 

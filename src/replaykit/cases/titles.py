@@ -22,11 +22,10 @@ _RANKS = (
     ("steps.exhausted", "tool.unretried_error", "run.error", "output.refusal", "output.equals"),
     ("output.empty", "final_output_exists", "run.failed_steps", "tool.error"),
     ("llm.same_request", "llm.same_answer", "state.repeated"),
-    ("status_is",),
 )
-"""Kinds from the most telling to the least."""
-_OTHER_RANK = 1
-"""What a project's own detectors find is more telling than most."""
+"""Kinds from the most telling to the least. A kind that is not here comes from a detector of the project's own, and
+goes first; a status alone comes last."""
+_LAST = "status_is"
 
 _WORDS: dict[str, Callable[[dict[str, Json]], str]] = {
     "max_tool_calls": lambda value: f"{value['tool']} called {value['count']} times",
@@ -90,7 +89,9 @@ def headline(signature: FailureSignature) -> str:
 
 def _rank(signature: FailureSignature) -> int:
     kind = signature.assertion.kind
-    return next((rank for rank, kinds in enumerate(_RANKS) if kind in kinds), _OTHER_RANK)
+    if kind == _LAST:
+        return len(_RANKS)
+    return next((rank for rank, kinds in enumerate(_RANKS) if kind in kinds), -1)
 
 
 def _cut(text: str) -> str:
