@@ -69,6 +69,7 @@ LINES: dict[str, list[str]] = {
     "contract": ["run --config CONFIG", f"lint {HOSTILE}"],
     "judge": ["cases/hostile", HOSTILE],
     "review": ["cases/hostile", HOSTILE],
+    "retape": [f"cases/hostile --agent {AGENT}", f"cases/hostile --agent {AGENT} --answer {HOSTILE}", HOSTILE],
     "prove": [f"cases/hostile --bad {AGENT} --good {AGENT}", f"{HOSTILE} --bad {AGENT} --good {AGENT}"],
     "upgrade": ["cases/hostile", HOSTILE],
     "chaos": [

@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
+from replaykit.seam import forked_clocks as forked_clocks  # registered first, so that its locks are taken last
 from replaykit.seam import posix_spawn
 from replaykit.seam.adoption import adopted
 from replaykit.seam.scope import Scope, Session, current

@@ -5,7 +5,6 @@ For the threads of one run only; others have the time of the machine. The date i
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -15,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from time import monotonic, perf_counter  # the real ones
 from typing import Any
 
+from replaykit.seam.forked_clocks import standing
 from replaykit.seam.hooks import Hooks, Table
 from replaykit.seam.left_behind import RunOver, stopped
 from replaykit.seam.pinning import travelled
@@ -26,7 +26,6 @@ from replaykit.seam.virtual_trio import trio_run
 from replaykit.seam.watching import Watcher
 
 _taken = threading.Lock()
-_standing: list[VirtualTime] = []
 _bound: dict[str, tuple[int, tuple[tuple[str, str], ...]]] = {}
 """Of modules that were looked through: how many names they had, and which of them are functions of `time`."""
 _LEFT_S = 1.0
@@ -62,7 +61,7 @@ class VirtualTime:
         if not _taken.acquire(blocking=False):
             yield False
             return
-        _standing.append(self)
+        standing.append(self)
         try:
             with ExitStack() as stack:
                 stack.enter_context(self._stopping_left_behind())
@@ -78,7 +77,7 @@ class VirtualTime:
                     self.end()
                     self._is_installed = False
         finally:
-            _standing.clear()
+            standing.clear()
             _taken.release()
 
     @contextmanager
@@ -248,29 +247,3 @@ def _simple_queue(original: Any) -> Any:
     import queue  # noqa: PLC0415 (it is loaded: this is called when it is hooked)
 
     return simple_queue_maker(original, queue._PySimpleQueue)  # type: ignore[attr-defined]
-
-
-_held: list[Any] = []
-"""Mutexes of clocks that a fork holds: a thread that had one would be missing in the child, where others want it."""
-
-
-def _hold_clocks() -> None:
-    for standing in _standing:
-        mutex = standing.mutex
-        mutex.acquire()
-        _held.append(mutex)
-
-
-def _release_clocks() -> None:
-    while _held:
-        _held.pop().release()
-
-
-def _renew_in_child() -> None:
-    _held.clear()
-    for standing in _standing:
-        standing.renew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold_clocks, after_in_child=_renew_in_child, after_in_parent=_release_clocks)

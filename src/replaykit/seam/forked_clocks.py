@@ -1,0 +1,50 @@
+"""Virtual clocks across forks: the child's clock begins anew, and no thread holds its lock at the fork.
+
+Python calls what is registered to run before a fork in the reverse order of registration. `seam.processes` imports this
+module before it registers its own preparations, so that the locks are taken after those: they start threads, which look
+at the clock.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+
+
+class Clock(Protocol):
+    """Time as a replay has it."""
+
+    @property
+    def mutex(self) -> Any:
+        """The lock that the clock's threads share."""
+
+    def renew(self) -> None:
+        """Go on in a forked child."""
+
+
+standing: list[Clock] = []
+"""The clocks that are in place."""
+_held: list[Any] = []
+"""Mutexes that a fork holds: a thread that had one would be missing in the child, where others want it."""
+
+
+def _hold() -> None:
+    for clock in standing:
+        mutex = clock.mutex
+        mutex.acquire()
+        _held.append(mutex)
+
+
+def _release() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _renew() -> None:
+    _held.clear()
+    for clock in standing:
+        clock.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold, after_in_child=_renew, after_in_parent=_release)
