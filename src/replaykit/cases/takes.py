@@ -11,7 +11,6 @@ The takes of a session `incident.yaml` are in `incident.takes/`.
 
 import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -161,7 +160,7 @@ def write_take(case: ReplayCase, take: Take, calls: Iterable[Call], same_as: Map
     except OSError as error:
         raise ReplayKitError(f"the take {str(target)!r} could not be written: {error}") from error
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        _remove(draft)
     return target
 
 
@@ -209,4 +208,10 @@ def _put(draft: Path, target: Path) -> None:
     except OSError:
         old.rename(target)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
+
+
+def _remove(directory: Path) -> None:
+    from shutil import rmtree  # noqa: PLC0415 (slow to import, and takes are mostly read)
+
+    rmtree(directory, ignore_errors=True)
