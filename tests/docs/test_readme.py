@@ -33,6 +33,8 @@ NOT_RUN_HERE = {
     "replaykit serve": "runs until it is stopped; tests/receiver runs it",
 }
 EXIT_CODES = {  # of commands that report a failure
+    "replaykit replay cases/made-up-charge --agent agent:answer": 1,
+    "replaykit replay cases/made-up-charge --agent agent:answer_fixed": 1,
     "python my_agent.py": 1,
     "replaykit replay cases/billing-loop --agent my_agent:agent": 1,
     'replaykit replay cases/search-loop/case.yaml --runner-cmd "python examples/runners/reproduce_failure.py"': 1,
