@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from replaykit.checks.conversation import texts_in
 from replaykit.model.events import Message, ToolCall
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
 
 # Narrow on purpose: logs, manuals and greetings say "you are now", "[system]" and "ignore all" as well.
 # For text in lower case, each with a literal to begin with, which is what a search is fast by: one pattern with all of
@@ -55,7 +55,7 @@ def obeyed_calls(run: TraceRun) -> list[Obeyed]:
         dictated = _dictated(call, instructions, asked)
         if dictated:
             found.append(Obeyed(call, max(dictated.items(), key=_telling)))
-        for text in _texts([call.result, call.items]):
+        for text in texts_in([call.result, call.items]):
             instructions += _passages(text)
     return found
 
@@ -96,17 +96,4 @@ def _telling(argument: tuple[str, str]) -> tuple[bool, int]:
 
 def _said_by_user(run: TraceRun) -> str:
     said = [e.content for e in run.events if isinstance(e, Message) and e.role in ("user", "system")]
-    return "\n".join(_texts([run.input, *said])).lower()
-
-
-def _texts(value: Json) -> Iterator[str]:
-    """Every text in a value; a stack of its own, so that depth does not matter."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, dict):
-            stack += [*item.values()]
-        elif isinstance(item, list | tuple | set | frozenset):
-            stack += item
+    return "\n".join(texts_in([run.input, *said])).lower()

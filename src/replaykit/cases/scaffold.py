@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
-import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ import msgspec
 
 from replaykit.cases.case import CASE_FILE, ReplayCase, Scenario, Source, dump_case, load_case
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, MAX_SEED
+from replaykit.cases.drafts import move_into_place, remove
 from replaykit.cases.fixtures import FIXTURES, reference_names, value_writer, write_fixtures
 from replaykit.cases.signatures import FailureSignature, detect, propose_desired, propose_semantic
 from replaykit.cases.slug import typeable
@@ -224,11 +224,11 @@ def _new_directory(out: Path, *, force: bool) -> Iterator[tuple[Path, Path]]:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft.mkdir()
         yield draft, target
-        _put(draft, target)
+        move_into_place(draft, target)
     except OSError as error:
         raise ReplayKitError(f"the case {str(out)!r} could not be written: {error}") from error
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        remove(draft)
 
 
 def _refuse_occupied(target: Path, out: Path, *, force: bool) -> None:
@@ -247,18 +247,3 @@ def _refuse_occupied(target: Path, out: Path, *, force: bool) -> None:
         raise UsageError(
             f"{str(out)!r} holds no {CASE_FILE}, so it is not replaced", hint="Name another one with --out."
         )
-
-
-def _put(draft: Path, target: Path) -> None:
-    """Move the draft into place; whatever stood there stays whole until the draft does."""
-    if not target.exists():
-        draft.rename(target)
-        return
-    old = draft.with_name(f"{draft.name}.old")
-    target.rename(old)
-    try:
-        draft.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)

@@ -21,6 +21,7 @@ from replaykit.cases.case import CASE_FILE, RECORDED, ReplayCase
 from replaykit.cases.case_shape import TAKE_NAME
 from replaykit.cases.confine import inside
 from replaykit.cases.document import read_bytes
+from replaykit.cases.drafts import move_into_place, remove
 from replaykit.cases.fixtures import FIXTURES, fixture_files, read_fixtures, write_fixtures
 from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, UsageError, nearest
 from replaykit.model.events import Call, Usage
@@ -156,11 +157,11 @@ def write_take(case: ReplayCase, take: Take, calls: Iterable[Call], same_as: Map
         (draft / TAKE_FILE).write_bytes(clean_bytes(text, redactor))
         files = [file for file in sorted(draft.rglob("*")) if file.is_file()]
         refuse_leaks({str(target / file.relative_to(draft)): file.read_bytes() for file in files}, redactor)
-        _put(draft, target)
+        move_into_place(draft, target)
     except OSError as error:
         raise ReplayKitError(f"the take {str(target)!r} could not be written: {error}") from error
     finally:
-        _remove(draft)
+        remove(draft)
     return target
 
 
@@ -194,24 +195,3 @@ def _place(case: ReplayCase, name: str) -> Path:
         return inside(case.directory, f"{folder.name}/{name}")
     except ValueError as error:
         raise InvalidFile(str(error), file=str(folder / name)) from None
-
-
-def _put(draft: Path, target: Path) -> None:
-    """Move a draft into place; a take that was there stays whole until then."""
-    if not target.exists():
-        draft.rename(target)
-        return
-    old = draft.with_name(f"{draft.name}.old")
-    target.rename(old)
-    try:
-        draft.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
-    _remove(old)
-
-
-def _remove(directory: Path) -> None:
-    from shutil import rmtree  # noqa: PLC0415 (slow to import, and takes are mostly read)
-
-    rmtree(directory, ignore_errors=True)

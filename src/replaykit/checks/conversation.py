@@ -130,6 +130,8 @@ def texts_in(value: Json) -> Iterator[str]:
             stack += reversed(item.values())
         elif isinstance(item, list | tuple):
             stack += reversed(item)
+        elif isinstance(item, set | frozenset):
+            stack += item
 
 
 def _messages(value: Json) -> Iterator[Spoken]:
