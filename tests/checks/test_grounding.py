@@ -58,6 +58,7 @@ def billed(output: Any, result: Any = None, **parameters: Any) -> Finding:
         ({"due": "12/03/2024"}, "期日は2024年3月12日です。"),
         ({"order": "ORD-00991"}, "Your order is #ord 00991."),
         ({"page": "https://www.shop.test/orders/7?x=1"}, "See https://shop.test/orders/7."),
+        ({"city": "Orléans"}, 'tool get_weather {"city": "Orl\\u00e9ans"}'),
         ({"title": "the long way home"}, 'It is called "The Long Way Home".'),
         ({"price": "forty euros"}, "It costs 40 euros."),
     ],

@@ -28,6 +28,7 @@ _LINKS = frozenset(
 
 _FENCED = lazy(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<code>.*?(?:</code>|\Z)", re.DOTALL)
 _PATCH = lazy(r"\A\s*(?:diff --git |--- a/|\*\*\* Begin Patch)")
+_ESCAPE = lazy(r"\\u([0-9a-fA-F]{4})")
 _NUMBERING = lazy(
     r"^[ \t>*•-]*(?:#{1,6}[ \t]*)?(?:\*\*)?(?:\(?\d{1,3}[.):]|(?:step|option|part|section|chapter|figure"
     r"|table|phase|day|question|example|item|no|nr"
@@ -108,8 +109,16 @@ def url_key(text: str) -> str:
     return re.split(r"[?#]", bare)[0].rstrip("/.,;:!*_")
 
 
+def without_escapes(text: str) -> str:
+    """Return a text with the characters that JSON's escapes in it stand for: `\\u00e9` is no id."""
+    if "\\u" not in text:
+        return text
+    return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
+
+
 def stated_figures(text: str) -> list[Figure]:
     """Return the figures that an answer states and that need a source."""
+    text = without_escapes(text)
     if _PATCH.match(text):
         return _patch_lines(text)
     if not is_bare_answer(text):

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from replaykit.checks.conversation import answer_text, inner_model_calls, outside_messages
 from replaykit.checks.figure_dates import Day
-from replaykit.checks.figures import Figure, all_figures, plain_key, url_key
+from replaykit.checks.figures import Figure, all_figures, plain_key, url_key, without_escapes
 from replaykit.checks.reading import output_text
 from replaykit.model.events import Call, Exchange, LlmCall, Note, ToolCall
 from replaykit.model.run import TraceRun
@@ -41,14 +41,14 @@ class Source:
 
     def __init__(self, where: str, text: str, *, since: int = _BEFORE_ALL, arguments: str = "", rows: int = 0) -> None:
         self.where = where
-        self.text = text
+        self.text = without_escapes(text)
         self.since = since
         """The event that first holds a message; tools' answers and the input count from the start."""
         self.arguments = arguments
         """The arguments that the agent itself handed to the tool."""
         self.rows = rows
         """How many items the longest list in it has."""
-        self.readable_chars = len(text)
+        self.readable_chars = len(self.text)
         """How much of it is read for figures; whether a text stands in it is asked of all of it."""
 
     @cached_property
