@@ -127,7 +127,7 @@ class LlmSameAnswer(Rule, frozen=True, kw_only=True):
             words = " ".join(answer_text(call).split())
             if len(words) >= _MIN_ANSWER_CHARS:
                 requests = [(request.name, shown(request.arguments)) for request in requested_tools(call)]
-                groups.setdefault(f"{words} {requests}", []).append(call)
+                groups.setdefault(f"{call.name} {words} {requests}", []).append(call)
         return _seen_group(run, groups.values(), self.times, "The model gave the same answer")
 
 
