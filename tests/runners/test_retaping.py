@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
 import replaykit as rk
+from replaykit.cases.lint import lint_case
 from replaykit.cases.proof import read_proof
 from replaykit.cases.takes import TAKE_FILE, read_takes, take_calls
 from replaykit.cases.written_answers import WrittenAnswer, read_answers
@@ -92,6 +94,23 @@ def test_a_candidate_that_fits_no_take_gets_the_result_of_the_default(case: Path
     retape(case, fixed_agent, live=["ask_model"])
 
     result = rk.replay(case, other_agent)
+
+    assert (result.verdict, result.take) == (rk.Verdict.DIVERGED, "recorded")
+
+
+def test_an_agent_that_stops_asking_on_its_second_attempt_fits_no_other_take(case: Path) -> None:
+    retape(case, fixed_agent, live=["ask_model"])
+    is_given_up = False
+
+    def agent_that_remembers_its_failure(question: str) -> str:
+        nonlocal is_given_up
+        get_order("991")
+        if not is_given_up:
+            is_given_up = True
+            return ask_model(f"please: {question}")
+        return "the service is not available"
+
+    result = rk.replay(case, agent_that_remembers_its_failure)
 
     assert (result.verdict, result.take) == (rk.Verdict.DIVERGED, "recorded")
 
@@ -245,3 +264,12 @@ def test_calls_made_one_after_another_keep_their_places_in_time(case: Path) -> N
     spans = [call.span for call in take_calls(rk.load_case(case), "take-2")]
 
     assert [(span.begin, span.end) for span in spans if span is not None] == [(0, 1), (2, 3)]
+
+
+def test_what_a_killed_retape_leaves_behind_is_no_take(case: Path) -> None:
+    retape(case, fixed_agent, live=["ask_model"])
+    takes = case / "takes"
+    copytree(takes / "take-2", takes / ".take-2.4711.old")
+
+    assert [take.name for take in read_takes(rk.load_case(case))] == ["take-2"]
+    assert not [problem for problem in lint_case(case) if ".take-2" in problem.file]

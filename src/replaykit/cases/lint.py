@@ -17,7 +17,7 @@ from replaykit.cases.lint_rules import CASE_RULES, FIXTURE_RULES, Fixture, Subje
 from replaykit.cases.session import case_of_session, read_session
 from replaykit.cases.session_shape import SESSION, looks_like_session
 from replaykit.cases.shape import Flaw, Severity, find_flaws
-from replaykit.cases.takes import read_take, take_calls, takes_directory
+from replaykit.cases.takes import read_take, take_calls, take_names, takes_directory
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError, nearest
 from replaykit.importers.files import import_trace
 from replaykit.model.run import TraceRun
@@ -145,8 +145,7 @@ def _take_problems(case: ReplayCase) -> list[Problem]:
     """The first thing that is wrong with each take of a case."""
     problems = []
     folder = takes_directory(case)
-    names = sorted(os.listdir(folder)) if folder.is_dir() else []
-    for name in names:
+    for name in take_names(folder):
         try:
             read_take(case, name)
             take_calls(case, name)

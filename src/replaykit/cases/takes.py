@@ -89,11 +89,17 @@ def read_takes(case: ReplayCase) -> list[Take]:
     folder = takes_directory(case)
     if not _is_in_file(case) or not folder.is_dir():
         return []
-    names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    names = take_names(folder)
     if len(names) > MAX_TAKES:
         raise InvalidFile(f"{len(names)} takes; a case has at most {MAX_TAKES}", file=str(folder))
-    takes = [read_take(case, name) for name in names if (folder / name).is_dir()]
+    takes = [read_take(case, name) for name in names]
     return sorted(takes, key=lambda take: (take.at, take.name), reverse=True)
+
+
+def take_names(folder: Path) -> list[str]:
+    """Return the names of the takes in a directory; drafts that a killed `retape` left, and files, are none."""
+    names = sorted(os.listdir(folder)) if folder.is_dir() else []
+    return [name for name in names if not name.startswith(".") and (folder / name).is_dir()]
 
 
 def read_take(case: ReplayCase, name: str) -> Take:
