@@ -138,7 +138,7 @@ def test_budgets_are_dollars_or_tokens() -> None:
     assert (
         parse_budget("200000tokens") == parse_budget("200_000 tokens") == parse_budget("200k") == Budget(tokens=200000)
     )
-    for text in ("", "2.50", "much", "-1usd"):
+    for text in ("", "2.50", "much", "-1usd", "2,50usd", "1.2.3usd", "$2k"):
         with pytest.raises(UsageError):
             parse_budget(text)
 

@@ -16,7 +16,8 @@ from replaykit.runners.attempt import Candidate
 from replaykit.runners.replay import replay
 from replaykit.runners.retaping import Retaping, add_usage
 
-_AMOUNT = re.compile(r"\$?\s*(\d+(?:[.,_]\d+)*)\s*(\$|usd|tokens?|k)?", re.IGNORECASE)
+# No commas: 2,50 is two and a half for one reader, and 250 for another.
+_AMOUNT = re.compile(r"\$\s*({0})|({0})\s*(\$|usd|tokens?|k)".format(r"\d+(?:_\d+)*(?:\.\d+)?"), re.IGNORECASE)
 
 RetapeCase = Callable[[ReplayCase], Retaping]
 """Runs the candidate for a new take of a case."""
@@ -41,10 +42,10 @@ NO_BUDGET = Budget()
 def parse_budget(text: str) -> Budget:
     """Return the budget that a text such as `$2.50`, `2.50usd` or `200000 tokens` names."""
     found = _AMOUNT.fullmatch(text.strip())
-    if found is None or (found[2] is None and not text.strip().startswith("$")):
+    if found is None:
         raise UsageError(f"{text!r} is no budget", hint="Write dollars as 2.50usd, or tokens as 200000tokens.")
-    unit = (found[2] or "usd").lower()
-    number = found[1].replace("_", "").replace(",", "")
+    number = found[1] or found[2]
+    unit = (found[3] or "usd").lower()
     if unit in ("$", "usd"):
         return Budget(cost_usd=float(number))
     if unit == "k":

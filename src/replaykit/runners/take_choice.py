@@ -4,8 +4,8 @@ An agent that still has the failure fits the recorded take and is judged there. 
 a later take can answer. Which take it is says nothing about the verdict: all are judged by the same signatures and
 assertions.
 
-A candidate that left one take and asks nothing new on the next did not do the same twice: a coin it tossed, or a file or
-a variable that the first attempt left behind, kept it from asking. Such a take does not fit.
+A candidate that left one take and asks nothing new on the next did not do the same twice: chance kept it from asking,
+or a file or a variable that its first attempt left behind. Such a take does not fit.
 """
 
 from __future__ import annotations
