@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -14,7 +15,7 @@ from replaykit.cases.lint import lint_case
 from replaykit.cases.proof import read_proof
 from replaykit.cases.takes import TAKE_FILE, read_takes, take_calls
 from replaykit.cases.written_answers import WrittenAnswer, read_answers
-from replaykit.errors import InvalidFile, UsageError
+from replaykit.errors import InvalidFile, ReplayKitError, UsageError
 from replaykit.model.events import ToolCall
 from replaykit.model.values import raw
 from replaykit.runners.inprocess import CallableCandidate
@@ -273,3 +274,24 @@ def test_what_a_killed_retape_leaves_behind_is_no_take(case: Path) -> None:
 
     assert [take.name for take in read_takes(rk.load_case(case))] == ["take-2"]
     assert not [problem for problem in lint_case(case) if ".take-2" in problem.file]
+
+
+@rk.tool
+def get_connection(order: str) -> object:
+    return object()
+
+
+def agent_with_a_connection(question: str) -> str:
+    get_order("991")
+    get_connection("991")
+    return "refunded"
+
+
+def test_a_run_that_cannot_be_served_again_leaves_the_takes_as_they_were(case: Path) -> None:
+    retape(case, fixed_agent, live=["ask_model"], name="fix")
+
+    with pytest.raises(ReplayKitError, match="no take was written"):
+        retape(case, agent_with_a_connection, live=["get_connection"], name="fix", replace=True)
+
+    assert os.listdir(case / "takes") == ["fix"]
+    assert rk.replay(case, fixed_agent).take == "fix"

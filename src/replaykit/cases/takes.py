@@ -11,7 +11,7 @@ The takes of a session `incident.yaml` are in `incident.takes/`.
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -148,10 +148,18 @@ def take_files(case: ReplayCase, name: str) -> list[Path]:
     return fixture_files(case.directory) if case.tape is None else []
 
 
-def write_take(case: ReplayCase, take: Take, calls: Iterable[Call], same_as: Mapping[int, int]) -> Path:
+def write_take(
+    case: ReplayCase,
+    take: Take,
+    calls: Iterable[Call],
+    same_as: Mapping[int, int],
+    *,
+    check: Callable[[str], None] = lambda _: None,
+) -> Path:
     """Write a take, redacted, whole or not at all; one of the same name is replaced. Return its directory.
 
-    `same_as` says by their numbers which calls were answered by a call of the recorded take.
+    `same_as` says by their numbers which calls were answered by a call of the recorded take. `check` gets the name that
+    the draft has beside the other takes; if it raises, everything stays as it was.
     """
     target = _place(case, take.name)
     draft = target.with_name(f".{take.name}.{os.getpid()}")
@@ -163,6 +171,7 @@ def write_take(case: ReplayCase, take: Take, calls: Iterable[Call], same_as: Map
         (draft / TAKE_FILE).write_bytes(clean_bytes(text, redactor))
         files = [file for file in sorted(draft.rglob("*")) if file.is_file()]
         refuse_leaks({str(target / file.relative_to(draft)): file.read_bytes() for file in files}, redactor)
+        check(draft.name)
         move_into_place(draft, target)
     except OSError as error:
         raise ReplayKitError(f"the take {str(target)!r} could not be written: {error}") from error

@@ -288,15 +288,16 @@ def _write(retaping: Retaping, name: str, run: TraceRun) -> tuple[Take, Path]:
     )
     calls = _with_spans(run)
     same_as = _same_as_recorded(case, calls) if case.scenario.take == RECORDED else {}
-    directory = write_take(case, take, calls, same_as)
-    offline = replay(with_take(case, name, only=True), RecordedCandidate(run))
-    if offline.verdict is not result.verdict:
-        raise ReplayKitError(
-            f"the take {name!r} does not lead to the verdict of the run it was made of: it is {offline.verdict.value}, "
-            f"the run was {result.verdict.value}: {offline.reason}",
-            hint=f"Look at {directory}, and delete it.",
-        )
-    return take, directory
+
+    def check(draft: str) -> None:
+        offline = replay(with_take(case, draft, only=True), RecordedCandidate(run))
+        if offline.verdict is not result.verdict:
+            raise ReplayKitError(
+                f"no take was written: it would not lead to the verdict of the run it was made of: it is "
+                f"{offline.verdict.value}, the run was {result.verdict.value}: {offline.reason}"
+            )
+
+    return take, write_take(case, take, calls, same_as, check=check)
 
 
 def _same_as_recorded(case: ReplayCase, calls: Sequence[Call]) -> dict[int, int]:

@@ -76,7 +76,7 @@ def _outcomes(calls: Iterable[Call]) -> list[tuple[object, ...]]:
     from replaykit.replayer.tape import is_refused  # noqa: PLC0415 (few candidates leave a take)
     from replaykit.seam.machine import MACHINE  # noqa: PLC0415
 
-    outcomes = []
+    outcomes: list[tuple[object, ...]] = []
     for call in calls:
         if call.name not in MACHINE and not is_refused(call):
             error = None if call.error is None else (call.error.type, call.error.message)
