@@ -474,7 +474,7 @@ def test_the_whole_table_of_samples_is_told() -> None:
         (["good.json", "--filter", "error"], 2, "expected KEY=VALUE\nSuch as --filter status=error"),
         (["good.json", "--filter", "agent"], 2, "expected KEY=VALUE\nSuch as --filter agent=NAME"),
         (["good.json", "--since", "yesterday"], 2, "Write --since 7d, --since 24h or --since 2026-02-15"),
-        (["good.json", "--scaffold", "cases"], 0, "no run failed in a way that a detector knows"),
+        (["good.json", "--scaffold", "cases"], 0, "no run failed, so no case was made"),
     ],
 )
 def test_who_types_something_wrong_is_told_what_to_type(

@@ -295,3 +295,27 @@ def test_a_run_that_cannot_be_served_again_leaves_the_takes_as_they_were(case: P
 
     assert os.listdir(case / "takes") == ["fix"]
     assert rk.replay(case, fixed_agent).take == "fix"
+
+
+def test_a_candidate_that_never_does_the_same_twice_is_reported(case: Path) -> None:
+    numbers = iter(range(100))
+
+    def fickle(question: str) -> str:
+        return ask_model(f"be precise {next(numbers)}")
+
+    retaping = retape(case, fickle, live=["ask_model"])
+
+    assert retaping.take is not None
+    assert "does not do the same on it: it is diverged" in retaping.problem
+
+
+def test_a_take_that_another_process_wrote_meanwhile_is_not_replaced(case: Path) -> None:
+    def slow(question: str) -> str:
+        (case / "takes" / "fix" / "fixtures").mkdir(parents=True, exist_ok=True)
+        return fixed_agent(question)
+
+    with pytest.raises(rk.ReplayKitError, match="could not be written"):
+        retape(case, slow, live=["ask_model"], name="fix")
+
+    assert list((case / "takes").iterdir()) == [case / "takes" / "fix"]
+    assert rk.replay(case, failing_agent).verdict is rk.Verdict.REPRODUCED

@@ -92,7 +92,7 @@ def read_takes(case: ReplayCase) -> list[Take]:
     names = take_names(folder)
     if len(names) > MAX_TAKES:
         raise InvalidFile(f"{len(names)} takes; a case has at most {MAX_TAKES}", file=str(folder))
-    takes = [read_take(case, name) for name in names]
+    takes = [read_take(case, name) for name in names if (_place(case, name) / TAKE_FILE).is_file()]
     return sorted(takes, key=lambda take: (take.at, take.name), reverse=True)
 
 
@@ -154,9 +154,10 @@ def write_take(
     calls: Iterable[Call],
     same_as: Mapping[int, int],
     *,
+    replace: bool = False,
     check: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Write a take, redacted, whole or not at all; one of the same name is replaced. Return its directory.
+    """Write a take, redacted, whole or not at all; with `replace` in the place of another. Return its directory.
 
     `same_as` says by their numbers which calls were answered by a call of the recorded take. `check` gets the name that
     the draft has beside the other takes; if it raises, everything stays as it was.
@@ -172,7 +173,10 @@ def write_take(
         files = [file for file in sorted(draft.rglob("*")) if file.is_file()]
         refuse_leaks({str(target / file.relative_to(draft)): file.read_bytes() for file in files}, redactor)
         check(draft.name)
-        move_into_place(draft, target)
+        if replace:
+            move_into_place(draft, target)
+        else:
+            draft.rename(target)  # fails where another process has written a take of this name meanwhile
     except OSError as error:
         raise ReplayKitError(f"the take {str(target)!r} could not be written: {error}") from error
     finally:

@@ -60,6 +60,8 @@ class Cases:
         self._dry_run = dry_run
         self._allow_incomplete = allow_incomplete
         self._redactor = file_redactor(foreign=dry_run)  # who only looks makes no key
+        self.suspects: list[str] = []
+        """Runs that call themselves a success, and in which a detector finds something wrong."""
         self._made: set[Path] = set()
         self._alike: dict[_Failure, Path] = {}
         """Failures that were looked for already, as the runs say them: looking for one is slow."""
@@ -71,13 +73,15 @@ class Cases:
     def of(self, run: TraceRun) -> CaseMade | None:
         """Return the case of a failed run, made where its failure is not known; None for a run without a failure.
 
-        A run that calls itself a success has failed where a detector finds something wrong in it.
+        A run that calls itself a success is left alone; where a detector finds something wrong in it, it is a suspect.
         """
         place = self._directory / slug("tool_call", run.id)
         if place in self._made or (place / CASE_FILE).exists():
             return CaseMade(directory=str(place), result=CaseResult.THERE)
         failure = _failure(run)
-        if run.status not in FAILURES and failure.observed == _NOTHING:
+        if run.status not in FAILURES:
+            if failure.observed != _NOTHING:
+                self.suspects.append(run.id)
             return None
         same = self._alike.get(failure)
         if same is None:

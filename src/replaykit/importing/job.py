@@ -27,7 +27,8 @@ from replaykit.model.run import TraceRun
 from replaykit.store.opening import opened
 from replaykit.store.protocol import Store
 
-_NO_FAILURE = "no run failed in a way that a detector knows, so no case was made; to make one: replaykit scaffold RUN"
+_NO_FAILURE = "no run failed, so no case was made; of a run that only looks well: replaykit scaffold RUN"
+_SHOWN_SUSPECTS = 5
 
 
 class Into(Struct, frozen=True, kw_only=True):
@@ -68,7 +69,16 @@ def import_records(
                 on_entry()
     if cases is not None and any(entry.run for entry in entries) and not any(map(_failed, entries)):
         notes[_NO_FAILURE] = None
+    if cases is not None and cases.suspects:
+        notes[_suspects_text(cases.suspects)] = None
     return ImportResult(dry_run=into.dry_run, entries=tuple(entries), notes=some(list(notes)))
+
+
+def _suspects_text(runs: list[str]) -> str:
+    """Name runs that call themselves a success, and may not be one."""
+    shown = ", ".join(runs[:_SHOWN_SUSPECTS])
+    more = f" and {len(runs) - _SHOWN_SUSPECTS} more" if len(runs) > _SHOWN_SUSPECTS else ""
+    return f"looks wrong in spite of its success: {shown}{more}; to make a case of it: replaykit scaffold RUN"
 
 
 def _failed(entry: Entry) -> bool:

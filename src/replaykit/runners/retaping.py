@@ -144,8 +144,20 @@ def retape(
     retaping = Retaping(case=subject, result=result, asked=asked, problem=problem, unused_answers=rounds.unused_answers)
     if problem or dry_run or result.run is None:
         return retaping
-    take, directory = _write(retaping, name, result.run)
-    return msgspec.structs.replace(retaping, take=take, directory=directory)
+    take, directory = _write(retaping, name, result.run, replace=replace)
+    again = replay(with_take(subject, name, only=True), candidate, timeout_s=timeout_s)
+    return msgspec.structs.replace(retaping, take=take, directory=directory, problem=_difference_in(again, result))
+
+
+def _difference_in(again: ReplayResult, result: ReplayResult) -> str:
+    """Why a take is of little use: the candidate does something else when it is served from it."""
+    if again.verdict is result.verdict:
+        return ""
+    verdict = f"it is {again.verdict.value}: {again.reason}"
+    return (
+        f"the take was written, but the candidate does not do the same on it: {verdict}\n"
+        "Hold still what differs each time (`seed`, `clock` or `match.ignore` in the case), and retape with --force"
+    )
 
 
 def take_from_run(
@@ -169,7 +181,7 @@ def take_from_run(
     retaping = Retaping(case=subject, result=result, asked=asked, problem=problem)
     if problem or dry_run:
         return retaping
-    take, directory = _write(retaping, name, run)
+    take, directory = _write(retaping, name, run, replace=replace)
     return msgspec.structs.replace(retaping, take=take, directory=directory)
 
 
@@ -269,7 +281,7 @@ def _problem(result: ReplayResult, *, keep: bool) -> str:
     return ""
 
 
-def _write(retaping: Retaping, name: str, run: TraceRun) -> tuple[Take, Path]:
+def _write(retaping: Retaping, name: str, run: TraceRun, *, replace: bool) -> tuple[Take, Path]:
     """Write the run as a take, and check that the take leads to the same verdict offline."""
     case, result = retaping.case, retaping.result
     redactor = file_redactor()
@@ -297,7 +309,7 @@ def _write(retaping: Retaping, name: str, run: TraceRun) -> tuple[Take, Path]:
                 f"{offline.verdict.value}, the run was {result.verdict.value}: {offline.reason}"
             )
 
-    return take, write_take(case, take, calls, same_as, check=check)
+    return take, write_take(case, take, calls, same_as, replace=replace, check=check)
 
 
 def _same_as_recorded(case: ReplayCase, calls: Sequence[Call]) -> dict[int, int]:
