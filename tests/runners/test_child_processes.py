@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -307,3 +308,31 @@ def test_at_the_landlock_level_children_are_shut_in_too(
     assert not (project / "denied").exists()
     assert str(project / "denied") in texts(result, "unwritten")[0]
     assert result.isolation.children["tcp"] is IsolationLevel.LANDLOCK
+
+
+def test_a_fork_does_not_wait_for_a_lock_that_somebody_holds_across_forks(recorded: TraceRun) -> None:
+    lock = threading.Lock()
+    is_held = [True]
+
+    def hold() -> None:
+        if is_held[0]:
+            assert lock.acquire(timeout=20), "a fork inside of a fork"
+
+    def release() -> None:
+        if is_held[0]:
+            lock.release()
+
+    os.register_at_fork(before=hold, after_in_parent=release, after_in_child=release)
+
+    def fork_and_wait() -> int:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(7)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    try:
+        _result, code = replayed(recorded, fork_and_wait)
+    finally:
+        is_held[0] = False
+
+    assert code == 7

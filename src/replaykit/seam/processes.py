@@ -485,6 +485,32 @@ class _ItemJob:
         return self._job.item(number)(self._fn, *arguments)
 
 
+def _fork_function(original: Callable[[], Any]) -> Callable[[], Any]:
+    """For `os.fork` and `os.forkpty`: prepare before the fork, and go on after it.
+
+    What is registered with `os.register_at_fork` holds locks in between, as `concurrent.futures` does. To prepare takes
+    forks of our own, which would wait for these locks forever.
+    """
+
+    def fork() -> Any:
+        if _fork.is_ours or _fork.is_prepared:
+            return original()
+        _prepare_fork()
+        _fork.is_prepared = True
+        try:
+            forked = original()
+        finally:
+            _fork.is_prepared = False
+        pid = forked[0] if isinstance(forked, tuple) else forked
+        if pid == 0:
+            _go_on_in_child()
+        else:
+            _go_on_in_parent()
+        return forked
+
+    return fork
+
+
 HOOKS: dict[str, tuple[tuple[str, str, Callable[[Callable[..., Any]], Callable[..., Any]]], ...]] = {
     "subprocess": (("Popen", "__init__", _popen),),
     "concurrent.futures.process": (("ProcessPoolExecutor", "submit", _submit),),
@@ -499,6 +525,8 @@ HOOKS: dict[str, tuple[tuple[str, str, Callable[[Callable[..., Any]], Callable[.
     "multiprocessing.synchronize": (("SemLock", "__init__", _semaphore),),
     "multiprocessing.shared_memory": (("SharedMemory", "__init__", _shared_memory),),
     "os": (
+        ("", "fork", _fork_function),
+        ("", "forkpty", _fork_function),
         ("", "execv", _execv),
         ("", "execve", _execve),
         ("", "posix_spawn", _posix_spawn),
@@ -517,6 +545,8 @@ class _Fork(threading.local):
     renew: Callable[[], None] | None = None
     tree: Tree | None = None
     is_ours = False
+    is_prepared = False
+    """True where `_fork_function` does what the functions registered below would do."""
     is_pool_worker = False
 
 
@@ -539,6 +569,22 @@ def is_pool_worker() -> bool:
 
 
 def _before_fork() -> None:
+    """Prepare a fork that was not made by `os.fork`."""
+    if not _fork.is_prepared:
+        _prepare_fork()
+
+
+def _after_in_child() -> None:
+    if not _fork.is_prepared:
+        _go_on_in_child()
+
+
+def _after_in_parent() -> None:
+    if not _fork.is_prepared:
+        _go_on_in_parent()
+
+
+def _prepare_fork() -> None:
     _fork.renew = _fork.tree = None
     if _fork.is_ours:
         return
@@ -551,13 +597,13 @@ def _before_fork() -> None:
         _fork.renew, _fork.tree = tree.forking(name, inside_call=scope.call is not None), tree
 
 
-def _after_in_child() -> None:
+def _go_on_in_child() -> None:
     renew, _fork.renew = _fork.renew, None
     if renew is not None:
         renew()
 
 
-def _after_in_parent() -> None:
+def _go_on_in_parent() -> None:
     tree, _fork.tree = _fork.tree, None
     if tree is not None:
         tree.forked()
