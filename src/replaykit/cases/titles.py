@@ -36,6 +36,7 @@ _WORDS: dict[str, Callable[[dict[str, Json]], str]] = {
     "tool.not_called": lambda value: f"{value['tool']} not called as expected",
     "tool.invalid_arguments": lambda value: f"{value['tool']} called with wrong arguments",
     "output.contradicts": lambda value: f"The answer contradicts {value['tool']}",
+    "effect.exactly_once": lambda value: f"{value['tool']} not done exactly once",
     "output.contains_any": lambda value: f"The answer does not say {value['texts'][0]}",
 }
 """Headlines of kinds whose value is a mapping."""
