@@ -42,8 +42,11 @@ def standings(run: TraceRun) -> list[Standing]:
     numbers = [state.seq for state in states]
     found = []
     for step_id, events in steps_with_states(run):
+        own = [event for event in events if isinstance(event, State)]
         by_then = bisect_right(numbers, events[-1].seq)
-        found.append(Standing(step_id, events, states[by_then - 1] if by_then else None))
+        before = states[by_then - 1] if by_then else None
+        # An event of a step may be written after the state of the next: LangGraph's threads are not waited for.
+        found.append(Standing(step_id, events, own[-1] if own else before))
     return found
 
 
