@@ -1,5 +1,5 @@
 # make demo    set up, and see the main job
-# make test    set up, then lint, types and tests, in about four minutes
+# make test    set up, then lint, types and tests
 # make test-all             the same, and the tests marked exhaustive
 # make test-quick           the tests of the core, in about two minutes
 # make test-dev             all tests in Python's development mode: a file or a connection left open fails its test
@@ -7,6 +7,7 @@
 # make bench   measure, side by side with peers (installs them)
 # make fidelity    record, replay and edit failing agents by the thousand: is a green result ever wrong?
 # make crash   kill -9 recordings, receivers, imports and replays 200 times, prune for a minute while others write, damage stores
+# make measure     how readable the source is, and how many files the main paths run through
 # make dist    build sdist and wheel, reproducibly, with checksums and a bill of materials
 # make clean   remove everything that was made here
 #
@@ -19,20 +20,21 @@ MITMPROXY := .venv-mitmproxy
 INTEGRATIONS := .venv-integrations
 INTEGRATIONS_2 := .venv-integrations-2
 ENVIRONMENTS := $(VENV) $(BENCH) $(MITMPROXY) $(INTEGRATIONS) $(INTEGRATIONS_2)
-QUICK := model store seam replayer recording importers/test_deep.py
+QUICK := model store seam handlers/replay handlers/recording formats/test_deep.py
 NODE := $(if $(shell command -v npm),.node)
 BOUNDED := $(if $(shell command -v timeout),timeout 90)
 
 # Tests start hundreds of processes that read compiled modules and write none: without these, each start takes twice as long,
 # and so does the collection of the tests.
 export PYTHONDONTWRITEBYTECODE :=
-COMPILE = $(BIN)/python -m compileall -q src
-PYTEST = $(BIN)/python -m pytest -q -n 2 --dist worksteal
+COMPILE = $(BIN)/python -m compileall -q src tests/fidelity tests/candidates/outside_agents
+# One more than two cores have use for: many tests wait for a process or a clock.
+PYTEST = $(BIN)/python -m pytest -q -n 3 --dist worksteal
 
 # Two targets must not set up the same environment at the same time.
 .NOTPARALLEL:
 
-.PHONY: demo test test-all test-quick test-dev lint unit exhaustive test-integrations bench fidelity crash dist clean $(ENVIRONMENTS)
+.PHONY: demo test test-all test-quick test-dev lint unit exhaustive test-integrations bench fidelity crash measure dist clean $(ENVIRONMENTS)
 
 # The demo needs no more than the package itself.
 demo:
@@ -41,7 +43,10 @@ demo:
 
 test: lint unit
 
-test-all: test exhaustive
+# One session: a property is not tried with a part of its examples before it is tried with all of them.
+test-all: lint
+	$(COMPILE)
+	$(PYTEST) -m "" --hypothesis-profile thorough
 
 lint: $(VENV)
 	$(BIN)/ruff check .
@@ -88,6 +93,10 @@ crash: $(VENV)
 	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -n 2 -rP tests/crash/test_kill.py
 	PRUNE_SECONDS=60 $(BIN)/python -m pytest -q -s tests/crash/test_prune.py
 	DAMAGE_TRIALS=100 $(BIN)/python -m pytest -q -n 2 tests/store/test_salvage.py
+
+measure: $(VENV)
+	$(BIN)/python tools/trace-paths
+	$(BIN)/python tools/measure
 
 # Two builds of a commit are the same bytes: tools/make-dist says under which conditions.
 dist: $(VENV)

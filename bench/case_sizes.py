@@ -5,6 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,24 +47,88 @@ def record(count: int) -> None:
 
 
 def growing_case(rk: ModuleType, work: Path, count: int) -> Numbers:
-    """Scaffold a run of `count` model calls over a conversation that grows by a message of 1 KB a call."""
+    """Record, scaffold and replay `count` model calls over a conversation that grows by a message of 1 KB a call."""
     messages = workloads.messages(count)
 
     @rk.tool
     def complete(messages: list[dict[str, Any]]) -> dict[str, str]:
         return {"role": "assistant", "content": f"answer {len(messages)}"}
 
+    def converse(_input: Any = None) -> None:
+        for index in range(count):
+            complete(messages=messages[: index + 1])
+        raise RuntimeError("the conversation went nowhere")
+
     with rk.Store.open(work / "store.db") as store:
-        try:
-            with rk.record("conversation", store=store):
-                for index in range(count):
-                    complete(messages=messages[: index + 1])
-                raise RuntimeError("the conversation went nowhere")
-        except RuntimeError:
-            run = store.load("conversation")
-    with Stopwatch() as watch:
+        with Stopwatch() as recording, suppress(RuntimeError), rk.record("conversation", store=store):
+            converse()
+        run = store.load("conversation")
+    with Stopwatch() as scaffolding:
         rk.scaffold(run, work / "case")
-    return {"bytes": disk_bytes(work / "case"), "scaffold_s": watch.cpu_s}
+    with Stopwatch() as replaying:
+        result = rk.replay(work / "case", converse)
+    if result.verdict != "reproduced":
+        raise RuntimeError(f"the conversation is {result.verdict}, not reproduced")
+    return {
+        "bytes": disk_bytes(work / "case"),
+        "record_s": recording.cpu_s,
+        "scaffold_s": scaffolding.cpu_s,
+        "replay_s": replaying.cpu_s,
+    }
+
+
+def growing_model_case(rk: ModuleType, work: Path, count: int) -> Numbers:
+    """The same over HTTP: requests to a model on loopback, as SDKs send them. `agent_s`: making their bodies alone."""
+    messages = [{"role": "user", "content": message["content"]} for message in workloads.messages(count)]
+    server = HTTPServer(("127.0.0.1", 0), _Model)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def bodies() -> Iterator[bytes]:
+        for index in range(count):
+            yield json.dumps({"model": "gpt-5", "messages": messages[: index + 1]}).encode()
+
+    def converse(_input: Any = None) -> None:
+        for body in bodies():
+            connection = HTTPConnection("127.0.0.1", server.server_port)
+            connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+            connection.getresponse().read()
+            connection.close()
+        raise RuntimeError("the conversation went nowhere")
+
+    with rk.Store.open(work / "store.db") as store:
+        with suppress(RuntimeError), rk.record("conversation", store=store):
+            converse()
+        run = store.load("conversation")
+    server.shutdown()
+    rk.scaffold(run, work / "case")
+    with Stopwatch() as replaying:
+        result = rk.replay(work / "case", converse)
+    if result.verdict != "reproduced":
+        raise RuntimeError(f"the conversation is {result.verdict}, not reproduced")
+    with Stopwatch() as agent:
+        for _ in bodies():
+            pass
+    return {"replay_s": replaying.cpu_s, "agent_s": agent.cpu_s}
+
+
+class _Model(BaseHTTPRequestHandler):
+    """Answers every request alike."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        message = {"role": "assistant", "content": "go on"}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        body = json.dumps({"object": "chat.completion", "model": "gpt-5", "choices": [choice]}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
 
 
 def imported_case(source: str, work: Path, count: int) -> Numbers:

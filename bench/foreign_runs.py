@@ -22,15 +22,15 @@ from typing import Any
 import msgspec
 
 import replaykit as rk
+from replaykit.candidates.recorded import RecordedCandidate
 from replaykit.cases.fixtures import read_fixtures
-from replaykit.importers.files import import_trace
-from replaykit.importers.replayable import Lack, replayability
+from replaykit.formats.core.replayability import Lack, replayability
+from replaykit.formats.files import import_trace
 from replaykit.model.events import Call
 from replaykit.model.matching import ToolErrors
 from replaykit.model.result import Verdict
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.tool_errors import EVERY_TOOL
-from replaykit.runners.recorded import RecordedCandidate
 
 CORPORA = ("tau-bench", "tau2")
 UNSERVED = ("missing", "unanswerable", "blocked", "ambiguous", "unused")

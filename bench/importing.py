@@ -73,8 +73,8 @@ def reading(work: Path, name: str, lines: Iterator[bytes], importer: str) -> Num
 
     import orjson
 
-    from replaykit.importers.registry import IMPORTERS
-    from replaykit.importers.source import Source, read_source
+    from replaykit.formats.core.registry import IMPORTERS
+    from replaykit.formats.core.source import Source, read_source
     from replaykit.model.run import TraceRun
 
     file = work / name

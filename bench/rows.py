@@ -173,6 +173,12 @@ def _searched(title: str, metric: str, unit: str = "us", aim: Aim | None = None)
     return Row("redaction", title, unit, *_side_by_side(metric, FINDING_PEERS, job), aim)
 
 
+def _redacted(title: str, kind: str, limit: float) -> Row:
+    """Redaction of one class of text, in searches of the same text with a small pattern of `re`."""
+    cell = Cell(_job(OURS, "redaction_throughput"), f"{kind}_searches")
+    return Row("redaction", title, "times", cell, aim=Aim(f"≤ {limit:g} ×", limit=limit))
+
+
 _PLAIN = _job(OURS, "plain_calls", count=2000)
 _LINEAR = Aim("≤ 10 (8 is linear, 64 quadratic)", limit=10)
 _LARGE_CASE = _job(OURS, "large_case", once=True, count=500)
@@ -186,6 +192,10 @@ _LANGSMITH, _LARGE_LANGSMITH = (
 
 def _growing_case(count: int) -> Job:
     return _job(OURS, "growing_case", count=count)
+
+
+def _growing_model_case(count: int) -> Job:
+    return _job(OURS, "growing_model_case", count=count)
 
 
 def _imported_case(count: int) -> Job:
@@ -403,6 +413,28 @@ ROWS = [
     ),
     Row(
         "sizes",
+        "the same, CPU of recording",
+        "times",
+        Cell(_growing_case(400), "record_s", over=_growing_case(50)),
+        aim=_LINEAR,
+    ),
+    Row(
+        "sizes",
+        "the same, CPU of replaying",
+        "times",
+        Cell(_growing_case(400), "replay_s", over=_growing_case(50)),
+        aim=Aim("≤ 12 (8 is linear, 64 quadratic)", limit=12),
+    ),
+    Row(
+        "sizes",
+        "the same over HTTP, as model calls: CPU of replaying; beside it, of making the bodies alone",
+        "times",
+        Cell(_growing_model_case(400), "replay_s", over=_growing_model_case(50)),
+        (Cell(_growing_model_case(400), "agent_s", "the bodies", over=_growing_model_case(50)),),
+        Aim("≤ 12 (8 is linear, 64 quadratic)", limit=12),
+    ),
+    Row(
+        "sizes",
         "a case of an imported chat of 121 messages, 335 KB",
         "bytes",
         Cell(_imported_case(121), "bytes"),
@@ -472,6 +504,16 @@ ROWS = [
     _searched("the same, chat messages in JSON", "json_us", aim=_SEARCH),
     _searched("the same, code", "code_us", aim=_SEARCH),
     _searched("findings in 1 MB of these, where there is nothing to find", "alarms", "part"),
+    _redacted("redacting prose, over one search of it with a small pattern of `re`", "prose", 1.5),
+    _redacted("the same, chat messages in JSON", "json", 5),
+    _redacted("the same, code", "code", 3.2),
+    _redacted("the same, results of tools", "tool-results", 3.5),
+    _redacted("the same, chats", "chats", 1.5),
+    _redacted("the same, markdown", "markdown", 2),
+    _redacted("the same, access logs, full of addresses", "access-logs", 60),
+    _redacted("the same, hexadecimal digests", "hexadecimal", 42),
+    _redacted("the same, base64", "base64", 19),
+    _redacted("the same, short texts with a secret each", "full-of-secrets", 240),
     Row(
         "redaction",
         "looking through 1 MB of the corpus, which is dense with things to find",

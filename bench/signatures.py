@@ -29,8 +29,8 @@ import msgspec
 
 from replaykit.cases.signatures import FailureSignature, detect
 from replaykit.errors import ReplayKitError
-from replaykit.importers.files import import_trace
-from replaykit.importers.labels import LABELS, labels_of
+from replaykit.formats.core.labels import LABELS, labels_of
+from replaykit.formats.files import import_trace
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from .service_server import Fake, Said, Seen, serving
+from tests.service_server import Fake, Said, Seen, serving
 
 PUBLIC, SECRET = "pk-lf-0123456789", "sk-lf-abcdefabcdef"
 PROJECT = "cloramnkj0002jz088vzn1ja4"
@@ -210,7 +210,7 @@ def set_account(fake: FakeLangfuse, monkeypatch: Any) -> None:
     monkeypatch.setenv("LANGFUSE_BASE_URL", fake.url)
     monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", PUBLIC)
     monkeypatch.setenv("LANGFUSE_SECRET_KEY", SECRET)
-    monkeypatch.setattr("replaykit.importing.transport.FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("replaykit.intake.services.transport.FIRST_PAUSE_S", 0.0)
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from .service_server import Said as Said
-from .service_server import Seen as Seen
-from .service_server import serving
+from tests.service_server import Said as Said
+from tests.service_server import Seen as Seen
+from tests.service_server import serving
 
 KEY = "lsv2_pt_0123456789abcdef0123456789abcdef_0123456789"
 PROJECT_ID = "f966cc8b-6350-4583-99cf-1876b52b0f4e"
@@ -150,7 +150,7 @@ def set_account(fake: FakeLangSmith, monkeypatch: Any) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LANGSMITH_ENDPOINT", fake.url)
     monkeypatch.setenv("LANGSMITH_API_KEY", KEY)
-    monkeypatch.setattr("replaykit.importing.transport.FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("replaykit.intake.services.transport.FIRST_PAUSE_S", 0.0)
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from .importers.samples import sample, unpacked
-from .service_server import Fake, Said, Seen, serving
+from tests.formats.samples import sample, unpacked
+from tests.service_server import Fake, Said, Seen, serving
 
 TOKEN = "mlflow-token-0123456789"
 EXPERIMENTS = {"1": "support"}
@@ -167,7 +167,7 @@ def set_account(fake: FakeMlflow, monkeypatch: Any) -> None:
         monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", fake.url)
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", TOKEN)
-    monkeypatch.setattr("replaykit.importing.transport.FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("replaykit.intake.services.transport.FIRST_PAUSE_S", 0.0)
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .importers.samples import sample, unpacked
-from .service_server import Fake, Said, Seen, serving
+from tests.formats.samples import sample, unpacked
+from tests.service_server import Fake, Said, Seen, serving
 
 KEY = "phoenix-key-0123456789"
 PROJECT = "support"
@@ -112,7 +112,7 @@ def set_account(fake: FakePhoenix, monkeypatch: Any) -> None:
         monkeypatch.delenv(f"PHOENIX_{name}", raising=False)
     monkeypatch.setenv("PHOENIX_COLLECTOR_ENDPOINT", fake.url)
     monkeypatch.setenv("PHOENIX_API_KEY", KEY)
-    monkeypatch.setattr("replaykit.importing.transport.FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("replaykit.intake.services.transport.FIRST_PAUSE_S", 0.0)
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-
-from .matrix import examples, matrix, sampled
+from tests.matrix import examples, matrix, sampled
 
 
 def chosen(mark: pytest.MarkDecorator) -> list[tuple[Any, ...]]:

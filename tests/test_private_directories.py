@@ -127,3 +127,35 @@ def test_a_temporary_directory_that_cannot_be_written_is_an_error_that_says_what
         private_directory(),
     ):
         pass
+
+
+def nested(directory: Path, depth: int) -> None:
+    """Nest directories by name: no path would be short enough."""
+    here = os.open(directory, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=inner))
+        os.close(here)
+        here = inner
+    os.close(here)
+
+
+def test_what_a_candidate_has_nested_deeply_is_removed() -> None:
+    with private_directory() as directory:
+        nested(directory, 3000)
+        (directory / "closed" / "inside").mkdir(parents=True)
+        (directory / "closed" / "inside").chmod(0)
+        (directory / "closed").chmod(0)
+
+    assert not directory.exists()
+
+
+def test_a_link_out_of_a_tree_is_removed_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").touch()
+    with private_directory() as directory:
+        (directory / "link").symlink_to(tmp_path / "kept")
+
+    assert not directory.exists()
+    assert (tmp_path / "kept" / "file").exists()

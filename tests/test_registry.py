@@ -15,7 +15,7 @@ from replaykit.cases.signatures import DETECTORS
 from replaykit.checks.assertions import ASSERTIONS, parse_assertion
 from replaykit.errors import UsageError
 from replaykit.export.forms import EXPORTERS
-from replaykit.importers.files import IMPORTERS
+from replaykit.formats.files import IMPORTERS
 from replaykit.registry import Registry
 
 REGISTRIES = [ASSERTIONS, DETECTORS, IMPORTERS, EXPORTERS]
@@ -154,7 +154,7 @@ def test_an_installed_importer_reads_its_files(install: Install) -> None:
     Path("trace.txt").write_text("LINES of a foreign trace")
     program = """
 import json
-from replaykit.importers.files import import_trace
+from replaykit.formats.files import import_trace
 found = import_trace("trace.txt")
 named = import_trace("trace.txt", "lines")
 print(json.dumps([found.format, found.runs[0].id, named.runs[0].id]))

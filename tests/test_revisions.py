@@ -8,11 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.git_repository import Repository
 
 from replaykit.errors import InvalidFile, UsageError
 from replaykit.revisions import Revision, base_of_pull_request
-
-from .git_repository import Repository
 
 LIMIT = 1 << 20
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import pickle
@@ -23,14 +24,14 @@ import pytest
 import requests  # noqa: F401 (as above)
 
 import replaykit as rk
+from replaykit.candidates.output import parse_output
 from replaykit.cases.fixtures import read_fixtures
 from replaykit.cases.lint import lint_case
 from replaykit.errors import CorruptStore, InvalidFile, ReplayKitError, StoreError
-from replaykit.importers.files import import_trace
+from replaykit.formats.files import import_trace
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.run import RunHeader
 from replaykit.model.values import Opaque, Raw, canonical, decode, raw
-from replaykit.runners.output import parse_output
 from replaykit.seam.failures import RecordedError
 from replaykit.seam.rebuild import Rebuilder, rebuild_error
 from replaykit.store.frames import seal
@@ -196,7 +197,7 @@ def test_an_object_is_not_rebuilt_from_a_class_that_the_tool_does_not_name(hint:
     def ask():  # type: ignore[no-untyped-def]
         raise AssertionError("live")
 
-    ask.__wrapped__.__annotations__["return"] = hint
+    inspect.unwrap(ask).__annotations__["return"] = hint
 
     result = served(answer(json.dumps({"$obj": [name, {"args": ["touch", "owned"], "type": "x"}]})), ask)
 
@@ -525,7 +526,7 @@ def test_an_object_of_the_tools_own_class_is_rebuilt_without_running_it() -> Non
     def ask() -> Order:
         raise AssertionError("live")
 
-    ask.__wrapped__.__annotations__["return"] = Order
+    inspect.unwrap(ask).__annotations__["return"] = Order
 
     assert served(answer('{"$obj": ["Order", {"id": 7}]}'), ask).id == 7
     assert ran == []
@@ -550,7 +551,7 @@ def test_a_property_of_the_tools_own_class_is_not_set_by_a_log() -> None:
     def ask() -> Order:
         raise AssertionError("live")
 
-    ask.__wrapped__.__annotations__["return"] = Order
+    inspect.unwrap(ask).__annotations__["return"] = Order
 
     served(answer('{"$obj": ["Order", {"id": 7, "command": "touch owned"}]}'), ask)
 
@@ -792,8 +793,8 @@ import replaykit as rk
 from replaykit.cases.fixtures import read_fixtures
 from replaykit.cases.lint import lint_case
 from replaykit.errors import ReplayKitError
-from replaykit.importers.files import import_trace
-from replaykit.runners.output import parse_output
+from replaykit.formats.files import import_trace
+from replaykit.candidates.output import parse_output
 
 FORBIDDEN = ("os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "subprocess.Popen", "exec",
              "compile", "import", "pickle.find_class", "marshal.loads", "ctypes.dlopen", "code.__new__",

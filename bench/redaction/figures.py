@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from . import composed, corpus, hard_negatives, kinds, texts
+from . import composed, corpus, hard_negatives, kinds, throughput
 from .score import Find, Score, Tally, score
 
 SYSTEMS = ("ours", "detect_secrets", "presidio", "scrubadub")
@@ -73,33 +71,14 @@ def composed_report(half: str) -> str:
 
 
 def speed_report() -> str:
-    """Megabytes a second of CPU for each kind of text, and how many searches with a pattern that takes as long."""
+    """Megabytes a second of CPU for each class of text, and how many searches with a pattern take as long."""
     from replaykit.redaction import Redactor
 
-    redactor = Redactor(b"a key for the benchmark alone...")
-    dense = [sample.text.encode() for sample in corpus.half(corpus.TUNING) if sample.spans]
-    workloads = {kind: [text.encode() for text in texts.pieces(kind, _SPEED_BYTES)] for kind in texts.KINDS}
+    numbers = throughput.throughput(Redactor(b"a key for the benchmark alone...").raw)
     lines = [f"{'text':<24}{'MB/s':>8}{'× re':>8}"]
-    for name, pieces in {**workloads, "full of secrets": dense}.items():
-        size = sum(map(len, pieces))
-        own, reference = _cpu_s(redactor.raw, pieces), _cpu_s(_REFERENCE.findall, pieces)
-        lines.append(f"{name:<24}{size / own / 1e6:>8.1f}{own / reference:>8.1f}")
+    for name in throughput.CLASSES:
+        lines.append(f"{name:<24}{numbers[f'{name}_mb_s']:>8.1f}{numbers[f'{name}_searches']:>8.1f}")
     return "\n".join(lines)
-
-
-_SPEED_BYTES = 400_000
-_REFERENCE = re.compile(rb"(?:password|token|secret)\W{1,3}\w+")
-
-
-def _cpu_s(work: Callable[[bytes], object], pieces: list[bytes]) -> float:
-    """The least of five, after one that compiles what is compiled on first use."""
-    times = []
-    for _ in range(6):
-        start = time.process_time()
-        for piece in pieces:
-            work(piece)
-        times.append(time.process_time() - start)
-    return min(times[1:])
 
 
 def table(result: Score) -> str:

@@ -161,6 +161,10 @@ def growing_case(work: Path, count: int) -> Numbers:
     return case_sizes.growing_case(_replaykit(), work, count)
 
 
+def growing_model_case(work: Path, count: int) -> Numbers:
+    return case_sizes.growing_model_case(_replaykit(), work, count)
+
+
 def imported_case(work: Path, count: int) -> Numbers:
     return case_sizes.imported_case(_SOURCE, work, count)
 
@@ -229,11 +233,11 @@ def proxied(work: Path, count: int) -> Numbers:
     """Streamed requests through the proxy of `replaykit record -- CMD` and `replaykit replay CASE -- CMD`."""
     _replaykit()
     from replaykit.cli import GARBAGE_AT
+    from replaykit.handlers.replay.world import World
     from replaykit.model.run import RunHeader, TraceRun
-    from replaykit.programs.merge import put_together
-    from replaykit.programs.plan import Mode, Plan
-    from replaykit.programs.proxy import address_of, open_port, proxying
-    from replaykit.replayer.world import World
+    from replaykit.programs.merge import merge_in_store
+    from replaykit.programs.plan import Mode, ProgramPlan
+    from replaykit.programs.proxy import address_of, open_port, running_proxy
 
     gc.set_threshold(GARBAGE_AT)  # as in the process of the command
     recorded: list[TraceRun] = []
@@ -241,14 +245,14 @@ def proxied(work: Path, count: int) -> Numbers:
     @contextmanager
     def opened(mode: Mode, address: str, world: World | None) -> Iterator[Proxy]:
         port = open_port()
-        plan = Plan(
+        plan = ProgramPlan(
             mode=mode,
             run_id="bench",
             store=str(work / f"{mode.value}.db"),
             proxy=address_of(port),
             upstreams={"openai": f"{address}/v1"},
         )
-        with proxying(port, plan, world):
+        with running_proxy(port, plan, world):
             yield Proxy(port.getsockname()[1], "/openai/chat/completions", time.process_time)
 
     @contextmanager
@@ -256,7 +260,7 @@ def proxied(work: Path, count: int) -> Numbers:
         with opened(Mode.RECORD, address, None) as proxy:
             yield proxy
         with _replaykit().Store.open(work / "record.db") as store:
-            recorded.append(put_together(store, RunHeader(id="bench")))
+            recorded.append(merge_in_store(store, RunHeader(id="bench")))
 
     def replay(address: str) -> AbstractContextManager[Proxy]:
         return opened(Mode.REPLAY, address, World(case_id="bench", calls=recorded[0].events))
@@ -290,6 +294,15 @@ def redaction_gone(work: Path) -> Numbers:
 
 def redaction_speed(work: Path, size: int) -> Numbers:
     return speed(finder(), size)
+
+
+def redaction_throughput(work: Path) -> Numbers:
+    _replaykit()
+    from redaction.throughput import throughput
+
+    from replaykit.redaction import Redactor
+
+    return throughput(Redactor(key=b"the key of a benchmark, not kept").raw)
 
 
 def redaction_first(work: Path, text: str) -> Numbers:

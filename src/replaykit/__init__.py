@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from replaykit import integrations as integrations
     from replaykit import middleware as middleware
     from replaykit import telemetry as telemetry
+    from replaykit.candidates.golden import GoldenResult as GoldenResult
+    from replaykit.candidates.golden import check_golden as check_golden
+    from replaykit.candidates.replay import replay as replay
+    from replaykit.candidates.retaping import Retaping as Retaping
+    from replaykit.candidates.retaping import retape as retape
+    from replaykit.candidates.scaffold import scaffold as scaffold
     from replaykit.cases.case import ReplayCase as ReplayCase
     from replaykit.cases.case import load_case as load_case
     from replaykit.cases.signatures import FailureSignature as FailureSignature
@@ -29,6 +35,11 @@ if TYPE_CHECKING:
     from replaykit.errors import Divergence as Divergence
     from replaykit.errors import RecordingWarning as RecordingWarning
     from replaykit.errors import ReplayKitError as ReplayKitError
+    from replaykit.handlers.recording.run import Run as Run
+    from replaykit.handlers.recording.run import record as record
+    from replaykit.handlers.replay.handler import replaying as replaying
+    from replaykit.handlers.replay.tape import Tape as Tape
+    from replaykit.handlers.replay.tool_replayer import ToolReplayer as ToolReplayer
     from replaykit.model.faults import ChaosPlan as ChaosPlan
     from replaykit.model.matching import MatchRules as MatchRules
     from replaykit.model.result import ReplayResult as ReplayResult
@@ -37,96 +48,85 @@ if TYPE_CHECKING:
     from replaykit.project.chaos_config import chaos_plan as chaos_plan
     from replaykit.project.project import Project as Project
     from replaykit.project.project import load_project as load_project
-    from replaykit.recording.run import Run as Run
-    from replaykit.recording.run import record as record
-    from replaykit.replayer.handler import replaying as replaying
-    from replaykit.replayer.tape import Tape as Tape
-    from replaykit.replayer.tool_replayer import ToolReplayer as ToolReplayer
-    from replaykit.runners.golden import GoldenResult as GoldenResult
-    from replaykit.runners.golden import check_golden as check_golden
-    from replaykit.runners.replay import replay as replay
-    from replaykit.runners.retaping import Retaping as Retaping
-    from replaykit.runners.retaping import retape as retape
-    from replaykit.runners.scaffolding import scaffold as scaffold
     from replaykit.seam.failures import ToolError as ToolError
-    from replaykit.seam.hosted import acall_tool as acall_tool
-    from replaykit.seam.hosted import call_tool as call_tool
-    from replaykit.seam.machine import now as now
-    from replaykit.seam.machine import random as random
-    from replaykit.seam.machine import uuid4 as uuid4
+    from replaykit.seam.framework_tools import acall_tool as acall_tool
+    from replaykit.seam.framework_tools import call_tool as call_tool
+    from replaykit.seam.time_and_chance import now as now
+    from replaykit.seam.time_and_chance import random as random
+    from replaykit.seam.time_and_chance import uuid4 as uuid4
     from replaykit.seam.tool import idempotency_key as idempotency_key
     from replaykit.seam.tool import record_tool as record_tool
     from replaykit.seam.tool import tool as tool
     from replaykit.store.sqlite import SQLiteStore
-    from replaykit.travel.comparing import compare as compare
-    from replaykit.travel.comparing import compare_runs as compare_runs
+    from replaykit.travel.checkpoints import Checkpoint as Checkpoint
+    from replaykit.travel.checkpoints import CheckpointStore as CheckpointStore
+    from replaykit.travel.checkpoints import StepEvent as StepEvent
+    from replaykit.travel.checkpoints import step_events as step_events
+    from replaykit.travel.compare import compare as compare
+    from replaykit.travel.compare import compare_runs as compare_runs
     from replaykit.travel.edits import Edits as Edits
-    from replaykit.travel.go import fork as fork
-    from replaykit.travel.go import fork_run as fork_run
-    from replaykit.travel.go import resume as resume
-    from replaykit.travel.go import resume_from_checkpoint as resume_from_checkpoint
-    from replaykit.travel.reach import state_at as state_at
-    from replaykit.travel.steps import Checkpoint as Checkpoint
-    from replaykit.travel.steps import CheckpointStore as CheckpointStore
-    from replaykit.travel.steps import StepEvent as StepEvent
-    from replaykit.travel.steps import step_events as step_events
+    from replaykit.travel.fork import fork as fork
+    from replaykit.travel.fork import fork_run as fork_run
+    from replaykit.travel.fork import resume as resume
+    from replaykit.travel.fork import resume_from_checkpoint as resume_from_checkpoint
+    from replaykit.travel.state_lookup import state_at as state_at
 
     Store = SQLiteStore
 
 _HOMES = {  # name → module, or module:name where it has another name at home; a module is its own home
     "ChaosPlan": "model.faults",
-    "Checkpoint": "travel.steps",
-    "CheckpointStore": "travel.steps",
+    "Checkpoint": "travel.checkpoints",
+    "CheckpointStore": "travel.checkpoints",
     "CorruptStore": "errors",
     "Divergence": "errors",
     "Edits": "travel.edits",
     "FailureSignature": "cases.signatures",
-    "GoldenResult": "runners.golden",
+    "GoldenResult": "candidates.golden",
     "MatchRules": "model.matching",
     "Project": "project.project",
     "RecordingWarning": "errors",
     "ReplayCase": "cases.case",
     "ReplayKitError": "errors",
     "ReplayResult": "model.result",
-    "Retaping": "runners.retaping",
-    "Run": "recording.run",
-    "StepEvent": "travel.steps",
+    "Retaping": "candidates.retaping",
+    "Run": "handlers.recording.run",
+    "StepEvent": "travel.checkpoints",
     "Store": "store.sqlite:SQLiteStore",
-    "Tape": "replayer.tape",
+    "Tape": "handlers.replay.tape",
     "ToolError": "seam.failures",
-    "ToolReplayer": "replayer.tool_replayer",
+    "ToolReplayer": "handlers.replay.tool_replayer",
     "TraceRun": "model.run",
     "Verdict": "model.result",
-    "acall_tool": "seam.hosted",
-    "call_tool": "seam.hosted",
+    "acall_tool": "seam.framework_tools",
+    "call_tool": "seam.framework_tools",
     "chaos_plan": "project.chaos_config",
-    "check_golden": "runners.golden",
-    "compare": "travel.comparing",
-    "compare_runs": "travel.comparing",
+    "check_golden": "candidates.golden",
+    "compare": "travel.compare",
+    "compare_runs": "travel.compare",
     "detect": "cases.signatures",
-    "fork": "travel.go",
-    "fork_run": "travel.go",
+    "fork": "travel.fork",
+    "fork_run": "travel.fork",
     "idempotency_key": "seam.tool",
     "integrations": "integrations",
     "load_case": "cases.case",
     "load_project": "project.project",
     "middleware": "middleware",
-    "now": "seam.machine",
-    "random": "seam.machine",
-    "record": "recording.run",
+    "now": "seam.time_and_chance",
+    "random": "seam.time_and_chance",
+    "record": "handlers.recording.run",
     "record_tool": "seam.tool",
     "register_check": "checks.custom",
-    "replay": "runners.replay",
-    "replaying": "replayer.handler",
-    "resume": "travel.go",
-    "resume_from_checkpoint": "travel.go",
-    "retape": "runners.retaping",
-    "scaffold": "runners.scaffolding",
-    "state_at": "travel.reach",
-    "step_events": "travel.steps",
+    "replay": "candidates.replay",
+    "replaying": "handlers.replay.handler",
+    "resume": "travel.fork",
+    "resume_from_checkpoint": "travel.fork",
+    "retape": "candidates.retaping",
+    "scaffold": "candidates.scaffold",
+    "state_at": "travel.state_lookup",
+    "step_events": "travel.checkpoints",
     "telemetry": "telemetry",
     "tool": "seam.tool",
-    "uuid4": "seam.machine",
+    "uuid4": "seam.time_and_chance",
 }
 
 __all__ = sorted(_HOMES)

@@ -1,4 +1,4 @@
-"""Where things are, unless somebody says otherwise."""
+"""Default paths and limits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from replaykit.errors import UsageError
 from replaykit.private_files import close_to_others, ignore_all, ignore_files, make_directories
 
 HOME = ".replaykit"
@@ -20,6 +21,8 @@ def make_home(directory: Path, *, files: Sequence[str] = ()) -> None:
     was there already, only they are.
     """
     home = next((part for part in (directory, *directory.parents) if part.name == HOME), None)
+    if home is not None:
+        _refuse_links_of_others(home, directory)
     is_new = make_directories(directory, private_from=home or directory)
     if home is not None:
         close_to_others(home)
@@ -30,10 +33,29 @@ def make_home(directory: Path, *, files: Sequence[str] = ()) -> None:
         ignore_files(directory, files)
 
 
+def _refuse_links_of_others(home: Path, directory: Path) -> None:
+    """Stop where a link that is in git leads out of the project.
+
+    Whoever wrote the repository chose where it leads: files would be made there, rights taken from others, and old
+    evidence deleted. A link that git does not know is the person's own.
+    """
+    for place in (home, *(part for part in (directory, *directory.parents) if home in part.parents)):
+        if place.is_symlink():
+            from replaykit.revisions import is_tracked  # noqa: PLC0415 (few have links)
+
+            if is_tracked(place):
+                raise UsageError(
+                    f"{place} is a symbolic link that came with the repository: nothing is written through it",
+                    hint=f"Remove it, or, if it is your own, take it out of git: git rm --cached {place}",
+                )
+
+
 def default_store_path() -> Path:
     """The store of this project: `$REPLAYKIT_STORE`, or `.replaykit/store.db` below the working directory."""
     named = os.environ.get("REPLAYKIT_STORE")
-    return Path(named) if named else Path(HOME) / "store.db"
+    if named:
+        return Path(named)
+    return Path(HOME) / "store.db"
 
 
 def default_evidence_path() -> Path:

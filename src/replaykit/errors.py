@@ -8,6 +8,7 @@ ReplayKitError
 ├── StoreError          the store said no                              (exit 3)
 │   ├── StoreFull       there is no room for more
 │   ├── RunNotFound
+│   ├── RunExists       a run with this id is in the store already
 │   └── CorruptStore    damaged bytes: never "empty, so record again"
 ├── FetchFailed         a service did not give what was asked of it    (exit 3)
 ├── FormatTooNew        written by a newer version                     (exit 3)
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """What a command's exit code tells its caller."""
+    """The exit code of a command."""
 
     PASSED = 0
     FAILED = 1  # the agent failed: reproduced, an assertion failed, a divergence
@@ -47,9 +48,9 @@ _GRAVEST_FIRST = (ExitCode.USAGE, ExitCode.FAILED, ExitCode.CANNOT, ExitCode.NOT
 
 
 def gravest(codes: Iterable[ExitCode]) -> ExitCode:
-    """What several results end with: a wrong file first, then a failure, then what nobody can tell."""
-    given = set(codes)
-    return next((code for code in _GRAVEST_FIRST if code in given), ExitCode.PASSED)
+    """Return the gravest exit code: a wrong file, then a failure, then an inconclusive result."""
+    present = set(codes)
+    return next((code for code in _GRAVEST_FIRST if code in present), ExitCode.PASSED)
 
 
 class ReplayKitError(Exception):
@@ -63,7 +64,9 @@ class ReplayKitError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message}\n{self.hint}" if self.hint else self.message
+        if self.hint:
+            return f"{self.message}\n{self.hint}"
+        return self.message
 
     def __reduce__(self) -> tuple[object, ...]:
         return _again, (type(self), self.args), self.__dict__  # out of a process of a pool, whatever __init__ takes
@@ -117,6 +120,10 @@ def is_full(error: OSError) -> bool:
 
 class RunNotFound(StoreError):
     """No run has this id, or several start with it."""
+
+
+class RunExists(StoreError):
+    """The store holds a run with this id already."""
 
 
 class CorruptStore(StoreError):
@@ -193,4 +200,6 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     close = get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"valid: {', '.join(known)}" if known else "nothing is valid here"
+    if known:
+        return f"valid: {', '.join(known)}"
+    return "nothing is valid here"

@@ -25,17 +25,18 @@ _IN_MEMORY = ("tmpfs", "ramfs")
 _ATTEMPTS = 10
 _TEMPORARY_VARIABLES = ("TMPDIR", "TEMP", "TMP")
 _USUAL_TEMPORARY = "/tmp"
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 @contextlib.contextmanager
 def private_directory() -> Iterator[Path]:
     """A new directory that only this user can enter; it is removed when the block ends."""
     remove_abandoned()
-    directory, lock = _made(_place())
+    directory, lock = _make_directory(_place())
     try:
         yield directory
     finally:
-        _remove(directory)
+        remove_tree(directory)
         os.close(lock)
 
 
@@ -56,12 +57,12 @@ def _remove_if_abandoned(path: str) -> None:
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if os.fstat(lock).st_uid == os.geteuid() and locked(lock):
-                _remove(Path(path))
+                remove_tree(path)
         finally:
             os.close(lock)
 
 
-def _made(place: str) -> tuple[Path, int]:
+def _make_directory(place: str) -> tuple[Path, int]:
     """A new directory and the descriptor that holds its lock."""
     error = None
     for _ in range(_ATTEMPTS):
@@ -96,7 +97,9 @@ def _lock_of(path: Path) -> int | None:
 
 
 def _place() -> str:
-    return SHARED_MEMORY if has_memory(SHARED_MEMORY) else _temporary()
+    if has_memory(SHARED_MEMORY):
+        return SHARED_MEMORY
+    return _temporary()
 
 
 def has_memory(place: str) -> bool:
@@ -130,10 +133,51 @@ def _temporary() -> str:
     return tempfile.gettempdir()
 
 
-def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        path.rmdir()
-        return
-    import shutil  # noqa: PLC0415 (slow to import, and most candidates write nothing)
+def remove_tree(path: Path | str) -> None:
+    """Remove a directory with what is below it, as far as this user may: candidates have written there.
 
-    shutil.rmtree(path, ignore_errors=True)
+    `shutil.rmtree` goes down by recursion, and fails where a candidate has nested directories a thousand deep. This
+    moves directories up, one level after the other.
+    """
+    if os.name != "posix":  # no descriptors of directories
+        import shutil  # noqa: PLC0415 (slow to import, and not needed elsewhere)
+
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with contextlib.suppress(OSError):
+        top = os.open(path, _DIRECTORY)
+        try:
+            _empty(top)
+        finally:
+            os.close(top)
+        os.rmdir(path)
+
+
+def _empty(top: int) -> None:
+    unique = os.urandom(8).hex()
+    waiting = os.listdir(top)
+    count = 0
+    while waiting:
+        name = waiting.pop()
+        with contextlib.suppress(OSError):  # somebody else's: what can be removed is
+            if not _is_directory(name, top):
+                os.unlink(name, dir_fd=top)
+                continue
+            os.chmod(name, 0o700, dir_fd=top)
+            inner = os.open(name, _DIRECTORY, dir_fd=top)
+            try:
+                for child in os.listdir(inner):
+                    if not _is_directory(child, inner):
+                        os.unlink(child, dir_fd=inner)
+                        continue
+                    count += 1
+                    os.chmod(child, 0o700, dir_fd=inner)  # without the right to write to it, it is not moved
+                    os.rename(child, f"{unique}-{count}", src_dir_fd=inner, dst_dir_fd=top)
+                    waiting.append(f"{unique}-{count}")
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=top)
+
+
+def _is_directory(name: str, parent: int) -> bool:
+    return stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode)

@@ -55,7 +55,10 @@ def close_to_others(path: Path) -> None:
         found = path.stat()
         rights = stat.S_IMODE(found.st_mode)
         if rights & _OTHERS and found.st_uid == os.geteuid():
-            is_shared = rights & stat.S_ISGID if path.is_dir() else _shares_with_group(path.parent)
+            if path.is_dir():
+                is_shared = rights & stat.S_ISGID
+            else:
+                is_shared = _shares_with_group(path.parent)
             path.chmod(rights & ~(_OTHERS if is_shared else _GROUP_AND_OTHERS))
 
 
@@ -80,9 +83,15 @@ def ignore_files(directory: Path, names: Iterable[str]) -> None:
     if not any((part / ".git").exists() for part in (directory.absolute(), *directory.absolute().parents)):
         return
     file = directory / IGNORE
-    before = file.read_text(encoding="utf-8", errors="surrogateescape") if file.exists() else ""
+    if file.exists():
+        before = file.read_text(encoding="utf-8", errors="surrogateescape")
+    else:
+        before = ""
     present = {line.strip() for line in before.splitlines()}
-    lacking = [] if "*" in present else [line for line in map(_rule, names) if line not in present]
+    if "*" in present:
+        lacking = []
+    else:
+        lacking = [line for line in map(_rule, names) if line not in present]
     if lacking:
         end = "" if not before or before.endswith("\n") else "\n"
         with file.open("a", encoding="utf-8") as rules:

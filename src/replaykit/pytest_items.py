@@ -1,4 +1,4 @@
-"""What pytest runs for a golden trace, and for a case."""
+"""Pytest items for golden traces and cases."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from replaykit.candidates.agent_loader import load_agent
+from replaykit.candidates.consent import consent_of
+from replaykit.candidates.golden import GoldenResult, replay_golden
+from replaykit.candidates.golden_update import as_happened, write_accepted
+from replaykit.candidates.replay import replay
+from replaykit.candidates.worlds import with_consent
 from replaykit.cases.case import ReplayCase, load_case
 from replaykit.cases.golden import read_golden
 from replaykit.cases.requests import Flags, refusal_text, refused_in
-from replaykit.cases.slug import slug
 from replaykit.config import HOME, make_home
+from replaykit.documents.slug import slug
 from replaykit.errors import Divergence, ReplayKitError, UsageError
 from replaykit.export.forms import export_run
+from replaykit.handlers.recording.agents import AGENTS
 from replaykit.model.consent import Consent
-from replaykit.recording.agents import AGENTS
 from replaykit.report.replays import failure_text
-from replaykit.runners.accepting import as_happened, write_accepted
-from replaykit.runners.allowing import consent_of
-from replaykit.runners.golden import GoldenResult, replay_golden
-from replaykit.runners.loading import load_agent
-from replaykit.runners.replay import replay
-from replaykit.runners.worlds import with_consent
 from replaykit.terminal import visible
 
 _FLAGS = Flags("--replaykit-live", "--replaykit-allow-connect")
 _UNFIT = re.compile(r"[^\w.@+=-]+")  # `::` in the name of a test would split it
 
 
-class Agent(NamedTuple):
+class PytestAgent(NamedTuple):
     """An agent that somebody named."""
 
     label: str
     load: Callable[[], Callable[..., Any]]
 
 
-def find_agent(config: pytest.Config, name: str, registered: Iterable[str]) -> Agent:
+def find_agent(config: pytest.Config, name: str, registered: Iterable[str]) -> PytestAgent:
     """The agent for the runs of that name, or the case of that id; a UsageError says which line to add."""
-    given, root = config.getoption("--replaykit-agent"), str(config.rootpath)
-    if given:
-        return Agent(given, lambda: load_agent(given, str(config.invocation_params.dir), root))
+    named_agents, root = config.getoption("--replaykit-agent"), str(config.rootpath)
+    if named_agents:
+        return PytestAgent(named_agents, lambda: load_agent(named_agents, str(config.invocation_params.dir), root))
     table = _table(config.getini("replaykit_agents"))
     spec = table.get(name) or table.get("")
     if spec:
-        return Agent(spec, lambda: load_agent(spec, root))
+        return PytestAgent(spec, lambda: load_agent(spec, root))
     if name in registered:
-        return Agent(f"@record({name!r})", lambda: AGENTS.get(name))
+        return PytestAgent(f"@record({name!r})", lambda: AGENTS.get(name))
     raise UsageError(
         f"no agent is known for {name!r}",
         hint=f"Add this line to `replaykit_agents` in pytest's configuration:  {name} = MODULE:FUNCTION",
@@ -60,7 +60,7 @@ def find_agent(config: pytest.Config, name: str, registered: Iterable[str]) -> A
 
 
 def consent_in(config: pytest.Config) -> Consent:
-    """What the command line allows to be done for real."""
+    """Return what the command line allows to be done for real."""
     return consent_of(*(config.getoption(f"--replaykit-{one}") for one in ("live", "allow-connect", "allow-write")))
 
 
@@ -75,25 +75,28 @@ def _table(lines: list[str]) -> dict[str, str]:
     return table
 
 
-class _File(pytest.File):
+class _ReplayFile(pytest.File):
     """A file that is one test."""
 
-    def __init__(self, *, registered: frozenset[str], **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, *, registered: frozenset[str], **options: Any) -> None:
+        super().__init__(**options)
         self.registered = registered
 
     def collect(self) -> Iterator[pytest.Item]:
         try:
             yield self.item()
         except ReplayKitError as error:
-            where = "" if str(error).startswith(str(self.path)) else f"{self.path}: "
-            raise self.CollectError(_told(f"{where}{error}")) from None
+            if str(error).startswith(str(self.path)):
+                where = ""
+            else:
+                where = f"{self.path}: "
+            raise self.CollectError(_joined_lines(f"{where}{error}")) from None
 
     def item(self) -> pytest.Item:
         raise NotImplementedError
 
 
-class GoldenFile(_File):
+class GoldenFile(_ReplayFile):
     """`*.golden.json`."""
 
     def item(self) -> pytest.Item:
@@ -103,7 +106,7 @@ class GoldenFile(_File):
         return GoldenItem.from_parent(self, name=name, agent=agent)
 
 
-class CaseFile(_File):
+class PytestCaseFile(_ReplayFile):
     """`case.yaml`."""
 
     def item(self) -> pytest.Item:
@@ -112,13 +115,13 @@ class CaseFile(_File):
         return CaseItem.from_parent(self, name=case.id, agent=agent, case=case)
 
 
-class _Item(pytest.Item):
+class _ReplayItem(pytest.Item):
     """A test that runs an agent in a recorded world."""
 
     sort = ""
 
-    def __init__(self, *, agent: Agent, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, *, agent: PytestAgent, **options: Any) -> None:
+        super().__init__(**options)
         self.agent = agent
         self.add_marker("replaykit")
 
@@ -135,7 +138,7 @@ class _Item(pytest.Item):
         return shlex.quote(str(path) if relative.startswith("..") else relative)
 
 
-class GoldenItem(_Item):
+class GoldenItem(_ReplayItem):
     """The agent does again what it did when it was recorded."""
 
     sort = "golden trace"
@@ -160,18 +163,21 @@ class GoldenItem(_Item):
             again = write_accepted(self.path, result, self.function, allow_connect=connect)
         except Divergence as error:
             live = self._live(result)
-            lines = [f"Let it be called, and recorded:  {self._update}{live}"] if live else []
+            if live:
+                lines = [f"Let it be called, and recorded:  {self._update}{live}"]
+            else:
+                lines = []
             raise _failure(f"not updated: {error}", *lines) from None
-        said = f"updated {self.typed(self.path)}"
+        summary = f"updated {self.typed(self.path)}"
         if not again.passed:
-            said += f", and yet: run once more, {again.text.splitlines()[0]}"
-        self.user_properties.append(("replaykit", said))  # travels with the report, from a worker as well
+            summary += f", and yet: run once more, {again.text.splitlines()[0]}"
+        self.user_properties.append(("replaykit", summary))  # travels with the report, from a worker as well
 
     def _next(self, result: GoldenResult) -> Iterator[str]:
         yield f"Accept it:   {self._update}{self._live(result)}"
-        kept = self._keep(result)
-        if kept is not None:
-            yield f"See it all:  replaykit compare {self.typed(self.path)} {self.typed(kept)}"
+        evidence_path = self._keep(result)
+        if evidence_path is not None:
+            yield f"See it all:  replaykit compare {self.typed(self.path)} {self.typed(evidence_path)}"
 
     @property
     def _update(self) -> str:
@@ -194,13 +200,13 @@ class GoldenItem(_Item):
         return file
 
 
-class CaseItem(_Item):
+class CaseItem(_ReplayItem):
     """The failure of a case is gone, and everything desired holds."""
 
     sort = "case"
 
-    def __init__(self, *, case: ReplayCase, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, *, case: ReplayCase, **options: Any) -> None:
+        super().__init__(**options)
         self.case = case
 
     def runtest(self) -> None:
@@ -216,7 +222,10 @@ class CaseItem(_Item):
                 self.user_properties.append(("replaykit", f"case {self.case.id} passed, but {result.unproven}"))
             return
         case, label = self.typed(self.case.directory), self.agent.label
-        lines = [] if label.startswith("@") else [f"Look at it:  replaykit replay {case} --agent {label}"]
+        if label.startswith("@"):
+            lines = []
+        else:
+            lines = [f"Look at it:  replaykit replay {case} --agent {label}"]
         if self.config.getoption("--replaykit-update"):
             lines.append("--replaykit-update is for golden traces: what a case desires, only a person can say.")
         raise _failure(failure_text(result), *lines)
@@ -232,8 +241,8 @@ def _in_plain_words() -> Iterator[None]:
 
 def _failure(*lines: str) -> BaseException:
     """A failure that is told in these lines, and not by a traceback."""
-    return pytest.fail.Exception(_told(*lines), pytrace=False)
+    return pytest.fail.Exception(_joined_lines(*lines), pytrace=False)
 
 
-def _told(*parts: str) -> str:
+def _joined_lines(*parts: str) -> str:
     return "\n".join(visible(line) for part in parts for line in part.splitlines())

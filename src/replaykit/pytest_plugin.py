@@ -79,8 +79,8 @@ def _check_consent(config: pytest.Config) -> None:
     where something is allowed that means nothing."""
     if hasattr(config, "workerinput"):
         return  # of pytest-xdist: whoever has started it has looked
+    from replaykit.candidates.consent import consent_of  # noqa: PLC0415
     from replaykit.errors import ReplayKitError  # noqa: PLC0415 (few runs allow anything)
-    from replaykit.runners.allowing import consent_of  # noqa: PLC0415
 
     typed = list(map(str, config.invocation_params.args))
     for option in _CONSENT:
@@ -106,7 +106,12 @@ class _Files:
         self._passed_by: dict[str, str] = {}  # files → what they are
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-        kind = CASE if file_path.name == "case.yaml" else GOLDEN if file_path.name.endswith(".golden.json") else None
+        if file_path.name == "case.yaml":
+            kind = CASE
+        elif file_path.name.endswith(".golden.json"):
+            kind = GOLDEN
+        else:
+            kind = None
         if kind is None:
             return None
         known = self._configured or bool(self._registered())
@@ -117,9 +122,9 @@ class _Files:
         if not known:
             self._passed_by[str(file_path)] = kind
             return None
-        from replaykit.pytest_items import CaseFile, GoldenFile  # noqa: PLC0415 (only who has such files pays for it)
+        from replaykit.pytest_items import GoldenFile, PytestCaseFile  # noqa: PLC0415 (only who has such files pays for it)
 
-        node: type[CaseFile | GoldenFile] = CaseFile if kind is CASE else GoldenFile
+        node: type[PytestCaseFile | GoldenFile] = PytestCaseFile if kind is CASE else GoldenFile
         return node.from_parent(parent, path=file_path, registered=self._registered())
 
     @pytest.hookimpl(hookwrapper=True)
@@ -141,7 +146,7 @@ class _Files:
         self._passed_by.update(getattr(node, "workeroutput", {}).get("replaykit_passed_by", {}))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        for text in _told(terminalreporter):
+        for text in _summary_lines(terminalreporter):
             terminalreporter.write_line(f"replaykit: {text}")
         found = [*self._passed_by.values()]
         for file in [file for file, kind in self._passed_by.items() if kind == OTHER][:3]:
@@ -161,7 +166,7 @@ class _Files:
 
 def _in_registry() -> set[str]:
     """The names of the agents that are decorated with `@record`, if anybody has imported ReplayKit at all."""
-    module = sys.modules.get("replaykit.recording.agents")
+    module = sys.modules.get("replaykit.handlers.recording.agents")
     if module is None:
         return set()
     try:
@@ -178,7 +183,7 @@ def _speaks_of_us(file: Path) -> bool:
         return True  # reading it says why not
 
 
-def _told(terminalreporter: Any) -> Iterator[str]:
+def _summary_lines(terminalreporter: Any) -> Iterator[str]:
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", "") == "call":

@@ -52,7 +52,7 @@ class Revision:
         return self._find(file) is not None
 
     def read(self, file: Path, *, limit_bytes: int) -> bytes | None:
-        """What the file at this path of the working tree holds at the revision; None where there is none."""
+        """Return the content of a file of the working tree at the revision; None where there is none."""
         found = self._find(file)
         if found is None:
             return None
@@ -72,7 +72,7 @@ class Revision:
         if "\n" in path:
             return None  # git is asked line by line
         question = f"{self.commit}:{path}\n".encode("utf-8", "surrogateescape")
-        found = self._git("cat-file", "--batch-check", "--follow-symlinks", given=question).stdout.split()
+        found = self._git("cat-file", "--batch-check", "--follow-symlinks", stdin=question).stdout.split()
         if len(found) == 3 and found[1] == b"blob":
             return found[0].decode(), int(found[2])
         self._check_is_whole(path)
@@ -98,9 +98,15 @@ class Revision:
 
     def _how_to_fetch(self) -> str:
         branch = self.name.removeprefix("origin/")
-        wanted = branch if _COMMIT.fullmatch(branch) else f"{branch}:refs/remotes/origin/{branch}"
-        command = shlex.join(["git", "fetch", "--depth=1", "origin", wanted])
-        again = "" if branch != self.name or wanted == branch else f"\nThen it is called origin/{branch}."
+        if _COMMIT.fullmatch(branch):
+            refspec = branch
+        else:
+            refspec = f"{branch}:refs/remotes/origin/{branch}"
+        command = shlex.join(["git", "fetch", "--depth=1", "origin", refspec])
+        if branch != self.name or refspec == branch:
+            again = ""
+        else:
+            again = f"\nThen it is called origin/{branch}."
         return f"A shallow clone holds one commit. Fetch the other one:\n  {command}{again}"
 
     def _check_is_whole(self, path: str) -> None:
@@ -110,28 +116,46 @@ class Revision:
             message = f"{path} of {self.name} is not in this clone, which holds only a part of the objects"
             raise UsageError(message, hint=f"Fetch it:  git fetch --refetch --no-filter origin {self.commit}")
 
-    def _git(self, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        git = shutil.which("git")
-        if git is None:
-            raise UsageError("git is not installed, and the configuration is to be read from a revision")
-        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        environment |= {
-            "GIT_ALLOW_PROTOCOL": "",
-            "GIT_LITERAL_PATHSPECS": "1",
-            "GIT_NO_LAZY_FETCH": "1",
-            "GIT_NO_REPLACE_OBJECTS": "1",
-            "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_TERMINAL_PROMPT": "0",
-            "LC_ALL": "C",
-        }
-        command = [git, "--no-pager", f"--git-dir={self._repository}", *settings, *words]
-        try:
-            return subprocess.run(
-                command, env=environment, input=given, capture_output=True, timeout=_TIMEOUT_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise ReplayKitError(f"git gave no answer within {_TIMEOUT_S:g} s: {' '.join(words)}") from None
+    def _git(self, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return _git(self._repository, *words, stdin=stdin)
+
+
+def is_tracked(file: Path) -> bool:
+    """True for a file that git has in its index: it may have come with the repository."""
+    directory = Path(os.path.normpath(file.absolute())).parent
+    top = next((place for place in (directory, *directory.parents) if (place / ".git").exists()), None)
+    if top is None:
+        return False
+    path = PurePosixPath(directory.relative_to(top), file.name)
+    try:
+        found = _git(top / ".git", f"--work-tree={top}", "ls-files", "-z", "--", str(path))
+    except ReplayKitError:  # there is no git here
+        return True
+    return found.returncode != 0 or bool(found.stdout)
+
+
+def _git(repository: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    git = shutil.which("git")
+    if git is None:
+        raise UsageError("git is not installed, and the configuration is to be read from a revision")
+    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {
+        "GIT_ALLOW_PROTOCOL": "",
+        "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "LC_ALL": "C",
+    }
+    command = [git, "--no-pager", f"--git-dir={repository}", *settings, *words]
+    try:
+        return subprocess.run(
+            command, env=environment, input=stdin, capture_output=True, timeout=_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise ReplayKitError(f"git gave no answer within {_TIMEOUT_S:g} s: {' '.join(words)}") from None
 
 
 def base_of_pull_request(environment: Mapping[str, str]) -> str:
@@ -140,7 +164,9 @@ def base_of_pull_request(environment: Mapping[str, str]) -> str:
     In full: a pull request may bring a branch or a tag that is called `origin/main`.
     """
     branch = environment.get("GITHUB_BASE_REF", "")
-    return f"refs/remotes/origin/{branch}" if branch else ""
+    if branch:
+        return f"refs/remotes/origin/{branch}"
+    return ""
 
 
 def _check_name(name: str) -> None:
@@ -175,4 +201,6 @@ def _refuse_submodule(top: Path, file: Path) -> None:
 
 def _last_line(text: bytes) -> str:
     lines = text.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "git says nothing"
+    if lines:
+        return lines[-1]
+    return "git says nothing"

@@ -112,8 +112,12 @@ class GuardedStream:
 
     def _ours(self, code: str, kind: str, *, has_colour: bool) -> str:
         if kind == "K":
-            return "\r\x1b[K" if self.unguarded.isatty() else ""
-        return f"\x1b[{code}m" if has_colour else ""
+            if self.unguarded.isatty():
+                return "\r\x1b[K"
+            return ""
+        if has_colour:
+            return f"\x1b[{code}m"
+        return ""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.unguarded, name)
@@ -138,7 +142,9 @@ def _is_hidden(char: str) -> bool:
 
 
 def _spelled_out(text: str, hidden: set[str]) -> str:
-    return text.translate({ord(char): _spelling(char) for char in hidden}) if hidden else text
+    if hidden:
+        return text.translate({ord(char): _spelling(char) for char in hidden})
+    return text
 
 
 def _spelling(char: str) -> str:

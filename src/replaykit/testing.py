@@ -55,7 +55,7 @@ def sample_run(run_id: str, events: int, *, started_at: float = 1.7e9) -> TraceR
 
 
 class StoreConformance:
-    """What a store has to do. Subclass it in a test module and give it a `store` fixture and `reopen`."""
+    """The conformance suite of stores. Subclass it in a test module and give it a `store` fixture and `reopen`."""
 
     def reopen(self, store: Any) -> Any:
         """Another store object on the same data, as a second process would have it."""

@@ -21,7 +21,7 @@ from bench.redaction.marked import OPINION, Marked, Span, plain, sensitive
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.redaction.quick import is_plainly_clean
+from replaykit.redaction.prefilter import is_plainly_clean
 from replaykit.redaction.rules import DEFAULT
 from replaykit.redaction.search import hits_in
 
@@ -254,7 +254,7 @@ def test_marked_text_keeps_its_marks_when_it_is_joined_and_quoted() -> None:
     assert marked.spans == (Span(2, 6, "secret"),)
 
 
-@pytest.mark.parametrize("kind", texts.KINDS)
+@pytest.mark.parametrize("kind", texts.ALL_KINDS)
 def test_plain_texts_are_of_the_size_asked_for_and_always_the_same(kind: str) -> None:
     pieces = texts.pieces(kind, 40_960)
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.formats.samples import corpus, unpacked
 
 from replaykit.model.matching import ToolErrors
-
-from ..importers.samples import corpus, unpacked
 
 ROOT = Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("foreign_runs", ROOT / "bench" / "foreign_runs.py")

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from bench.signatures import HALVES, good_runs, half_of, measure, table, trail, who_and_when
+from tests.formats.samples import corpora_below, corpus, unpacked
 
 from bench import signatures
-
-from ..importers.samples import corpora_below, corpus, unpacked
 
 QUESTION = "How many acres does Jane Miller own?"
 
@@ -40,6 +39,8 @@ def guessing_agent() -> dict[str, Any]:
     }
     plan = span("plan", "LLM", 2, **prompt, **{"llm.output_messages.0.message.content": "Let me see."})
     said = {"llm.output_messages.0.message.content": "She owns 4711 acres."}
+    deed = {"tool.name": "find_deed", "input.value": '{"owner": "Jane Miller"}', "output.value": "A deed, sealed."}
+    plan["child_spans"].append(span("lookup", "TOOL", 2, **deed))
     step = span("step", "CHAIN", 3, span("guess", "LLM", 4, **prompt, **said))
     about = {"input.value": QUESTION, "output.value": "She owns 4711 acres."}
     return {"trace_id": "t1", "spans": [span("agent", "AGENT", 1, plan, step, **about)]}
@@ -92,7 +93,7 @@ def test_a_wrong_answer_alone_is_no_signature_beyond_the_answer(tmp_path, termin
     assert (counts["any"], counts["beyond"]) == (1, beyond)
 
 
-@pytest.mark.parametrize(("answer", "false_alarms"), [("Your bill is 40 euros.", 0), ("Your bill is 47 euros.", 1)])
+@pytest.mark.parametrize(("answer", "false_alarms"), [("Your bill is 40 euros.", 0), ("Your bill is 47.31 euros.", 1)])
 def test_a_good_run_is_looked_at_without_its_label(tmp_path, answer, false_alarms):
     call = {"id": "c1", "type": "function", "function": {"name": "get_bill", "arguments": "{}"}}
     result = {

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.cases.case import ReplayCase, Scenario, Source, dump_case, load_case
+from replaykit.cases.case import CaseSource, ReplayCase, Scenario, dump_case, load_case
 from replaykit.cases.case_shape import ModelMode
 from replaykit.checks.assertions import parse_assertion
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError
@@ -63,7 +63,7 @@ def test_the_example_of_the_design_is_a_case(tmp_path):
     case = loaded(tmp_path, SEARCH_LOOP)
 
     assert case.id == "search-loop"
-    assert case.source == Source(trace="source-trace.json", run="run-billing-2024-0312", format="replaykit")
+    assert case.source == CaseSource(trace="source-trace.json", run="run-billing-2024-0312", format="replaykit")
     assert case.scenario.input == "Why was I charged $49.99?"
     assert case.scenario.tool_mode("lookup_billing") is ToolMode.RECORDED
     assert case.scenario.models is ModelMode.RECORDED
@@ -283,7 +283,7 @@ cases = st.builds(
     id=st.from_regex(r"[A-Za-z0-9é][A-Za-z0-9._é-]{0,20}", fullmatch=True),
     title=texts,
     source=st.builds(
-        Source, trace=st.none() | st.just("a/trace.json"), run=st.none() | words, format=st.none() | words
+        CaseSource, trace=st.none() | st.just("a/trace.json"), run=st.none() | words, format=st.none() | words
     ),
     scenario=scenarios,
     observed=st.lists(assertions, max_size=3).map(tuple),

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import replaykit as rk
-from replaykit.importers.files import import_trace
+from replaykit.checks import compare, reading
+from replaykit.checks import conversation as checks_conversation
+from replaykit.formats.files import import_trace
+from replaykit.model import events
 from replaykit.model.events import AnyEvent, LlmCall, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Raw, canonical, raw
+from replaykit.redaction import Redactor
 
 
-def conversation(count: int) -> list[dict[str, str]]:
-    return [{"role": "user", "content": f"{number}: " + "word " * 120} for number in range(count)]
+def conversation(count: int, more: str = "") -> list[dict[str, str]]:
+    words = "word " * 120
+    return [{"role": "user", "content": f"{number}: {more.format(number=number)}{words}"} for number in range(count)]
 
 
-def run_of(count: int) -> TraceRun:
-    """A run of as many model calls as there are messages in the end."""
-    messages = conversation(count)
+def run_of(count: int, kind: type[LlmCall] | type[ToolCall] = LlmCall, more: str = "") -> TraceRun:
+    """A run of as many calls as there are messages in the end."""
+    messages = conversation(count, more)
     calls: list[AnyEvent] = [
-        LlmCall(
+        kind(
             seq=seq,
             name="gpt-5",
             arguments_json=Raw(canonical({"messages": messages[: seq + 1], "temperature": 0})),
@@ -44,6 +50,50 @@ def test_a_case_grows_with_the_conversation_and_not_with_its_square(tmp_path: Pa
     small, large = size_of(tmp_path / "25"), size_of(tmp_path / "100")
     assert large / small < 4.5
     assert large < 4 * len(json.dumps(conversation(100)))
+
+
+class Work:
+    """Counts what is done with the bytes of messages: each look of redaction, and each JSON text that is read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.redacted_bytes = 0
+        self.read_bytes = 0
+        passes, hits_of, decode = Redactor.passes, Redactor.hits, compare.decode
+
+        def counted_passes(redactor: Redactor, raw: bytes) -> bool:
+            self.redacted_bytes += len(raw)
+            return passes(redactor, raw)
+
+        def counted_hits(redactor: Redactor, text: str, *rest: Any) -> Any:
+            self.redacted_bytes += len(text)
+            return hits_of(redactor, text, *rest)
+
+        def counted_decode(text: Any) -> Any:
+            self.read_bytes += len(text)
+            return decode(text)
+
+        monkeypatch.setattr(Redactor, "passes", counted_passes)
+        monkeypatch.setattr(Redactor, "hits", counted_hits)
+        for module in (compare, checks_conversation, events, reading):
+            monkeypatch.setattr(module, "decode", counted_decode)
+
+
+@pytest.mark.parametrize("secret", ["", "mail {number}@shop-{number}.com, "])
+@pytest.mark.parametrize("kind", [LlmCall, ToolCall])
+def test_the_work_of_a_case_grows_with_the_conversation_and_not_with_its_square(
+    kind: type[LlmCall] | type[ToolCall], secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = []
+    for count in (30, 120):
+        with monkeypatch.context() as patch:
+            work = Work(patch)
+            rk.scaffold(run_of(count, kind, secret), tmp_path / str(count))
+            done.append(work)
+    small, large = done
+
+    # Four times the messages. What is quadratic takes nearly 16 times as much.
+    assert large.redacted_bytes / small.redacted_bytes < 5.5
+    assert large.read_bytes / small.read_bytes < 5.5
 
 
 def test_an_imported_chat_takes_its_messages_a_few_times(tmp_path: Path) -> None:

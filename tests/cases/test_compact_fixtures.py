@@ -12,7 +12,7 @@ import pytest
 
 from replaykit.cases.fixtures import read_fixtures, write_fixtures
 from replaykit.errors import InvalidFile
-from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, Span, ToolCall, WireInfo
+from replaykit.model.events import Call, CallSpan, ErrorInfo, Exchange, LlmCall, ToolCall, WireInfo
 from replaykit.model.shared_parts import MAX_EXPANDED_BYTES
 from replaykit.model.values import Raw, canonical, raw
 from replaykit.redaction.events import Door
@@ -298,7 +298,7 @@ def test_a_small_file_cannot_fill_the_memory(tmp_path: Path) -> None:
 
 def test_a_call_of_another_take_repeats_nothing_of_the_recorded_one(tmp_path: Path) -> None:
     recorded = asks(3)
-    span = Span(begin=4, begin_s=0.5, end=5, end_s=0.75)
+    span = CallSpan(begin=4, begin_s=0.5, end=5, end_s=0.75)
     again = msgspec.structs.replace(recorded[1], seq=7, path="/~task#0", parent=6, span=span)
     new = ToolCall(seq=8, name="ask", result_json=raw("new"))
     take = tmp_path / "takes" / "shorter"

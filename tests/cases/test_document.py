@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.matrix import examples
 
-from replaykit.cases.document import Document, load_document, parse_document
-from replaykit.cases.emit import emit_yaml
+from replaykit.documents.document import Document, load_document, parse_document
+from replaykit.documents.yaml_writer import emit_yaml
 from replaykit.errors import InvalidFile
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.cases.fixtures import read_fixtures, write_fixtures
-from replaykit.cases.slug import slug
+from replaykit.documents.slug import slug
 from replaykit.errors import FormatTooNew, InvalidFile
 from replaykit.model.events import ErrorInfo, Exchange, LlmCall, ToolCall, Usage, WireInfo
 from replaykit.model.values import ABSENT, Raw, canonical, decode, raw

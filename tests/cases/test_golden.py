@@ -26,7 +26,7 @@ from replaykit.cases.golden import (
     write_golden,
 )
 from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, StoreError, Unreplayable, UsageError
-from replaykit.importers.files import import_trace
+from replaykit.formats.files import import_trace
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Decision, ErrorInfo, LlmCall, Message, Note, State, ToolCall, Usage
 from replaykit.model.run import Origin, RunStatus, TraceRun

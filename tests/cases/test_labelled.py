@@ -10,24 +10,23 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.formats.samples import corpus
 from tests.matrix import sampled
 
 import replaykit as rk
-from replaykit.cases.judged import Shortfall, shortfall
+from replaykit.candidates.worlds import with_consent
+from replaykit.cases.label_shortfall import Shortfall, shortfall
 from replaykit.cases.lint import lint_case
 from replaykit.cases.signatures import detect, propose_desired, propose_semantic
 from replaykit.checks.verdict import judge_run
-from replaykit.importers.files import import_trace
-from replaykit.importers.labels import ExpectedCall, Label, as_it_ended, labelled, labels_of
+from replaykit.formats.core.labels import ExpectedCall, Label, as_it_ended, labelled, labels_of
+from replaykit.formats.files import import_trace
 from replaykit.model.consent import Consent
 from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import ABSENT, canonical, raw
-from replaykit.runners.worlds import with_consent
 from replaykit.seam.failures import RecordedError
-
-from ..importers.samples import corpus
 
 FAILED_RUNS = 57
 
@@ -81,7 +80,7 @@ def test_the_file_has_as_many_failures(failed):
     assert len(failed) == FAILED_RUNS
 
 
-@sampled("index", range(FAILED_RUNS), count=15)
+@sampled("index", range(FAILED_RUNS), count=6)
 def test_a_failed_run_of_tau_bench_is_a_case_that_reproduces_and_that_a_good_agent_fixes(index, failed, tmp_path):
     run = failed[index]
     case = rk.scaffold(run, tmp_path / "case")

@@ -8,7 +8,7 @@ import pytest
 
 from replaykit.cases import lint
 from replaykit.cases.fixtures import write_fixtures
-from replaykit.cases.lint import Problem, Severity
+from replaykit.cases.lint import FlawSeverity, Problem
 from replaykit.model.events import LlmCall, ToolCall
 from replaykit.model.run import RunStatus, TraceRun, encode_run
 from replaykit.model.values import raw
@@ -96,7 +96,7 @@ observed:
         ("bad-assertion", 9),
         ("bad-assertion", 10),
     ]
-    assert all(problem.severity is Severity.ERROR and problem.hint for problem in problems)
+    assert all(problem.severity is FlawSeverity.ERROR and problem.hint for problem in problems)
     assert all(problem.file.endswith("good/case.yaml") for problem in problems)
 
 
@@ -125,13 +125,13 @@ def test_a_case_that_is_not_there_is_a_problem(tmp_path):
 def test_a_case_without_assertions_is_an_error(tmp_path):
     (problem,) = lint_text(tmp_path, "semantic: [It is polite]")
 
-    assert (problem.code, problem.severity) == ("no-assertions", Severity.ERROR)
+    assert (problem.code, problem.severity) == ("no-assertions", FlawSeverity.ERROR)
 
 
 def test_a_case_that_desires_nothing_is_a_warning(tmp_path):
     (problem,) = lint_text(tmp_path, assertions(["status_is: error"], []))
 
-    assert (problem.code, problem.severity) == ("no-desired", Severity.WARNING)
+    assert (problem.code, problem.severity) == ("no-desired", FlawSeverity.WARNING)
 
 
 @pytest.mark.parametrize(
@@ -191,14 +191,14 @@ def test_an_observed_loop_is_not_a_limit(tmp_path):
 def test_a_fix_that_would_be_the_failure_is_an_error(tmp_path):
     (problem,) = lint_text(tmp_path, assertions(["status_is: error"], ["status_is: error", "tool.called: search"]))
 
-    assert (problem.code, problem.line, problem.severity) == ("same-on-both-sides", 6, Severity.ERROR)
+    assert (problem.code, problem.line, problem.severity) == ("same-on-both-sides", 6, FlawSeverity.ERROR)
 
 
 def test_an_assertion_on_both_sides_is_a_warning_while_another_tells_them_apart(tmp_path):
     observed = ["status_is: error", "final_output_exists: false"]
     (problem,) = lint_text(tmp_path, assertions(observed, ["status_is: error"]))
 
-    assert (problem.code, problem.severity) == ("same-on-both-sides", Severity.WARNING)
+    assert (problem.code, problem.severity) == ("same-on-both-sides", FlawSeverity.WARNING)
 
 
 def test_a_loop_and_its_limit_may_read_the_same(tmp_path):
@@ -208,7 +208,7 @@ def test_a_loop_and_its_limit_may_read_the_same(tmp_path):
 def test_an_assertion_that_is_there_twice_is_a_warning(tmp_path):
     (problem,) = lint_text(tmp_path, assertions(["status_is: error"], ["tool.called: search"] * 2))
 
-    assert (problem.code, problem.line, problem.severity) == ("repeated-assertion", 7, Severity.WARNING)
+    assert (problem.code, problem.line, problem.severity) == ("repeated-assertion", 7, FlawSeverity.WARNING)
 
 
 def test_a_tool_that_nobody_knows_is_a_warning(tmp_path):
@@ -245,13 +245,13 @@ def test_a_pattern_or_a_request_is_no_unknown_tool(written, tmp_path):
 def test_an_id_other_than_the_directory_is_a_warning(tmp_path):
     (problem,) = lint_case(case_in(tmp_path, GOOD.format(id="other")))
 
-    assert (problem.code, problem.line, problem.severity) == ("id-not-directory", 2, Severity.WARNING)
+    assert (problem.code, problem.line, problem.severity) == ("id-not-directory", 2, FlawSeverity.WARNING)
 
 
 def test_a_missing_trace_is_an_error(tmp_path):
     (problem,) = lint_case(case_in(tmp_path, run=None))
 
-    assert (problem.code, problem.line, problem.severity) == ("missing-trace", 3, Severity.ERROR)
+    assert (problem.code, problem.line, problem.severity) == ("missing-trace", 3, FlawSeverity.ERROR)
 
 
 def test_a_trace_without_the_run_is_an_error(tmp_path):
@@ -293,14 +293,14 @@ def test_an_ignored_path_that_leads_to_nothing_is_a_warning(tmp_path):
 
     assert [problem.message.split()[1] for problem in problems] == ["$.Q", "search:$.query"]
     assert {(problem.code, problem.severity, problem.line) for problem in problems} == {
-        ("unused-key", Severity.WARNING, 3)
+        ("unused-key", FlawSeverity.WARNING, 3)
     }
 
 
 def test_a_call_of_the_trace_without_a_fixture_is_a_warning(tmp_path):
     (problem,) = lint_case(case_in(tmp_path, calls=[SEARCH]))
 
-    assert (problem.code, problem.line, problem.severity) == ("missing-fixture", 4, Severity.WARNING)
+    assert (problem.code, problem.line, problem.severity) == ("missing-fixture", 4, FlawSeverity.WARNING)
     assert "'gpt'" in problem.message
 
 
@@ -313,7 +313,7 @@ def test_a_fixture_that_the_scenario_never_serves_is_a_warning(scenario, file, t
 
     (problem,) = [one for one in lint_case(case) if one.code != "asks-for-live"]
 
-    assert (problem.code, problem.severity) == ("unreachable-fixture", Severity.WARNING)
+    assert (problem.code, problem.severity) == ("unreachable-fixture", FlawSeverity.WARNING)
     assert problem.file.endswith(f"fixtures/{file}.json")
 
 
@@ -322,7 +322,7 @@ def test_a_fixture_without_an_outcome_is_a_warning(tmp_path):
 
     (problem,) = lint_case(case)
 
-    assert (problem.code, problem.line, problem.severity) == ("unanswered-fixture", 7, Severity.WARNING)
+    assert (problem.code, problem.line, problem.severity) == ("unanswered-fixture", 7, FlawSeverity.WARNING)
 
 
 def test_a_call_number_that_is_there_twice_is_an_error(tmp_path):
@@ -332,7 +332,7 @@ def test_a_call_number_that_is_there_twice_is_an_error(tmp_path):
 
     assert [problem.code for problem in problems] == ["duplicate-call"] * 2
     assert {Path(problem.file).name for problem in problems} == {"search.json", "model.gpt.json"}
-    assert all(problem.severity is Severity.ERROR and problem.line for problem in problems)
+    assert all(problem.severity is FlawSeverity.ERROR and problem.line for problem in problems)
 
 
 def test_every_unreadable_fixture_is_told(tmp_path):
@@ -358,7 +358,7 @@ def test_an_id_that_two_cases_have_is_an_error(tmp_path):
 
     (problem,) = lint_cases([first, second])
 
-    assert (problem.code, problem.line, problem.severity) == ("duplicate-id", 2, Severity.ERROR)
+    assert (problem.code, problem.line, problem.severity) == ("duplicate-id", 2, FlawSeverity.ERROR)
     assert problem.file == str(second / "case.yaml")
     assert str(first) in problem.message
 
@@ -386,7 +386,7 @@ def test_a_value_file_that_nothing_refers_to_is_a_warning(tmp_path):
     write_fixtures(case, [SEARCH, ASKED])
 
     (problem,) = (problem for problem in lint_case(case) if problem.code == "unused-value")
-    assert (Path(problem.file).parent.name, problem.severity) == ("values", Severity.WARNING)
+    assert (Path(problem.file).parent.name, problem.severity) == ("values", FlawSeverity.WARNING)
 
 
 def test_a_value_file_that_is_missing_is_an_error_with_its_name(tmp_path):
@@ -395,7 +395,7 @@ def test_a_value_file_that_is_missing_is_an_error_with_its_name(tmp_path):
     (file,) = (case / "fixtures" / "values").iterdir()
     file.unlink()
 
-    errors = [problem for problem in lint_case(case) if problem.severity is Severity.ERROR]
+    errors = [problem for problem in lint_case(case) if problem.severity is FlawSeverity.ERROR]
 
     assert [(problem.file, problem.code) for problem in errors] == [(str(file), "invalid-file")]
 
@@ -417,5 +417,5 @@ def test_a_models_call_that_a_replay_cannot_serve_is_a_warning(arguments, result
 
     (problem,) = lint_case(case_in(tmp_path, calls=[SEARCH, call]))
 
-    assert (problem.code, problem.severity) == ("unservable-model", Severity.WARNING)
+    assert (problem.code, problem.severity) == ("unservable-model", FlawSeverity.WARNING)
     assert why in problem.message

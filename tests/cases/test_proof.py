@@ -10,7 +10,7 @@ import pytest
 from replaykit.cases.case import ReplayCase, load_case
 from replaykit.cases.fixtures import write_fixtures
 from replaykit.cases.lint import lint_case
-from replaykit.cases.proof import ProofWriter, Standing, read_proof, standing_of, unproven
+from replaykit.cases.proof import ProofWriter, Standing, read_proof, standing_of
 from replaykit.errors import FormatTooNew, InvalidFile
 from replaykit.model.events import ToolCall
 from replaykit.model.values import raw
@@ -46,7 +46,7 @@ def changed(case: ReplayCase, old: str, new: str, name: str = "case.yaml") -> Re
 
 def test_a_case_that_nobody_has_seen_fail_says_so(case: ReplayCase) -> None:
     assert standing_of(case)[0] is Standing.NEVER_RED
-    assert unproven(case) == "never seen red: nothing shows that this case can fail"
+    assert standing_of(case)[1] == "never seen red: nothing shows that this case can fail"
 
 
 def test_a_case_that_was_seen_red_is_proven(case: ReplayCase) -> None:
@@ -82,8 +82,8 @@ def test_a_proof_is_stale_when_what_it_was_seen_with_changes(
     case = changed(case, old, new, name)
 
     assert standing_of(case)[0] is Standing.STALE
-    assert unproven(case).startswith("not seen red since its ")
-    assert why in unproven(case)
+    assert standing_of(case)[1].startswith("not seen red since its ")
+    assert why in standing_of(case)[1]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_damaged_proof_is_an_error_and_no_proof(case: ReplayCase, text: str) -
 
     with pytest.raises(InvalidFile):
         read_proof(case)
-    assert unproven(case).startswith("its proof cannot be read")
+    assert standing_of(case)[1].startswith("its proof cannot be read")
     assert [problem.code for problem in lint_case(case.directory)] == ["bad-proof"]
 
 

@@ -13,13 +13,14 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.model.test_values import VALUES, same
 
 import replaykit as rk
-from replaykit.cases.document import parse_document
-from replaykit.cases.emit import emit_yaml
 from replaykit.cases.run_session import session_of_run
 from replaykit.cases.session import Session, read_session
 from replaykit.cases.session_files import holds, session_text, write_session
+from replaykit.documents.document import parse_document
+from replaykit.documents.yaml_writer import emit_yaml
 from replaykit.errors import StoreError, UsageError
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
@@ -27,8 +28,6 @@ from replaykit.model.values import ABSENT, canonical, decode, raw
 from replaykit.redaction.project import SWITCH
 from replaykit.seam.failures import describe
 from replaykit.seam.rebuild import rebuild_error, value_of
-
-from ..model.test_values import VALUES, same
 
 HUGE = 2**64
 

@@ -11,19 +11,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from replaykit.candidates.output import parse_output
 from replaykit.cases import scaffold as scaffolding
 from replaykit.cases.case import ReplayCase, load_case
 from replaykit.cases.fixtures import read_fixtures
 from replaykit.cases.scaffold import case_of, scaffold
 from replaykit.checks.verdict import judge_run
 from replaykit.errors import ReplayKitError, UsageError
-from replaykit.importers.files import import_source, import_trace
-from replaykit.importers.source import Source
+from replaykit.formats.core.source import Source
+from replaykit.formats.files import import_source, import_trace
+from replaykit.isolation import kernel
 from replaykit.model.matching import OnMiss
 from replaykit.model.result import Verdict
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw
-from replaykit.runners.output import parse_output
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TRACES = sorted((EXAMPLES / "traces").glob("*.json"))
@@ -201,6 +202,10 @@ def test_a_rename_that_fails_puts_the_old_case_back(tmp_path, monkeypatch):
             raise OSError("disk on fire")
         return rename(self, target)
 
+    def unable(*_names):
+        raise OSError("no exchange on this file system")
+
+    monkeypatch.setattr(kernel, "exchange", unable)
     monkeypatch.setattr(Path, "rename", stubborn)
     with pytest.raises(ReplayKitError, match="disk on fire"):
         scaffold(HEALTHY, tmp_path / "c", force=True)
@@ -262,7 +267,7 @@ def test_the_runners_are_driven_by_the_fixtures_not_by_their_own_script(tmp_path
 
 
 def test_the_billing_agent_in_python_is_served_from_the_case(tmp_path, monkeypatch):
-    from replaykit.runners.replay import replay
+    from replaykit.candidates.replay import replay
 
     monkeypatch.syspath_prepend(str(EXAMPLES.parent))
     from examples.agents import billing

@@ -8,10 +8,10 @@ import jsonschema
 import pytest
 
 from replaykit.cases.case import load_case
-from replaykit.cases.document import parse_document
 from replaykit.cases.schema import SCHEMA_FILE, case_schema, schema_text
 from replaykit.checks.assertions import ASSERTIONS
 from replaykit.checks.reference import all_kinds
+from replaykit.documents.document import parse_document
 from replaykit.errors import InvalidFile
 
 START = "replaykit: 1\nid: x\n"

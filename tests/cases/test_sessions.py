@@ -14,18 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import replaykit as rk
+from replaykit.candidates.worlds import with_consent, world_of
 from replaykit.cases.case_shape import ModelMode
-from replaykit.cases.document import parse_document
 from replaykit.cases.find import CaseFile, SessionFile, Unusable, find_files
 from replaykit.cases.run_session import session_of_run
 from replaykit.cases.session import Session, case_of_session, load_session, read_session
 from replaykit.cases.session_shape import looks_like_session
 from replaykit.checks.assertions import parse_assertion
+from replaykit.documents.document import parse_document
 from replaykit.errors import InvalidFile, NothingSelected
 from replaykit.model.consent import Consent
 from replaykit.model.matching import MatchMode, OnMiss
 from replaykit.model.values import decode
-from replaykit.runners.worlds import with_consent, world_of
 from replaykit.seam.rebuild import rebuild_error
 
 JSON = st.recursive(

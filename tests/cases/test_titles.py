@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from replaykit.cases.signatures import FailureSignature, detect
-from replaykit.cases.slug import typeable
 from replaykit.cases.titles import MAX_CHARS, title_of
 from replaykit.checks.assertions import parse_assertion
-from replaykit.importers.files import import_trace
+from replaykit.documents.slug import typeable
+from replaykit.formats.files import import_trace
 from replaykit.model.run import TraceRun
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"

@@ -13,7 +13,7 @@ from replaykit.cases.lint import lint_case
 from replaykit.cases.proof import ProofWriter
 from replaykit.cases.seen_calls import seen
 from replaykit.export.forms import export_run
-from replaykit.importers.files import import_trace
+from replaykit.formats.files import import_trace
 from replaykit.model.result import Verdict
 
 TEXT, ANSWER = "Error: no such user", "All refunded."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replaykit.checks.admissions import admission
+from replaykit.checks.admissions import admission, is_readable
 
 HONEST = [
     "I could not reach the billing service.",
@@ -25,6 +25,7 @@ HONEST = [
     "Сервис недоступен.",
     "申し訳ありませんが、エラーが発生しました。",
     "查询失败，请稍后再试。",
+    "죄송합니다. 배송 상태를 확인하지 못했습니다.",
 ]
 HIDING = [
     "ACME's Q3 revenue was $4.2 billion.",
@@ -40,6 +41,7 @@ HIDING = [
     "El margen de error es pequeño.",
     "誤差は小さいです。エラー率は3%です。",
     "错误率为3%。",
+    "오류율은 3%입니다. 아무 문제가 없습니다.",
 ]
 
 
@@ -51,6 +53,26 @@ def test_an_honest_answer_admits_the_failure(answer):
 @pytest.mark.parametrize("answer", HIDING)
 def test_an_answer_that_only_speaks_of_errors_admits_nothing(answer):
     assert admission(answer) is None
+
+
+@pytest.mark.parametrize("answer", [*HONEST, *HIDING, "Done.", ""])
+def test_an_answer_in_a_known_language_can_be_read(answer):
+    assert is_readable(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Tyvärr kunde jag inte boka något bord, och det är inte så konstigt.",
+        "Üzgünüm, bu işlem için yetkiniz yok ve bir sonuç yok.",
+        "Xin lỗi, tôi không có quyền và không được xem bảng này.",
+        "عذرًا، لم أتمكن من إتمام التحويل.",
+        "क्षमा करें, टिकट रद्द नहीं किया जा सका।",
+        "Δεν ήταν δυνατή η σύνδεση.",
+    ],
+)
+def test_an_answer_in_another_language_cannot_be_read(answer):
+    assert not is_readable(answer)
 
 
 def test_a_long_answer_is_read_at_its_beginning_and_its_end():

@@ -10,12 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replaykit.checks.assertions import parse_assertion
-from replaykit.checks.compare import key_of, same, within
+from replaykit.checks.compare import ArgumentKeys, key_of, same, within
 from replaykit.checks.reading import matches
-from replaykit.importers.files import import_source
-from replaykit.importers.source import Source
+from replaykit.formats.core.source import Source
+from replaykit.formats.files import import_source
 from replaykit.model.result import Side
 from replaykit.model.run import TraceRun
+from replaykit.model.values import raw
 
 FAILED = "Error: billing service timeout"
 
@@ -44,6 +45,10 @@ GOOD = run_of(
 )
 GAVE_UP = run_of(("lookup_billing", {}, FAILED), output="I could not reach the billing service.")
 LIED = run_of(("lookup_billing", {}, FAILED), output="You were charged $49.99 for the yearly plan.")
+SORRY = run_of(("lookup_billing", {}, FAILED), output="Sorry, nothing to see here.")
+HANDED_OVER = run_of(("lookup_billing", {}, FAILED), output="Somebody will call you tomorrow.")
+REASON = run_of(("lookup_billing", {}, FAILED), output="No figure: billing service timeout")
+UNREAD = run_of(("lookup_billing", {}, FAILED), output="Η υπηρεσία δεν απαντά.")
 EMPTY = run_of(output="  \n")
 
 HOLDS_AND_FAILS = [
@@ -55,6 +60,14 @@ HOLDS_AND_FAILS = [
     ("output.empty", True, EMPTY, LOOP),
     ("output.empty", False, GOOD, EMPTY),
     ("output.contains", "$49.99", GOOD, GAVE_UP),
+    ("output.error", FAILED, run_of(output="billing service timeout"), run_of(output={"error": FAILED})),
+    (
+        "output.error",
+        "shop.Lost: it is lost",
+        run_of(output="Lost: it is lost."),
+        run_of(output="No answer: it is lost"),
+    ),
+    ("output.error", "Lost: it is lost", run_of(output="Traceback (most recent call last):\n  x"), LOOP),
     ("output.not_contains", "$49.99", GAVE_UP, GOOD),
     ("output.not_contains", "$49.99", GAVE_UP, LOOP),
     ("output.equals", "I could not reach the billing service.", GAVE_UP, GOOD),
@@ -77,6 +90,10 @@ HOLDS_AND_FAILS = [
     ("tool.ignored_error", {"tool": "lookup_billing"}, LIED, GAVE_UP),
     ("tool.ignored_error", {"tool": "lookup_billing", "acknowledged_by": ["not reach"]}, LIED, GAVE_UP),
     ("tool.ignored_error", {"tool": "lookup_billing", "acknowledged_by": ["sorry"]}, GAVE_UP, LOOP),
+    *(
+        ("tool.ignored_error", {"tool": "lookup_billing", "acknowledged_by": "anything"}, LIED, told)
+        for told in (GAVE_UP, SORRY, HANDED_OVER, REASON, UNREAD)
+    ),
     ("steps.exhausted", True, LOOP, GOOD),
     ("steps.exhausted", False, GOOD, LOOP),
     ("not", {"status_is": "error"}, GOOD, LOOP),
@@ -242,6 +259,18 @@ def test_sameness_is_symmetric_and_reflexive(one, other):
 @example(1, True)
 def test_values_have_one_key_just_when_they_are_the_same(one, other):
     assert (key_of(one) == key_of(other)) is same(one, other)
+
+
+@given(JSON, JSON)
+@example({"a": [1, 2]}, {"a": (1, 2)})
+@example({"a": [1, {"b": (1.0,)}]}, {"a": [1, {"b": (1,)}, 3]})
+@example({"a": []}, {"a": [1]})
+@example({"a": "[1]"}, {"a": [1]})
+def test_arguments_have_one_key_just_when_they_are_the_same(one, other):
+    keys = ArgumentKeys()
+    one_key, other_key = keys.key_of(raw(one)), keys.key_of(raw(other))
+
+    assert (one_key == other_key) is same(one, other)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from replaykit.cases.case import load_case
 from replaykit.checks.assertions import ASSERTIONS, CannotTell, parse_assertion
 from replaykit.checks.custom import CHECKS, register_check
-from replaykit.checks.questions import Asks, Question, Told
-from replaykit.checks.rule import Ran
+from replaykit.checks.questions import Asks, KnownAnswer, Question
+from replaykit.checks.rule import RepeatedRun
 from replaykit.errors import InvalidFile
 from replaykit.model.events import ErrorEvent, ErrorInfo, LlmCall, State, ToolCall, Usage
 from replaykit.model.result import Deviation, Finding, Side
@@ -68,12 +68,12 @@ class Says:
 
     hint = "Ask somebody."
 
-    def told(self, question: Question) -> Told:
+    def look_up(self, question: Question) -> KnownAnswer:
         if question.asks is Asks.SCORE:
-            return Told(status="given", by="ana", score=0.25, reason="unclear")
+            return KnownAnswer(status="given", by="ana", score=0.25, reason="unclear")
         if question.asks is Asks.LABEL:
-            return Told(status="given", by="ana", label=question.labels[-1])
-        return Told(status="fail", by="ana", reason="it leaks")
+            return KnownAnswer(status="given", by="ana", label=question.labels[-1])
+        return KnownAnswer(status="fail", by="ana", reason="it leaks")
 
 
 OUTPUT = "output 'Card 4111 1111 1111 1111, key AKIAIOSFODNN7ABCDEFG'"
@@ -154,6 +154,7 @@ FAILS: list[tuple[str, Any, str, str, int, bool]] = [
     ("output.edit_distance", {"to": "Card", "max": 3}, "output at most 3 letters away from 'Card'", OUTPUT, 7, False),
     ("output.empty", True, "an empty final output", OUTPUT, 7, False),
     ("output.equals", {"a": 1}, 'output {"a":1}', OUTPUT, 7, False),
+    ("output.error", "KeyError: 'x'", "the error \"KeyError: 'x'\" in the place of an answer", OUTPUT, 7, False),
     ("output.finish_reason", "stop", "finish reason 'stop'", "finish reason 'length'", 0, False),
     ("output.grounded", True, "every figure with a source", "no source for '4111 1111 1111 1111'", 7, False),
     ("output.icontains", "PLAN", "output containing 'PLAN', in any case", OUTPUT, 7, False),
@@ -366,8 +367,8 @@ FAILS: list[tuple[str, Any, str, str, int, bool]] = [
 BAD: list[tuple[str, Any, str]] = [
     ("all", [], "expected a list of assertions in `all`, at least one"),
     ("any", {"status_is": "error"}, "expected a list of assertions in `any`, at least one"),
-    ("budget.cost", -1, "expected a number >= 0.0"),
-    ("budget.latency", "10 s", "expected a number, got a text"),
+    ("budget.cost", -1, "expected a number of at least 0, got -1"),
+    ("budget.latency", "10 s", "expected a number of at least 0, got '10 s'"),
     ("budget.tokens", {}, "expected `max`, `input` or `output`"),
     ("custom.python", {"limit": 3}, "expected the name of a check, as in `custom.python: {check: charged_once}`"),
     (
@@ -376,27 +377,32 @@ BAD: list[tuple[str, Any, str]] = [
         "bad JSON path 'order' at character 1: expected $ or tool:$",
     ),
     ("effect.none", [], "expected the tools that have effects: the log does not say which do"),
-    ("final_output_exists", "yes", "expected true or false, got a text"),
+    ("final_output_exists", "yes", "expected true or false, got 'yes'"),
     ("judge.factual", "  ", "expected some text in `reference`"),
-    ("judge.faithful", "yes", "expected true or false, got a text"),
+    ("judge.faithful", "yes", "expected true or false, got 'yes'"),
     ("judge.label", {"labels": ["a", "b"], "is": "c"}, 'expected `is` to be among the labels ["a","b"], got \'c\''),
     ("judge.rubric", "", "expected some text in `rubric`"),
-    ("judge.score", {"rubric": "x", "at_least": 70}, "expected a number <= 1.0"),
+    ("judge.score", {"rubric": "x", "at_least": 70}, "at_least: expected a number of at least 0 and at most 1, got 70"),
     ("llm.calls", {"min": 3, "max": 1}, "nothing is at least 3 and at most 1"),
-    ("llm.context_overflow", 1, "expected true or false, got a whole number"),
-    ("llm.malformed_call", "yes", "expected true or false, got a text"),
-    ("llm.same_answer", 1, "expected a whole number >= 2"),
-    ("llm.same_request", 1, "expected a whole number >= 2"),
+    ("llm.context_overflow", 1, "expected true or false, got 1"),
+    ("llm.malformed_call", "yes", "expected true or false, got 'yes'"),
+    ("llm.same_answer", 1, "expected a whole number of at least 2, got 1"),
+    ("llm.same_request", 1, "expected a whole number of at least 2, got 1"),
     ("llm.truncated", {"calls": "lst"}, "unknown value 'lst'; did you mean 'last'?"),
-    ("max_tool_calls", -1, "expected a whole number >= 0"),
+    ("max_tool_calls", -1, "expected a whole number of at least 0, got -1"),
     ("not", {"not": NEVER}, "a `not` inside a `not` says nothing; take both away"),
     ("output.answer", " ", "expected the answer, as a text"),
-    ("output.contains", 3, "expected a text, got a whole number"),
+    ("output.contains", 3, "expected a text, got 3"),
     ("output.contains_all", {"textss": ["a"]}, "unknown parameter 'textss'; did you mean 'texts'?"),
     ("output.contains_any", [], "expected at least one text, and none that is empty: an empty one is in every output"),
-    ("output.contradicts", 3, "expected a text, got a whole number"),
-    ("output.edit_distance", {"to": "a", "max": -1}, "expected a whole number >= 0"),
-    ("output.empty", "yes", "expected true or false, got a text"),
+    ("output.contradicts", 3, "expected a text, got 3"),
+    (
+        "output.edit_distance",
+        {"to": "a", "max": -1},
+        "max: expected a whole number of at least 0 and at most 1000, got -1",
+    ),
+    ("output.empty", "yes", "expected true or false, got 'yes'"),
+    ("output.error", "", "expected some text: an empty one is in every output"),
     ("output.finish_reason", {"reason": "stop", "calls": "lst"}, "unknown value 'lst'; did you mean 'last'?"),
     ("output.grounded", {"derive": ["sums"]}, "unknown value 'sums'; did you mean 'sum'?"),
     ("output.icontains", "", "expected some text: an empty one is in every output"),
@@ -409,15 +415,15 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     ("output.length", {"min": 5, "max": 2}, "nothing is at least 5 and at most 2"),
     ("output.not_contains", "", "expected some text: an empty one is in every output"),
-    ("output.refusal", 3, "expected true or false, got a whole number"),
+    ("output.refusal", 3, "expected true or false, got 3"),
     ("output.regex", "(", "bad pattern '(': missing ), unterminated subpattern at position 0"),
-    ("output.similar", {"to": "a", "min": 2}, "expected a number <= 1.0"),
+    ("output.similar", {"to": "a", "min": 2}, "min: expected a number of at least 0 and at most 1, got 2"),
     ("output.starts_with", [], "expected a text, got a list"),
-    ("repeat", {"times": 1, "of": NEVER}, "expected a whole number >= 2"),
+    ("repeat", {"times": 1, "of": NEVER}, "times: expected a whole number of at least 2 and at most 100, got 1"),
     ("replay.diverges_at", {}, "expected `call`, `name` or `kind`"),
     ("replay.no_divergence", {"allow": ["mved"]}, "unknown value 'mved'; did you mean 'moved'?"),
-    ("run.error", 3, "expected a text, got a whole number"),
-    ("run.failed_steps", 0, "expected a whole number >= 1"),
+    ("run.error", 3, "expected a text, got 3"),
+    ("run.failed_steps", 0, "expected a whole number of at least 1, got 0"),
     ("safety.no_pii", ["outputs"], "unknown value 'outputs'; did you mean 'output'?"),
     (
         "safety.no_secret",
@@ -432,10 +438,10 @@ BAD: list[tuple[str, Any, str]] = [
     ("state.equals", 3, "expected a mapping with 'value', 'step'"),
     ("state.hash", "abc", "expected the 64 hexadecimal digits of a SHA-256"),
     ("state.path", "paid", "bad JSON path 'paid' at character 1: expected $ or tool:$"),
-    ("state.repeated", 1, "expected a whole number >= 2"),
+    ("state.repeated", 1, "expected a whole number of at least 2, got 1"),
     ("status_is", "sucess", "unknown status 'sucess'; did you mean 'success'?"),
     ("steps.count", {}, "expected `min`, `max` or both"),
-    ("steps.exhausted", 1, "expected true or false, got a whole number"),
+    ("steps.exhausted", 1, "expected true or false, got 1"),
     ("threshold", {"min": 0.5, "weights": [1, 2], "of": [NEVER]}, "expected as many weights as assertions: 1, not 2"),
     ("tool.args", {"tool": "x", "arguments": {}, "match": "exakt"}, "unknown value 'exakt'; did you mean 'exact'?"),
     (
@@ -443,7 +449,7 @@ BAD: list[tuple[str, Any, str]] = [
         {"tool": "x", "schema": {"type": "objekt"}},
         "bad JSON Schema at $.type: 'objekt' is not valid under any of the given schemas",
     ),
-    ("tool.called", {"tool": "x", "min": 0}, "expected a whole number >= 1"),
+    ("tool.called", {"tool": "x", "min": 0}, "min: expected a whole number of at least 1, got 0"),
     ("tool.calls", {}, "expected `min`, `max` or both"),
     ("tool.error", {"tol": "x"}, "unknown parameter 'tol'; did you mean 'tool'?"),
     (
@@ -451,20 +457,20 @@ BAD: list[tuple[str, Any, str]] = [
         {"tool": "x", "acknowledged_by": [" "]},
         "expected words in `acknowledged_by`: an empty one is in every answer",
     ),
-    ("tool.invalid_arguments", {"tool": "x", "min": 0}, "expected a whole number >= 1"),
-    ("tool.lookup_skipped", "yes", "expected true or false, got a text"),
-    ("tool.not_called", 3, "expected a text, got a whole number"),
-    ("tool.not_offered", 3, "expected a text, got a whole number"),
+    ("tool.invalid_arguments", {"tool": "x", "min": 0}, "min: expected a whole number of at least 1, got 0"),
+    ("tool.lookup_skipped", "yes", "expected true or false, got 'yes'"),
+    ("tool.not_called", 3, "expected a text, got 3"),
+    ("tool.not_offered", 3, "expected a text, got 3"),
     ("tool.only_announced", " ", "expected the name of a tool"),
     ("tool.result", {"tool": "x"}, "expected one of equals, matches, contains, regex, min, max, or a path"),
-    ("tool.stuck", {"tool": "x", "times": 1}, "expected a whole number >= 2"),
+    ("tool.stuck", {"tool": "x", "times": 1}, "times: expected a whole number of at least 2, got 1"),
     ("tool.unretried_error", [], "expected a text, got a list"),
     ("trajectory.allowlist", {}, "expected `allow`, `deny` or both"),
-    ("trajectory.before", {"first": "a"}, "missing parameter `then`"),
-    ("trajectory.f1", {"tools": ["a"], "min": -1}, "expected a number >= 0.0"),
+    ("trajectory.before", {"first": "a"}, "the parameter 'then' is missing"),
+    ("trajectory.f1", {"tools": ["a"], "min": -1}, "min: expected a number of at least 0 and at most 1, got -1"),
     ("trajectory.match", {"calls": ["a"], "mode": "strikt"}, "unknown value 'strikt'; did you mean 'strict'?"),
     ("trajectory.never_after", "a", "expected a mapping with 'tool', 'after'"),
-    ("trajectory.no_loop", 1, "expected a whole number >= 2"),
+    ("trajectory.no_loop", 1, "expected a whole number of at least 2, got 1"),
 ]
 
 
@@ -476,7 +482,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def found(kind: str, value: Any, run: TraceRun, deviations: tuple[Deviation, ...]) -> Finding:
     assertion = parse_assertion(kind, value)
-    return assertion.check(run, Side.DESIRED, deviations, runs=lambda _: Ran(run), answers=Says())
+    return assertion.check(run, Side.DESIRED, deviations, runs=lambda _: RepeatedRun(run), answers=Says())
 
 
 def test_every_kind_is_in_both_tables() -> None:

@@ -61,6 +61,8 @@ def billed(output: Any, result: Any = None, **parameters: Any) -> Finding:
         ({"city": "Orléans"}, 'tool get_weather {"city": "Orl\\u00e9ans"}'),
         ({"title": "the long way home"}, 'It is called "The Long Way Home".'),
         ({"price": "forty euros"}, "It costs 40 euros."),
+        ({"total": 20350}, "税込20,350円です。"),
+        ({"total": 37300}, "총37,300원입니다."),
     ],
 )
 def test_a_figure_is_found_in_a_source_whatever_its_format(result, output):

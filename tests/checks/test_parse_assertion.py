@@ -11,11 +11,11 @@ from replaykit.errors import ExitCode, UsageError
 
 BAD = [
     ("max_tol_calls", 3, (), "did you mean 'max_tool_calls'?"),
-    ("max_tool_calls", "3", (), "expected a whole number, got a text"),
-    ("max_tool_calls", True, (), "expected a whole number, got true or false"),
-    ("max_tool_calls", -1, (), "expected a whole number >= 0"),
+    ("max_tool_calls", "3", (), "expected a whole number of at least 0, got '3'"),
+    ("max_tool_calls", True, (), "expected a whole number of at least 0, got true"),
+    ("max_tool_calls", -1, (), "expected a whole number of at least 0, got -1"),
     ("max_tool_calls", {"tol": "x", "count": 3}, ("tol",), "did you mean 'tool'?"),
-    ("max_tool_calls", {"tool": "x"}, (), "missing parameter `count`"),
+    ("max_tool_calls", {"tool": "x"}, (), "the parameter 'count' is missing"),
     ("max_tool_calls", {"count": "3"}, ("count",), "expected a whole number"),
     ("tool.calls", {}, (), "`min`, `max` or both"),
     ("status_is", "eror", (), "did you mean 'error'?"),
@@ -42,25 +42,30 @@ BAD = [
     ("output.json_path", {"path": "$.a", "min": "1"}, ("min",), "expected a number"),
     ("output.json_path", {"path": "$.a", "min": float("nan")}, (), "nothing is above or below nan"),
     ("tool.result", {"tool": "x", "max": float("nan")}, (), "nothing is above or below nan"),
-    ("output.contains", 42, (), "expected a text, got a whole number: put it in quotes"),
-    ("output.contains", 49.9, (), "expected a text, got a number: put it in quotes"),
-    ("output.contains_all", ["a", True], (1,), "expected a text, got true or false: put it in quotes"),
+    ("output.contains", 42, (), "expected a text, got 42"),
+    ("output.contains", 49.9, (), "expected a text, got 49.9"),
+    ("output.contains_all", ["a", True], (1,), "[1]: expected a text, got true"),
     ("output.length", {}, (), "`min`, `max` or both"),
     ("output.length", {"min": 3, "max": 2}, (), "nothing is at least 3 and at most 2"),
     ("output.length", {"max": 2, "unit": "word"}, ("unit",), "did you mean 'words'?"),
-    ("output.similar", {"to": "x", "min": 2}, ("min",), "number <= 1"),
-    ("output.edit_distance", {"to": "x", "max": 5000}, ("max",), "<= 1000"),
+    ("output.similar", {"to": "x", "min": 2}, ("min",), "min: expected a number of at least 0 and at most 1, got 2"),
+    (
+        "output.edit_distance",
+        {"to": "x", "max": 5000},
+        ("max",),
+        "max: expected a whole number of at least 0 and at most 1000, got 5000",
+    ),
     ("tool.args", {"tool": "x", "arguments": {}, "match": "exat"}, ("match",), "did you mean 'exact'?"),
     ("tool.args", {"tool": "x", "arguments": {}, "occurrence": 0}, (), "1 or more"),
     ("tool.args", {"tool": "x", "arguments": {}, "occurrence": "lst"}, ("occurrence",), "did you mean 'last'?"),
     ("tool.args", {"tool": "x", "arguments": {}, "ignore": ["a"]}, (), "bad JSON path"),
     ("tool.result", {"tool": "x"}, (), "expected one of equals"),
-    ("tool.called", {"tool": "x", "min": 0}, ("min",), ">= 1"),
-    ("trajectory.match", {"calls": ["a", {"tol": "b"}]}, ("calls", 1), "did you mean 'tool'?"),
+    ("tool.called", {"tool": "x", "min": 0}, ("min",), "min: expected a whole number of at least 1, got 0"),
+    ("trajectory.match", {"calls": ["a", {"tol": "b"}]}, ("calls", 1, "tol"), "did you mean 'tool'?"),
     ("trajectory.match", {"calls": [], "mode": "sub_set"}, ("mode",), "did you mean 'subset'?"),
-    ("trajectory.match", {"calls": [], "overrides": {"a": "exat"}}, ("overrides",), "did you mean 'exact'?"),
+    ("trajectory.match", {"calls": [], "overrides": {"a": "exat"}}, ("overrides", "a"), "did you mean 'exact'?"),
     ("trajectory.match", {"calls": ["a"] * 1001}, (), "at most 1,000 calls"),
-    ("trajectory.no_loop", 1, (), ">= 2"),
+    ("trajectory.no_loop", 1, (), "expected a whole number of at least 2, got 1"),
     ("trajectory.allowlist", {}, (), "`allow`, `deny` or both"),
     ("trajectory.f1", {"tools": [], "min": 0.5}, (), "at least one tool"),
     ("state.hash", "abc", (), "64 hexadecimal digits"),
@@ -68,7 +73,7 @@ BAD = [
     ("state.diff", {"form": "step_1"}, ("form",), "did you mean 'from'?"),
     ("effect.none", [], (), "the log does not say"),
     ("budget.tokens", {}, (), "expected `max`, `input` or `output`"),
-    ("budget.latency", -1, (), "expected a number >= 0"),
+    ("budget.latency", -1, (), "expected a number of at least 0, got -1"),
     ("replay.no_divergence", {"allow": ["movd"]}, ("allow", 0), "did you mean 'moved'?"),
     ("replay.diverges_at", {}, (), "expected `call`, `name` or `kind`"),
     ("safety.no_pii", ["outputs"], (0,), "did you mean 'output'?"),
@@ -80,10 +85,15 @@ BAD = [
     ("custom.python", {"check": "x", "a b": 3}, ("a b",), "not the name of an argument"),
     ("all", [], (), "at least one"),
     ("any", [{"status_is": "success"}, {"status_iz": "x"}], (1, "status_iz"), "did you mean 'status_is'?"),
-    ("threshold", {"of": [{"status_is": "success"}], "min": 2}, ("min",), "<= 1"),
+    (
+        "threshold",
+        {"of": [{"status_is": "success"}], "min": 2},
+        ("min",),
+        "min: expected a number of at least 0 and at most 1, got 2",
+    ),
     ("threshold", {"of": [{"status_is": "success"}], "min": 1, "weights": [1, 2]}, ("weights",), "as many weights"),
     ("threshold", {"of": [{"status_is": "success"}], "min": 1, "weights": [0]}, ("weights",), "above 0"),
-    ("threshold", {"of": [{"status_is": 3}], "min": 1}, ("of", 0, "status_is"), "expected a text or a list"),
+    ("threshold", {"of": [{"status_is": 3}], "min": 1}, ("of", 0, "status_is"), "expected a text, or a list, got 3"),
     ("not", "status_is", (), "one assertion inside"),
     ("not", {"status_is": "error", "max_tool_calls": 1}, (), "one assertion inside"),
     ("not", {"max_tool_calls": {"cuont": 1}}, ("max_tool_calls", "cuont"), "did you mean 'count'?"),
@@ -101,6 +111,13 @@ def test_a_bad_assertion_is_told_with_its_place(kind, value, path, message):
     assert message in str(caught.value)
     assert isinstance(caught.value, UsageError)
     assert caught.value.exit_code is ExitCode.USAGE
+
+
+def test_a_number_where_a_text_belongs_is_shown_in_quotes():
+    with pytest.raises(BadAssertion) as caught:
+        parse_assertion("output.contains", 42)
+
+    assert caught.value.hint == 'Quote it: "42"'
 
 
 def test_an_assertion_keeps_its_value_as_it_was_written():

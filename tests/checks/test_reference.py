@@ -11,9 +11,9 @@ import yaml
 
 from replaykit.checks.assertions import ASSERTIONS, parse_assertion
 from replaykit.checks.custom import CHECKS, register_check
-from replaykit.checks.questions import Asks, Question, Told
+from replaykit.checks.questions import Asks, KnownAnswer, Question
 from replaykit.checks.reference import BEGIN, END, FAMILIES, all_kinds, kind_info, page_with_reference
-from replaykit.checks.rule import Ran
+from replaykit.checks.rule import RepeatedRun
 from replaykit.cli import run as cli
 from replaykit.errors import UsageError
 from replaykit.model.events import ErrorEvent, ErrorInfo, LlmCall, State, ToolCall, Usage
@@ -137,6 +137,7 @@ PAIRS: dict[str, tuple[TraceRun, TraceRun]] = {
     "tool.stuck": (LOOP, GOOD),
     "output.equals": (changed(JSON, output_json=raw({"amount": 49.99, "paid": True})), JSON),
     "output.empty": (run_of(output=" "), LOOP),
+    "output.error": (run_of(output="Error: the card has expired"), GOOD),
     "output.contains: '\"paid\":true'": (JSON, GOOD),
     "output.json": (JSON, GOOD),
     "output.json_schema": (JSON, run_of(output='{"paid": "yes"}')),
@@ -182,12 +183,12 @@ class Says:
     def __init__(self, good: bool) -> None:
         self._good = good
 
-    def told(self, question: Question) -> Told:
+    def look_up(self, question: Question) -> KnownAnswer:
         if question.asks is Asks.SCORE:
-            return Told(status="given", by="somebody", score=0.9 if self._good else 0.1)
+            return KnownAnswer(status="given", by="somebody", score=0.9 if self._good else 0.1)
         if question.asks is Asks.LABEL:
-            return Told(status="given", by="somebody", label=question.labels[0 if self._good else -1])
-        return Told(status="pass" if self._good else "fail", by="somebody")
+            return KnownAnswer(status="given", by="somebody", label=question.labels[0 if self._good else -1])
+        return KnownAnswer(status="pass" if self._good else "fail", by="somebody")
 
 
 FOLLOWED: tuple[Deviation, ...] = ()
@@ -210,8 +211,8 @@ def test_every_example_holds_for_one_run_and_fails_for_another(kind: str, exampl
     followed, left = (LEFT, FOLLOWED) if kind == "replay.diverges_at" else (FOLLOWED, LEFT)
 
     assertion = parse_assertion(written, value)
-    held = assertion.check(good, Side.DESIRED, followed, runs=lambda _: Ran(good), answers=Says(True))
-    failed = assertion.check(bad, Side.DESIRED, left, runs=lambda _: Ran(bad), answers=Says(False))
+    held = assertion.check(good, Side.DESIRED, followed, runs=lambda _: RepeatedRun(good), answers=Says(True))
+    failed = assertion.check(bad, Side.DESIRED, left, runs=lambda _: RepeatedRun(bad), answers=Says(False))
 
     assert written == kind
     assert (held.holds, failed.holds) == (True, False), (held, failed)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import replaykit as rk
+from replaykit.candidates.output import parse_output
 from replaykit.checks.assertions import CannotTell, parse_assertion
 from replaykit.checks.custom import CHECKS
 from replaykit.checks.rule import Seen
@@ -17,7 +18,6 @@ from replaykit.model.events import ToolCall
 from replaykit.model.result import Deviation, ReplayResult, Side, Verdict
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw
-from replaykit.runners.output import parse_output
 
 RUN = TraceRun(
     id="r",

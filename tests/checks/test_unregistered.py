@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from replaykit.cases.lint import Problem, Severity, lint_case
+from replaykit.cases.lint import FlawSeverity, Problem, lint_case
 from replaykit.checks.custom import CHECKS, register_check
 from replaykit.cli import run as cli
-from replaykit.contracts.lint import lint_contracts
+from replaykit.contracts.find import lint_contracts
 
 CONTRACT = """\
 name: money
@@ -39,7 +39,7 @@ def linted(*desired: Any, observed: Any = ()) -> list[Problem]:
 def test_a_name_that_nobody_registered_is_a_warning_with_its_line_and_the_nearest() -> None:
     (problem,) = linted({"status_is": "success"}, {"custom.python": "charged_onse"})
 
-    assert (problem.line, problem.severity) == (6, Severity.WARNING)
+    assert (problem.line, problem.severity) == (6, FlawSeverity.WARNING)
     assert problem.message == "no check 'charged_onse' is registered here; did you mean 'charged_once'?"
     assert "rk.register_check" in problem.hint
 

@@ -10,8 +10,8 @@ from replaykit.cases.signatures import detect, propose_desired
 from replaykit.checks.answers import gives_answer
 from replaykit.checks.argument_flaws import argument_flaw
 from replaykit.checks.assertions import parse_assertion
-from replaykit.checks.likeness import refusal
 from replaykit.checks.reading import budget_reason, is_budget_text
+from replaykit.checks.text_similarity import refusal
 from replaykit.model.events import ErrorEvent, ErrorInfo, LlmCall, State, ToolCall
 from replaykit.model.result import Side
 from replaykit.model.run import RunStatus, TraceRun
@@ -143,6 +143,13 @@ def test_code_that_calls_a_tool_is_a_call():
     assert {"tool.only_announced": "find_paper"} in found(run_of(plan, printed))
 
 
+def test_a_remark_in_brackets_behind_the_name_of_a_tool_is_no_call():
+    system = ("system", "You have these tools:\n- find_paper: Finds a paper.\n- final_answer: Gives the answer.")
+    plan = model(0, "I will use find_paper (it knows all of them).", messages=(system, ("user", "Which?")))
+
+    assert found(run_of(plan, output="The one on bees.")) == [{"tool.only_announced": "find_paper"}]
+
+
 def test_a_lookup_that_was_planned_and_not_made_is_found():
     plan = model(0, "1. Use a web search to locate the entry.", tools=[SEARCH])
     answer = model(1, "It is Skidmore.", tools=[SEARCH])
@@ -210,12 +217,56 @@ def test_errors_that_a_run_went_on_over_are_found_from_the_second_on():
     assert found(run_of(*errors[:1])) == []
 
 
+def test_failed_steps_point_at_the_model_call_whose_words_did_not_run():
+    steps = [
+        ErrorEvent(seq=seq, at=10.0 * seq, duration_s=5, error=ErrorInfo(type="ParseError", message="no code"))
+        for seq in (0, 2)
+    ]
+    calls = [model(seq, f"Attempt {seq}", at=10.0 * (seq - 1) + 1) for seq in (1, 3)]
+
+    assert [one.seq for one in detect(run_of(steps[0], calls[0], steps[1], calls[1]))] == [3]
+
+
+def test_a_failure_that_was_ignored_points_at_the_model_call_that_ignored_it():
+    asked = model(0, None, ("pay", {}))
+    answer = model(2, "Paid!")
+
+    (signature,) = detect(run_of(asked, tool(1, "pay", {}, "Error: busy"), answer, output="Paid!"))
+
+    assert (signature.assertion.kind, signature.seq) == ("tool.ignored_error", 2)
+
+
+def test_a_loop_points_at_the_model_call_that_asked_for_the_last_round():
+    rounds = [
+        event for n in (0, 2, 4) for event in (model(n, None, ("find", {})), tool(n + 1, "find", {}, "Error: no index"))
+    ]
+
+    loop = detect(run_of(*rounds, output="I could not find it."))[0]
+
+    assert (loop.assertion.kind, loop.seq) == ("max_tool_calls", 4)
+
+
+def test_of_several_calls_with_wrong_arguments_the_last_one_is_pointed_at():
+    rounds = [
+        event
+        for n in (0, 2)
+        for event in (
+            model(n, None, ("search_flights", {"when": n}), tools=[SEARCH]),
+            tool(n + 1, "search_flights", {"when": n}, "TypeError: unknown argument 'when'"),
+        )
+    ]
+
+    found_flaw = next(one for one in detect(run_of(*rounds)) if one.assertion.kind == "tool.invalid_arguments")
+
+    assert found_flaw.seq == 2
+
+
 def test_the_failure_of_a_sub_agent_that_the_answer_hides_is_found():
     inner = LlmCall(seq=1, name="m", parent=0, result_json=raw("…"))
     agent = tool(0, "research_agent", {"task": "Find it"}, "Three archives were searched. I was unable to find it.")
 
     assert found(run_of(agent, inner, output="The report says all is well.")) == [
-        {"tool.ignored_error": {"tool": "research_agent"}},
+        {"tool.ignored_error": {"tool": "research_agent", "acknowledged_by": "anything"}},
     ]
     assert found(run_of(agent, inner, output="I could not find the report.")) == []
     assert found(run_of(agent, output="The report says all is well.")) == [], "a document may say so"
@@ -233,7 +284,7 @@ def test_what_the_user_was_told_before_counts_as_an_admission():
 
     assert found(run_of(failed, told, goodbye, output="You're welcome!")) == []
     assert found(run_of(failed, goodbye, output="You're welcome!")) == [
-        {"tool.ignored_error": {"tool": "update_booking"}}
+        {"tool.ignored_error": {"tool": "update_booking", "acknowledged_by": "anything"}}
     ]
 
 
@@ -242,6 +293,37 @@ def test_a_failed_lookup_that_another_tool_made_up_for_is_no_signature():
 
     assert found(run_of(failed, tool(1, "search_prices", {}, {"euros": 40}), output="It costs 40 euros.")) == []
     assert found(run_of(failed, tool(1, "transfer_to_human", {}, "ok"), output="A colleague takes over.")) == []
+
+
+def test_what_went_wrong_on_the_way_is_told_of_a_run_with_a_fault():
+    stumble = [tool(0, "find", {}, "Error: busy"), tool(1, "find", {}, "Ana")]
+    hidden = tool(2, "pay", {}, "Error: no funds")
+
+    assert found(run_of(*stumble, output="Paid!")) == []
+    assert found(run_of(*stumble, hidden, output="Paid!")) == [
+        {"tool.ignored_error": {"tool": "pay", "acknowledged_by": "anything"}},
+        {"tool.error": {"tool": "find", "like": "Error: busy"}},
+    ]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "There is nobody called Ana in the directory.",
+        "Sidste nye: jeg kunne ikke finde Ana, og det er der ikke noget at gøre ved.",
+        "Unfortunately Ana is unknown to us.",
+        "The directory has entries for employees only.",
+    ],
+)
+def test_a_failure_that_the_answer_tells_in_other_words_is_not_ignored(output):
+    assert found(run_of(tool(0, "update_entry", {"name": "Ana"}, "Error: no directory entry"), output=output)) == []
+
+
+@pytest.mark.parametrize("reason", ["past the return window", "card declined", "not allowed for this role"])
+def test_a_refusal_that_no_retry_could_change_is_no_signature(reason):
+    run = run_of(tool(0, "refund", {}, {"error": reason}), output="The refund was declined.")
+
+    assert found(run) == []
 
 
 def test_what_went_wrong_on_the_way_is_told_only_of_a_run_that_failed_and_asks_nothing_of_a_fix():

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Ran, caller
 
 import replaykit as rk
-
-from ..commands import Ran, caller
 
 CASE = {
     "replaykit": 1,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from replaykit.chaos.mutations import KINDS
-from replaykit.chaos.profiles import PROFILES
+from replaykit.handlers.chaos.mutations import KINDS
+from replaykit.handlers.chaos.profiles import PROFILES
 
 Command = Callable[..., Any]
 AGENT = """

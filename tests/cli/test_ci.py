@@ -14,8 +14,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 import pytest
-
-from .conftest import Ran
+from tests.cli.conftest import Ran
 
 AGENT = """
 import os, time

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from ..commands import Ran
+from tests.commands import Ran
 
 Run = Callable[..., Ran]
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.cli.debug_dialog import typed
-from replaykit.cli.debug_terminal import Terminal, keys_of
-from replaykit.report.stepper_text import Line
+from replaykit.debugger.dialog import typed
+from replaykit.debugger.lines import ScreenLine
+from replaykit.debugger.terminal import Terminal, keys_of
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_whatever_is_shown_the_terminal_is_given_no_control_character(monkeypatc
     written = ""
     with on_a_terminal(monkeypatch) as keyboard:
         with Terminal(colour=True) as terminal:
-            terminal.show([Line("\x1b]0;owned\x07 日", "red")])
+            terminal.show([ScreenLine("\x1b]0;owned\x07 日", "red")])
             sys.stdout.close()  # as an agent might
         while "\x1b[?1049l" not in written and select.select([keyboard], [], [], 10)[0]:
             written += os.read(keyboard, 4096).decode()

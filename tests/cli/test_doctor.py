@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Ran
 
 import replaykit as rk
 from replaykit.isolation import support
 from replaykit.redaction.keys import VARIABLE
-
-from ..commands import Ran
 
 Call = Callable[..., Ran]
 STORE = Path(".replaykit/store.db")

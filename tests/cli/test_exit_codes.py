@@ -105,7 +105,7 @@ def test_3_for_what_the_machine_refuses_and_no_word_of_a_bug(
     def refuse(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr("replaykit.cases.find.find_case_files", refuse)
+    monkeypatch.setattr("replaykit.cli.lint.find_case_files", refuse)
 
     ran = replaykit("lint", "cases")
 
@@ -286,9 +286,13 @@ def test_an_error_is_one_block_without_a_traceback(spawned: Command, recorded: P
     assert "Traceback" not in ran.err
 
 
-@pytest.mark.parametrize(("before", "env"), [(["--debug"], {}), ([], {"REPLAYKIT_DEBUG": "1"})])
-def test_debug_shows_the_traceback(spawned: Command, recorded: Path, before: list[str], env: dict[str, str]) -> None:
-    ran = spawned(*before, "show", "nothing-of-that-name", **env)
+@pytest.mark.parametrize(("before", "variable"), [(["--debug"], ""), ([], "1")])
+def test_debug_shows_the_traceback(
+    replaykit: Command, monkeypatch: pytest.MonkeyPatch, recorded: Path, before: list[str], variable: str
+) -> None:
+    monkeypatch.setenv("REPLAYKIT_DEBUG", variable)
+
+    ran = replaykit(*before, "show", "nothing-of-that-name")
 
     assert "Traceback (most recent call last)" in ran.err
     assert "RunNotFound: no run 'nothing-of-that-name'" in ran.err
@@ -297,10 +301,10 @@ def test_debug_shows_the_traceback(spawned: Command, recorded: Path, before: lis
 @pytest.mark.parametrize(
     ("arguments", "code"), [("show none", 3), ("replay none --runner-cmd true", 2), ("lint empty", 5)]
 )
-def test_debug_does_not_change_the_exit_code(spawned: Command, recorded: Path, arguments: str, code: int) -> None:
+def test_debug_does_not_change_the_exit_code(replaykit: Command, recorded: Path, arguments: str, code: int) -> None:
     Path("empty").mkdir()
 
-    assert spawned("--debug", *arguments.split()).code == code
+    assert replaykit("--debug", *arguments.split()).code == code
 
 
 def test_a_mistake_of_our_own_is_said_to_be_one(
@@ -309,7 +313,7 @@ def test_a_mistake_of_our_own_is_said_to_be_one(
     def broken(_paths: Any) -> Any:
         raise LookupError("a bug")
 
-    monkeypatch.setattr("replaykit.cases.lint.lint_cases", broken)
+    monkeypatch.setattr("replaykit.cli.lint.lint_cases", broken)
 
     ran = replaykit("lint", case)
 
@@ -327,12 +331,12 @@ def test_a_command_that_is_not_unicode_is_no_mistake_of_ours(replaykit: Command,
 @pytest.mark.parametrize("timeout", ["inf", "nan"])
 @pytest.mark.parametrize("candidate", ["--runner-cmd", "--agent", "--endpoint"])
 def test_a_time_limit_that_is_none_is_refused_or_kept(
-    spawned: Command, case: Path, good: str, timeout: str, candidate: str
+    replaykit: Command, case: Path, good: str, timeout: str, candidate: str
 ) -> None:
     Path("agent.py").write_text("def run(q): return 'fine'")
     value = {"--runner-cmd": good, "--agent": "agent:run", "--endpoint": "http://127.0.0.1:1/"}[candidate]
 
-    ran = spawned("replay", case, candidate, value, "--timeout", timeout)
+    ran = replaykit("replay", case, candidate, value, "--timeout", timeout)
 
     assert "internal error" not in ran.err
     assert ran.code in ((0, 2) if candidate != "--endpoint" else (2, 3))
@@ -340,9 +344,9 @@ def test_a_time_limit_that_is_none_is_refused_or_kept(
 
 @pytest.mark.parametrize("jobs", [(), ("-j", "2", "--repeat", "2")])
 def test_results_go_to_stdout_and_all_else_to_stderr(
-    spawned: Command, case: Path, bad: str, jobs: tuple[str, ...]
+    replaykit: Command, case: Path, bad: str, jobs: tuple[str, ...]
 ) -> None:
-    ran = spawned("replay", case, "--runner-cmd", bad, *jobs)
+    ran = replaykit("replay", case, "--runner-cmd", bad, *jobs)
 
     assert ran.code == 1
     assert "reproduced" in ran.out.lower()

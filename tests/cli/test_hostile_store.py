@@ -9,12 +9,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.commands import Ran
 
 import replaykit as rk
 from replaykit.errors import CorruptStore
-from replaykit.receiver.spool import Spool
-
-from ..commands import Ran
+from replaykit.intake.receiver.spool import Spool
 
 ENDLESS = "WITH RECURSIVE endless(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM endless) SELECT"
 COLUMNS = "n, 'x' AS id, 'x' AS name, 'error' AS status, 0.0 AS started_at, x'' AS header"

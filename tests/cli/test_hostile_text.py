@@ -13,12 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.commands import Ran
 
 import replaykit as rk
 from replaykit.cli import VERBS
 from replaykit.model.run import encode_run
-
-from ..commands import Ran
 
 HOSTILE = (
     "\x1b]0;owned\x07\x1b[2J\x1b[32mfixed\x1b[0m\x9b2J\x7f\u202eevil\u2066\u200b\u200d\ufeff\u3164\U000e0041\x08\r"

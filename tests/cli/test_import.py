@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 import zstandard
+from tests.commands import Ran, caller
+from tests.formats.samples import DATA
+from tests.intake.traces import failed, lines, native, written
 
 import replaykit as rk
-from replaykit.cli.tally import REDRAWN_S, TOLD_S, Tally
-from replaykit.importers.registry import IMPORTERS, Found
-from replaykit.importers.source import Source
-
-from ..commands import Ran, caller
-from ..importers.samples import DATA
-from ..importing.traces import failed, lines, native, written
+from replaykit.cli.counter import LOG_INTERVAL_S, REDRAW_INTERVAL_S, ProgressCounter
+from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.source import Source
 
 COMMAND = [sys.executable, "-m", "replaykit", "import"]
 RUNS = [native("a"), failed("b"), native("c")]
@@ -189,7 +188,7 @@ def test_the_formats_are_listed(bring: Callable[..., Any]) -> None:
     as_json = json.loads(bring("formats", "--json")[1])
 
     assert code == 0
-    assert out.splitlines()[1].startswith("run_log")
+    assert out.splitlines()[1].startswith("replaykit")
     assert [one["name"] for one in as_json["formats"]] == [importer.name for importer in IMPORTERS.values()]
     assert all(one["title"] for one in as_json["formats"])
 
@@ -222,7 +221,7 @@ def test_an_end_of_the_pipe_in_the_middle_of_a_pack_is_told() -> None:
 def told(capsys: pytest.CaptureFixture[str], times: list[float], *, is_terminal: bool) -> str:
     """What a tally says whose clock shows these times."""
     clock = iter([0.0, *times])
-    tally = Tally("importing", is_terminal=is_terminal, clock=lambda: next(clock))
+    tally = ProgressCounter("importing", is_terminal=is_terminal, clock=lambda: next(clock))
     for _ in times:
         tally.advance()
     tally.end()
@@ -230,14 +229,14 @@ def told(capsys: pytest.CaptureFixture[str], times: list[float], *, is_terminal:
 
 
 def test_on_a_terminal_one_line_is_drawn_again_but_not_too_often(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = told(capsys, [0.0, REDRAWN_S / 2, REDRAWN_S, REDRAWN_S * 1.5], is_terminal=True)
+    shown = told(capsys, [0.0, REDRAW_INTERVAL_S / 2, REDRAW_INTERVAL_S, REDRAW_INTERVAL_S * 1.5], is_terminal=True)
 
     assert shown == "\rimporting: 1\rimporting: 3\r"  # and what clears the line, on a real one
 
 
 def test_elsewhere_a_long_job_says_now_and_then_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys, [0.0, TOLD_S / 2], is_terminal=False) == ""
-    assert told(capsys, [0.0, TOLD_S, TOLD_S + 1, TOLD_S * 2], is_terminal=False) == (
+    assert told(capsys, [0.0, LOG_INTERVAL_S / 2], is_terminal=False) == ""
+    assert told(capsys, [0.0, LOG_INTERVAL_S, LOG_INTERVAL_S + 1, LOG_INTERVAL_S * 2], is_terminal=False) == (
         "note: importing: 2 so far\nnote: importing: 4 so far\n"
     )
 
@@ -270,15 +269,15 @@ def _all_of(screen: int) -> bytes:
 MANY = """
 import resource, sys
 from pathlib import Path
-from replaykit.importing.files import read_files
-from replaykit.importing.job import Into, import_records
+from replaykit.intake.files import read_files
+from replaykit.intake.job import ImportTarget, import_records
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-import_records(read_files([Path("few.jsonl")]), Into())
+import_records(read_files([Path("few.jsonl")]), ImportTarget())
 before = peak()
-result = import_records(read_files([Path("many.jsonl")]), Into())
+result = import_records(read_files([Path("many.jsonl")]), ImportTarget())
 print(len(result.entries), (peak() - before) // 1024)
 """
 

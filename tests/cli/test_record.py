@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Ran, caller
 
 from replaykit.model.run import TraceRun
-from replaykit.report.recorded import recorded_text
+from replaykit.report.recordings import recorded_text
 from replaykit.store.sqlite import SQLiteStore
 
 Command = Callable[..., Any]
@@ -56,6 +57,12 @@ class Model(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
+def replaykit(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Run a command line in this process, and have what the programs that it starts write as well."""
+    return caller(capfd, Ran)
+
+
+@pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Model]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Model", (Model,), {"asked": 0}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -83,11 +90,11 @@ def the_run() -> Any:
 
 
 def test_the_program_has_standard_output_and_what_to_do_next_is_on_standard_error(
-    spawned: Command, model: type[Model], agent: Command
+    replaykit: Command, model: type[Model], agent: Command
 ) -> None:
     program = agent("print(ask('hello')); print('on stderr', file=sys.stderr)")
 
-    ran = spawned("record", "--name", "greeter", "--input", '{"who": "world"}', "--", *program)
+    ran = replaykit("record", "--name", "greeter", "--input", '{"who": "world"}', "--", *program)
 
     run = the_run()
     assert (ran.code, ran.out) == (0, "HELLO\n")
@@ -100,15 +107,15 @@ def test_the_program_has_standard_output_and_what_to_do_next_is_on_standard_erro
 
 
 def test_a_run_becomes_a_case_and_the_case_is_replayed_when_the_model_is_gone(
-    spawned: Command, model: type[Model], agent: Command, monkeypatch: pytest.MonkeyPatch
+    replaykit: Command, model: type[Model], agent: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = agent("print(ask('hello')); sys.exit(3)")
 
-    recorded = spawned("record", "--", *program)
-    made = spawned("scaffold", "agent", "--out", "cases/agent")
+    recorded = replaykit("record", "--", *program)
+    made = replaykit("scaffold", "agent", "--out", "cases/agent")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/dead")
-    again = spawned("replay", "cases/agent", "--expect", "reproduced", "--", *program)
-    mended = spawned("replay", "cases/agent", "--", *agent("print(ask('hello'))", "mended.py"))
+    again = replaykit("replay", "cases/agent", "--expect", "reproduced", "--", *program)
+    mended = replaykit("replay", "cases/agent", "--", *agent("print(ask('hello'))", "mended.py"))
 
     assert (recorded.code, made.code) == (3, 0)
     assert f"Next: replaykit replay cases/agent -- {shlex.join(program)}\n" in made.out
@@ -121,7 +128,7 @@ def test_a_run_becomes_a_case_and_the_case_is_replayed_when_the_model_is_gone(
 
 @pytest.mark.parametrize(("options", "clock"), [([], ""), (["--no-pins"], ""), ([], "tick")])
 def test_a_program_that_waits_for_the_clock_comes_to_its_end(
-    spawned: Command, own_directory: Path, options: list[str], clock: str
+    replaykit: Command, own_directory: Path, options: list[str], clock: str
 ) -> None:
     Path("agent.py").write_text(
         "import time, replaykit as rk\n"
@@ -130,13 +137,13 @@ def test_a_program_that_waits_for_the_clock_comes_to_its_end(
         "print(rk.tool(lambda: 'waited')())",
         encoding="utf-8",
     )
-    spawned("record", "--", sys.executable, "agent.py")
-    spawned("scaffold", "agent", "--out", "cases/agent")
+    replaykit("record", "--", sys.executable, "agent.py")
+    replaykit("scaffold", "agent", "--out", "cases/agent")
     case = Path("cases/agent/case.yaml")
     if clock:
         case.write_text(re.sub(r"clock: .*", f"clock: {clock}", case.read_text()))
 
-    ran = spawned("replay", *options, "--timeout", "3", "cases/agent", "--", sys.executable, "agent.py")
+    ran = replaykit("replay", *options, "--timeout", "3", "cases/agent", "--", sys.executable, "agent.py")
 
     assert ran.code == 3, ran.out
     assert "TimeoutError" not in ran.out
@@ -144,22 +151,24 @@ def test_a_program_that_waits_for_the_clock_comes_to_its_end(
 
 
 def test_how_to_let_a_connection_through_is_said_where_one_was_stopped(
-    spawned: Command, model: type[Model], agent: Command
+    replaykit: Command, model: type[Model], agent: Command
 ) -> None:
-    spawned("record", "--", *agent("print(ask('hello'))"))
-    spawned("scaffold", "agent", "--out", "cases/agent")
+    replaykit("record", "--", *agent("print(ask('hello'))"))
+    replaykit("scaffold", "agent", "--out", "cases/agent")
     tries = "try: urllib.request.urlopen('https://bank.example')\nexcept OSError: pass"
 
-    quiet = spawned("replay", "cases/agent", "--", *agent("print(ask('hello'))"))
-    stopped = spawned("replay", "cases/agent", "--", *agent(f"print(ask('hello'))\n{tries}"))
+    quiet = replaykit("replay", "cases/agent", "--", *agent("print(ask('hello'))"))
+    stopped = replaykit("replay", "cases/agent", "--", *agent(f"print(ask('hello'))\n{tries}"))
 
     assert (quiet.code, stopped.code) == (3, 1), "nothing failed in the recording, so nothing can be fixed"
     assert "--allow-connect" not in quiet.err
     assert "--allow-connect HOST:PORT" in stopped.err
 
 
-def test_with_json_the_header_is_alone_on_standard_output(spawned: Command, model: type[Model], agent: Command) -> None:
-    ran = spawned("record", "--json", "--", *agent("print(ask('hello'))"))
+def test_with_json_the_header_is_alone_on_standard_output(
+    replaykit: Command, model: type[Model], agent: Command
+) -> None:
+    ran = replaykit("record", "--json", "--", *agent("print(ask('hello'))"))
 
     (header,) = ran.json["runs"]
     assert ran.json["replaykit"] == 1
@@ -167,8 +176,10 @@ def test_with_json_the_header_is_alone_on_standard_output(spawned: Command, mode
     assert "HELLO" in ran.err
 
 
-def test_two_dashes_may_be_left_out(spawned: Command, own_directory: Path) -> None:
-    ran = spawned("record", "--name", "x", sys.executable, "-c", "import sys; print(sys.argv[1:])", "--name", "y", "--")
+def test_two_dashes_may_be_left_out(replaykit: Command, own_directory: Path) -> None:
+    ran = replaykit(
+        "record", "--name", "x", sys.executable, "-c", "import sys; print(sys.argv[1:])", "--name", "y", "--"
+    )
 
     assert (ran.code, ran.out) == (0, "['--name', 'y', '--']\n")
     assert the_run().name == "x"
@@ -184,8 +195,8 @@ def test_input_that_is_no_json_is_text_and_is_passed_through_to_the_program(own_
     assert the_run().input == "why?"
 
 
-def test_a_program_in_which_nothing_is_seen_is_said_to_be_so(spawned: Command) -> None:
-    ran = spawned("record", "--", "true")
+def test_a_program_in_which_nothing_is_seen_is_said_to_be_so(replaykit: Command) -> None:
+    ran = replaykit("record", "--", "true")
 
     assert ran.code == 0
     assert "Nothing was seen" in ran.err
@@ -193,12 +204,12 @@ def test_a_program_in_which_nothing_is_seen_is_said_to_be_so(spawned: Command) -
 
 
 def test_a_command_that_a_trace_from_elsewhere_names_is_not_proposed(
-    spawned: Command, model: type[Model], agent: Command
+    replaykit: Command, model: type[Model], agent: Command
 ) -> None:
-    spawned("record", "--", *agent("ask('hello'); raise SystemExit('out of luck')"))
-    spawned("scaffold", "agent", "--out", "cases/agent")
+    replaykit("record", "--", *agent("ask('hello'); raise SystemExit('out of luck')"))
+    replaykit("scaffold", "agent", "--out", "cases/agent")
 
-    made = spawned("scaffold", "cases/agent/source-trace.json", "--out", "cases/other")
+    made = replaykit("scaffold", "cases/agent/source-trace.json", "--out", "cases/other")
 
     assert "Next: replaykit replay cases/other --agent MODULE:FUNCTION" in made.out
 
@@ -239,11 +250,11 @@ def test_wrong_usage_is_told_before_anything_starts(replaykit: Command, argument
 
 
 def test_a_recording_inside_of_a_recording_is_a_part_of_it(
-    spawned: Command, model: type[Model], agent: Command
+    replaykit: Command, model: type[Model], agent: Command
 ) -> None:
     inner = [sys.executable, "-m", "replaykit", "record", "--", *agent("print(ask('hello')); sys.exit(5)")]
 
-    ran = spawned("record", "--name", "outer", "--", *inner)
+    ran = replaykit("record", "--name", "outer", "--", *inner)
 
     run = the_run()
     assert (ran.code, ran.out, run.name) == (5, "HELLO\n", "outer")
@@ -251,17 +262,17 @@ def test_a_recording_inside_of_a_recording_is_a_part_of_it(
     assert [call.name for call in run.llm_calls] == ["small"]
 
 
-def test_recordings_that_were_killed_are_named_and_put_together(spawned: Command, replaykit: Command) -> None:
+def test_recordings_that_were_killed_are_named_and_put_together(replaykit: Command) -> None:
     from replaykit.model.run import RunHeader
     from replaykit.model.values import raw
-    from replaykit.programs.part import Part
-    from replaykit.programs.plan import Mode, Plan
+    from replaykit.programs.plan import Mode, ProgramPlan
+    from replaykit.programs.process_log import ProcessLog
 
     file = Path(".replaykit/store.db")
     lost = {"program": {"recorder": {"host": os.uname().nodename, "directory": "/nowhere/at/all"}}}
     with SQLiteStore.open(file) as store:
         store.begin(RunHeader(id="r1", name="lost", started_at=1.0, metadata_json=raw(lost)))
-        part = Part(Plan(mode=Mode.RECORD, run_id="r1", store=str(file)), None, iter(["main"]))
+        part = ProcessLog.open(ProgramPlan(mode=Mode.RECORD, run_id="r1", store=str(file)), None, iter(["main"]))
 
     listed = replaykit("runs")
     mended = replaykit("record", "--recover")
@@ -275,7 +286,7 @@ def test_recordings_that_were_killed_are_named_and_put_together(spawned: Command
     assert after.err == ""
 
 
-def test_the_next_recording_puts_together_what_was_killed_before(spawned: Command) -> None:
+def test_the_next_recording_puts_together_what_was_killed_before(replaykit: Command) -> None:
     from replaykit.model.run import RunHeader
     from replaykit.model.values import raw
 
@@ -283,7 +294,7 @@ def test_the_next_recording_puts_together_what_was_killed_before(spawned: Comman
     with SQLiteStore.open(Path(".replaykit/store.db")) as store:
         store.begin(RunHeader(id="r1", metadata_json=raw(lost)))
 
-    ran = spawned("record", "--", "true")
+    ran = replaykit("record", "--", "true")
 
     assert "r1 was interrupted when it was recorded: put together, 0 events" in ran.err
     with SQLiteStore.open(Path(".replaykit/store.db")) as store:
@@ -317,14 +328,14 @@ def test_a_replay_takes_one_candidate(replaykit: Command, case: Path) -> None:
 
 
 def test_what_is_named_live_is_asked_for_real_where_the_case_does_not_hold_it(
-    spawned: Command, model: type[Model], agent: Command
+    replaykit: Command, model: type[Model], agent: Command
 ) -> None:
-    spawned("record", "--", *agent("print(ask('hello'))"))
-    spawned("scaffold", "agent", "--out", "cases/agent")
+    replaykit("record", "--", *agent("print(ask('hello'))"))
+    replaykit("scaffold", "agent", "--out", "cases/agent")
     changed = agent("print(ask('hello'), ask('good bye'))")
 
-    refused = spawned("replay", "cases/agent", "--json", "--", *changed)
-    allowed = spawned("replay", "cases/agent", "--json", "--live", "small", "--", *changed)
+    refused = replaykit("replay", "cases/agent", "--json", "--", *changed)
+    allowed = replaykit("replay", "cases/agent", "--json", "--live", "small", "--", *changed)
 
     assert refused.json["results"][0]["run"]["output"] == "HELLO 409 replay_miss"
     assert refused.json["results"][0]["verdict"] == "diverged"
@@ -332,9 +343,9 @@ def test_what_is_named_live_is_asked_for_real_where_the_case_does_not_hold_it(
     assert model.asked == 2
 
 
-def test_recorded_pauses_are_kept_when_a_speed_is_given(spawned: Command, model: type[Model], agent: Command) -> None:
-    spawned("record", "--", *agent("print(ask('hello'))"))
-    spawned("scaffold", "agent", "--out", "cases/agent")
+def test_recorded_pauses_are_kept_when_a_speed_is_given(replaykit: Command, model: type[Model], agent: Command) -> None:
+    replaykit("record", "--", *agent("print(ask('hello'))"))
+    replaykit("scaffold", "agent", "--out", "cases/agent")
     (fixture,) = Path("cases/agent/fixtures").glob("*.json")
     document = json.loads(fixture.read_text())
     document["calls"][0]["duration_s"] = 0.8
@@ -342,28 +353,28 @@ def test_recorded_pauses_are_kept_when_a_speed_is_given(spawned: Command, model:
     fixture.write_text(json.dumps(document))
     timed = agent("import time; t = time.monotonic(); ask('hello'); print(time.monotonic() - t)")
 
-    (slow,) = spawned("replay", "cases/agent", "--json", "--speed", "2", "--", *timed).json["results"]
+    (slow,) = replaykit("replay", "cases/agent", "--json", "--speed", "2", "--", *timed).json["results"]
 
     assert 0.4 <= float(slow["run"]["output"]) < 10
 
 
-def test_a_program_that_prints_an_answer_needs_no_calls_but_a_runner_does(spawned: Command, case: Path) -> None:
+def test_a_program_that_prints_an_answer_needs_no_calls_but_a_runner_does(replaykit: Command, case: Path) -> None:
     says = [sys.executable, "-S", "-E", "-c", "print('You paid for a year.')"]
 
-    program = spawned("replay", case, "--json", "--", *says)
-    runner = spawned("replay", case, "--json", "--runner-cmd", shlex.join(says))
+    program = replaykit("replay", case, "--json", "--", *says)
+    runner = replaykit("replay", case, "--json", "--runner-cmd", shlex.join(says))
 
     assert program.json["results"][0]["verdict"] == "fixed"
     assert runner.json["results"][0]["verdict"] == "inconclusive"
     assert "$REPLAYKIT_OUTPUT_PATH" in runner.json["results"][0]["reason"]
 
 
-def test_the_run_of_a_program_is_in_the_evidence(spawned: Command, model: type[Model], agent: Command) -> None:
+def test_the_run_of_a_program_is_in_the_evidence(replaykit: Command, model: type[Model], agent: Command) -> None:
     program = agent("print(ask('hello')); print('noted', file=sys.stderr)")
-    spawned("record", "--", *program)
-    spawned("scaffold", "agent", "--out", "cases/agent")
+    replaykit("record", "--", *program)
+    replaykit("scaffold", "agent", "--out", "cases/agent")
 
-    (result,) = spawned("replay", "cases/agent", "--json", "--", *program).json["results"]
+    (result,) = replaykit("replay", "cases/agent", "--json", "--", *program).json["results"]
 
     evidence = Path(result["directory"])
     assert {file.name for file in evidence.iterdir()} == {

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import replaykit as rk
+from replaykit.candidates.retaping_many import Budget, parse_budget
 from replaykit.cases.golden import golden_of, write_golden
 from replaykit.errors import UsageError
-from replaykit.runners.retaping_many import Budget, parse_budget
 
 Command = Callable[..., Any]
 

@@ -108,7 +108,7 @@ def test_prune_takes_nothing_while_a_case_cannot_be_read(replaykit: Command, fil
         ("retention: {failed: 3 dyas}", "replaykit.yaml:2: retention.failed: no unit 'dyas' of time; did you mean"),
         ("retention: {failed: soon}", "retention.failed: expected a duration such as `14 days` or `forever`"),
         ("retention: {max_size: 3 MX}", "retention.max_size: no unit 'MX' of size"),
-        ("retention: {failed: -0.5}", "retention.failed: -0.5 is below 0"),
+        ("retention: {failed: -0.5}", "retention.failed: expected a number of at least 0"),
         ("retention: {max_runs: 1.5}", "retention.max_runs: expected a whole number"),
         ("retention: {sample: 1.5}", "retention.sample: expected a number"),
         ("retention: {auto: yes please}", "retention.auto: expected true or false"),
@@ -126,7 +126,7 @@ def test_a_wrong_policy_is_named_with_its_line_and_nothing_goes(
 
 
 def test_a_policy_is_read_as_it_is_meant(own_directory: Path) -> None:
-    from replaykit.retention.policy import FOREVER, Limits, Policy, Rule
+    from replaykit.retention.policy import FOREVER, RetentionLimits, RetentionPolicy, RetentionRule
 
     Path("replaykit.yaml").write_text(
         """replaykit: 1
@@ -142,15 +142,15 @@ retention:
   auto: true
 """
     )
-    assert rk.load_project("replaykit.yaml").retention == Policy(
+    assert rk.load_project("replaykit.yaml").retention == RetentionPolicy(
         successful_s=1.5 * DAY_S,
         failed_s=FOREVER,
-        limits=Limits(max_runs=5000, max_bytes=1_500_000_000),
+        limits=RetentionLimits(max_runs=5000, max_bytes=1_500_000_000),
         tags={
-            "release": Rule(successful_s=FOREVER, failed_s=FOREVER),
-            "experiment": Rule(successful_s=2 * DAY_S, limits=Limits(max_bytes=10 * 1024 * 1024)),
+            "release": RetentionRule(successful_s=FOREVER, failed_s=FOREVER),
+            "experiment": RetentionRule(successful_s=2 * DAY_S, limits=RetentionLimits(max_bytes=10 * 1024 * 1024)),
         },
-        agents={"billing": Rule(failed_s=7 * DAY_S)},
+        agents={"billing": RetentionRule(failed_s=7 * DAY_S)},
         threads_s=30 * DAY_S,
         sample=0.1,
         auto=True,

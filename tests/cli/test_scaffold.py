@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 import zstandard
+from tests.commands import Ran, caller
+from tests.formats.samples import sample
+from tests.intake.traces import ADVICE, Partial, failed, lines, native, written
 
 import replaykit as rk
 from replaykit.cli import run
-from replaykit.importers.registry import IMPORTERS
-
-from ..commands import Ran, caller
-from ..importers.samples import sample
-from ..importing.traces import ADVICE, Partial, failed, lines, native, written
+from replaykit.formats.core.registry import IMPORTERS
 
 
 @pytest.fixture
@@ -117,7 +116,7 @@ def test_a_trace_comes_through_a_pipe(scaffold: Callable[..., Any], monkeypatch:
 
 
 def test_a_large_trace_is_not_kept(scaffold: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replaykit.cases.picking.MAX_TEXT_BYTES", 100)
+    monkeypatch.setattr("replaykit.cases.run_selection.MAX_TEXT_BYTES", 100)
 
     assert scaffold(written("only.json", failed("only")), "--out", "cases/x")[0] == 0
     assert kept()["run"]["id"] == "only"
@@ -280,7 +279,27 @@ def test_a_candidate_that_does_not_fail_again_makes_the_case_unready(
     assert "is fixed, expected reproduced" in err
     assert "Created cases/x" in out
     assert "Next:" not in out
-    assert not Path("cases/x/proof.json").exists()
+    proof = json.loads(Path("cases/x/proof.json").read_text())
+    assert "red" not in proof
+    assert proof["not_reproduced"]["verdict"] == "fixed"
+
+
+@pytest.mark.usefixtures("shop")
+def test_no_verb_calls_a_candidate_fixed_that_did_not_fail_when_the_case_was_made(
+    scaffold: Callable[..., Any], replaykit: Callable[..., Any]
+) -> None:
+    scaffold("broke", "--store", "store.db", "--out", "cases/x", "--agent", "shop:answers")
+
+    replayed = replaykit("replay", "cases/x", "--agent", "shop:answers")
+    config = {"replaykit": 1, "agent": {"type": "python", "endpoint": "shop:answers"}, "cases": ["cases"]}
+    Path("replaykit.yaml").write_text(json.dumps(config))
+    in_ci = replaykit("ci")
+
+    assert replayed.code == 3
+    assert "the unchanged candidate did not reproduce the failure" in replayed.out
+    assert in_ci.code == 3
+    assert "the unchanged candidate did not reproduce the failure" in in_ci.out
+    assert "not-reproduced" in replaykit("lint", "cases").out
 
 
 @pytest.mark.usefixtures("shop")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -9,15 +10,18 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 import yaml
+from tests.commands import Ran
 
 import replaykit as rk
 from replaykit.cases.fixtures import read_fixtures
 from replaykit.cases.lint import lint_cases
-from replaykit.importers.files import import_trace
+from replaykit.cli import run as run_command
+from replaykit.formats.files import import_trace
 from replaykit.model.events import ToolCall
 from replaykit.model.run import RunStatus, TraceRun, encode_run
 from replaykit.model.values import raw
@@ -28,16 +32,19 @@ TOKEN = "glpat-" + "Zq8Rk2Vn5Xw7Tb3Ld9Hs"
 ROOT = Path(__file__).parents[2]
 
 
-class Said:
-    def __init__(self, done: subprocess.CompletedProcess[bytes]) -> None:
-        self.code, self.out, self.err = done.returncode, done.stdout.decode(), done.stderr.decode()
+def said(*words: str) -> Ran:
+    """Run a command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run_command(list(words))
+    return Ran(int(code), out.getvalue(), err.getvalue())
 
 
-def said(*words: str, given: bytes = b"", **environment: str) -> Said:
+def spawned(*words: str, given: bytes = b"", **environment: str) -> Ran:
+    """Run a command in a process of its own, with this on its standard input."""
     command = [sys.executable, "-m", "replaykit", *words]
-    return Said(
-        subprocess.run(command, input=given, capture_output=True, timeout=120, env={**os.environ, **environment})
-    )
+    done = subprocess.run(command, input=given, capture_output=True, timeout=120, env={**os.environ, **environment})
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def git(*words: str) -> None:
@@ -124,7 +131,7 @@ def test_sarif_without_findings_is_a_run_without_results() -> None:
 
 
 def test_standard_input_is_a_file_like_any_other() -> None:
-    found = said("scan", "-", given=f"one\ntwo {EMAIL}\n".encode())
+    found = spawned("scan", "-", given=f"one\ntwo {EMAIL}\n".encode())
 
     assert found.code == 1
     assert found.out.startswith("<stdin>:2:5 email\n")
@@ -159,7 +166,7 @@ def test_what_is_committed_or_taken_away_is_not_staged() -> None:
 
 
 def test_what_is_no_repository_has_nothing_staged() -> None:
-    found = said("scan", "--staged", GIT_DIR=str(Path("nowhere").absolute()))
+    found = spawned("scan", "--staged", GIT_DIR=str(Path("nowhere").absolute()))
 
     assert found.code == 3
     assert "git does not say what is staged" in found.err
@@ -393,7 +400,7 @@ def test_lint_fails_on_a_secret_in_any_file_of_a_case_and_names_its_line(tmp_pat
     assert "[secret]" in found.out
     assert "replaykit redact" in found.out
     assert EMAIL not in found.out
-    assert said("lint", str(case), REPLAYKIT_REDACT="off").code == 0
+    assert spawned("lint", str(case), REPLAYKIT_REDACT="off").code == 0
     assert said("redact", str(case)).code == 0
     assert said("lint", str(case)).code == 0
     shutil.rmtree(case)
@@ -415,7 +422,7 @@ def test_made_up_data_can_be_kept_on_purpose() -> None:
 def test_a_program_is_recorded_as_it_is_when_that_is_asked_for() -> None:
     program = ("--", sys.executable, "-c", f"print({EMAIL!r})")
 
-    done = said("record", "--name", "kept", "--no-redact", *program)
+    done = spawned("record", "--name", "kept", "--no-redact", *program)
     assert said("record", "--name", "clean", *program).code == 0
 
     assert done.out == f"{EMAIL}\n"
@@ -433,3 +440,23 @@ def test_an_export_is_redacted_whatever_the_store_holds() -> None:
         assert "redacted.invalid" in shown.out
         assert EMAIL not in shown.out
         assert EMAIL in said("export", run_id, "--format", form, "--no-redact").out
+
+
+def test_rules_that_cannot_be_used_are_named_wherever_somebody_counts_on_them() -> None:
+    Path("gitleaks.toml").write_text(
+        "[[rules]]\nid = 'acme-curl'\nregex = '(a.*)+b'\n[[rules]]\nid = 'acme'\nregex = 'acme-[0-9]{9}'\n"
+    )
+    Path("redaction.toml").write_text('rule_files = ["gitleaks.toml"]\n')
+    Path("cases").mkdir()
+    Path("text.txt").write_text("nothing to find\n")
+    reason = (
+        "gitleaks.toml: 1 of 2 rules are not used, so what only they find is not redacted: rule 'acme-curl' (line 2: "
+    )
+
+    for arguments in (
+        ("scan", "text.txt"),
+        ("lint", "cases"),
+        ("record", "--name", "r", "--", sys.executable, "-c", "pass"),
+    ):
+        assert f"note: {reason}" in said(*arguments).err
+    assert reason in " ".join(said("doctor").out.split())

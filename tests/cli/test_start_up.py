@@ -42,12 +42,12 @@ NOT_FOR_A_CASE = (
     "replaykit.contracts",
     "replaykit.judges",
     "replaykit.retention",
-    "replaykit.importers",
+    "replaykit.formats",
     "replaykit.store",
     "replaykit.programs.command",
     "replaykit.cases.session",
-    "replaykit.cases.emit",
-    "replaykit.checks.mistakes",
+    "replaykit.documents.yaml_writer",
+    "replaykit.documents.struct_shape",
     "replaykit.checks.questions",
     "hashlib",
     "random",
@@ -94,18 +94,18 @@ def test_a_case_is_replayed_without_what_only_others_need() -> None:
 
 
 def test_only_the_kinds_of_assertion_that_a_case_names_are_imported() -> None:
-    from replaykit.checks.homes import HOMES
+    from replaykit.checks.kind_modules import KIND_MODULES
 
     modules, _ = started("'yes'")
 
-    assert set(HOMES.values()) & set(modules) == {"replaykit.checks.outcome"}
+    assert set(KIND_MODULES.values()) & set(modules) == {"replaykit.checks.outcome"}
 
 
 def test_an_agent_starts_beside_nothing_that_it_does_not_need() -> None:
     _, modules = started("sorted(sys.modules)")
 
     assert isinstance(modules, list)
-    assert "replaykit.runners.child" in modules
+    assert "replaykit.candidates.child" in modules
     assert among(modules, NOT_FOR_AN_AGENT) == []
 
 

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.commands import Ran
+from tests.git_repository import Repository
 
+from replaykit.candidates.agents import candidate_of
 from replaykit.project.project import load_project
 from replaykit.redaction.redactor import Redactor
-from replaykit.runners.agents import candidate_of
-
-from ..commands import Ran
-from ..git_repository import Repository
 
 Command = Callable[..., Ran]
 GOOD = """

@@ -14,7 +14,7 @@ from replaykit.cases.fixtures import read_fixtures
 from replaykit.cases.proof import read_proof
 
 Command = Callable[..., Any]
-OLD = Path(__file__).parents[1] / "formats" / "v1" / "case"
+OLD = Path(__file__).parents[1] / "frozen_files" / "v1" / "case"
 
 
 @pytest.fixture

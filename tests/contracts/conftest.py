@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from replaykit.cases.document import parse_document
-from replaykit.cases.shape import Flaw
-from replaykit.contracts.build import contract_of
 from replaykit.contracts.contract import Contract
-from replaykit.contracts.find import contract_flaws
+from replaykit.contracts.find import contract_flaws, contract_of
+from replaykit.documents.document import parse_document
+from replaykit.documents.shape import Flaw
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import ABSENT, raw

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from ..commands import Ran, caller
+from tests.commands import Ran, caller
 
 AGENT = """\
 import replaykit as rk

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.contracts.contract import Severity
-from replaykit.contracts.score import Check, ContractResult, result_of, score_of
+from replaykit.contracts.score import ContractResult, InvariantCheck, result_of, score_of
 from replaykit.errors import ExitCode, NothingSelected
 
 SAID: st.SearchStrategy[bool | None] = st.sampled_from([True, False, None])
 CHECKS = st.lists(st.tuples(st.sampled_from(Severity), st.booleans()), min_size=1, max_size=20)
 
 
-def check(severity: Severity = Severity.MEDIUM, holds: bool | None = True, **fields: object) -> Check:
-    return Check(scenario="s", invariant="i", type="completes", severity=severity, holds=holds, **fields)  # type: ignore[arg-type]
+def check(severity: Severity = Severity.MEDIUM, holds: bool | None = True, **fields: object) -> InvariantCheck:
+    return InvariantCheck(scenario="s", invariant="i", type="completes", severity=severity, holds=holds, **fields)  # type: ignore[arg-type]
 
 
 def test_a_score_weighs_critical_three_high_two_and_the_rest_one() -> None:

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.cases.document import parse_document
-from replaykit.cases.shape import Flaw, find_flaws
-from replaykit.contracts.build import contract_of
 from replaykit.contracts.conditions import When
 from replaykit.contracts.contract import Severity
-from replaykit.contracts.find import contract_flaws, find_contract, load_contract
+from replaykit.contracts.find import contract_flaws, contract_of, find_contract, load_contract
 from replaykit.contracts.shape import CONTRACT
+from replaykit.documents.document import parse_document
+from replaykit.documents.shape import Flaw, find_flaws
 from replaykit.errors import InvalidFile, UsageError
 
 GOOD = """\
@@ -127,7 +126,7 @@ def test_a_wrong_file_is_refused_with_its_line() -> None:
 
 
 def test_lint_tells_every_problem_of_a_file_in_the_order_of_its_lines() -> None:
-    from replaykit.contracts.lint import lint_contracts
+    from replaykit.contracts.find import lint_contracts
 
     Path("c.yaml").write_text(GOOD.replace("critical", "crtical").replace("output_not_empty", "output_not_emty"))
 
@@ -138,7 +137,7 @@ def test_lint_tells_every_problem_of_a_file_in_the_order_of_its_lines() -> None:
 
 
 def test_lint_tells_a_file_that_cannot_be_read() -> None:
-    from replaykit.contracts.lint import lint_contracts
+    from replaykit.contracts.find import lint_contracts
 
     Path("c.yaml").write_text("name: [")
 

@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 
 import replaykit as rk
+from replaykit.candidates.attempt import Attempt
+from replaykit.candidates.inprocess import CallableCandidate
 from replaykit.cases.case import ReplayCase, Scenario
-from replaykit.contracts.contract import Contract
-from replaykit.contracts.matrix import ChaosScenario
-from replaykit.contracts.score import Check, ContractResult
+from replaykit.contracts.contract import ChaosScenario, Contract
+from replaykit.contracts.score import ContractResult, InvariantCheck
 from replaykit.errors import ExitCode, NothingSelected
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.faults import Attack, ChaosPlan, ContextAttack, ToolFault, ToolTrouble
 from replaykit.model.matching import MatchMode, MatchRules
 from replaykit.model.values import NULL, raw
-from replaykit.runners.attempt import Attempt
-from replaykit.runners.inprocess import CallableCandidate
-from replaykit.trials.contract import Trial, run_contract
+from replaykit.trials.contract import ContractTrial, run_contract
 
 OUTAGE = ChaosScenario(
     name="outage", plan=ChaosPlan(tool_faults=(ToolFault(mode=ToolTrouble.ERROR, tool="price", error_code=503),))
@@ -49,7 +48,7 @@ def echo(text: Any) -> Any:
 def tried(make_contract: Callable[..., Contract]) -> Callable[..., ContractResult]:
     def run(agent: Callable[..., Any], *invariants: dict[str, Any], **trial: Any) -> ContractResult:
         given = {"inputs": ("AAPL",), **trial}
-        return run_contract(Trial(contract=make_contract(*invariants), **given), CallableCandidate(agent))
+        return run_contract(ContractTrial(contract=make_contract(*invariants), **given), CallableCandidate(agent))
 
     return run
 
@@ -58,7 +57,7 @@ def cells(result: ContractResult) -> list[tuple[str, str, str, bool | None]]:
     return [(check.scenario, check.invariant, check.probe, check.holds) for check in result.checks]
 
 
-def only(result: ContractResult) -> Check:
+def only(result: ContractResult) -> InvariantCheck:
     (check,) = result.checks
     return check
 
@@ -160,7 +159,7 @@ def test_behaviour_is_compared_with_the_world_without_faults(tried: Any) -> None
     assert len(tried(honest, unchanged, scenarios=(OUTAGE,)).checks) == 1
 
 
-def only_asked(result: ContractResult) -> Check:
+def only_asked(result: ContractResult) -> InvariantCheck:
     (check,) = [check for check in result.checks if check.holds is not None]
     return check
 
@@ -172,7 +171,7 @@ def test_an_agent_that_cannot_be_run_is_told_apart_from_one_that_fails(make_cont
         def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
             return Attempt(reason="no such program")
 
-    result = run_contract(Trial(contract=make_contract({}), inputs=("x",)), Missing())
+    result = run_contract(ContractTrial(contract=make_contract({}), inputs=("x",)), Missing())
 
     assert (result.reason, result.exit_code) == ("no such program", ExitCode.CANNOT)
     assert (only(result).holds, only(result).unjudged) == (None, "no such program")
@@ -189,8 +188,8 @@ def test_an_agent_that_broke_a_promise_and_could_not_be_run_again_has_broken_it(
 
     contract = make_contract({"type": "contains", "value": "yes"})
 
-    assert run_contract(Trial(contract=contract, inputs=("no", "gone")), Once()).exit_code is ExitCode.FAILED
-    assert run_contract(Trial(contract=contract, inputs=("yes", "gone")), Once()).exit_code is ExitCode.CANNOT
+    assert run_contract(ContractTrial(contract=contract, inputs=("no", "gone")), Once()).exit_code is ExitCode.FAILED
+    assert run_contract(ContractTrial(contract=contract, inputs=("yes", "gone")), Once()).exit_code is ExitCode.CANNOT
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -204,7 +203,7 @@ def test_the_result_is_the_same_side_by_side(jobs: int, make_contract: Any) -> N
             return CallableCandidate(echo).run(case, workspace, timeout_s)
 
     done: list[int] = []
-    trial = Trial(contract=contract, inputs=tuple("0123"), min_score=25)
+    trial = ContractTrial(contract=contract, inputs=tuple("0123"), min_score=25)
     result = run_contract(trial, Echo(), jobs=jobs, on_done=lambda: done.append(1))
 
     assert [check.holds for check in result.checks] == [False, True, False, False]
@@ -255,7 +254,7 @@ def test_a_run_may_take_as_long_as_its_case_says_unless_somebody_says_otherwise(
 
     slow = ReplayCase(id="slow", scenario=Scenario(input_json=raw("x"), timeout_s=7), tape=())
     for trial in ({"case": slow}, {"case": slow, "timeout_s": 3}, {"inputs": ("x",)}):
-        run_contract(Trial(contract=make_contract({}), **trial), Timed())
+        run_contract(ContractTrial(contract=make_contract({}), **trial), Timed())
 
     assert Timed.limits == [7, 3, 60]
 
@@ -319,7 +318,7 @@ def test_more_runs_that_cannot_be_had_neither_keep_nor_break_a_promise(make_cont
             self.left -= 1
             return CallableCandidate(echo).run(case, workspace, timeout_s) if self.left >= 0 else Attempt(reason="gone")
 
-    result = run_contract(Trial(contract=make_contract(OFTEN), inputs=("yes",)), Once())
+    result = run_contract(ContractTrial(contract=make_contract(OFTEN), inputs=("yes",)), Once())
 
     assert [(check.holds, check.unjudged) for check in result.checks] == [(None, "run 2: gone")]
     assert result.exit_code is ExitCode.CANNOT

@@ -15,17 +15,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.crash.projects import HANGS, LEFT_WITHIN_S, SECRET, Project, command_of
+from tests.formats.otel.protobufs import as_protobuf
+from tests.formats.otel.spans import agent, document, tool
+
 import replaykit as rk
 from replaykit.errors import StoreError
+from replaykit.intake.receiver.spool import Spool
 from replaykit.isolation import Level, support
 from replaykit.model.run import RunStatus, TraceRun, encode_run
 from replaykit.programs.recovery import recover
-from replaykit.receiver.spool import Spool
 from replaykit.testing import sample_call
-
-from ..importers.otel.protobufs import as_protobuf
-from ..importers.otel.spans import agent, document, tool
-from .projects import HANGS, LEFT_WITHIN_S, SECRET, Project, command_of
 
 WORKER = Path(__file__).with_name("worker.py")
 ACKNOWLEDGED = "acknowledged"

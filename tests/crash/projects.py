@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from uuid import uuid4
 
+from tests.redaction.makers import drawn
+
 import replaykit as rk
 from replaykit.model.run import encode_run
-
-from ..redaction.makers import drawn
 
 MARK = "CRASH_MARK"
 SECRET = "CRASH_SECRET"

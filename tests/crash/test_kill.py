@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from .kinds import KINDS, WRITTEN, Kind
-from .projects import LEFT_WITHIN_S, Project
+from tests.crash.kinds import KINDS, WRITTEN, Kind
+from tests.crash.projects import LEFT_WITHIN_S, Project
 
 KILLS_PER_PROJECT = 10
-TRIALS = int(os.environ.get("CRASH_TRIALS", str(2 * len(KINDS))))
+TRIALS = int(os.environ.get("CRASH_TRIALS", str(len(KINDS))))
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes that are left are looked for in /proc")
 

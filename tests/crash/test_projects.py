@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.crash.kinds import children, has_own_network, waited_for
+from tests.crash.projects import Project
 
 from replaykit.isolation import Level, Policy, Sandbox, support
-
-from .kinds import children, has_own_network, waited_for
-from .projects import Project
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
 SLEEP = ["sleep", "300"]

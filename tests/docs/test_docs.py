@@ -15,16 +15,16 @@ import click
 import msgspec
 import pytest
 
+from replaykit.candidates.output import CONTRACT, parse_output
 from replaykit.cases.case import load_case
 from replaykit.cases.fixtures import read_fixture
 from replaykit.checks.admissions import admission
 from replaykit.checks.assertions import ASSERTIONS
 from replaykit.cli import VERBS, cli
-from replaykit.importers.files import import_trace
+from replaykit.formats.files import import_trace
 from replaykit.model.changes import StateFold
 from replaykit.model.events import State
 from replaykit.model.values import READERS
-from replaykit.runners.output import CONTRACT, parse_output
 
 ROOT = Path(__file__).parents[2]
 FORMATS, CLI, ASSERTION_KINDS = (

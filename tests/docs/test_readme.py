@@ -30,7 +30,7 @@ NOT_RUN_HERE = {
     'replaykit record --input "Why was I charged?" -- node agent.mjs': "needs the reader's own program",
     "replaykit scaffold agent --out cases/billing": "needs the run of the reader's own program",
     "replaykit replay cases/billing -- node agent.mjs": "needs the reader's own program",
-    "replaykit serve": "runs until it is stopped; tests/receiver runs it",
+    "replaykit serve": "runs until it is stopped; tests/intake/receiver runs it",
 }
 EXIT_CODES = {  # of commands that report a failure
     "replaykit replay cases/made-up-charge --agent agent:answer": 1,

@@ -10,7 +10,7 @@ import pytest
 import replaykit as rk
 from replaykit.errors import UsageError
 from replaykit.export.forms import export_run
-from replaykit.importers.files import import_trace
+from replaykit.formats.files import import_trace
 from replaykit.model.events import Decision, ErrorEvent, ErrorInfo, LlmCall, Message, Note, ToolCall, Usage
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Raw, canonical, raw

@@ -17,17 +17,16 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.telemetry.runs import everything
 
 import replaykit as rk
 from replaykit.cli import run as cli
 from replaykit.export.forms import export_run
-from replaykit.importers.files import import_trace
+from replaykit.formats.files import import_trace
 from replaykit.model.events import ErrorInfo, Exchange, LlmCall, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw
 from replaykit.telemetry.span import call_id, nanoseconds, root_id, trace_id_of
-
-from ..telemetry.runs import everything
 
 
 def spans_in(text: bytes) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .programs import program_of
+from tests.fidelity.programs import program_of
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(".fidelity")

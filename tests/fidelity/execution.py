@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from tests.fidelity.answers import answer, fingerprint
+from tests.fidelity.programs import POLL_MS, Node, Program
+
 import replaykit as rk
 from replaykit.seam.scope import current
-
-from .answers import answer, fingerprint
-from .programs import POLL_MS, Node, Program
 
 
 class Failure(Exception):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from .crowd import Tally
-from .harness import Trial
-from .impostors import EXPECTED
+from tests.fidelity.crowd import Tally
+from tests.fidelity.harness import Trial
+from tests.fidelity.impostors import EXPECTED
 
 REPRODUCED_SHARE = 0.95
 SHOWN = 5
@@ -38,13 +38,24 @@ def _told_apart(trials: Sequence[Trial]) -> bool:
     unsure = verdicts["inconclusive"] / max(1, len(replays))
     print(f"\n{len(replays)} replays: {share:.1%} reproduced, {unsure:.1%} inconclusive, {live} ran something for real")
     print(f"{len(broken)} breaches")
-    return bool(replays) and not broken and share >= REPRODUCED_SHARE
+    return bool(replays) and not broken and _share_of_decidable(trials) >= REPRODUCED_SHARE
 
 
-def report_unchanged(found: Tally) -> bool:
+def _share_of_decidable(trials: Sequence[Trial]) -> float:
+    """Print and return the share of `reproduced` among agents that a replay can tell of: those that depend on what the
+    recording does not hold are declared `inconclusive`, and a breach where they are anything else."""
+    decidable = [trial for trial in trials if trial.way not in trial.declared.get("inconclusive", {})]
+    verdicts = [replay.verdict for trial in decidable for replay in trial.replays]
+    share = verdicts.count("reproduced") / len(verdicts) if verdicts else 1.0
+    print(f"{share:.1%} reproduced of the {len(verdicts)} replays that are not declared inconclusive")
+    return share
+
+
+def report_unchanged(found: Tally, what: str = "unchanged") -> bool:
     """Print the figures of the random agents; True when they keep the law."""
     counts = found.counts
-    print(f"\nrandom agents: {counts['agents']}, {counts['answers']} answers, {counts['wrong answers']} wrong")
+    name = f"random agents, {what.replace('_', ' ')}"
+    print(f"\n{name}: {counts['agents']}, {counts['answers']} answers, {counts['wrong answers']} wrong")
     kinds = {
         "clear": "deciding moments at least 50 ms apart",
         "close": "closer",
@@ -58,7 +69,7 @@ def report_unchanged(found: Tally) -> bool:
             print(f"  {agents:>6} {meaning}: {words}")
     beyond = "beyond the recording, and shown"
     print(f"  {counts[beyond]:>6} answers {beyond}")
-    return _holds(found, "unchanged")
+    return _holds(found, what)
 
 
 def report_edited(found: Tally) -> bool:

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import replaykit as rk
+from tests.fidelity.server import World, world
 
-from .server import World, world
+import replaykit as rk
 
 AGENTS = Path(__file__).parent / "agents"
 ROOT = Path(__file__).parents[2]

@@ -5,6 +5,7 @@ python -m tests.fidelity.impostors [SAFEGUARD]
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import socket
@@ -14,10 +15,13 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from tests.fidelity.harness import PYTHONPATH, ROOT
+from tests.fidelity.safeguards import SAFEGUARDS
+
 import replaykit as rk
 
-from .harness import PYTHONPATH, ROOT
-from .safeguards import SAFEGUARDS
+STRANGER = socket.create_server(("127.0.0.1", 0))
+"""A server that no candidate has started."""
 
 
 @rk.tool
@@ -64,16 +68,15 @@ def asks_for_more(question: str) -> str:
 
 def calls_the_real_tool(question: str) -> str:
     """Use the tool without its decorator."""
-    return f"Your order is {look_up.__wrapped__('17')['state']}."
+    return f"Your order is {inspect.unwrap(look_up)('17')['state']}."
 
 
 def asks_a_server_beside_the_tape(question: str) -> str:
     """Use the recorded answer, and a connection that nobody recorded."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        try:
-            socket.create_connection(server.getsockname(), timeout=1).close()
-        except OSError:
-            pass
+    try:
+        socket.create_connection(STRANGER.getsockname(), timeout=1).close()
+    except OSError:
+        pass
     return fixes_it(question)
 
 

@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hypothesis import strategies as st
-
-from .answers import ERRORS, VALUES
+from tests.fidelity.answers import ERRORS, VALUES
 
 KEYS = ("a", "b", "c")
 DELAYS_MS = (5, 20, 150, 290)

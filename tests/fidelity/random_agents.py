@@ -1,11 +1,13 @@
 """Random concurrent agents, recorded and replayed: answers, branches and outcomes, in figures.
 
 python -m tests.fidelity.random_agents unchanged COUNT SEED [SAFEGUARD]
+python -m tests.fidelity.random_agents held_up COUNT SEED [SAFEGUARD]
 python -m tests.fidelity.random_agents edited COUNT SEED
 python -m tests.fidelity.random_agents program FILE
 
-The first replays the very same programs, without a safeguard where one is named; the second replays them with a call
-inserted, removed, moved or changed; the third tries one program again, out of a failure that was reported.
+The first replays the very same programs, without a safeguard where one is named; the second does so after recordings
+whose threads were held up; the third replays them with a call inserted, removed, moved or changed; the fourth tries one
+program again, out of a failure that was reported.
 """
 
 from __future__ import annotations
@@ -19,19 +21,19 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from tests.fidelity.crowd import CURRENT, DONE
+from tests.fidelity.execution import Execution, Failure
+from tests.fidelity.programs import EDITS, Program, edited, planned, program_of, programs
+from tests.fidelity.safeguards import HELD_UP, SAFEGUARDS
 
 import replaykit as rk
-
-from .crowd import CURRENT, DONE
-from .execution import Execution, Failure
-from .programs import EDITS, Program, edited, planned, program_of, programs
-from .safeguards import SAFEGUARDS
 
 APART_MS = 50.0
 HANG_S = 30
@@ -199,8 +201,8 @@ def _is_displaced(
     made = recorded.made.get(replayed.received[place])
     if made is None or made.key != asked.key:
         return False
-    in_recording = {call.path for call in run.calls if call.arguments["key"] == asked.key}
-    if not any(other.key == asked.key and other.path not in in_recording for other in replayed.asked.values()):
+    answered = _answered_in(run)
+    if not any(other.key == asked.key and other[1:] not in answered for other in replayed.asked.values()):
         return False
     moves = [deviation.text for deviation in result.deviations if deviation.kind == "moved"]
     return any(text.endswith((f"now at {asked.path}", "to an equal call in another place")) for text in moves)
@@ -259,12 +261,22 @@ def checked_again(check: Check, laboratory: Laboratory, program: Program) -> Fig
     return first
 
 
-def checked(check: Check, count: int, number: int, directory: Path) -> Figures:
+@contextmanager
+def _laboratory(what: str, number: int, directory: Path) -> Iterator[Laboratory]:
+    with rk.Store.open(directory / "store.db") as store, ExitStack() as stack:
+        if what != HELD_UP:
+            yield Laboratory(store, random.Random(number))
+            return
+        from tests.fidelity.hold_ups import HoldingLaboratory, busy_machine  # it needs this module
+
+        yield HoldingLaboratory(store, random.Random(number), stack.enter_context(busy_machine(number)))
+
+
+def checked(what: str, count: int, number: int, directory: Path) -> Figures:
     """Check so many random programs, from a seed."""
-    figures = Figures()
+    check, figures = CHECKS[what], Figures()
     current, done = directory / CURRENT, directory / DONE  # for whoever looks for a hang
-    with rk.Store.open(directory / "store.db") as store:
-        laboratory = Laboratory(store, random.Random(number))
+    with _laboratory(what, number, directory) as laboratory:
 
         @seed(number)
         @settings(
@@ -286,7 +298,7 @@ def checked(check: Check, count: int, number: int, directory: Path) -> Figures:
     return figures
 
 
-CHECKS: dict[str, Check] = {"unchanged": check_unchanged, "edited": check_edited}
+CHECKS: dict[str, Check] = {"unchanged": check_unchanged, HELD_UP: check_unchanged, "edited": check_edited}
 
 
 def main() -> None:
@@ -303,7 +315,7 @@ def main() -> None:
             count, number, *safeguards = more
             for safeguard in safeguards:
                 SAFEGUARDS[safeguard].patch()
-            figures = checked(CHECKS[what], int(count), int(number), directory)
+            figures = checked(what, int(count), int(number), directory)
     print(json.dumps(figures.json()), flush=True)
     os._exit(0)  # threads that a program abandoned must not keep the process
 

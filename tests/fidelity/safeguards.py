@@ -16,6 +16,7 @@ from typing import Any
 
 RANDOM = "random"
 IMPOSTORS = "impostors"
+HELD_UP = "held_up"
 
 _real_urandom = os.urandom  # a run that holds chance replaces it
 
@@ -28,7 +29,7 @@ class Safeguard:
     patches: Mapping[str, Any]
     """What is put in the place of `module:function` or `module:Class.attribute`."""
     noticed_by: tuple[str, ...]
-    """Agents of the collection that must break the law without it; `random` and `impostors` for the others."""
+    """Agents of the collection that must break the law without it, or `random`, `held_up` and `impostors`."""
 
     @property
     def exists(self) -> bool:
@@ -109,7 +110,7 @@ SAFEGUARDS = {
         "a stand-in for a value makes the verdict inconclusive",
         {
             "seam.rebuild:Rebuilder._missing": lambda _, content: content,
-            "replayer.tape:_unanswerable": _always(""),
+            "handlers.replay.tape:_unanswerable": _always(""),
         },
         ("values:opaque_object",),
     ),
@@ -118,10 +119,50 @@ SAFEGUARDS = {
         {"seam.tool:_Live._mutated_arguments": _always(())},
         ("values:mutated_argument",),
     ),
+    "changed surroundings": Safeguard(
+        "a tool that changes its object, its module or its context is known not to be repeatable",
+        {"seam.tool:_Live._changes": _always(()), "seam.side_effects:changed_variables": _always(())},
+        ("leftovers:object_of_a_tool", "leftovers:global_of_a_tool", "leftovers:context_of_a_tool"),
+    ),
+    "what the agent reads": Safeguard(
+        "a list or an object that a tool changes is compared where the agent's own code reads it",
+        {"seam.agent_code:AgentCode._reads": _always(False)},
+        ("tool_state:module_memory", "tool_state:closure_list", "tool_state:history_of_a_field"),
+    ),
+    "emissions": Safeguard(
+        "log records and warnings of a tool that the agent takes in are known not to be repeatable",
+        {"seam.emissions:_note": _always(None)},
+        ("tool_state:records_of_a_tool", "tool_state:warnings_of_a_tool"),
+    ),
+    "changed process": Safeguard(
+        "a tool that changes variables or the working directory of its process is known not to be repeatable",
+        {"seam.side_effects:still_changed": _always(())},
+        ("leftovers:variable_of_a_tool", "leftovers:directory_of_a_tool"),
+    ),
+    "changed files": Safeguard(
+        "a candidate that reads a file as the recorded run left it is in doubt",
+        {"seam.changed_files:LeftoverWatch.reads": _always(None)},
+        ("leftovers:counter_file", "leftovers:lock_file", "leftovers:file_of_a_tool"),
+    ),
     "order and time": Safeguard(
         "a served call ends in its recorded place and at its recorded time",
-        {"replayer.order:RecordedOrder.is_known": _property(False)},
+        {"handlers.replay.order:RecordedOrder.is_known": _property(False)},
         ("timeouts:future_result", "deadlines:monotonic_deadline", RANDOM),
+    ),
+    "alarms": Safeguard(
+        "an alarm rings at its moment in the run",
+        {"seam.virtual_alarms:Alarms._clock": _always(None)},
+        ("timeouts:alarm_that_sets_a_flag", "timeouts:alarm_in_whole_seconds"),
+    ),
+    "computing": Safeguard(
+        "what an agent sees on the clock after it has computed is in doubt",
+        {"handlers.replay.order:RecordedOrder._note_gap": _always(None)},
+        ("deadlines:computing_after_the_last_call", "deadlines:computing_between_two_calls"),
+    ),
+    "hold-ups": Safeguard(
+        "moments are too close to call where the machine held up the recorded run for longer than they are apart",
+        {"seam.scheduling_delays:HoldUps.look": _always(None)},
+        (HELD_UP,),
     ),
     "forms of placeholders": Safeguard(
         "a placeholder has the form of the value that it stands for",
@@ -130,17 +171,17 @@ SAFEGUARDS = {
     ),
     "processes": Safeguard(
         "processes that the agent starts are a part of the run",
-        {"seam.scope:Session.tree": _always(None)},
+        {"seam.scope:RunSession.tree": _always(None)},
         ("processes:spawned_pool", "processes:child_process"),
     ),
     "foreign threads": Safeguard(
         "a thread that was there before the run, and works for it, is a part of it",
-        {"seam.adoption:adopted": lambda scope, _what: scope},
+        {"seam.foreign_threads:adopted": lambda scope, _what: scope},
         ("threads:worker_started_at_import", "threads:low_level_thread"),
     ),
     "chance": Safeguard(
         "random numbers and ids of the recording are drawn again",
-        {"seam.chance:Chance._digest": lambda *_: _real_urandom(16)},
+        {"seam.chance:HeldChance._digest": lambda *_: _real_urandom(16)},
         ("chance:shuffled", "chance:uuid4_in_argument"),
     ),
     "evidence": Safeguard(

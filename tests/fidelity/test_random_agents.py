@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 from hypothesis import Phase, given, settings
+from tests.fidelity.execution import Execution
+from tests.fidelity.programs import Node, Program, edited, planned, program_of, programs
+from tests.fidelity.random_agents import Check, Figures, Laboratory, check_edited, check_unchanged, checked_again
 
 import replaykit as rk
-
-from .execution import Execution
-from .programs import Node, Program, edited, planned, program_of, programs
-from .random_agents import Check, Figures, Laboratory, check_edited, check_unchanged, checked_again
 
 EXAMPLES = 15
 ATTEMPTS = 10

@@ -10,8 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-
-from .harness import Agent, Trial, collection, tried, tried_in_process
+from tests.fidelity.harness import Agent, Trial, collection, tried, tried_in_process
 
 SENTENCES = {
     "a timeout of future.result fires again": "timeouts:future_result",
@@ -31,9 +30,17 @@ SENTENCES = {
     "a named tuple is the named tuple": "values:named_tuple",
     "a pydantic model is the model": "values:pydantic_model",
     "a NumPy bool inside of a result is as false as it was": "values:numpy_bool",
+    "a counter in a file that the recording changed is in doubt": "leftovers:counter_file",
+    "a database that the recording changed is in doubt": "leftovers:sqlite_cache",
+    "a file that a tool wrote is in doubt": "leftovers:file_of_a_tool",
+    "an object that a tool changed is in doubt": "leftovers:object_of_a_tool",
     "a forked pool is served and counted": "processes:forked_pool",
 }
-BY_COMMAND = (("timeouts:future_result", "agent"), ("values:enum_member", "program"))
+BY_COMMAND = (
+    ("timeouts:future_result", "agent"),
+    ("values:enum_member", "program"),
+    ("leftovers:lock_file", "program"),
+)
 
 
 @functools.cache

@@ -23,9 +23,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import replaykit as rk
+from tests.fidelity.safeguards import SAFEGUARDS
 
-from .safeguards import SAFEGUARDS
+import replaykit as rk
 
 Agent = Callable[[str], Any]
 

@@ -12,9 +12,8 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import pytest
-
-from .. import commands
-from ..incident import CONTRACT, INCIDENT
+from tests import commands
+from tests.incident import CONTRACT, INCIDENT
 
 AGENTS = """
 import asyncio, os, sys, time

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import replaykit as rk
+from tests.incident import market_data_api, web_search
 
-from ..incident import market_data_api, web_search
+import replaykit as rk
 
 Run = Callable[..., Any]
 
@@ -153,6 +153,28 @@ def test_an_http_agent_with_live_tools_is_asked_when_the_person_who_runs_it_allo
     assert [told["kind"] for told in refused.result["deviations"]] == ["refused"]
     assert (ran.result["verdict"], ran.result["offline"]) == ("fixed", False)
     assert [told["kind"] for told in ran.result["deviations"]] == ["live"]
+
+
+def test_an_http_agent_with_live_tools_is_asked_once_though_the_session_has_another_take(
+    files: Any, replaykit: Run, served: Callable[[Any], str]
+) -> None:
+    requests: list[str] = []
+
+    def app(environ: Any, start_response: Any) -> Any:
+        if environ["REQUEST_METHOD"] == "POST":
+            requests.append(environ["PATH_INFO"])
+        start_response("200 OK", [])
+        return [b'{"output": "unavailable"}']
+
+    session = files.write("replays/incident_001.yaml", files.incident)
+    retaped = replaykit("retape", session, "-c", "flakestorm.yaml", "--json")
+    assert retaped.code == 0, retaped
+    files.config(f"{served(app)}/ask", agent={"type": "http", "tools": "live"})
+
+    ran = replaykit("replay", session, "--live", "*", "--json")
+
+    assert (ran.result["verdict"], ran.result["offline"]) == ("fixed", False)
+    assert requests.count("/ask") == 1
 
 
 FAULTS = {"tool_faults": [{"tool": "*", "mode": "error", "error_code": 500, "message": "down"}]}

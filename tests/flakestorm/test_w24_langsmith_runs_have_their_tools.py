@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from replaykit.cases.case import load_case
-from replaykit.importers.files import import_trace
+from replaykit.formats.files import import_trace
 
 Run = Callable[..., Any]
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.incident import market_data_api, web_search
+from tests.langsmith_server import FakeLangSmith, flat, incident, langsmith_server, set_account
 
 import replaykit as rk
 from replaykit.cases.session import load_session
-
-from ..incident import market_data_api, web_search
-from ..langsmith_server import FakeLangSmith, flat, incident, langsmith_server, set_account
 
 Run = Callable[..., Any]
 Serve = Callable[[Any], str]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from replaykit.contracts.build import contract_of
+from replaykit.contracts.find import contract_of
 from replaykit.model.result import Finding, Side
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw

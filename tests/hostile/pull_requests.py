@@ -339,16 +339,16 @@ PATTERNS = {
     "allows every value by a redaction rule": PullRequest(
         {**case({"input": f"my token is {TOKEN}"}), "redaction.toml": 'allow_patterns = ["."]\n'},
         {
-            LINT: (1, "secret in"),
+            LINT: (1, "github-token in"),
             "scan cases": (1, "is not applied"),
-            f"{LINT} --config-from origin/main": (1, "secret in"),
+            f"{LINT} --config-from origin/main": (1, "github-token in"),
         },
     ),
     "allows its secret by its value": PullRequest(
         {**case({"input": f"my token is {TOKEN}"}), "redaction.toml": f'allow = ["{TOKEN}"]\n'},
         {
-            f"{LINT} --config-from origin/main": (1, "secret in"),
-            "scan cases --config-from origin/main": (1, "1 secret"),
+            f"{LINT} --config-from origin/main": (1, "github-token in"),
+            "scan cases --config-from origin/main": (1, "github-token"),
         },
     ),
     "names the maintainer's secret as a file of rules": PullRequest(

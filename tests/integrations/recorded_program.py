@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.integrations.fake_models import FakeModels
+from tests.knocks import knocks
+
 from replaykit.model.run import TraceRun
 from replaykit.store.sqlite import SQLiteStore
-
-from ..knocks import knocks
-from .fake_models import FakeModels
 
 
 class Told(NamedTuple):

@@ -18,13 +18,13 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
 import replaykit as rk
-from replaykit.chaos.answers import PAYLOAD
+from replaykit.handlers.chaos.answers import PAYLOAD
+from replaykit.handlers.replay.world import World
 from replaykit.model.events import ToolCall
 from replaykit.model.faults import ChaosPlan, ToolFault, ToolTrouble
 from replaykit.model.matching import ToolMode
-from replaykit.programs.merge import parts_of
-from replaykit.programs.plan import Mode, Plan, write_plan
-from replaykit.replayer.world import World
+from replaykit.programs.merge import load_process_logs
+from replaykit.programs.plan import Mode, ProgramPlan, write_plan
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the SDK warns of its own past
 
@@ -81,7 +81,9 @@ class Weather:
         """Results, or errors, in the order of the questions."""
         plan = ChaosPlan(tool_faults=(ToolFault(mode=mode, **options),))
         world = World(case_id="x", tools={"*": ToolMode.LIVE}, chaos=plan)
-        write_plan(Path("session"), Plan(mode=Mode.REPLAY, run_id="run", store=str(Path("store.db").absolute())), world)
+        write_plan(
+            Path("session"), ProgramPlan(mode=Mode.REPLAY, run_id="run", store=str(Path("store.db").absolute())), world
+        )
         with self._open() as target:
             return asyncio.run(asyncio.wait_for(self._asked(target, cities or ("Bern",)), 60))
 
@@ -97,7 +99,7 @@ class Weather:
 
     def faults(self) -> list[tuple[str, ...]]:
         with rk.Store.open("store.db", read_only=True) as store:
-            calls = [call for part in parts_of(store, "run") for call in part.calls]
+            calls = [call for part in load_process_logs(store, "run") for call in part.calls]
         return [call.faults for call in calls if isinstance(call, ToolCall)]
 
 

@@ -11,18 +11,17 @@ import anthropic
 import anyio
 import openai
 import pytest
+from tests.integrations.fake_models import FakeModels
 
 import replaykit as rk
-from replaykit.chaos.handler import Chaos
+from replaykit.candidates.agent_run import AgentCall
+from replaykit.handlers.chaos.handler import Chaos
+from replaykit.handlers.recording.recorder import Recorder
+from replaykit.handlers.replay.world import World
 from replaykit.model.faults import ChaosPlan, Direction, Drift, ModelFault, ModelTrouble
 from replaykit.model.matching import MatchRules, ToolMode
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
-from replaykit.recording.recorder import Recorder
-from replaykit.replayer.world import World
-from replaykit.runners.calling import AgentCall
-from replaykit.seam.scope import Session
-
-from .fake_models import FakeModels
+from replaykit.seam.scope import RunSession
 
 # What the SDKs have to warn each other of is none of our business.
 pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in ("DeprecationWarning", "UserWarning")]
@@ -284,7 +283,7 @@ def test_a_call_of_a_tool_that_is_cut_is_no_whole_call(sdk: Sdk, models: FakeMod
 def test_chaos_is_recorded_as_it_was_given(sdk: Sdk, models: FakeModels, store: rk.Store) -> None:
     header = RunHeader(id="r1", started_at=1.0)
     writer = store.begin(header)
-    session = Session(Chaos(Recorder(writer), plan_of(ModelTrouble.TRUNCATED, max_tokens=3)))
+    session = RunSession(Chaos(Recorder(writer), plan_of(ModelTrouble.TRUNCATED, max_tokens=3)))
 
     with session.active():
         said = _done(sdk.agent()(""))

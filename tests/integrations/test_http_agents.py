@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.incident import CONTRACT, INCIDENT
 
 import replaykit as rk
+from replaykit.candidates.agents import candidate_of
 from replaykit.middleware.messages import TAPE_PATH
-from replaykit.project.subjects import find_subjects
-from replaykit.runners.agents import candidate_of
-
-from ..incident import CONTRACT, INCIDENT
+from replaykit.project.case_selection import select_cases
 
 HERE = Path(__file__).parent / "served"
 UVICORN = ("-m", "uvicorn", "fastapi_agent:app", "--log-level", "warning", "--fd", "{fd}")
@@ -123,7 +122,7 @@ def project(url: str, *sessions: Any, **agent: Any) -> rk.Project:
 
 def replayed(what: rk.Project) -> list[rk.ReplayResult]:
     """All sessions at once, with one candidate."""
-    candidate, cases = candidate_of(what), find_subjects(what).cases
+    candidate, cases = candidate_of(what), select_cases(what).cases
     with ThreadPoolExecutor(6) as pool:
         return list(pool.map(lambda case: rk.replay(case, candidate), cases))
 

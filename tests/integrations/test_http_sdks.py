@@ -25,7 +25,7 @@ from google import genai
 
 import replaykit as rk
 from replaykit.errors import Divergence, ReplayKitError
-from replaykit.wire.call import Answer, ToolUse
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.routes import api_of
 
 # What the SDKs have to warn each other of is none of our business.
@@ -61,7 +61,7 @@ class World:
         if api is None:
             return 200, "application/json", json.dumps({"path": path, "number": number}).encode()
         call = ToolUse(id=f"call_{number}", name="get_weather", arguments={"city": "Zürich ❄", "number": number})
-        written = api.write(Answer(content=f"answer {number}: schön", tool_calls=(call,)), request=body)
+        written = api.write(ModelAnswer(content=f"answer {number}: schön", tool_calls=(call,)), request=body)
         return 200, written.content_type, b"".join(written.chunks)
 
 

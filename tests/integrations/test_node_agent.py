@@ -10,8 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from .recorded_program import recorded_and_replayed
+from tests.integrations.recorded_program import recorded_and_replayed
 
 AGENT = Path(__file__).parent / "agents" / "agent.mjs"
 

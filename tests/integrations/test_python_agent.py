@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from .recorded_program import recorded_and_replayed
+from tests.integrations.recorded_program import recorded_and_replayed
 
 AGENTS = Path(__file__).parent / "agents"
 SAID = [

@@ -1,8 +1,8 @@
 """From a vendor's trace to a case that is replayed offline, with the real SDKs and frameworks.
 
 Each agent is run once against a scripted model while somebody traces it: a gateway that logs requests, LangSmith, the
-Agents SDK, OpenTelemetry. The trace is all that a case is made of. The same agent reproduces its failure there without
-a model, and one with another prompt leaves the tape, which is shown as a change of the prompt.
+Agents SDK, OpenTelemetry, OpenInference, Langfuse. The trace is all that a case is made of. The same agent reproduces
+its failure there without a model. One with another prompt leaves the tape, which is shown as a change of the prompt.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from shutil import copy
 from typing import Any
 
 import pytest
-
-from .traced.model_server import FINAL, ModelServer, corrected
+from tests.integrations.traced.model_server import FINAL, ModelServer, corrected
+from tests.integrations.traced.vendor_exports import langfuse_trace, phoenix_spans
 
 HERE = Path(__file__).parent / "traced"
 PROMPT, EDITED = "Look charges up before you answer.", "Look charges up before you answer, and never guess."
@@ -38,6 +38,20 @@ PAIRS = [
     ("openai_agents_agent", "agents-langsmith"),
     ("pydantic_ai_agent", "spans"),
     ("pydantic_ai_agent", "messages"),
+    ("openai_chat_agent", "openinference"),
+    ("openai_chat_agent", "phoenix"),
+    ("openai_chat_agent", "langfuse"),
+    ("openai_chat_agent", "langfuse-otlp"),
+    ("openai_responses_agent", "openinference"),
+    ("openai_responses_agent", "langfuse"),
+    ("anthropic_agent", "openinference"),
+    ("anthropic_agent", "phoenix"),
+    ("anthropic_agent", "langfuse"),
+    ("anthropic_agent", "langfuse-otlp"),
+    ("langgraph_agent", "openinference"),
+    ("langgraph_agent", "phoenix"),
+    ("langgraph_agent", "langfuse"),
+    ("langgraph_agent", "langfuse-otlp"),
 ]
 
 
@@ -104,12 +118,22 @@ def traced_project(module: str, exporter: str, directory: Path) -> Project:
         variables = {"MODEL_URL": server.url, "OPENAI_AGENTS_DISABLE_TRACING": "0"}
         traced = run("trace_agent.py", module, exporter, "trace.json", directory=directory, **variables)
         assert traced.stdout.strip() == FINAL, traced.stderr
-        logged = server.pairs if exporter == "gateway" else server.batches
-    if logged and not (directory / "trace.json").exists():
-        (directory / "trace.json").write_text(json.dumps(logged))
+    write_export(exporter, directory / "trace.json", server)
     (directory / "trace_agent.py").unlink()
     made = run("-m", "replaykit", "scaffold", "trace.json", "--out", "case", directory=directory)
     return Project(directory, module, made)
+
+
+def write_export(exporter: str, file: Path, server: ModelServer) -> None:
+    """Write what the vendor gives out of what it was sent, unless the exporter has written a file itself."""
+    if exporter == "phoenix":
+        file.write_text(json.dumps(phoenix_spans(json.loads(file.read_text()))))
+    elif exporter == "langfuse":
+        file.write_text(json.dumps(langfuse_trace(server.spans)))
+    elif exporter == "langfuse-otlp":
+        file.write_bytes(b"".join(server.spans))  # requests of protobuf that follow each other are one request
+    elif not file.exists():
+        file.write_text(json.dumps(server.pairs if exporter == "gateway" else server.batches))
 
 
 def test_an_agent_is_red_offline_leaves_the_tape_with_a_new_prompt_and_is_green_after_one_retape(

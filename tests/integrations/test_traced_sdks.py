@@ -14,11 +14,11 @@ import pytest
 from google import genai
 from google.genai import errors, types
 
-from replaykit.importers.talk import Talk
+from replaykit.formats.core.talk import Talk
+from replaykit.handlers.replay.handler import Replayer, replaying
+from replaykit.handlers.replay.tape import Tape
 from replaykit.model.events import ErrorInfo, Usage
-from replaykit.replayer.handler import Replayer, replaying
-from replaykit.replayer.tape import Tape
-from replaykit.wire.call import Answer, ToolUse
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 ASKED: Any = [{"role": "user", "content": "Is it lost?"}]
 USE = ToolUse(id="call_1", name="search", arguments={"query": "é 7"})
@@ -26,7 +26,7 @@ LIMIT = ErrorInfo(type="RateLimitError", message="Error code: 429 - {'error': {'
 Said = tuple[str, list[tuple[str, dict[str, Any]]]]
 
 
-def tape(answer: Answer | None = None, error: ErrorInfo | None = None) -> Tape:
+def tape(answer: ModelAnswer | None = None, error: ErrorInfo | None = None) -> Tape:
     talk = Talk()
     talk.says("user", "Is it lost?")
     talk.answers(answer, error=error, model="traced", usage=Usage(input_tokens=3, output_tokens=4))
@@ -97,7 +97,7 @@ def with_reply(on: Tape, ask: Callable[[], Said]) -> tuple[Said, Replayer]:
 
 @pytest.mark.parametrize("ask", SDKS, ids=lambda ask: ask.__name__)
 def test_an_sdk_reads_a_text_and_a_call_of_a_tool(ask: Callable[[], Said]) -> None:
-    said, replayer = with_reply(tape(Answer(content="Let me see.", tool_calls=(USE,))), ask)
+    said, replayer = with_reply(tape(ModelAnswer(content="Let me see.", tool_calls=(USE,))), ask)
 
     assert said == ("Let me see.", [("search", {"query": "é 7"})])
     assert [one.kind for one in replayer.all_deviations()] == ["unused"]  # the tool, which nobody calls here

@@ -1,4 +1,4 @@
-"""The real SDKs take what `Api.write` writes for what it says, and `Api.read` reads what they sent and were sent.
+"""The real SDKs accept what `ModelApi.write` writes, and `ModelApi.read` reads what they sent and were sent.
 
 A server on loopback answers every request with a written answer, in small chunks that respect no boundary.
 """
@@ -19,13 +19,13 @@ import openai
 import pytest
 from google.genai import types as google_types
 
-from replaykit.wire.api import Api
-from replaykit.wire.call import Answer, ModelCall, ToolUse
+from replaykit.wire.api import ModelApi
+from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 from replaykit.wire.routes import api_of
 
 ASK = "How is the weather in Zürich?"
-PLAIN = Answer(content="Snow, all day. ❄")
-CALLS = Answer(
+PLAIN = ModelAnswer(content="Snow, all day. ❄")
+CALLS = ModelAnswer(
     content="I will look.",
     thinking="The user wants the weather.",
     tool_calls=(
@@ -33,7 +33,7 @@ CALLS = Answer(
         ToolUse(name="get_forecast", arguments={}),
     ),
 )
-REFUSAL = Answer(refusal="I will not talk about the weather.")
+REFUSAL = ModelAnswer(refusal="I will not talk about the weather.")
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 NAMES = ("get_weather", "get_forecast")
 
@@ -44,10 +44,10 @@ Client = Callable[[str], Seen]
 class Scripted:
     """A server that answers with one answer, whatever the API, and keeps the last exchange."""
 
-    def __init__(self, answer: Answer, like: list[bytes]) -> None:
+    def __init__(self, answer: ModelAnswer, like: list[bytes]) -> None:
         self.answer = answer
         self.like = like
-        self.api: Api | None = None
+        self.api: ModelApi | None = None
         self.request = b""
         self.response = b""
 
@@ -298,7 +298,7 @@ WHY = {
 }
 
 
-def ask(client: Client, answer: Answer, like: list[bytes] | None = None) -> tuple[Seen, Scripted]:
+def ask(client: Client, answer: ModelAnswer, like: list[bytes] | None = None) -> tuple[Seen, Scripted]:
     scripted = Scripted(answer, like or [])
     with serving(scripted) as url:
         return client(url), scripted

@@ -51,7 +51,8 @@ class Outside:
         tag = f"replaykit-{os.getpid()}-{time.monotonic_ns()}"
         self.shared = Path("/dev/shm", tag)
         self.shared.write_text("original")
-        self.sleeper = subprocess.Popen(["sleep", "300"], stdin=subprocess.DEVNULL)
+        nowhere = subprocess.DEVNULL  # a test that fails must not wait for its output to end
+        self.sleeper = subprocess.Popen(["sleep", "300"], stdin=nowhere, stdout=nowhere, stderr=nowhere)
         self.daemon = f"3{time.monotonic_ns() % 10**8:08d}"
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._shm_key = os.getpid() * 7 + 1
@@ -62,10 +63,9 @@ class Outside:
     def _facts(self, tag: str) -> dict[str, Any]:
         port = self._serve("tcp", socket.create_server(("127.0.0.1", 0)))
         port6 = self._serve("tcp6", socket.create_server(("::1", 0), family=socket.AF_INET6))
-        proxy = socket.create_server(("127.0.0.1", 0))
-        self.proxy_port = proxy.getsockname()[1]
-        self.proxy = proxy
-        self._serve("elsewhere", socket.create_server(("127.0.0.3", self.proxy_port)))
+        self.proxy, elsewhere = _servers_with_one_port("127.0.0.1", "127.0.0.3")
+        self.proxy_port = self.proxy.getsockname()[1]
+        self._serve("elsewhere", elsewhere)
         datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         datagrams.bind(("127.0.0.1", 0))
         unix = socket.socket(socket.AF_UNIX)
@@ -236,3 +236,14 @@ def attempts_at(place: Path, level: Level, common: Common | None = None) -> Atte
 
 def has_program(name: str) -> bool:
     return shutil.which(name) is not None
+
+
+def _servers_with_one_port(host: str, other_host: str) -> tuple[socket.socket, socket.socket]:
+    """Return servers with the same port on two hosts; a port that is free on one may be taken on the other."""
+    for _ in range(20):
+        server = socket.create_server((host, 0))
+        try:
+            return server, socket.create_server((other_host, server.getsockname()[1]))
+        except OSError:
+            server.close()
+    raise AssertionError(f"no port is free on both {host} and {other_host}")

@@ -694,10 +694,10 @@ def remount_writable(facts: Any) -> bool:
     return True
 
 
-def as_other_root() -> None:
+def as_other_root(*, more_namespaces: int = 0) -> None:
     """Become root of a user namespace of our own, which is allowed: everything is locked in there."""
     user, group = os.getuid(), os.getgid()
-    checked(libc.unshare(0x10000000 | 0x00020000))
+    checked(libc.unshare(0x10000000 | 0x00020000 | more_namespaces))
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
@@ -708,6 +708,25 @@ def unmount_in_own_namespace(facts: Any) -> bool:
     """Unmount a layer as root of a namespace of one's own."""
     as_other_root()
     checked(libc.umount2(b"/tmp", 2))
+    return True
+
+
+@technique("system")
+def control_groups_in_own_namespace(facts: Any) -> bool:
+    """Mount the machine's control groups as root of a namespace of one's own: they could be written there."""
+    as_other_root(more_namespaces=0x02000000)
+    checked(libc.mount(b"none", b"/tmp", b"cgroup2", 0, None))
+    return True
+
+
+@technique("system")
+def control_groups_in_a_child(facts: Any) -> bool:
+    """Start a process in a namespace for control groups; the flags stand in memory."""
+    arguments = struct.pack("11Q", 0x10000000 | 0x02000000, 0, 0, 0, 17, *[0] * 6)
+    pid = checked(libc.syscall(435, arguments, len(arguments)))
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
     return True
 
 

@@ -15,6 +15,11 @@ from tests.isolation.outside import HERE, Outside
 from tests.isolation.techniques import TECHNIQUES
 
 import replaykit as rk
+from replaykit.candidates.attempt import Candidate
+from replaykit.candidates.command import CommandCandidate
+from replaykit.candidates.frames import WorkerJob
+from replaykit.candidates.python import PythonCandidate
+from replaykit.candidates.workers import WorkerCandidate
 from replaykit.cases.case import ReplayCase, Scenario
 from replaykit.checks.assertions import parse_assertion
 from replaykit.isolation import Level, support
@@ -22,11 +27,6 @@ from replaykit.model.consent import Consent
 from replaykit.model.isolation import IsolationLevel
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.programs.isolation_level import ISOLATION
-from replaykit.runners.attempt import Candidate
-from replaykit.runners.command import CommandCandidate
-from replaykit.runners.frames import Job
-from replaykit.runners.python import PythonCandidate
-from replaykit.runners.workers import WorkerCandidate
 
 KINDS = ("agent", "runner", "program", "worker", "nested worker")
 
@@ -86,7 +86,9 @@ def candidate(kind: str, stack: ExitStack) -> Candidate:
         return CommandCandidate(shlex.join([*program, "--contract"]))
     if kind == "program":
         return CommandCandidate(program)
-    return stack.enter_context(WorkerCandidate(Job(spec="escaping:agent", sort="python", directories=(os.getcwd(),))))
+    return stack.enter_context(
+        WorkerCandidate(WorkerJob(spec="escaping:agent", sort="python", directories=(os.getcwd(),)))
+    )
 
 
 @pytest.fixture

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.isolation.outside import attempts_at, python, run
+from tests.isolation.techniques import TECHNIQUES
 
 from replaykit.isolation import Common, Level, Policy, Sandbox, support
-
-from .outside import attempts_at, python, run
-from .techniques import TECHNIQUES
 
 pytestmark = pytest.mark.skipif(support().level is not Level.FULL, reason="; ".join(support().reasons()))
 

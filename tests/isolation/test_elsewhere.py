@@ -13,8 +13,8 @@ import sys
 sys.platform = "darwin"
 sys.modules["fcntl"] = None  # as on Windows: to import it is an error
 from replaykit.model.consent import NO_CONSENT
-from replaykit.runners.allowing import consent_of
-from replaykit.runners.confinement import confined_tree, without_sandbox
+from replaykit.candidates.consent import consent_of
+from replaykit.candidates.confinement import confined_tree, without_sandbox
 
 consent_of(connect=["db.internal:5432"])
 with confined_tree(NO_CONSENT) as inside:

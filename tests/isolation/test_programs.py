@@ -195,7 +195,7 @@ def _run(place: Path, *command: str) -> tuple[int, str, Sandbox]:
     return code, printed, sandbox
 
 
-@sampled("name", PYTHON, count=12)
+@sampled("name", PYTHON, count=6)
 def test_python_programs_run_unharmed(place: Path, name: str) -> None:
     import textwrap
 

@@ -111,6 +111,48 @@ def test_killing_the_process_kills_the_whole_tree(project: Path, level: Level) -
         _until(lambda: not _is_running(marker))
 
 
+@pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
+def test_a_process_in_a_session_of_its_own_does_not_outlive_a_guardian_that_was_killed(
+    project: Path, level: Level
+) -> None:
+    marker = f"8{time.monotonic_ns() % 10**8:08d}"
+    with Sandbox(Policy(project=project), level=level) as sandbox:
+        script = f"setsid sh -c 'echo ready; exec sleep {marker}' & sleep 300"
+        process = sandbox.start(["sh", "-c", script], start_new_session=True, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        with process.stdout:
+            process.stdout.readline()
+
+        os.killpg(process.pid, signal.SIGKILL)
+
+        assert process.wait(10) == -9
+    if level is Level.LANDLOCK:
+        assert not _is_running(marker)
+    _until(lambda: not _is_running(marker))
+
+
+def test_a_killed_caller_leaves_neither_processes_nor_its_temporary_directory(project: Path, tmp_path: Path) -> None:
+    marker = f"9{time.monotonic_ns() % 10**8:08d}"
+    temporary = tmp_path / "temporary"
+    (temporary / "project").mkdir(parents=True)
+    code = f"""
+from pathlib import Path
+from replaykit.isolation import Level, Policy, Sandbox
+temporary = Path({str(temporary)!r})
+policy = Policy(project=Path({str(project)!r}), scratch=(temporary,), temporary=temporary)
+sandbox = Sandbox(policy, level=Level.LANDLOCK)
+script = "setsid sh -c 'touch {temporary}/ready; sleep {marker}' & sleep 300"
+sandbox.start(["sh", "-c", script], start_new_session=True).wait()
+"""
+    starter = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": SOURCE})
+    _until((temporary / "ready").exists)
+
+    starter.kill()
+    starter.wait()
+
+    _until(lambda: not _is_running(marker) and not temporary.exists())
+
+
 def test_the_tree_ends_with_the_process_that_started_it(project: Path) -> None:
     marker = f"5{time.monotonic_ns() % 10**8:08d}"
     code = f"""
@@ -460,12 +502,16 @@ def test_any_umask_will_do(project: Path, umask: int) -> None:
         os.umask(before)
 
 
-def test_more_than_may_be_written_is_a_full_disk(project: Path) -> None:
+def test_more_than_may_be_written_is_a_full_disk_and_named(project: Path) -> None:
     with Sandbox(Policy(project=project, max_written_bytes=1 << 20)) as sandbox:
         code, printed = run(sandbox, "sh", "-c", "head -c 3000000 /dev/zero > big", cwd=project)
+        report = sandbox.report()
 
     assert code != 0
     assert "No space left" in printed
+    [stopped] = report.stopped
+    assert (stopped.channel, stopped.target, stopped.sandbox) == ("files", f"{project}/", sandbox.id)
+    assert stopped.reason == "the memory for what is written is full"
 
 
 def test_nothing_is_imported_after_the_fork(project: Path, tmp_path: Path) -> None:
@@ -586,9 +632,10 @@ assert client.recv(9) == b"hi" """
 def test_the_lesser_level_stays_shut_when_its_guardian_dies(project: Path, server: socket.socket) -> None:
     code = f"""
 import os, socket, time
-guardian = os.getppid()
+keeper = os.getppid()
+[guardian] = [line.split()[1] for line in open(f"/proc/{{keeper}}/status") if line.startswith("PPid:")]
 if os.fork() == 0:
-    print("ready", flush=True)
+    print(keeper, flush=True)
     while os.path.exists(f"/proc/{{guardian}}"): time.sleep(0.01)
     print(socket.socket().connect_ex(("127.0.0.1", {server.getsockname()[1]})), flush=True)
     os._exit(0)
@@ -596,12 +643,14 @@ time.sleep(60)"""
     with Sandbox(Policy(project=project), level=Level.LANDLOCK) as sandbox:
         process = sandbox.start([sys.executable, "-c", code], stdout=subprocess.PIPE)
         assert process.stdout is not None
-        process.stdout.readline()
+        keeper = int(process.stdout.readline())
+        os.kill(keeper, signal.SIGSTOP)  # else it ends the tree at once
 
         process.kill()
         process.wait()
 
         assert int(process.stdout.readline()) == errno.ENOSYS
+        os.kill(keeper, signal.SIGCONT)
         process.stdout.close()
 
 
@@ -655,3 +704,18 @@ assert server.wait() == 0
     report = report_of(Policy(project=project), sys.executable, "-c", code, str(port))
 
     assert report.stopped == ()
+
+
+@pytest.mark.parametrize(("depth", "name"), [(3000, "d"), (40, "d" * 200)])
+def test_directories_nested_beyond_every_path_do_not_keep_the_report_from_being_made(
+    project: Path, tmp_path: Path, depth: int, name: str
+) -> None:
+    script = f"import os\nfor _ in range({depth}): os.mkdir({name!r}); os.chdir({name!r})\nopen('x', 'w').close()"
+    with Sandbox(Policy(project=project)) as sandbox:
+        assert sandbox.start([sys.executable, "-c", script], cwd=project).wait() == 0
+
+        report = sandbox.report()
+        assert report.written[0] == Written(f"{project}/{name}", "created")
+        assert report.written_count > 10
+        sandbox.keep_writes(tmp_path / "kept")
+        subprocess.run(["rm", "-rf", tmp_path / "kept"], check=True)  # Python's own way recurses

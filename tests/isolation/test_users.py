@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.isolation.outside import HERE, LANDLOCK_LETS_THROUGH, SYSTEM_PYTHON, Outside, run
+from tests.matrix import sampled
 
 from replaykit.isolation import Sandbox, support
 
@@ -111,7 +112,7 @@ def _as_nobody(sources: Path, code: str, *arguments: str, **variables: str) -> s
     return done.stdout
 
 
-@pytest.mark.parametrize(("directory", "umask"), [("/tmp", "022"), ("/var/tmp", "077"), ("/opt", "002")])
+@sampled(("directory", "umask"), [("/tmp", "022"), ("/var/tmp", "077"), ("/opt", "002")], count=1)
 def test_nothing_gets_out_for_an_ordinary_user(sources: Path, directory: str, umask: str) -> None:
     with _place_in(directory) as place:
         result: dict[str, Any] = json.loads(_as_nobody(sources, TRY, str(place), umask, "full", HOME=str(place)))
@@ -170,3 +171,101 @@ def test_root_can_write_files_of_other_users_into_its_layers(tmp_path: Path) -> 
 
     assert (code, printed) == (0, f"{NOBODY}\n1234\n")
     assert list(theirs.iterdir()) == []
+
+
+REPORT = """
+import json, os, sys
+from dataclasses import asdict
+from pathlib import Path
+from replaykit.isolation import Policy, Sandbox
+from tests.isolation.outside import run
+place = Path(os.environ["PLACE"])
+with Sandbox(Policy(project=place)) as sandbox:
+    code, printed = run(sandbox, sys.executable, "-c", os.environ["INNER"], cwd=place)
+    report = sandbox.report()
+    stopped = [(one.channel, one.target, one.reason) for one in report.stopped]
+    print(json.dumps({"printed": printed, "stopped": stopped, "written": [one.path for one in report.written]}))
+"""
+
+
+def test_directories_are_renamed_for_an_ordinary_user(sources: Path) -> None:
+    inner = "import os; os.rename('build', 'moved'); print(sorted(os.listdir('moved')))"
+    with _place_in("/var/tmp") as place:
+        for path in (place / "build", place / "build" / "sub"):
+            path.mkdir()
+        (place / "build" / "unreadable").touch(mode=0)
+        subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", str(place)], check=True)
+
+        result = json.loads(_as_nobody(sources, REPORT, INNER=inner, PLACE=str(place), HOME=str(place)))
+
+    assert result["printed"] == "['sub', 'unreadable']\n"
+    assert result["stopped"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "target"),
+    [
+        ("open('shared', 'a').write('x')", "shared"),
+        ("open('link', 'w')", "shared"),
+        ("os.chmod('shared', 0o666)", "shared"),
+        ("os.truncate('shared', 0)", "shared"),
+        ("os.rename('shared', 'moved')", "shared"),
+        ("open('theirs/new', 'w')", "theirs/new"),
+        ("os.mkdir('theirs/below/new')", "theirs/below/new"),
+        ("os.unlink('theirs/mine')", "theirs/mine"),
+        ("os.rename('theirs', 'moved')", "theirs"),
+        ("os.rename('build', 'moved')", "build"),
+    ],
+)
+def test_what_a_layer_of_an_ordinary_user_cannot_hold_is_named(sources: Path, change: str, target: str) -> None:
+    with _place_in("/var/tmp") as place:
+        for path in ("theirs", "theirs/below", "build"):
+            (place / path).mkdir()
+        for path in ("shared", "theirs/mine", "build/shared"):
+            (place / path).write_text("x")
+        (place / "link").symlink_to("shared")
+        subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", str(place)], check=True)
+        for path in ("shared", "theirs", "build/shared"):
+            os.chown(place / path, NOBODY, 1234)
+        inner = f"""
+import os
+try:
+    {change}
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+        result = json.loads(_as_nobody(sources, REPORT, INNER=inner, PLACE=str(place), HOME=str(place)))
+
+        named = {(channel, path) for channel, path, reason in result["stopped"] if "another user or group" in reason}
+        assert result["printed"] == "OSError\n"
+        assert ("files", f"{place}/{target}") in named
+        assert result["written"] == []
+
+
+def test_files_that_an_ordinary_user_can_write_are_not_named(sources: Path) -> None:
+    inner = """
+import os, tempfile
+for call in (lambda: open("/etc/replaykit", "w"), lambda: os.unlink("/usr/bin/env"), lambda: open("read-only", "w")):
+    try:
+        call()
+    except OSError:
+        pass
+os.mkdir("new")
+open("new/x", "w").close()
+os.rename("new", "newer")
+os.unlink("newer/x")
+with tempfile.TemporaryDirectory() as place:
+    open(os.path.join(place, "x"), "w").close()
+open("/dev/null", "w").write("x")
+open("/dev/shm/x", "w").write("x")
+print("done")
+"""
+    with _place_in("/opt") as place:
+        (place / "read-only").touch(mode=0o444)
+        os.chown(place / "read-only", NOBODY, 1234)
+
+        result = json.loads(_as_nobody(sources, REPORT, INNER=inner, PLACE=str(place), HOME=str(place)))
+
+    assert result["printed"] == "done\n"
+    assert result["stopped"] == []

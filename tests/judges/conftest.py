@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from replaykit.judges.judge import About, Answer, Judgement, Question
+from replaykit.judges.judge import Answer, JudgeId, Judgement, Question
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw
 
@@ -93,7 +93,7 @@ class Scripted:
     """A judge that says what it is told to, and counts."""
 
     def __init__(self, answer: Answer = Answer.PASS, model: str = "m") -> None:
-        self.about = About(name="openai", model=model)
+        self.identity = JudgeId(name="openai", model=model)
         self.answer = answer
         self.asked: list[Question] = []
 

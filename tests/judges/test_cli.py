@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Ran, caller
 
-from replaykit.judges.stored import FILE, read_judgements
-
-from ..commands import Ran, caller
+from replaykit.judges.judgement_store import FILE, read_judgements
 
 AGENT = "def answer(text):\n    return 'Thank you for asking.'\n"
 CASE = {

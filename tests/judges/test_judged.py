@@ -8,22 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Ran, caller
 
 import replaykit as rk
-from replaykit.checks.assertions import CannotTell, parse_assertion
-from replaykit.checks.inside import judged_in
-from replaykit.judges.judge import About, Answer, Asks, Judgement, Question
+from replaykit.checks.assertions import CannotTell, find_judged, parse_assertion
+from replaykit.judges.judge import Answer, Asks, JudgeId, Judgement, Question
+from replaykit.judges.judgement_store import FILE, NONE, ProjectAnswers, StoredAnswers, read_judgements
 from replaykit.judges.prompt import SYSTEM, message_of, read_answer, system_of
-from replaykit.judges.stored import FILE, NONE, ProjectAnswers, StoredAnswers, read_judgements
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.result import Side
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw
-from replaykit.trials.judging import judge_of
+from replaykit.trials.case_judgements import judge_of
 
-from ..commands import Ran, caller
-
-JUDGE = About(name="openai", model="gpt")
+JUDGE = JudgeId(name="openai", model="gpt")
 RUBRIC = {"judge.rubric": "It is polite"}
 SCORE = {"judge.score": {"rubric": "Clarity", "at_least": 0.7}}
 LABEL = {"judge.label": {"labels": ["billing", "other"], "is": "billing"}}
@@ -94,14 +92,14 @@ def found(written: dict[str, Any], answer: Judgement, run: TraceRun | None = Non
     run = run or run_of()
     ((kind, value),) = written.items()
     assertion = parse_assertion(kind, value)
-    ((judged, _),) = judged_in([assertion])
+    ((judged, _),) = find_judged([assertion])
     known = NONE.plus(judged.rule.question(run), answer, JUDGE)  # type: ignore[attr-defined]
 
     class Known:
         hint = "Ask somebody."
 
-        def told(self, question: Question) -> Any:
-            return known.told(question)
+        def look_up(self, question: Question) -> Any:
+            return known.look_up(question)
 
     return assertion.check(run, Side.DESIRED, answers=Known())
 
@@ -145,7 +143,7 @@ def test_a_threshold_may_change_without_asking_again() -> None:
 
 
 def test_a_rubric_is_the_same_question_as_a_sentence() -> None:
-    ((judged, _),) = judged_in([parse_assertion("judge.rubric", "It is polite")])
+    ((judged, _),) = find_judged([parse_assertion("judge.rubric", "It is polite")])
     question = judged.rule.question(run_of())  # type: ignore[attr-defined]
 
     assert question == Question(rubric="It is polite", input_json=raw("Why?"), output_json=raw("Thank you."))
@@ -158,7 +156,7 @@ def test_a_judge_is_shown_the_calls_and_their_answers_where_that_is_asked_for() 
         ToolCall(seq=1, name="pay", arguments_json=raw({}), error=ErrorInfo(type="ToolError", message="no money")),
         ToolCall(seq=2, name="list", arguments_json=raw({}), items_json=(raw(1), raw(2))),
     )
-    ((judged, _),) = judged_in([parse_assertion("judge.faithful", True)])
+    ((judged, _),) = find_judged([parse_assertion("judge.faithful", True)])
     question = judged.rule.question(run_of(events=events, event_count=3))  # type: ignore[attr-defined]
 
     assert json.loads(message_of(question))["calls"] == [
@@ -434,7 +432,7 @@ def test_a_session_is_judged_by_its_file(cli: CLI, case: Callable[..., Path], mo
 
 def test_answers_of_a_project_are_asked_once_however_many_ask(own_directory: Path, question: Question) -> None:
     class Counting:
-        about = JUDGE
+        identity = JUDGE
         asked = 0
 
         def judge(self, question: Question) -> Judgement:
@@ -444,9 +442,9 @@ def test_answers_of_a_project_are_asked_once_however_many_ask(own_directory: Pat
     judge = Counting()
     answers = ProjectAnswers(own_directory, "contract run", judge)
 
-    assert [answers.told(question).status for _ in range(3)] == ["pass"] * 3
+    assert [answers.look_up(question).status for _ in range(3)] == ["pass"] * 3
     assert judge.asked == 1
-    assert StoredAnswers(own_directory, "x").told(question).status == "pass"
+    assert StoredAnswers(own_directory, "x").look_up(question).status == "pass"
 
 
 def test_on_a_terminal_scores_and_labels_are_asked_for(

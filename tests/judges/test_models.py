@@ -181,7 +181,7 @@ def test_a_parameter_that_a_model_refuses_can_be_taken_away(model: Any, question
     judge.judge(question)
 
     assert "temperature" not in model.asked[0]
-    assert judge.about.parameters == {"response_format": {"type": "json_object"}, "seed": 3}
+    assert judge.identity.parameters == {"response_format": {"type": "json_object"}, "seed": 3}
 
 
 def test_an_answer_in_several_parts_is_one_answer(model: Any, question: Question) -> None:

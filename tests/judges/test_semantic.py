@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from replaykit.cases.case import ReplayCase
-from replaykit.judges.judge import PERSON, About, Answer, Judgement, question_of
+from replaykit.judges.judge import PERSON, Answer, JudgeId, Judgement, question_of
+from replaykit.judges.judgement_store import NONE, Judgements
 from replaykit.judges.semantic import with_judgements
-from replaykit.judges.stored import NONE, Judgements
 from replaykit.model.result import ReplayResult, SemanticCheck, Verdict
 from replaykit.model.run import TraceRun
 
 TEXT = "The answer is polite"
-JUDGE = About(name="openai", model="gpt")
+JUDGE = JudgeId(name="openai", model="gpt")
 CASE = ReplayCase(id="c", semantic=(TEXT,), directory=Path("cases/c"))
 
 
@@ -26,7 +26,7 @@ def result(make_run: Callable[..., TraceRun]) -> ReplayResult:
     return ReplayResult(case_id="c", verdict=Verdict.FIXED, semantic=(SemanticCheck(text=TEXT),), run=make_run())
 
 
-def known(run: TraceRun, answer: Answer, by: About = JUDGE) -> Judgements:
+def known(run: TraceRun, answer: Answer, by: JudgeId = JUDGE) -> Judgements:
     return NONE.plus(question_of(TEXT, run), Judgement(answer, "because"), by)
 
 
@@ -43,7 +43,7 @@ def test_without_a_judge_a_sentence_needs_a_human_and_the_verdict_stays(result: 
 
 
 @pytest.mark.parametrize("by", [JUDGE, PERSON])
-def test_a_sentence_that_passes_keeps_the_verdict(by: About, result: ReplayResult) -> None:
+def test_a_sentence_that_passes_keeps_the_verdict(by: JudgeId, result: ReplayResult) -> None:
     judged = with_judgements(CASE, result, known(run_of(result), Answer.PASS, by))
 
     assert (judged.semantic[0].status, judged.semantic[0].by) == ("pass", str(by))
@@ -51,7 +51,7 @@ def test_a_sentence_that_passes_keeps_the_verdict(by: About, result: ReplayResul
 
 
 @pytest.mark.parametrize("by", [JUDGE, PERSON])
-def test_a_sentence_that_fails_fails_the_replay(by: About, result: ReplayResult) -> None:
+def test_a_sentence_that_fails_fails_the_replay(by: JudgeId, result: ReplayResult) -> None:
     judged = with_judgements(CASE, result, known(run_of(result), Answer.FAIL, by))
 
     assert judged.semantic[0].status == "fail"
@@ -61,7 +61,7 @@ def test_a_sentence_that_fails_fails_the_replay(by: About, result: ReplayResult)
 
 @pytest.mark.parametrize("by", [JUDGE, PERSON])
 def test_an_output_that_nobody_judged_never_passes(
-    by: About, result: ReplayResult, make_run: Callable[..., TraceRun]
+    by: JudgeId, result: ReplayResult, make_run: Callable[..., TraceRun]
 ) -> None:
     judged = with_judgements(CASE, result, known(make_run("another output"), Answer.PASS, by))
 
@@ -78,7 +78,7 @@ def test_an_unsure_judge_never_passes_anything(result: ReplayResult) -> None:
 
 
 @pytest.mark.parametrize("by", [JUDGE, PERSON])
-def test_a_stored_answer_that_is_no_verdict_never_passes_a_sentence(by: About, result: ReplayResult) -> None:
+def test_a_stored_answer_that_is_no_verdict_never_passes_a_sentence(by: JudgeId, result: ReplayResult) -> None:
     judged = with_judgements(CASE, result, known(run_of(result), Answer.GIVEN, by))
 
     assert (judged.semantic[0].status, judged.verdict) == ("unjudged", Verdict.INCONCLUSIVE)

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from tests.matrix import examples
 
 import replaykit as rk
+from replaykit.candidates.agents import candidate_of
+from replaykit.candidates.http_answers import read_agent_reply
+from replaykit.candidates.http_client import HttpAnswer
 from replaykit.cases.case import ReplayCase, Scenario
 from replaykit.checks.assertions import parse_assertion
 from replaykit.model.events import ToolCall
 from replaykit.model.values import raw
-from replaykit.runners.agents import candidate_of
-from replaykit.runners.asking import Answer
-from replaykit.runners.http_answers import said_in
 
 Serve = Callable[[Any], str]
 Say = Callable[..., "Scripted"]
@@ -151,16 +151,16 @@ def test_what_is_no_answer_is_told_with_what_to_do_next(
 @pytest.mark.parametrize(
     ("answer", "output"),
     [
-        (Answer(status=200, body=b"[Note] plain", content_type="text/plain"), "[Note] plain"),
-        (Answer(status=200, body=b"plain", content_type="application/json"), "plain"),
-        (Answer(status=200, body=b"plain", content_type="text/html; charset=utf-8"), "plain"),
-        (Answer(status=200, body=b"a <html> in it"), "a <html> in it"),
-        (Answer(status=200, body=b"\xff"), "\ufffd"),
-        (Answer(status=204), None),
+        (HttpAnswer(status=200, body=b"[Note] plain", content_type="text/plain"), "[Note] plain"),
+        (HttpAnswer(status=200, body=b"plain", content_type="application/json"), "plain"),
+        (HttpAnswer(status=200, body=b"plain", content_type="text/html; charset=utf-8"), "plain"),
+        (HttpAnswer(status=200, body=b"a <html> in it"), "a <html> in it"),
+        (HttpAnswer(status=200, body=b"\xff"), "\ufffd"),
+        (HttpAnswer(status=204), None),
     ],
 )
-def test_a_plain_text_is_an_output_whatever_it_is_called(answer: Answer, output: Any) -> None:
-    said = said_in(answer, None)
+def test_a_plain_text_is_an_output_whatever_it_is_called(answer: HttpAnswer, output: Any) -> None:
+    said = read_agent_reply(answer, None)
 
     assert (said.output, said.reason, said.error) == (output, "", None)
 
@@ -178,7 +178,7 @@ def test_a_plain_text_is_an_output_whatever_it_is_called(answer: Answer, output:
 def test_an_agent_that_says_it_failed_has_failed_wherever_its_output_is(
     path: str | None, body: bytes, message: str
 ) -> None:
-    said = said_in(Answer(status=200, body=body, content_type="application/json"), path)
+    said = read_agent_reply(HttpAnswer(status=200, body=body, content_type="application/json"), path)
 
     assert said.error is not None
     assert (said.error.message, said.output, said.reason) == (message, None, "")
@@ -194,7 +194,7 @@ def test_an_agent_that_says_it_failed_has_failed_wherever_its_output_is(
     ],
 )
 def test_what_is_the_output_or_says_nothing_is_no_failure(body: bytes, path: str | None) -> None:
-    said = said_in(Answer(status=200, body=body, content_type="application/json"), path)
+    said = read_agent_reply(HttpAnswer(status=200, body=body, content_type="application/json"), path)
 
     assert (said.error, said.reason) == (None, "")
     assert said.output in ("ok", "error")

@@ -17,18 +17,18 @@ import msgspec
 import pytest
 
 import replaykit as rk
+from replaykit.candidates.agents import candidate_of
+from replaykit.candidates.http import HttpCandidate
 from replaykit.cases.case import ReplayCase, Scenario
 from replaykit.checks.assertions import parse_assertion
-from replaykit.middleware.messages import TAPE_HEADER, TAPE_PATH, TOKEN_HEADER, Offer
-from replaykit.middleware.tapes import MAX_REQUESTS, MAX_TAPES, Request, Tapes
+from replaykit.handlers.replay.world import World
+from replaykit.middleware.messages import TAPE_HEADER, TAPE_PATH, TOKEN_HEADER, TapeOffer
+from replaykit.middleware.tape_registry import MAX_REQUESTS, MAX_TAPES, TapeRegistry, TapeRequest
 from replaykit.model.events import ToolCall
 from replaykit.model.matching import MatchMode, MatchRules
 from replaykit.model.values import raw
-from replaykit.project.subjects import find_subjects
-from replaykit.replayer.world import World
-from replaykit.runners.agents import candidate_of
-from replaykit.runners.http import HttpCandidate
-from replaykit.seam.adoption import apart
+from replaykit.project.case_selection import select_cases
+from replaykit.seam.foreign_threads import apart
 
 Serve = Callable[[Any], str]
 CALLED: list[str] = []
@@ -83,7 +83,7 @@ def asked(url: str, body: Any = None, method: str = "POST", **headers: str) -> t
 
 
 def offered(url: str, what: World) -> str:
-    status, said = asked(url + TAPE_PATH, msgspec.json.encode(Offer(world=what)))
+    status, said = asked(url + TAPE_PATH, msgspec.json.encode(TapeOffer(world=what)))
     assert status == 200, said
     return str(said["tape"])
 
@@ -204,9 +204,9 @@ def test_what_is_no_tape_is_refused(served: Serve, body: bytes) -> None:
     assert asked(url + TAPE_PATH, body)[0] == 400
 
 
-def request(client: str = "127.0.0.1", **headers: str) -> Request:
+def request(client: str = "127.0.0.1", **headers: str) -> TapeRequest:
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Request(method="GET", path=TAPE_PATH, headers=sent, client=client)
+    return TapeRequest(method="GET", path=TAPE_PATH, headers=sent, client=client)
 
 
 @pytest.mark.parametrize(
@@ -231,10 +231,10 @@ def request(client: str = "127.0.0.1", **headers: str) -> Request:
     ],
 )
 def test_without_a_token_tapes_are_for_this_machine_alone(
-    what: Request, may: bool, monkeypatch: pytest.MonkeyPatch
+    what: TapeRequest, may: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("REPLAYKIT_TAPE_TOKEN", raising=False)
-    refused = Tapes().refusal(what)
+    refused = TapeRegistry().refusal(what)
 
     assert (refused is None) is may
     assert refused is None or refused.status == 403
@@ -247,16 +247,16 @@ def test_with_a_token_whoever_has_it_may_from_anywhere(given: str, may: bool, mo
     monkeypatch.setenv("REPLAYKIT_TAPE_TOKEN", "the-token")
 
     for client in ("127.0.0.1", "10.0.0.5"):
-        assert (Tapes().refusal(request(client, **{TOKEN_HEADER: given})) is None) is may
+        assert (TapeRegistry().refusal(request(client, **{TOKEN_HEADER: given})) is None) is may
 
 
 def test_what_is_held_is_bounded() -> None:
-    tapes = Tapes()
-    body = msgspec.json.encode(Offer(world=world("x")))
-    posted = Request(method="POST", path=TAPE_PATH, headers={}, client="127.0.0.1")
+    tapes = TapeRegistry()
+    body = msgspec.json.encode(TapeOffer(world=world("x")))
+    posted = TapeRequest(method="POST", path=TAPE_PATH, headers={}, client="127.0.0.1")
 
     names = [json.loads(tapes.answer(posted, body).body)["tape"] for _ in range(MAX_TAPES + 1)]
-    held = [Request(method="GET", path="/", headers={TAPE_HEADER: name}, client="127.0.0.1") for name in names]
+    held = [TapeRequest(method="GET", path="/", headers={TAPE_HEADER: name}, client="127.0.0.1") for name in names]
 
     assert getattr(tapes.begin(held[0]), "status", None) == 404
     begun = [tapes.begin(held[1]) for _ in range(MAX_REQUESTS + 1)]
@@ -297,7 +297,7 @@ def test_a_wsgi_application_that_streams_is_in_the_tape_to_its_last_part() -> No
         yield lookup_now("u1").encode()
 
     wrapped = rk.middleware.wsgi(streaming, enabled=True)
-    _, said = wsgi_call(wrapped, TAPE_PATH, msgspec.json.encode(Offer(world=world("taped", name="lookup_now"))))
+    _, said = wsgi_call(wrapped, TAPE_PATH, msgspec.json.encode(TapeOffer(world=world("taped", name="lookup_now"))))
 
     assert wsgi_call(wrapped, "/", **{TAPE_HEADER: json.loads(said)["tape"]}) == ("200 OK", b"it said: taped")
     assert wsgi_call(wrapped, "/") == ("200 OK", b"it said: really u1")
@@ -325,7 +325,7 @@ def test_an_agent_over_asgi_is_replayed_from_a_session(served: Serve) -> None:
         )
     )
     project = rk.load_project("replaykit.yaml")
-    (case,) = find_subjects(project).cases
+    (case,) = select_cases(project).cases
     result = rk.replay(case, candidate_of(project))
 
     assert result.passed, result.reason

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replaykit.candidates.output import parse_output
 from replaykit.checks.regexes import check_pattern
 from replaykit.checks.rule import CannotTell
 from replaykit.checks.schemas import check_schema, schema_flaw
 from replaykit.errors import InvalidFile
-from replaykit.importers.mending import decoded
-from replaykit.mcp.messages import parse
+from replaykit.formats.core.json_text import decode_lenient
 from replaykit.model.nesting import (
     MAX_GROUPS,
     MAX_NESTING,
@@ -27,9 +27,9 @@ from replaykit.model.nesting import (
     decode_json,
     line_nested_too_deeply,
 )
+from replaykit.programs.mcp.messages import parse
 from replaykit.redaction.re2 import compile_re2
 from replaykit.redaction.rule_files import load_rules
-from replaykit.runners.output import parse_output
 
 TOO_DEEP = (MAX_NESTING + 1, 980, 1_500, 5_000, 100_000)
 """Depths around those at which the parsers of one interpreter or another give up."""
@@ -38,7 +38,7 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "decode_json": decode_json,
     "decode_json into a type": lambda text: decode_json(text, msgspec.Raw),
     "check_nesting": check_nesting,
-    "imported traces": decoded,
+    "imported traces": decode_lenient,
     "MCP messages": parse,
 }
 
@@ -82,7 +82,7 @@ def test_every_reader_refuses_one_level_more(reader: str, shape: Callable[[int],
 def test_a_text_that_other_readers_must_mend_is_refused_as_well(depth: int) -> None:
     text = b'{"a": NaN, "b": ' + lists(depth) + b"}"
 
-    for read in (decoded, parse):
+    for read in (decode_lenient, parse):
         with pytest.raises(NestedTooDeeply):
             read(text)
 

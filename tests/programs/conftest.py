@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from replaykit.handlers.replay.world import World
 from replaykit.model.matching import MatchRules
 from replaykit.model.result import Deviation
 from replaykit.model.run import RunHeader, TraceRun
-from replaykit.programs.merge import all_deviations, merged, parts_of
-from replaykit.programs.plan import Mode, Plan
-from replaykit.programs.proxy import address_of, open_port, proxying
-from replaykit.replayer.world import World
+from replaykit.programs.merge import all_deviations, load_process_logs, merge_runs
+from replaykit.programs.plan import Mode, ProgramPlan
+from replaykit.programs.proxy import address_of, open_port, running_proxy
 from replaykit.store.sqlite import SQLiteStore
 
 RESET, CLOSE = object(), object()
@@ -185,10 +185,10 @@ class Response(NamedTuple):
     body: bytes
 
 
-class Stage:
+class ProxyClient:
     """The proxy at work, in this process."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ProgramPlan) -> None:
         self.plan = plan
         self.port = int(plan.proxy.rpartition(":")[2])
 
@@ -216,12 +216,12 @@ class Stage:
     @property
     def parts(self) -> list[TraceRun]:
         with SQLiteStore.open(self.plan.store, read_only=True) as store:
-            return parts_of(store, "r1")
+            return load_process_logs(store, "r1")
 
     @property
     def run(self) -> TraceRun:
         """What was written so far."""
-        return merged(RunHeader(id="r1"), self.parts)
+        return merge_runs(RunHeader(id="r1"), self.parts)
 
     def deviations(self, run: TraceRun | World) -> list[Deviation]:
         """Where the program left the tape of a run."""
@@ -238,21 +238,21 @@ class Proxies:
         self.upstreams = {"openai": f"{upstream.url}/v1", "anthropic": upstream.url}
 
     @contextmanager
-    def record(self) -> Iterator[Stage]:
-        with self._stage(Mode.RECORD, None) as stage:
-            yield stage
+    def record(self) -> Iterator[ProxyClient]:
+        with self._client(Mode.RECORD, None) as client:
+            yield client
 
     @contextmanager
-    def replay(self, run: TraceRun | World, rules: MatchRules | None = None, **changed: Any) -> Iterator[Stage]:
+    def replay(self, run: TraceRun | World, rules: MatchRules | None = None, **changed: Any) -> Iterator[ProxyClient]:
         world = run if isinstance(run, World) else World(case_id="c1", calls=run.events, rules=rules or MatchRules())
-        with self._stage(Mode.REPLAY, world, **changed) as stage:
-            yield stage
+        with self._client(Mode.REPLAY, world, **changed) as client:
+            yield client
 
     @contextmanager
-    def _stage(self, mode: Mode, world: World | None, **changed: Any) -> Iterator[Stage]:
+    def _client(self, mode: Mode, world: World | None, **changed: Any) -> Iterator[ProxyClient]:
         file = self._directory / f"parts-{next(self._numbers)}.db"
         port = open_port()
-        plan = Plan(
+        plan = ProgramPlan(
             mode=mode,
             run_id="r1",
             store=str(file),
@@ -260,8 +260,8 @@ class Proxies:
             upstreams=changed.get("upstreams", self.upstreams),
             speed=changed.get("speed", 0.0),
         )
-        with proxying(port, plan, world):
-            yield Stage(plan)
+        with running_proxy(port, plan, world):
+            yield ProxyClient(plan)
 
 
 @pytest.fixture

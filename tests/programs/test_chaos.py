@@ -8,12 +8,11 @@ import json
 from typing import Any
 
 import pytest
+from tests.programs.conftest import DONE, END, STREAM, Proxies, ProxyClient, Upstream, chunk, completion, event, whole
 
+from replaykit.handlers.replay.world import World
 from replaykit.model.faults import ChaosPlan, ModelFault, ModelTrouble, ToolFault, ToolTrouble
 from replaykit.model.matching import ToolMode
-from replaykit.replayer.world import World
-
-from .conftest import DONE, END, STREAM, Proxies, Stage, Upstream, chunk, completion, event, whole
 
 
 def live_world(plan: ChaosPlan) -> World:
@@ -28,17 +27,17 @@ def content(body: bytes) -> str:
     return str(json.loads(body)["choices"][0]["message"]["content"])
 
 
-def faults(stage: Stage) -> list[tuple[str, ...]]:
-    return [call.faults for call in stage.run.calls]
+def faults(client: ProxyClient) -> list[tuple[str, ...]]:
+    return [call.faults for call in client.run.calls]
 
 
 def test_a_rate_limit_is_answered_and_the_upstream_not_asked(proxies: Proxies, upstream: Upstream) -> None:
-    with proxies.replay(live_world(of_model("rate_limit"))) as stage:
-        answer = stage.chat()
+    with proxies.replay(live_world(of_model("rate_limit"))) as client:
+        answer = client.chat()
 
     assert (answer.status, answer.headers["retry-after"], upstream.asked) == (429, "1", [])
     assert json.loads(answer.body)["error"]["code"] == "rate_limit_exceeded"
-    assert faults(stage) == [("model.rate_limit",)]
+    assert faults(client) == [("model.rate_limit",)]
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
@@ -47,19 +46,19 @@ def test_a_live_answer_is_cut(proxies: Proxies, upstream: Upstream, is_packed: b
     packed = whole(gzip.compress(body), content_encoding="gzip") if is_packed else whole(body)
     upstream.script = lambda asked: [packed]
 
-    with proxies.replay(live_world(of_model("truncated_response", max_tokens=2))) as stage:
-        answer = stage.chat()
+    with proxies.replay(live_world(of_model("truncated_response", max_tokens=2))) as client:
+        answer = client.chat()
 
     assert content(answer.body) == "One two"
     assert "content-encoding" not in answer.headers
-    assert faults(stage) == [("model.truncated_response",)]
+    assert faults(client) == [("model.truncated_response",)]
 
 
 def test_a_live_stream_is_cut_and_still_a_stream(proxies: Proxies, upstream: Upstream) -> None:
     upstream.script = lambda asked: [STREAM, *map(chunk, [event("One "), event("two "), event("three"), DONE]), END]
 
-    with proxies.replay(live_world(of_model("truncated_response", max_tokens=2))) as stage:
-        answer = stage.chat(stream=True)
+    with proxies.replay(live_world(of_model("truncated_response", max_tokens=2))) as client:
+        answer = client.chat(stream=True)
 
     assert answer.headers["content-type"] == "text/event-stream"
     assert b"One two" in answer.body
@@ -69,25 +68,25 @@ def test_a_live_stream_is_cut_and_still_a_stream(proxies: Proxies, upstream: Ups
 
 def test_a_recorded_answer_is_changed_and_the_tape_of_that_needs_no_chaos(proxies: Proxies, upstream: Upstream) -> None:
     upstream.script = lambda asked: [whole(completion("One two three four"))]
-    with proxies.record() as stage:
-        stage.chat()
-    recorded = stage.run
+    with proxies.record() as client:
+        client.chat()
+    recorded = client.run
     plan = of_model("truncated_response", max_tokens=3)
 
-    with proxies.replay(World(case_id="c1", calls=recorded.events, chaos=plan)) as stage:
-        cut = stage.chat()
-    with proxies.replay(stage.run) as stage:
-        again = stage.chat()
+    with proxies.replay(World(case_id="c1", calls=recorded.events, chaos=plan)) as client:
+        cut = client.chat()
+    with proxies.replay(client.run) as client:
+        again = client.chat()
 
     assert content(cut.body) == content(again.body) == "One two three"
 
 
 def test_a_timeout_breaks_off_the_connection(proxies: Proxies, upstream: Upstream) -> None:
     with (
-        proxies.replay(live_world(of_model("timeout"))) as stage,
+        proxies.replay(live_world(of_model("timeout"))) as client,
         pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)),
     ):
-        stage.chat()
+        client.chat()
 
     assert upstream.asked == []
 
@@ -96,8 +95,8 @@ def test_any_other_request_is_struck_by_its_url(proxies: Proxies, upstream: Upst
     upstream.script = lambda asked: [whole(b'{"files": ["a", "b"]}')]
     fault = ToolFault(mode=ToolTrouble.EMPTY, match_url="*/files")
 
-    with proxies.replay(live_world(ChaosPlan(tool_faults=(fault,)))) as stage:
-        files, others = stage.ask("GET", "/openai/files"), stage.ask("GET", "/openai/others")
+    with proxies.replay(live_world(ChaosPlan(tool_faults=(fault,)))) as client:
+        files, others = client.ask("GET", "/openai/files"), client.ask("GET", "/openai/others")
 
     assert (files.body, others.body) == (b"{}", b'{"files": ["a", "b"]}')
 
@@ -105,8 +104,8 @@ def test_any_other_request_is_struck_by_its_url(proxies: Proxies, upstream: Upst
 def test_a_packed_answer_that_a_fault_leaves_as_it_is_can_still_be_read(proxies: Proxies, upstream: Upstream) -> None:
     upstream.script = lambda asked: [whole(gzip.compress(completion("no JSON")), content_encoding="gzip")]
 
-    with proxies.replay(live_world(of_model("response_drift"))) as stage:
-        answer = stage.chat()
+    with proxies.replay(live_world(of_model("response_drift"))) as client:
+        answer = client.chat()
 
-    assert (content(answer.body), faults(stage)) == ("no JSON", [()])
+    assert (content(answer.body), faults(client)) == ("no JSON", [()])
     assert "content-encoding" not in answer.headers

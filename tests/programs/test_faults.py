@@ -13,23 +13,14 @@ import msgspec
 import pytest
 from aiohttp import web
 from tests.matrix import sampled
-
-from replaykit.errors import ReplayKitError, StoreError, Unreplayable
-from replaykit.model.events import LlmCall, WireInfo
-from replaykit.model.values import Raw, canonical, raw
-from replaykit.programs.plan import Mode, Plan
-from replaykit.programs.staging import staged
-from replaykit.programs.wanted import Staging
-from replaykit.replayer.world import World
-
-from .conftest import (
+from tests.programs.conftest import (
     CLOSE,
     DONE,
     END,
     RESET,
     STREAM,
     Proxies,
-    Stage,
+    ProxyClient,
     Upstream,
     chunk,
     completion,
@@ -41,12 +32,20 @@ from .conftest import (
     whole,
 )
 
+from replaykit.errors import ReplayKitError, StoreError, Unreplayable
+from replaykit.handlers.replay.world import World
+from replaykit.model.events import LlmCall, WireInfo
+from replaykit.model.values import Raw, canonical, raw
+from replaykit.programs.launch_options import LaunchOptions
+from replaykit.programs.launcher import launch_environment
+from replaykit.programs.plan import Mode, ProgramPlan
+
 BROKEN = (http.client.IncompleteRead, ConnectionError, http.client.RemoteDisconnected)
 
 
-def tried(stage: Stage, **more: Any) -> tuple[bytes, bool]:
+def tried(client: ProxyClient, **more: Any) -> tuple[bytes, bool]:
     """What was read of a streamed answer, and whether it came to its end."""
-    connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
     data = b""
     try:
         connection.request("POST", "/openai/chat/completions", question(**more), {"content-type": "application/json"})
@@ -65,8 +64,8 @@ def test_a_stream_that_broke_off_breaks_off_again(proxies: Proxies, upstream: Up
     has_read = threading.Event()
     upstream.script = lambda asked: [STREAM, chunk(event("half a")), has_read, how]
 
-    with proxies.record() as stage:
-        connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=20)
+    with proxies.record() as client:
+        connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
         connection.request("POST", "/openai/chat/completions", question(stream=True), {"content-type": "text/plain"})
         answer = connection.getresponse()
         assert answer.read1(65536) == event("half a")
@@ -74,9 +73,9 @@ def test_a_stream_that_broke_off_breaks_off_again(proxies: Proxies, upstream: Up
         with pytest.raises(BROKEN):
             answer.read()
         connection.close()
-    run = stage.run
-    with proxies.replay(run) as stage:
-        again = tried(stage, stream=True)
+    run = client.run
+    with proxies.replay(run) as client:
+        again = tried(client, stream=True)
 
     (call,) = run.llm_calls
     assert (call.complete, call.result["content"]) == (False, "half a")
@@ -87,10 +86,10 @@ def test_a_stream_that_broke_off_breaks_off_again(proxies: Proxies, upstream: Up
 def test_a_body_that_is_shorter_than_it_said_is_shorter_again(proxies: Proxies, upstream: Upstream) -> None:
     upstream.script = lambda asked: [whole(completion("Hi."))[:-5], CLOSE]
 
-    with proxies.record() as stage:
-        live = tried(stage)
-    with proxies.replay(stage.run) as stage:
-        again = tried(stage)
+    with proxies.record() as client:
+        live = tried(client)
+    with proxies.replay(client.run) as client:
+        again = tried(client)
 
     assert live == again == (completion("Hi.")[:-5], False)
 
@@ -101,11 +100,11 @@ def test_a_connection_that_broke_before_an_answer_breaks_again(
 ) -> None:
     upstream.script = lambda asked: [how]
 
-    with proxies.record() as stage:
-        live = tried(stage)
-    run = stage.run
-    with proxies.replay(run) as stage:
-        again = tried(stage)
+    with proxies.record() as client:
+        live = tried(client)
+    run = client.run
+    with proxies.replay(run) as client:
+        again = tried(client)
 
     (call,) = run.llm_calls
     assert live == again == (b"", False)
@@ -116,11 +115,11 @@ def test_a_connection_that_broke_before_an_answer_breaks_again(
 def test_an_upstream_that_is_not_there_is_named_in_the_run(proxies: Proxies, upstream: Upstream) -> None:
     upstream.close()
 
-    with proxies.record() as stage:
-        live = tried(stage)
-    run = stage.run
-    with proxies.replay(run) as stage:
-        again = tried(stage)
+    with proxies.record() as client:
+        live = tried(client)
+    run = client.run
+    with proxies.replay(run) as client:
+        again = tried(client)
 
     assert live == again == (b"", False)
     assert run.llm_calls[0].error is not None
@@ -131,9 +130,9 @@ def test_a_broken_answer_to_an_old_client_does_not_look_whole(proxies: Proxies, 
     upstream.script = lambda asked: [STREAM, chunk(event("half a")), CLOSE]
     asking = post("/openai/chat/completions", question(stream=True), version="1.0")
 
-    with proxies.record() as stage:
-        tried(stage, stream=True)
-    with proxies.replay(stage.run) as stage, stage.raw(asking) as connection:
+    with proxies.record() as client:
+        tried(client, stream=True)
+    with proxies.replay(client.run) as client, client.raw(asking) as connection:
         with pytest.raises(ConnectionResetError):
             while connection.recv(65536):
                 pass
@@ -142,15 +141,15 @@ def test_a_broken_answer_to_an_old_client_does_not_look_whole(proxies: Proxies, 
 def test_a_program_that_leaves_is_noticed_and_what_came_is_kept(proxies: Proxies, upstream: Upstream) -> None:
     never = threading.Event()
     upstream.script = lambda asked: [STREAM, chunk(event("half a")), never]
-    with proxies.record() as stage:
-        with stage.raw(post("/openai/chat/completions", question(stream=True))) as connection:
+    with proxies.record() as client:
+        with client.raw(post("/openai/chat/completions", question(stream=True))) as connection:
             read_until(connection, event("half a"))
-        wait_for(lambda: len(stage.run.events) == 1)
-    run = stage.run
+        wait_for(lambda: len(client.run.events) == 1)
+    run = client.run
     never.set()
 
-    with proxies.replay(run) as stage:
-        again = tried(stage, stream=True)
+    with proxies.replay(run) as client:
+        again = tried(client, stream=True)
 
     (call,) = run.llm_calls
     assert call.complete is False
@@ -163,13 +162,13 @@ def test_a_program_that_leaves_before_the_answer_is_noticed(proxies: Proxies, up
     never = threading.Event()
     upstream.script = lambda asked: [never]
 
-    with proxies.record() as stage:
-        with stage.raw(post("/openai/chat/completions", question())):
+    with proxies.record() as client:
+        with client.raw(post("/openai/chat/completions", question())):
             wait_for(lambda: len(upstream.asked) == 1)
-        wait_for(lambda: len(stage.run.events) == 1)
+        wait_for(lambda: len(client.run.events) == 1)
     never.set()
 
-    assert stage.run.llm_calls[0].complete is False
+    assert client.run.llm_calls[0].complete is False
 
 
 def test_an_upstream_that_sends_byte_by_byte_is_passed_on_byte_by_byte(proxies: Proxies, upstream: Upstream) -> None:
@@ -184,8 +183,8 @@ def test_an_upstream_that_sends_byte_by_byte_is_passed_on_byte_by_byte(proxies: 
         yield END
 
     upstream.script = script
-    with proxies.record() as stage:
-        connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=20)
+    with proxies.record() as client:
+        connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
         connection.request("POST", "/openai/chat/completions", question(stream=True), {"content-type": "text/plain"})
         answer = connection.getresponse()
         read = b""
@@ -196,8 +195,8 @@ def test_an_upstream_that_sends_byte_by_byte_is_passed_on_byte_by_byte(proxies: 
         connection.close()
 
     assert read == text
-    assert len(stage.run.llm_calls[0].items or []) == len(text)
-    assert stage.run.llm_calls[0].result["content"] == "slow"
+    assert len(client.run.llm_calls[0].items or []) == len(text)
+    assert client.run.llm_calls[0].result["content"] == "slow"
 
 
 @pytest.mark.parametrize(
@@ -215,10 +214,10 @@ def test_a_malformed_stream_is_passed_on_and_served_as_it_is(
 ) -> None:
     upstream.script = lambda asked: [STREAM, *map(chunk, pieces), END]
 
-    with proxies.record() as stage:
-        live = tried(stage, stream=True)
-    with proxies.replay(stage.run) as stage:
-        again = tried(stage, stream=True)
+    with proxies.record() as client:
+        live = tried(client, stream=True)
+    with proxies.replay(client.run) as client:
+        again = tried(client, stream=True)
 
     assert live == again == (b"".join(pieces), True)
 
@@ -232,11 +231,11 @@ def test_many_megabytes_go_through_both_ways(proxies: Proxies, upstream: Upstrea
     ]
     sent = {"content_type": "application/octet-stream"}
 
-    with proxies.record() as stage:
-        live = stage.ask("POST", "/openai/files", big, **sent)
+    with proxies.record() as client:
+        live = client.ask("POST", "/openai/files", big, **sent)
     upstream.close()
-    with proxies.replay(stage.run) as stage:
-        again = stage.ask("POST", "/openai/files", big, **sent)
+    with proxies.replay(client.run) as client:
+        again = client.ask("POST", "/openai/files", big, **sent)
 
     assert live.body == big
     assert again.body == big
@@ -245,10 +244,10 @@ def test_many_megabytes_go_through_both_ways(proxies: Proxies, upstream: Upstrea
 def test_header_bytes_that_are_no_utf_8_do_not_stop_it(proxies: Proxies, upstream: Upstream) -> None:
     upstream.script = lambda asked: [b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx-name: caf\xe9\r\n\r\n{}"]
 
-    with proxies.record() as stage:
-        live = stage.ask("GET", "/openai/models", x_own="caf\xe9")
-    with proxies.replay(stage.run) as stage:
-        again = stage.ask("GET", "/openai/models", x_own="caf\xe9")
+    with proxies.record() as client:
+        live = client.ask("GET", "/openai/models", x_own="caf\xe9")
+    with proxies.replay(client.run) as client:
+        again = client.ask("GET", "/openai/models", x_own="caf\xe9")
 
     assert (live.status, again.status, again.body) == (200, 200, b"{}")
 
@@ -262,9 +261,9 @@ def test_what_cannot_be_written_is_not_given_out_as_an_answer(
         raise StoreError("the disk is full")
 
     with pytest.raises(ReplayKitError, match="the disk is full"):
-        with proxies.record() as stage:
-            monkeypatch.setattr("replaykit.programs.part._UntilCutOff.append", full)
-            live = tried(stage, stream=True)
+        with proxies.record() as client:
+            monkeypatch.setattr("replaykit.programs.process_log._DetachableWriter.append", full)
+            live = tried(client, stream=True)
             monkeypatch.undo()
 
     assert live[1] is False
@@ -277,13 +276,13 @@ def test_the_proxy_outlives_a_request_that_could_not_be_written(
         raise sqlite3.OperationalError("disk I/O error")
 
     with pytest.raises(ReplayKitError, match="disk I/O error"):
-        with proxies.record() as stage:
+        with proxies.record() as client:
             with monkeypatch.context() as patched:
-                patched.setattr("replaykit.programs.part._UntilCutOff.append", full)
-                tried(stage)
-            assert stage.chat().status == 200
+                patched.setattr("replaykit.programs.process_log._DetachableWriter.append", full)
+                tried(client)
+            assert client.chat().status == 200
 
-    assert len(stage.run.events) == 1
+    assert len(client.run.events) == 1
 
 
 def wire_call(**wire: Any) -> LlmCall:
@@ -312,10 +311,10 @@ def wire_call(**wire: Any) -> LlmCall:
 def test_a_tape_that_cannot_be_served_stops_the_replay_before_it_starts(
     tmp_path: Path, call: LlmCall, why: str
 ) -> None:
-    plan = Plan(mode=Mode.REPLAY, run_id="r1", store=str(tmp_path / "parts.db"))
+    plan = ProgramPlan(mode=Mode.REPLAY, run_id="r1", store=str(tmp_path / "parts.db"))
 
     with pytest.raises(Unreplayable, match=why.replace("(", r"\(")) as caught:
-        with staged(plan, World(case_id="c1", calls=(call,)), tmp_path, Staging()):
+        with launch_environment(plan, World(case_id="c1", calls=(call,)), tmp_path, LaunchOptions()):
             pytest.fail("it started")
 
     assert "call 0, `small`" in str(caught.value)
@@ -325,8 +324,8 @@ def test_a_tape_that_cannot_be_served_stops_the_replay_before_it_starts(
 def test_chunks_that_somebody_wrote_as_json_are_served_as_its_text(proxies: Proxies, upstream: Upstream) -> None:
     by_hand = msgspec.structs.replace(wire_call(), items_json=(Raw(completion("By hand.")),))
 
-    with proxies.replay(World(case_id="c1", calls=(by_hand,))) as stage:
-        answer = stage.ask("POST", "/openai/chat/completions", b'{"messages": [], "model": "small"}')
+    with proxies.replay(World(case_id="c1", calls=(by_hand,))) as client:
+        answer = client.ask("POST", "/openai/chat/completions", b'{"messages": [], "model": "small"}')
 
     assert b"By hand." in answer.body
 
@@ -334,14 +333,14 @@ def test_chunks_that_somebody_wrote_as_json_are_served_as_its_text(proxies: Prox
 def test_ending_does_not_wait_for_an_upstream_that_never_answers(proxies: Proxies, upstream: Upstream) -> None:
     never = threading.Event()
     upstream.script = lambda asked: [never]
-    with proxies.record() as stage:
-        connection = socket.create_connection(("127.0.0.1", stage.port), timeout=20)
+    with proxies.record() as client:
+        connection = socket.create_connection(("127.0.0.1", client.port), timeout=20)
         connection.sendall(post("/openai/chat/completions", question()))
         wait_for(lambda: len(upstream.asked) == 1)
     never.set()
     connection.close()
 
-    assert [call.complete for call in stage.run.llm_calls] == [False]
+    assert [call.complete for call in client.run.llm_calls] == [False]
 
 
 def test_a_body_that_cannot_be_read_is_the_programs_fault_and_nobody_elses(
@@ -350,24 +349,24 @@ def test_a_body_that_cannot_be_read_is_the_programs_fault_and_nobody_elses(
     async def broken(*_: object) -> None:
         raise web.RequestPayloadError("not enough data")
 
-    with proxies.record() as stage:
+    with proxies.record() as client:
         with monkeypatch.context() as patched:
-            patched.setattr("replaykit.programs.relay.Body.read", broken)
-            answer = stage.chat()
-        assert stage.chat().status == 200
+            patched.setattr("replaykit.programs.proxy_handler.Body.read", broken)
+            answer = client.chat()
+        assert client.chat().status == 200
 
     assert answer.status == 400
     assert b"not enough data" in answer.body
-    assert len(stage.run.events) == 1
+    assert len(client.run.events) == 1
 
 
 def test_an_upload_that_breaks_off_is_nobodys_failure(proxies: Proxies, upstream: Upstream) -> None:
     head = b"POST /openai/files HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100\r\n\r\n"
 
-    with proxies.record() as stage:
-        with stage.raw(head + b"only the beginning"):
+    with proxies.record() as client:
+        with client.raw(head + b"only the beginning"):
             pass
-        assert stage.chat().status == 200
+        assert client.chat().status == 200
 
     assert [asked.path for asked in upstream.asked] == ["/v1/chat/completions"]
 
@@ -375,9 +374,9 @@ def test_an_upload_that_breaks_off_is_nobodys_failure(proxies: Proxies, upstream
 def test_what_is_no_http_from_an_upstream_is_a_broken_connection(proxies: Proxies, upstream: Upstream) -> None:
     upstream.script = lambda asked: [b"SSH-2.0-OpenSSH_9.6\r\n", CLOSE]
 
-    with proxies.record() as stage:
-        live = tried(stage)
-    with proxies.replay(stage.run) as stage:
-        again = tried(stage)
+    with proxies.record() as client:
+        live = tried(client)
+    with proxies.replay(client.run) as client:
+        again = tried(client)
 
     assert live == again == (b"", False)

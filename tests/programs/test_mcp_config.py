@@ -19,27 +19,26 @@ from urllib.parse import urlsplit
 import pytest
 from click.testing import CliRunner
 from tests.matrix import sampled
+from tests.programs.conftest import RESET, Asked, Upstream, completion, wait_for, whole
 
 import replaykit as rk
 from replaykit.cases.scaffold import scaffold
 from replaykit.cli import cli
 from replaykit.errors import UsageError
-from replaykit.mcp.staging import McpConfigs
+from replaykit.handlers.replay.world import World
 from replaykit.model.run import RunHeader
-from replaykit.programs import start
-from replaykit.programs.merge import merged, parts_of
-from replaykit.programs.plan import Mode, Plan
-from replaykit.programs.props import in_command, in_environment
-from replaykit.programs.staging import staged
-from replaykit.programs.swapping import put_back, swapped
-from replaykit.programs.wanted import ORIGINAL, Staging
-from replaykit.replayer.world import World
+from replaykit.programs import process_startup
+from replaykit.programs.file_swap import restore_swapped_file, swapped_file
+from replaykit.programs.launch_extension import replace_in_command, replace_in_environment
+from replaykit.programs.launch_options import ORIGINAL, LaunchOptions
+from replaykit.programs.launcher import launch_environment
+from replaykit.programs.mcp.program_configs import McpConfigs
+from replaykit.programs.merge import load_process_logs, merge_runs
+from replaykit.programs.plan import Mode, ProgramPlan
 from replaykit.store.sqlite import SQLiteStore
 
-from .conftest import RESET, Asked, Upstream, completion, wait_for, whole
-
 AGENT = Path(__file__).with_name("mcp_agent.py")
-SERVER = Path(__file__).parent.parent / "mcp" / "scripted_server.py"
+SERVER = Path(__file__).parent / "mcp" / "scripted_server.py"
 STDIO = {"command": sys.executable, "args": ["-I", str(SERVER)]}
 DEAD = {"command": "no-such-server"}
 LIBRARIES = ["httpx2", "urllib3", "aiohttp", "plain"]
@@ -173,9 +172,11 @@ def test_a_file_is_known_by_any_of_its_paths(tmp_path: Path) -> None:
     words = ["./conf/servers.json", str(file.absolute()), "link/servers.json", "-c=conf/../conf/servers.json"]
     others = ["servers.json", "conf", "", "=", "elsewhere/servers.json", "x\0servers.json", "servers.json=1"]
 
-    assert in_command(words, files) == ["other", "other", "other", "-c=other"]
-    assert in_command(others, files) == others
-    assert in_environment({"A": str(file), "B": "servers.json", "C": "a=conf/servers.json"}, files) == {"A": "other"}
+    assert replace_in_command(words, files) == ["other", "other", "other", "-c=other"]
+    assert replace_in_command(others, files) == others
+    assert replace_in_environment({"A": str(file), "B": "servers.json", "C": "a=conf/servers.json"}, files) == {
+        "A": "other"
+    }
 
 
 @pytest.mark.parametrize("word", ["--servers={}", "AGENT_CONFIG", "REPLAYKIT_MCP_CONFIG"])
@@ -402,9 +403,11 @@ def at_proxy(mode: Mode, world: World | None = None) -> Iterator[Callable[..., t
     """Asks the proxy, in this process, for what is below the address of the server `maps`."""
     place = Path(mode.value)
     place.mkdir()
-    plan = Plan(mode=mode, run_id="r1", store=str(place / "parts.db"))
-    with staged(plan, world, place, Staging(props=McpConfigs(files=(Path(".mcp.json"),)))) as stage:
-        given = json.loads(Path(stage.environment["REPLAYKIT_MCP_CONFIG"]).read_text())
+    plan = ProgramPlan(mode=mode, run_id="r1", store=str(place / "parts.db"))
+    with launch_environment(
+        plan, world, place, LaunchOptions(extension=McpConfigs(files=(Path(".mcp.json"),)))
+    ) as launch:
+        given = json.loads(Path(launch.environment["REPLAYKIT_MCP_CONFIG"]).read_text())
         url = urlsplit(given["mcpServers"]["maps"]["url"])
 
         def ask(method: str, body: bytes = b"", *, beside: str = "/mcp", **headers: str) -> tuple[int, bytes]:
@@ -435,7 +438,7 @@ def test_the_proxy_answers_for_a_server_and_leaves_its_other_pages_alone(upstrea
         page = ask("POST", b"code=s3cret", beside="/token")
         foreign = ask("POST", call("Bern"), origin="https://elsewhere.example")
     with SQLiteStore.open("record/parts.db") as store:
-        run = merged(RunHeader(id="r1"), parts_of(store, "r1"))
+        run = merge_runs(RunHeader(id="r1"), load_process_logs(store, "r1"))
     upstream.close()
     with at_proxy(Mode.REPLAY, World(case_id="c1", calls=run.events)) as ask:
         again = ask("POST", call(large, 7))
@@ -633,7 +636,7 @@ def test_a_file_that_was_changed_after_a_kill_is_not_overwritten() -> None:
     Path(f"file{ORIGINAL}").write_text("before")
 
     with pytest.raises(UsageError, match="was changed since"):
-        put_back(Path("file"))
+        restore_swapped_file(Path("file"))
 
     assert Path("file").read_text() == "mine"
 
@@ -643,7 +646,7 @@ def test_a_kill_between_the_two_steps_is_undone() -> None:
     os.link("file", f"file{ORIGINAL}")
     told: list[str] = []
 
-    put_back(Path("file"), told.append)
+    restore_swapped_file(Path("file"), told.append)
 
     assert Path("file").read_text() == "mine"
     assert not Path(f"file{ORIGINAL}").exists()
@@ -655,7 +658,7 @@ def test_a_link_is_swapped_and_not_what_it_leads_to() -> None:
     Path("file").symlink_to("real")
     Path("other").write_text("other")
 
-    with swapped(Path("file"), Path("other")):
+    with swapped_file(Path("file"), Path("other")):
         inside = Path("file").read_text(), Path("real").read_text()
 
     assert inside == ("other", "mine")
@@ -681,11 +684,11 @@ def test_a_shim_takes_no_part_but_its_own(
     monkeypatch.setattr(sys, "orig_argv", words)
     monkeypatch.setenv("REPLAYKIT_SESSION", str(tmp_path))
     taken: list[object] = []
-    monkeypatch.setattr(start, "_parts", [])
-    monkeypatch.setattr(start, "read_plan", lambda directory: (None, None))
-    monkeypatch.setattr(start, "_TakingPart", lambda plan, world, directory: taken.append(plan))
+    monkeypatch.setattr(process_startup, "_participations", [])
+    monkeypatch.setattr(process_startup, "read_plan", lambda directory: (None, None))
+    monkeypatch.setattr(process_startup, "_Participation", lambda plan, world, directory: taken.append(plan))
 
-    start.start()
+    process_startup.start()
 
     assert bool(taken) is not is_shim
 

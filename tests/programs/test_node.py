@@ -6,13 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.programs.test_programs import replayed
 
 import replaykit as rk
+from replaykit.candidates.command import CommandCandidate
 from replaykit.cases.scaffold import scaffold
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.runners.command import CommandCandidate
-
-from .test_programs import replayed
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node here")
 

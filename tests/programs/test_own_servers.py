@@ -8,14 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.knocks import knocks
+from tests.programs.agents import HTTP, write
+from tests.programs.conftest import Upstream, completion, whole
+from tests.programs.test_programs import own_environment, recorded, replayed
 
 import replaykit as rk
-from replaykit.programs.sockets import can_tell
-
-from ..knocks import knocks
-from .agents import HTTP, write
-from .conftest import Upstream, completion, whole
-from .test_programs import own_environment, recorded, replayed
+from replaykit.seam.sockets import can_tell
 
 __all__ = ["own_environment"]  # in effect here too
 

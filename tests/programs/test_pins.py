@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 import replaykit as rk
+from replaykit.candidates.command import CommandCandidate
+from replaykit.candidates.worlds import left_unset, with_consent, with_pins, world_of
 from replaykit.cases.scaffold import scaffold
 from replaykit.errors import UsageError
 from replaykit.model.consent import Consent
 from replaykit.model.run import TraceRun
-from replaykit.programs.pinning import held, pins_of_today
+from replaykit.programs.pinned_variables import new_pins, variables_of_pins
 from replaykit.programs.recording import Recorded, record_program
-from replaykit.runners.command import CommandCandidate
-from replaykit.runners.worlds import left_unset, with_consent, with_pins, world_of
 from replaykit.store.sqlite import SQLiteStore
 
 PROGRAM = """
@@ -162,8 +162,8 @@ def test_a_replay_elsewhere_has_the_recordings_time_zone(monkeypatch: pytest.Mon
 def test_the_users_own_hash_seed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "7")
 
-    assert pins_of_today(os.environ).environment["PYTHONHASHSEED"] == "7"
-    assert held(pins_of_today(os.environ))["PYTHONHASHSEED"] == "7"
+    assert new_pins(os.environ).environment["PYTHONHASHSEED"] == "7"
+    assert variables_of_pins(new_pins(os.environ))["PYTHONHASHSEED"] == "7"
 
 
 def test_a_variable_of_a_case_is_set_only_where_whoever_runs_it_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,12 +186,12 @@ def test_a_case_cannot_make_a_program_load_code() -> None:
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "DB_PASSWORD", "SENTRY_DSN", "AUTHOR_TOKEN", "AWS_SESSION"])
 def test_a_value_that_looks_like_a_secret_is_not_written_down(name: str) -> None:
     with pytest.raises(UsageError, match="looks like a secret"):
-        pins_of_today({name: "x"}, [name])
+        new_pins({name: "x"}, [name])
 
 
 def test_a_variable_that_is_not_set_cannot_be_pinned() -> None:
     with pytest.raises(UsageError, match="NOWHERE is not set"):
-        pins_of_today({}, ["NOWHERE"])
+        new_pins({}, ["NOWHERE"])
 
 
 def test_nothing_is_held_where_nothing_is_to_be() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-import replaykit as rk
+from tests.programs.agents import HTTP, write
+from tests.programs.conftest import Upstream, completion, whole
+from tests.programs.test_programs import own_environment, recorded, replayed, with_models_at_proxy
 
-from .agents import HTTP, write
-from .conftest import Upstream, completion, whole
-from .test_programs import own_environment, recorded, replayed, with_models_at_proxy
+import replaykit as rk
 
 __all__ = ["own_environment"]  # in effect here too
 

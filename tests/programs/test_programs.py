@@ -13,19 +13,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.knocks import knocks
+from tests.programs.agents import HTTP, LOOP, STRANGER, write
+from tests.programs.conftest import DONE, END, STREAM, Asked, Upstream, chunk, completion, event, wait_for, whole
 
 import replaykit as rk
+from replaykit.candidates.command import CommandCandidate
 from replaykit.cases.scaffold import scaffold
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.programs.launch_options import LaunchOptions
 from replaykit.programs.recording import Recorded, record_program
-from replaykit.programs.recovery import interrupted, recover
-from replaykit.programs.wanted import Staging
-from replaykit.runners.command import CommandCandidate
+from replaykit.programs.recovery import interrupted_recordings, recover
 from replaykit.store.sqlite import SQLiteStore
-
-from ..knocks import knocks
-from .agents import HTTP, LOOP, STRANGER, write
-from .conftest import DONE, END, STREAM, Asked, Upstream, chunk, completion, event, wait_for, whole
 
 
 @pytest.fixture(autouse=True)
@@ -268,7 +267,7 @@ def test_the_program_has_the_users_directory_input_and_variables(upstream: Upstr
 
 
 def test_what_is_known_of_a_program_stands_in_its_run(upstream: Upstream) -> None:
-    live = recorded(sys.executable, "-c", "print('hi')", name="greeter", given={"who": "world"})
+    live = recorded(sys.executable, "-c", "print('hi')", name="greeter", program_input={"who": "world"})
 
     program = live.run.metadata["program"]
     assert (live.run.name, live.run.input, live.run.output) == ("greeter", {"who": "world"}, "hi")
@@ -286,7 +285,7 @@ def test_nothing_is_left_beside_the_run(upstream: Upstream) -> None:
         assert [header.id for header in store.headers()] == [live.run.id]
         assert store.load(live.run.id) == live.run
         assert list(store.verify()) == []
-        assert interrupted(store) == []
+        assert interrupted_recordings(store) == []
 
 
 def test_a_program_that_cannot_be_started_leaves_no_run(upstream: Upstream) -> None:
@@ -298,15 +297,15 @@ def test_a_program_that_cannot_be_started_leaves_no_run(upstream: Upstream) -> N
 
 
 @pytest.mark.parametrize(
-    ("staging", "seen"),
+    ("launch_options", "seen"),
     [
-        (Staging(proxy=False), {"charge": "", "small": ""}),
-        (Staging(inject=False), {"small": "/!proxy"}),
+        (LaunchOptions(proxy=False), {"charge": "", "small": ""}),
+        (LaunchOptions(inject=False), {"small": "/!proxy"}),
         (None, {"charge": "", "small": ""}),
     ],
 )
 def test_each_of_the_two_ways_can_be_left_out(
-    upstream: Upstream, staging: Staging | None, seen: dict[str, str]
+    upstream: Upstream, launch_options: LaunchOptions | None, seen: dict[str, str]
 ) -> None:
     code = (
         HTTP
@@ -319,7 +318,7 @@ def test_each_of_the_two_ways_can_be_left_out(
     """
     )
 
-    live = recorded(sys.executable, write(code), staging=staging)
+    live = recorded(sys.executable, write(code), launch_options=launch_options)
 
     assert {call.name: call.path for call in live.run.calls} == seen
     assert len(upstream.asked) == 1
@@ -328,7 +327,7 @@ def test_each_of_the_two_ways_can_be_left_out(
 def test_an_upstream_of_the_users_own_is_recorded_and_needs_no_name_in_the_replay(upstream: Upstream) -> None:
     upstream.script = lambda asked: [whole(b'{"charged": true}')]
     agent = [*STRANGER, write(HTTP + "\n    print(post('STRIPE_BASE_URL', '/charges', {'amount': 5}))")]
-    live = recorded(*agent, staging=Staging(upstreams={"stripe": upstream.url}))
+    live = recorded(*agent, launch_options=LaunchOptions(upstreams={"stripe": upstream.url}))
     upstream.close()
 
     result = replayed(live.run, *agent)
@@ -426,11 +425,11 @@ def test_a_recording_that_was_killed_is_put_together_from_what_is_left(upstream:
     with subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL) as process:
         wait_for(Path("ready").exists)
         with SQLiteStore.open("store.db") as store:
-            assert interrupted(store) == [], "it is being recorded"
+            assert interrupted_recordings(store) == [], "it is being recorded"
         os.killpg(process.pid, signal.SIGKILL)
 
     with SQLiteStore.open("store.db") as store:
-        (header,) = interrupted(store)
+        (header,) = interrupted_recordings(store)
         place = Path(header.metadata["program"]["recorder"]["directory"])
         assert place.exists()
         (run,) = recover(store)
@@ -452,7 +451,7 @@ def test_recordings_of_other_machines_are_left_alone(upstream: Upstream) -> None
         store.begin(RunHeader(id="r1", metadata_json=raw(elsewhere)))
         store.begin(RunHeader(id="r2"))
 
-        assert interrupted(store) == []
+        assert interrupted_recordings(store) == []
 
 
 def test_a_hang_is_ended_and_what_was_done_before_is_its_run(upstream: Upstream) -> None:

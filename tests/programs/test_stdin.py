@@ -7,17 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.programs.agents import write
 
 import replaykit as rk
+from replaykit.candidates.command import CommandCandidate
 from replaykit.cases.case import load_case
 from replaykit.cases.scaffold import scaffold
 from replaykit.config import default_store_path
 from replaykit.errors import InvalidFile
-from replaykit.programs import running
-from replaykit.runners.command import CommandCandidate
+from replaykit.programs import foreground_process
 from replaykit.store.sqlite import SQLiteStore
-
-from .agents import write
 
 ECHO = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
 
@@ -42,9 +41,7 @@ def replayed(case: Path) -> bytes:
     return (Path(str(result.directory)) / "stdout.log").read_bytes()
 
 
-@pytest.mark.parametrize(
-    "given", [b"Why was I charged?\n", "é\r\n日".encode(), b"\xff\x00\xfe", b"  ", b""], ids=["a", "b", "c", "d", "e"]
-)
+@pytest.mark.parametrize("given", ["é\r\n日 \n".encode(), b"\xff\x00\xfe", b""], ids=["text", "bytes", "nothing"])
 def test_a_replay_gives_what_the_recording_was_given(given: bytes) -> None:
     ended = record(given, "--input", "-")
 
@@ -78,7 +75,7 @@ def test_nothing_is_told_where_nobody_read(code: str) -> None:
 
 
 def test_more_than_is_kept_reaches_the_program_all_the_same() -> None:
-    given = b"x" * (running.MAX_INPUT + 1)
+    given = b"x" * (foreground_process.MAX_INPUT + 1)
 
     ended = record(given, "--input", "-", code="import sys; print(len(sys.stdin.read()))")
 

@@ -7,15 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.programs.agents import LOOP, STRANGER, write
 
 import replaykit as rk
+from replaykit.candidates.command import CommandCandidate
 from replaykit.cases.scaffold import scaffold
-from replaykit.importers.talk import Talk
+from replaykit.formats.core.talk import Talk
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.runners.command import CommandCandidate
-from replaykit.wire.call import Answer, ToolUse
-
-from .agents import LOOP, STRANGER, write
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 USES = (
     ToolUse(id="a", name="get_weather", arguments={"city": "Paris"}),
@@ -34,10 +33,10 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 def traced(system: str | None = None, model: str = "gpt-5") -> TraceRun:
     talk = Talk(system=system)
     talk.says("user", "weather and time?")
-    talk.answers(Answer(tool_calls=USES), model=model)
+    talk.answers(ModelAnswer(tool_calls=USES), model=model)
     talk.returns("sunny in Paris", call_id="a")
     talk.returns("noon CET", call_id="b")
-    talk.answers(Answer(content="No idea."), model=model)
+    talk.answers(ModelAnswer(content="No idea."), model=model)
     return talk.run(id="r1", format="anthropic", status=RunStatus.ERROR)
 
 

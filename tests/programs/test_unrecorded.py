@@ -15,19 +15,18 @@ from typing import Any
 
 import pytest
 from tests.matrix import sampled
+from tests.programs.agents import STRANGER, write
+from tests.programs.conftest import Upstream, completion, whole
+from tests.programs.test_programs import own_environment, recorded, replayed
 
 from replaykit.cases.lint import lint_case
 from replaykit.cases.scaffold import scaffold
-from replaykit.importers.replayable import replayability
+from replaykit.formats.core.replayability import replayability
 from replaykit.model.run import TraceRun
 from replaykit.model.unrecorded import Unrecorded, all_unrecorded, unrecorded_lines
-from replaykit.programs.sockets import can_tell
-from replaykit.report.recorded import not_recorded_text
+from replaykit.report.recordings import not_recorded_text
 from replaykit.report.runs import run_text
-
-from .agents import STRANGER, write
-from .conftest import Upstream, completion, whole
-from .test_programs import own_environment, recorded, replayed
+from replaykit.seam.sockets import can_tell
 
 __all__ = ["own_environment"]  # in effect here too
 
@@ -471,19 +470,20 @@ def test_the_command_names_it_on_standard_error_and_in_json(database: Database) 
     ]
 
 
-def test_secrets_in_a_path_are_redacted(tmp_path: Path) -> None:
-    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
-    server = Database(f"{tmp_path}/{secret[:36]}"[:100])
+def test_secrets_in_a_path_are_redacted(tmp_path_factory: pytest.TempPathFactory) -> None:
+    secret = "ghp_" + ("a1B2c3D4e5F6g7H8i9J0" * 2)[:36]
+    path = str(tmp_path_factory.mktemp("s") / secret)  # the path of a socket has at most 107 bytes
+    server = Database(path)
     body = """
     import socket, sys
     with socket.socket(socket.AF_UNIX) as database:
         database.connect(sys.argv[1])
 """
-    live = recorded(sys.executable, write(body), f"{tmp_path}/{secret[:36]}"[:100])
+    live = recorded(sys.executable, write(body), path)
     server.close()
 
     assert "not recorded: a connection to" in not_recorded_text(live.run)
-    assert secret[:36] not in not_recorded_text(live.run)
+    assert secret not in not_recorded_text(live.run)
 
 
 def test_no_more_than_twenty_lines_are_shown() -> None:

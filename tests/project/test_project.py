@@ -14,7 +14,7 @@ import replaykit as rk
 from replaykit.cases.session import Session
 from replaykit.cli import cli
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError
-from replaykit.project.agent import AgentType, Method, Tools, as_json_path
+from replaykit.project.agent import AgentToolMode, AgentType, Method, as_json_path
 from replaykit.project.find import config_file, find_project
 from replaykit.project.project import Project, Scoring
 from replaykit.project.sources import SourceType
@@ -57,7 +57,7 @@ def test_an_agent_is_read_with_all_its_keys() -> None:
     assert agent is not None
     assert (agent.type, agent.method, agent.timeout_s, agent.retries) == (AgentType.HTTP, Method.PUT, 2.5, 2)
     assert (agent.response_path, agent.headers) == ("$.data[0].text", (("X-Key", "${KEY}"),))
-    assert agent.tools is Tools.LIVE
+    assert agent.tools is AgentToolMode.LIVE
 
 
 def test_contracts_are_one_a_list_or_a_map() -> None:
@@ -133,7 +133,7 @@ def test_sources_scores_judge_checks_and_ci_are_values() -> None:
         ({"replays": {"sources": [{"type": "langsmith", "project": "p", "limit": 0}]}}, "replays.sources[0].limit"),
         ({"replays": {"sources": [{"type": "langsmith"}]}}, "the key 'project' is missing"),
         ({"scoring": {"mutation": 0.5, "chaos": 0.5, "contract": 0.5, "replay": 0.5}}, "add up to 2"),
-        ({"scoring": {"replay": -0.5}}, "not below 0"),
+        ({"scoring": {"replay": -0.5}}, "expected a number of at least 0"),
         ({"checks": [{"status_iz": "success"}]}, "did you mean 'status_is'?"),
         ({"ci": {"min_scor": 1}}, "did you mean 'min_score'?"),
         ({"chaos": {"tool_fault": []}}, "tool_faults"),

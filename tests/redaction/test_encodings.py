@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.redaction import Redactor, find
-from replaykit.redaction.quick import is_plainly_clean
+from replaykit.redaction.prefilter import is_plainly_clean
 
 REDACTOR = Redactor(b"a key for tests, thirty-two long")
 NESTED = json.dumps({"password": "hunter2-Zq9!"})

@@ -10,6 +10,9 @@ import pytest
 from msgspec import Struct
 
 import replaykit as rk
+from replaykit.candidates.evidence import write_evidence
+from replaykit.candidates.golden import check_golden
+from replaykit.candidates.output import keep_output, read_output, write_log_output
 from replaykit.cases.golden import golden_of, read_golden, write_golden
 from replaykit.cases.promote import promote
 from replaykit.cases.scaffold import scaffold
@@ -19,19 +22,16 @@ from replaykit.checks.questions import Answer, Judgement, Question
 from replaykit.errors import UsageError
 from replaykit.export.forms import export_run
 from replaykit.judges.judge import PERSON
-from replaykit.judges.stored import add_judgement, read_judgements
+from replaykit.judges.judgement_store import add_judgement, read_judgements
 from replaykit.model.events import ToolCall
 from replaykit.model.result import Finding, ReplayResult, Side, Verdict
 from replaykit.model.run import RunStatus, TraceRun, encode_run
 from replaykit.model.values import raw
-from replaykit.programs.pinning import pins_of_today
+from replaykit.programs.pinned_variables import new_pins
 from replaykit.redaction.edits import Edit
 from replaykit.redaction.events import Door
 from replaykit.redaction.files import Leak, clean_struct, file_redactor, leaks_in, refuse_leaks, write_clean
 from replaykit.redaction.redactor import Located, Redactor
-from replaykit.runners.evidence import write_evidence
-from replaykit.runners.golden import check_golden
-from replaykit.runners.output import keep_output, read_output, write_log_output
 
 EMAIL = "jane.doe@customer-mail.org"
 TOKEN = "glpat-" + "Zq8Rk2Vn5Xw7Tb3Ld9Hs"
@@ -53,7 +53,8 @@ class Lazy(Redactor):
 @pytest.fixture
 def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
     redactor = Lazy(b"a key for tests, thirty-two long")
-    monkeypatch.setattr("replaykit.redaction.project.project_redactor", lambda *_, **__: redactor)
+    for module in ("redaction.project", "cli.redact", "cli.scan"):
+        monkeypatch.setattr(f"replaykit.{module}.project_redactor", lambda *_, **__: redactor)
 
 
 @rk.tool
@@ -362,6 +363,6 @@ def test_located_findings_and_edits_agree(redactor: Redactor) -> None:
 
 
 def test_seeds_of_recordings_are_never_taken_for_numbers_of_cards(redactor: Redactor) -> None:
-    seeds = [pins_of_today({}, ()).seed for _ in range(300)]
+    seeds = [new_pins({}, ()).seed for _ in range(300)]
 
     assert [seed for seed in seeds if not redactor.is_clean(f"scenario:\n  seed: {seed}\n")] == []

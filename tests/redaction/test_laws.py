@@ -17,8 +17,9 @@ from tests.matrix import examples
 
 from replaykit.redaction import DEFAULT, Redactor, find
 from replaykit.redaction.encoded import MAY_BEGIN_TEXT, begins_text
-from replaykit.redaction.quick import is_plainly_clean
+from replaykit.redaction.prefilter import is_plainly_clean
 from replaykit.redaction.search import hits_in
+from replaykit.redaction.text_view import _LEVELS, _NOT_SIMPLE, _unescape, _unescaped_once
 
 REDACTOR = Redactor(b"a key for tests, thirty-two long")
 SECRETS = [
@@ -171,6 +172,10 @@ PIECES = [
     "INSERT INTO t (cpf) VALUES (", ")",
     "aHVudGVyMkBleGFtcGxlLmNvbQ", "w6R1ZGlrQGJlaXNwaWVsLmRl", "kJ7vQ2mZx9LpR4tYw8Bn", "x.1.2.3.4",
     "10.1.2.3", "bearer", "cookie", "<email:12345678>",
+    "site-packages/the/result", "3.11", "self._format_syntax_error(", "hvs.", "Q~", ":AA", "1234567890:AAE",
+    ".atlasv1.", "MTk4NjIyNDgzNDcxOTI1MjQ4", "Cl2FMQ", "127.0.0.1", "192.168.1.4", "192.1.1.1", "110.0.0.1",
+    " 10.0.0.3", "files/", "6a616e652e646f6540636f72702d6d61696c2e636f6d", "12345678", "36.99", "2026-08-14", "phone",
+    "order", "\\t", '\\"', "\n@", " @", "@", "classmethod", "example.com", "–", "/",
 ]  # fmt: skip
 
 
@@ -180,6 +185,24 @@ def test_names_beside_values_pass_a_quick_look_only_where_they_tell_nothing(piec
     text = "".join(pieces)
 
     assert not is_plainly_clean(text.encode()) or hits_in(text, DEFAULT) == []
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=9), st.integers(1, 3))
+@settings(max_examples=examples(1000))
+def test_a_quick_look_at_json_lets_nothing_pass_in_its_strings(pieces: list[str], levels: int) -> None:
+    text = "".join(pieces)
+    for _ in range(levels):
+        text = json.dumps({"content": text}, ensure_ascii=False)
+
+    if is_plainly_clean(text.encode()):
+        assert REDACTOR.json_edits(text, hits_in(text, DEFAULT), {}) == []
+
+
+def test_a_quick_look_sees_text_in_hexadecimal_digits_below_a_path() -> None:
+    digits = b"jane.doe@example.com".hex()
+
+    assert not is_plainly_clean(f"see files/{digits} there".encode())
+    assert digits not in REDACTOR.text(f"see files/{digits} there")
 
 
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=5).map("".join), max_size=4))
@@ -252,7 +275,20 @@ def test_a_quick_look_lets_no_secret_pass(secret: str) -> None:
         '{"id": "msg_b7fce4b114a5b33c163948ea", "created": 1702339559, "usage": {"prompt_tokens": 8769}}',
         "for index in sorted(found, key=lambda item: (item.kind, index)): # spinning 123 keyboards of tosiban.",
         "Ein Gespräch über Rückgaben, naïve façade, 日本語のテキスト",
+        '  File "/usr/lib/python3.11/site-packages/httpx/_client.py", line 914, in send',
+        "class Reader:\n    @property\n    def size(self) -> int:\n        return self.first_of_many_long_names(0)",
+        "listening on 127.0.0.1:8080 and 0.0.0.0:80, workers at 10.0.0.3",
+        json.dumps({"content": json.dumps({"price": 36.99, "date": "2026-08-14", "order": 12345678})}),
     ],
 )
 def test_usual_texts_need_no_closer_look(text: str) -> None:
     assert is_plainly_clean(text.encode())
+
+
+@given(st.lists(st.sampled_from(["\\n", "\\t", "\\r", '\\"', '"', "\\u0041", "\\/", "a", " ", ",", "\n"]), max_size=12))
+@settings(max_examples=examples(1000))
+def test_simple_escapes_are_taken_back_as_the_pattern_for_them_says(pieces: list[str]) -> None:
+    flat = "".join(pieces).encode()
+
+    if not any(sign in flat for sign in _NOT_SIMPLE):
+        assert _unescaped_once(flat) == _LEVELS[1].sub(_unescape, flat)

@@ -11,13 +11,13 @@ import pytest
 
 import replaykit as rk
 from replaykit.errors import Divergence
+from replaykit.handlers.replay.handler import Replayer, replaying
+from replaykit.handlers.replay.tape import Tape
 from replaykit.model.events import ToolCall
 from replaykit.model.matching import MatchMode, MatchRules, OnMiss
 from replaykit.model.values import raw
 from replaykit.redaction.keys import VARIABLE
 from replaykit.redaction.placeholders import key_id, old_placeholder, placeholder
-from replaykit.replayer.handler import Replayer, replaying
-from replaykit.replayer.tape import Tape
 
 ALICE, BOB, MALLORY = "alice@acme.com", "bob@acme.com", "mallory@evil.org"
 KEY = b"a key for tests, thirty-two long"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replaykit.redaction import DEFAULT, Redactor, find
-from replaykit.redaction.quick import is_plainly_clean
+from replaykit.redaction.prefilter import is_plainly_clean
 from replaykit.redaction.search import hits_in
 
 ANYWHERE = {

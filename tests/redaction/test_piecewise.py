@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -10,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.redaction.makers import drawn, hexed, pem
 
+from replaykit.model.common_prefix import common_prefix
 from replaykit.redaction import Redactor
-from replaykit.redaction.pieces import LEAST_BYTES, Pieces, joined, pieces_of
+from replaykit.redaction.pieces import LEAST_BYTES, Pieces, grown_pieces, joined, pieces_of
 from replaykit.redaction.piecewise import Piecewise
 from replaykit.redaction.rules import with_additions
 
@@ -69,6 +71,68 @@ def test_names_and_allowed_values_of_a_project_count_in_every_piece(conversation
         assert by_pieces is None or by_pieces == redactor.raw(raw)
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    pool=st.lists(messages, min_size=2, max_size=8),
+    histories=st.lists(st.lists(st.integers(0, 7), min_size=2, max_size=7), min_size=2, max_size=6),
+    more=st.sampled_from([{}, {"model": "m"}, {"user": SECRETS[0]}, {"api_key": PASSWORD}, {"tools": [padding]}]),
+    is_nested=st.booleans(),
+)
+def test_a_history_that_was_changed_is_redacted_as_a_look_at_all_of_it_would(
+    pool: Any, histories: list[list[int]], more: Any, is_nested: bool
+) -> None:
+    piecewise = Piecewise(REDACTOR)
+    for picks in histories:
+        for end in range(2, len(picks) + 1):
+            conversation: Any = [pool[pick % len(pool)] for pick in picks[:end]]
+            value = {"body": {"a": [conversation]} if is_nested else {"messages": conversation}, **more}
+            raw = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+            by_pieces = piecewise.redacted(raw)
+            assert by_pieces is None or by_pieces == REDACTOR.raw(raw)
+
+
+def test_a_value_between_two_messages_that_both_give_it_away_is_found() -> None:
+    key_id = {"role": "user", "content": "AKIAIOSFODNN7EXAMPLE", **padding}
+    secret = {"role": "user", "content": "ibPEg9wgcL1AEmrL6dEJPaAE6STwROMd8ZzaVh74", **padding}
+    raw = json.dumps({"messages": [key_id, secret, key_id]}).encode()
+
+    assert b"ibPEg9wg" not in REDACTOR.raw(raw)
+    assert Piecewise(REDACTOR).redacted(raw) in (None, REDACTOR.raw(raw))
+
+
+rows = st.lists(
+    st.sampled_from([{}, {"a": "b" * 60}, {"a": "c" * 200}, "{},{}", [], [{"a": "d" * 70}], 7]), min_size=2, max_size=8
+)
+long_rows = st.lists(rows.map(lambda row: {"long": "x" * 40_000, "rows": row}), max_size=2)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    head=rows | long_rows,
+    tail=rows | long_rows,
+    ends=st.lists(st.integers(0, 8), min_size=2, max_size=3),
+    separator=st.sampled_from([",", ", "]),
+)
+def test_pieces_of_a_text_that_begins_like_another_are_its_pieces(
+    head: list[Any], tail: list[Any], ends: list[int], separator: str
+) -> None:
+    values = [{"a": head, "b": {"rows": [*tail[:end], *tail[end + 1 :]]}} for end in ends]
+    values += [{"a": head, "b": [{"long": "y" * 40_000, "rows": tail[:end]}]} for end in ends]
+    texts = [json.dumps(value, separators=(separator, ":")).encode() for value in values]
+    for one, other in itertools.pairwise(texts):
+        before, pieces = pieces_of(one), pieces_of(other)
+        assert before is not None
+        assert pieces is not None
+
+        grown = grown_pieces(before, other, common_prefix(one, other))
+
+        assert (grown is None) is (before.flat == 0 or before.spans[0].end > common_prefix(one, other))
+        if grown is not None:
+            whole = {"rest": pieces.rest, "texts": pieces.texts, "places": pieces.places}
+            assert vars(grown[0]) == vars(pieces) | whole
+            assert grown[0].texts[: grown[1]] == before.texts[: grown[1]]
+
+
 @settings(max_examples=50, deadline=None)
 @given(value=st.lists(messages, max_size=4), indent=st.sampled_from([None, 2]), is_lines=st.booleans())
 def test_pieces_and_the_rest_are_the_text(value: Any, indent: int | None, is_lines: bool) -> None:
@@ -110,6 +174,39 @@ def test_a_member_is_told_by_its_name_where_something_is_found_in_another_messag
 
     assert after is not None
     assert b"12 34 56" not in after
+
+
+OPENING = [message("hello"), message("write to jane.doe@example.com")]
+FAR = 5000 * "word "
+
+
+@pytest.mark.parametrize(
+    ("before", "new"),
+    [
+        pytest.param([message(f"it was {PASSWORD} before")], message(f"my password: {PASSWORD}"), id="a value"),
+        pytest.param([message("ssn: 12-34-56-78-90")], message("room 4711"), id="digits in another message"),
+        pytest.param([message("a=b+c 4111+1111+1111+1111")], message("q=a+b&c=d"), id="a form in another message"),
+        pytest.param([{**message("hi"), "phone": "12 34 56"}], message(f"{SECRETS[5]}"), id="the first finding"),
+        pytest.param(
+            [message(f"{FAR} AKIAIOSFODNN7EXAMPLE")], message("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"), id="a pair"
+        ),
+    ],
+)
+@pytest.mark.parametrize("opening", [OPENING, OPENING[:1]], ids=["with a finding", "without"])
+def test_a_new_message_changes_what_is_seen_in_those_before_it(opening: Any, before: Any, new: Any) -> None:
+    conversation = [*opening, *before, message("thank you"), new, message("bye")]
+    piecewise = Piecewise(REDACTOR)
+    for raw in calls_of(conversation):
+        by_pieces = piecewise.redacted(raw)
+
+        assert by_pieces is None or by_pieces == plainly(raw)
+
+
+def plainly(raw: bytes) -> bytes:
+    """The text after a look at the whole of it."""
+    redactor = Redactor(KEY)
+    redactor._by_pieces = lambda raw, name: None  # type: ignore[method-assign]
+    return redactor.raw(raw)
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,53 @@ def test_a_project_file_leads_to_rule_files() -> None:
     assert "acme-token" in Redactor(b"k" * 32, rules).text("acme-a1b2c3d4e5 ")
 
 
+PARTLY_USABLE = """
+[[rules]]
+id = "acme-token"
+regex = "acme-[a-z0-9]{10}"
+
+[[rules]]
+id = "acme-curl"
+regex = '(?:a.*){1,5}(?:b.*)+c'
+
+[[rules]]
+id = "acme-unicode"
+regex = '\\p{Greek}+'
+
+[allowlist]
+regexes = ["^acme-0+$", '\\w*\\w*\\w*!']
+"""
+
+
+def test_a_rule_file_with_some_unusable_rules_gives_the_others_and_names_each() -> None:
+    write(PARTLY_USABLE, "gitleaks.toml")
+
+    rules = load_rules(write('rule_files = ["gitleaks.toml"]\n', "redaction.toml"))
+
+    assert [rule.kind for rule in rules.extra] == ["acme-token"]
+    assert rules.allows("acme-0000000000", is_own=True)
+    unused, more = rules.notices
+    assert unused.startswith("gitleaks.toml: 2 of 3 rules are not used, so what only they find is not redacted: ")
+    assert "rule 'acme-curl' (line 7: it repeats a group that repeats something itself" in unused
+    assert "rule 'acme-unicode' (line 11: the class \\p{Greek} has no counterpart in Python)" in unused
+    assert more.startswith("gitleaks.toml: 1 patterns that allow values are not used, so more is redacted: the file")
+
+
+def test_a_project_can_insist_on_every_rule_of_its_rule_files() -> None:
+    write(PARTLY_USABLE, "gitleaks.toml")
+    write('rule_files = ["gitleaks.toml"]\n', "between.toml")
+
+    with pytest.raises(InvalidFile, match="the file: the pattern"):
+        load_rules(write('rule_files = ["between.toml"]\nstrict_rule_files = true\n', "redaction.toml"))
+
+
+def test_a_mistake_in_a_rule_file_is_an_error_all_the_same() -> None:
+    write("[[rules]]\nid = 'x'\nregx = 'a'\n", "gitleaks.toml")
+
+    with pytest.raises(InvalidFile, match="did you mean 'regex'"):
+        load_rules(write('rule_files = ["gitleaks.toml"]\n', "redaction.toml"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -185,14 +232,26 @@ def test_a_pattern_over_hostile_text_ends_soon() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"CUST-\d+", r"[A-Z]+-\d+", r"\d{4}-\w+", r"(?i)cust[-_]?\d+", r"a+|a+", r"(?:x-)?\d+b"]
+    "pattern",
+    [
+        r"CUST-\d+",
+        r"[A-Z]+-\d+",
+        r"\d{4}-\w+",
+        r"(?i)cust[-_]?\d+",
+        r"a+|a+",
+        r"(?:x-)?\d+b",
+        ".*foo.*",
+        r"\d+(?:-)?\d+",
+        r"[a-z]+(?:\.[a-z]+)*@",
+    ],
 )
 def test_a_pattern_whose_repeats_stay_apart_is_taken(pattern: str) -> None:
     assert load_rules(write(f"patterns = {{id = '{pattern}'}}\n")).extra
 
 
 @pytest.mark.parametrize(
-    "pattern", ["[a-z]*[a-z0-9]*x", ".*foo.*", r"\d+(?:-)?\d+", r"(?:a*|x)a*b", r"\w{1,200}\w+", r"\s*\w*\s*\w*x"]
+    "pattern",
+    ["[a-z]*[a-z0-9]*x", ".*foo.*bar", r"\d+(?:-)?\d+b", r"(?:a*|x)a*b", r"\w{1,200}\w+!", r"\s*\w*\s*\w*x"],
 )
 def test_a_pattern_whose_repeats_meet_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidFile, match="can take the same text"):

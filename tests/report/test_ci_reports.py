@@ -24,16 +24,16 @@ from replaykit.report.ci_github import commands, harmless, tell_github
 from replaykit.report.ci_html import ci_html
 from replaykit.report.ci_junit import ci_junit
 from replaykit.report.ci_markdown import ci_markdown, code
-from replaykit.trials.ci_result import CiItem, CiPart, CiResult, Outcome, Part
+from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiPartName, CiResult
 
 HOSTILE = "</pre><script>alert(1)</script>\n::error::pwned ##[add-mask]x \x1b[2J\x00 ]]> ``` <img src=http://x/y>"
 
 
 def failed(text: str = "It was $5", **said: object) -> CiItem:
     members: dict[str, object] = {
-        "part": Part.REPLAY,
+        "part": CiPartName.REPLAY,
         "id": "incident",
-        "outcome": Outcome.FAILED,
+        "outcome": CiOutcome.FAILED,
         "verdict": "broken",
         "reason": text,
         "divergence": Deviation(kind="missing", text=f"call 2: {text}"),
@@ -54,9 +54,15 @@ def failed(text: str = "It was $5", **said: object) -> CiItem:
 
 
 def result(*items: CiItem, passed: bool = False) -> CiResult:
-    good = CiItem(part=Part.REPLAY, id="good", outcome=Outcome.PASSED, verdict="fixed")
+    good = CiItem(part=CiPartName.REPLAY, id="good", outcome=CiOutcome.PASSED, verdict="fixed")
     part = CiPart(
-        part=Part.REPLAY, name="replay_regression", score=50.0, weight=0.1, total=len(items) + 1, passed=1, duration_s=1
+        part=CiPartName.REPLAY,
+        name="replay_regression",
+        score=50.0,
+        weight=0.1,
+        total=len(items) + 1,
+        passed=1,
+        duration_s=1,
     )
     return CiResult(
         passed=passed,
@@ -71,8 +77,8 @@ def result(*items: CiItem, passed: bool = False) -> CiResult:
 
 
 def test_junit_has_a_suite_for_the_part_and_a_test_for_each_item() -> None:
-    error = failed(id="odd", outcome=Outcome.ERROR, verdict="error", failures=(), reason="no agent")
-    untested = failed(id="idle", outcome=Outcome.UNTESTED, verdict="untested", failures=())
+    error = failed(id="odd", outcome=CiOutcome.ERROR, verdict="error", failures=(), reason="no agent")
+    untested = failed(id="idle", outcome=CiOutcome.UNTESTED, verdict="untested", failures=())
     root = Xml.fromstring(ci_junit(result(failed(), error, untested)))
 
     (suite,) = root
@@ -97,7 +103,9 @@ def test_junit_has_a_suite_for_the_part_and_a_test_for_each_item() -> None:
 
 def test_junit_has_the_verdict_of_each_test_and_what_it_rests_on() -> None:
     used = Evidence(used=2, recorded=5, how=EvidenceSource.REPORTED)
-    live = CiItem(part=Part.REPLAY, id="live", outcome=Outcome.PASSED, verdict="fixed", tape=used, offline=False)
+    live = CiItem(
+        part=CiPartName.REPLAY, id="live", outcome=CiOutcome.PASSED, verdict="fixed", tape=used, offline=False
+    )
 
     root = Xml.fromstring(ci_junit(result(live)))
 
@@ -111,7 +119,7 @@ def test_junit_has_the_verdict_of_each_test_and_what_it_rests_on() -> None:
 
 
 def test_what_passed_with_live_calls_is_named() -> None:
-    live = CiItem(part=Part.REPLAY, id="live", outcome=Outcome.PASSED, verdict="fixed", offline=False)
+    live = CiItem(part=CiPartName.REPLAY, id="live", outcome=CiOutcome.PASSED, verdict="fixed", offline=False)
 
     for report in (ci_text, ci_markdown):
         assert "note: calls were done for real in: live" in report(result(live, passed=True))
@@ -258,7 +266,7 @@ def test_the_summary_of_the_job_is_appended_to() -> None:
 
 
 def test_no_line_of_the_output_is_a_command_to_whoever_reads_the_log() -> None:
-    items = (failed(HOSTILE, id=HOSTILE), failed(HOSTILE, failures=(), outcome=Outcome.ERROR, faults=(HOSTILE,)))
+    items = (failed(HOSTILE, id=HOSTILE), failed(HOSTILE, failures=(), outcome=CiOutcome.ERROR, faults=(HOSTILE,)))
     text = harmless(ci_text(result(*items, *items)))
 
     assert not [line for line in text.splitlines() if line.lstrip().startswith("::")]
@@ -304,7 +312,7 @@ def test_a_reason_is_told_with_what_to_do_at_its_end() -> None:
 
 def test_what_could_not_be_run_for_one_reason_is_told_once() -> None:
     reason = "the agent cannot be loaded"
-    items = [failed(reason, id=f"i{n}", outcome=Outcome.ERROR, verdict="error", failures=()) for n in range(30)]
+    items = [failed(reason, id=f"i{n}", outcome=CiOutcome.ERROR, verdict="error", failures=()) for n in range(30)]
 
     text = ci_text(result(*items, failed(id="other")))
 

@@ -286,10 +286,10 @@ def test_a_run_or_file_that_is_not_there_is_named() -> None:
 
 
 def test_a_file_with_several_runs_is_refused(own_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from replaykit.importers import files
-    from replaykit.importers.registry import Imported
+    from replaykit.cli import compare as compare_verb
+    from replaykit.formats.core.registry import Imported
 
-    monkeypatch.setattr(files, "import_trace", lambda path: Imported(format="x", runs=(run(), run())))
+    monkeypatch.setattr(compare_verb, "import_trace", lambda path: Imported(format="x", runs=(run(), run())))
     ran = replaykit_compare("a.json", "b.json")
 
     assert isinstance(ran.exception, UsageError)

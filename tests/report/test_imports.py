@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from replaykit.importing.entry import CaseMade, Entry, ImportResult, Manifest
+from replaykit.intake.entries import CaseMade, ImportEntry, ImportResult, Manifest
 from replaykit.report.imports import import_json
 
 ENTRIES = (
-    Entry(run="a", origin="x.json", result="imported", name='odd "entries": [] and\nlines'),
-    Entry(
+    ImportEntry(run="a", origin="x.json", result="imported", name='odd "entries": [] and\nlines'),
+    ImportEntry(
         run="b",
         origin="x.json",
         result="failed",

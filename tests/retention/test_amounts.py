@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.retention.amounts import bytes_of, seconds_of, shown_bytes, shown_duration
-from replaykit.retention.policy import DAY_S, FOREVER
+from replaykit.retention.policy import DAY_S, FOREVER, parse_duration, parse_size, shown_bytes, shown_duration
 
 
 @pytest.mark.parametrize(
@@ -28,7 +27,7 @@ from replaykit.retention.policy import DAY_S, FOREVER
     ],
 )
 def test_durations(said: str | float, seconds: float) -> None:
-    assert seconds_of(said) == seconds
+    assert parse_duration(said) == seconds
 
 
 @pytest.mark.parametrize(
@@ -36,24 +35,24 @@ def test_durations(said: str | float, seconds: float) -> None:
     [("2 GB", 2_000_000_000), ("1.5 MiB", 1_572_864), ("10kb", 10_000), ("7 B", 7), (99, 99), ("1 TiB", 1 << 40)],
 )
 def test_sizes(said: str | int, size: int) -> None:
-    assert bytes_of(said) == size
+    assert parse_size(said) == size
 
 
 @pytest.mark.parametrize("said", ["", "days", "-3 days", "3", "3 d ays", "1e9 days", "three days", "3 days ago"])
 def test_what_is_no_duration_is_refused(said: str) -> None:
     with pytest.raises(ValueError, match=r"expected a duration|no unit"):
-        seconds_of(said)
+        parse_duration(said)
 
 
 @pytest.mark.parametrize(("said", "why"), [("3 PB", "no unit 'PB' of size"), ("much", "expected a size")])
 def test_what_is_no_size_is_refused(said: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        bytes_of(said)
+        parse_size(said)
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_an_amount_or_a_value_error(said: str) -> None:
-    for read in (seconds_of, bytes_of):
+    for read in (parse_duration, parse_size):
         with suppress(ValueError):
             assert read(said) >= 0
 
@@ -75,8 +74,8 @@ def test_durations_are_shown_as_people_say_them(seconds: float, shown: str) -> N
 
 @given(st.integers(1, 5000), st.sampled_from(["minutes", "hours", "days"]))
 def test_what_is_shown_is_about_what_was_said(number: int, unit: str) -> None:
-    seconds = seconds_of(f"{number} {unit}")
-    assert seconds_of(shown_duration(seconds)) == pytest.approx(seconds, rel=0.1)
+    seconds = parse_duration(f"{number} {unit}")
+    assert parse_duration(shown_duration(seconds)) == pytest.approx(seconds, rel=0.1)
     assert shown_duration(FOREVER) == "forever"
 
 

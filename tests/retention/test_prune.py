@@ -13,16 +13,16 @@ import pytest
 import replaykit as rk
 from replaykit.model.events import Shared
 from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
-from replaykit.retention.plan import plan
-from replaykit.retention.policy import DAY_S, FOREVER, Policy
+from replaykit.retention.plan import plan_pruning
+from replaykit.retention.policy import DAY_S, FOREVER, RetentionPolicy
 from replaykit.retention.prune import prune
-from replaykit.store import discarding
-from replaykit.store.discarding import discard
+from replaykit.store import bulk_removal
+from replaykit.store.bulk_removal import discard
 from replaykit.store.summaries import RunSummary, contents
 from replaykit.testing import sample_call
 
 NOW = 1_800_000_000.0
-ALL = Policy(successful_s=0, failed_s=0)
+ALL = RetentionPolicy(successful_s=0, failed_s=0)
 
 
 def add(store: rk.Store, run_id: str, days: float = 100, *, size: int = 10, **more: Any) -> None:
@@ -46,7 +46,7 @@ def test_what_goes_is_gone_and_the_file_is_as_small_as_what_stays(store: rk.Stor
         add(store, f"old-{number}", size=30_000)
     add(store, "young", days=1, size=30_000)
 
-    result = prune(store, Policy(), now=NOW)
+    result = prune(store, RetentionPolicy(), now=NOW)
 
     assert ids(store) == {"young"}
     assert len(result.runs) == 60
@@ -62,12 +62,12 @@ def test_a_dry_run_says_the_same_and_takes_nothing(store: rk.Store) -> None:
     add(store, "old")
     add(store, "young", days=1)
 
-    told = prune(store, Policy(), now=NOW, dry_run=True)
+    told = prune(store, RetentionPolicy(), now=NOW, dry_run=True)
 
     assert [run.run for run in told.runs] == ["old"]
     assert (told.kept, told.dry_run) == (1, True)
     assert ids(store) == {"old", "young"}
-    assert prune(store, Policy(), now=NOW).runs == told.runs
+    assert prune(store, RetentionPolicy(), now=NOW).runs == told.runs
 
 
 def test_blobs_go_with_the_last_run_that_holds_them(store: rk.Store) -> None:
@@ -76,7 +76,7 @@ def test_blobs_go_with_the_last_run_that_holds_them(store: rk.Store) -> None:
         call = sample_call(0, shared)
         store.add(TraceRun(id=run_id, status=RunStatus.SUCCESS, ended_at=NOW - days * DAY_S, events=(call,)))
 
-    prune(store, Policy(), now=NOW)
+    prune(store, RetentionPolicy(), now=NOW)
     assert next(iter(store.load("b").calls)).result == shared
     prune(store, ALL, now=NOW)
     assert store.query("SELECT count(*) FROM blobs") == [(0,)]
@@ -108,7 +108,7 @@ def test_a_run_that_changed_since_it_was_looked_at_stays(store: rk.Store, change
         shared.write_header(RunHeader(id="open", started_at=NOW - 1000 * DAY_S))
         shared.append(sample_call(0))
     found = contents(store)
-    doomed = plan(ALL, found, now=NOW).runs
+    doomed = plan_pruning(ALL, found, now=NOW).runs
     assert {run.id for run in doomed} == {"run", "open"}
 
     change(store)
@@ -128,19 +128,19 @@ def test_a_kill_between_two_transactions_leaves_no_fork_without_its_history(
     add(store, "parent")
     fork(store, "child", "parent")
     fork(store, "grandchild", "child")
-    monkeypatch.setattr(discarding, "_AT_ONCE", 1)
+    monkeypatch.setattr(bulk_removal, "_AT_ONCE", 1)
     found = contents(store)
-    doomed = plan(ALL, found, now=NOW + DAY_S).runs
+    doomed = plan_pruning(ALL, found, now=NOW + DAY_S).runs
     assert len(doomed) == 3
     left: list[set[str]] = []
 
-    def killed(db: Any, run_id: str, remove: Any = discarding.remove_run) -> Any:
+    def killed(db: Any, run_id: str, remove: Any = bulk_removal.remove_run) -> Any:
         left.append(ids(store))
         for run in left[-1]:
             store.load(run)
         return remove(db, run_id)
 
-    monkeypatch.setattr(discarding, "remove_run", killed)
+    monkeypatch.setattr(bulk_removal, "remove_run", killed)
     discard(store, doomed, newest=found.newest)
 
     assert left == [{"parent", "child", "grandchild"}, {"parent", "child"}, {"parent"}]
@@ -172,7 +172,7 @@ def test_a_small_store_that_was_made_without_a_way_to_shrink_is_rewritten(tmp_pa
 
 
 def test_a_large_one_is_rewritten_only_when_somebody_asks(store: rk.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replaykit.store.space._IN_ONE_GO", 0)
+    monkeypatch.setattr("replaykit.store.vacuum._IN_ONE_GO", 0)
     store.query("PRAGMA auto_vacuum = NONE")
     store.query("VACUUM")
     add(store, "old", size=300_000)
@@ -191,7 +191,7 @@ def test_the_last_step_of_a_thread_says_how_old_it_is(store: rk.Store) -> None:
             shared.write_header(RunHeader(id=name, started_at=NOW - 400 * DAY_S, origin=Origin(format="langgraph")))
             shared.append(msgspec.structs.replace(sample_call(0), at=NOW - days * DAY_S))
 
-    result = prune(store, Policy(threads_s=30 * DAY_S), now=NOW)
+    result = prune(store, RetentionPolicy(threads_s=30 * DAY_S), now=NOW)
 
     assert ids(store) == {"busy"}
     assert result.runs[0].why == "a thread without a step for 30 days"
@@ -200,7 +200,7 @@ def test_the_last_step_of_a_thread_says_how_old_it_is(store: rk.Store) -> None:
 def test_nothing_old_changes_nothing(store: rk.Store) -> None:
     add(store, "young", days=1)
     before = store.path.stat().st_size
-    result = prune(store, Policy(failed_s=FOREVER), now=NOW)
+    result = prune(store, RetentionPolicy(failed_s=FOREVER), now=NOW)
     assert (result.runs, result.kept, result.stays, result.notes) == ((), 1, {}, ())
     assert result.file_bytes <= max(before, result.file_bytes_before)
 

@@ -16,8 +16,7 @@ from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.values import raw
 from replaykit.report.stats import sparkline, stats_prometheus, stats_text
 from replaykit.retention.policy import DAY_S
-from replaykit.retention.replays import quantile, replays_since
-from replaykit.retention.stats import Stats, gather
+from replaykit.retention.stats import Stats, gather_stats, quantile, replays_since
 from replaykit.testing import sample_call
 
 NOW = 1_800_000_000.0
@@ -39,7 +38,7 @@ def stamp(days: float) -> str:
 
 
 def figures(store: rk.Store, root: Path = Path("runs")) -> Stats:
-    return gather(store, root, now=NOW)
+    return gather_stats(store, root, now=NOW)
 
 
 def test_runs_are_counted_by_status_and_age(store: rk.Store) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 import replaykit as rk
 from replaykit.errors import LiveConnection
+from replaykit.handlers.replay.handler import Replayer
 from replaykit.model.matching import MatchRules, OnMiss, ToolMode
-from replaykit.replayer.handler import Replayer
 
 
 @pytest.fixture

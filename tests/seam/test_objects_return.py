@@ -7,11 +7,13 @@ import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, Flag, IntEnum, IntFlag, StrEnum
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Generic, NamedTuple, TypeVar
+from zoneinfo import ZoneInfo
 
 import attrs
 import httpx
@@ -26,7 +28,7 @@ from hypothesis import strategies as st
 import replaykit as rk
 from replaykit.errors import RecordingWarning, Unreplayable
 from replaykit.model.events import Note
-from replaykit.model.unbuilt import MUTATED, UNBUILT, concerns
+from replaykit.model.unreplayable import MUTATED, UNBUILT, concerns
 from replaykit.seam.results import ToolValues
 
 
@@ -397,6 +399,55 @@ def test_responses_of_http_libraries_come_back(store: rk.Store) -> None:
     assert "Bearer abc" not in str([call.result for call in store.load("agent").calls])
 
 
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(2026, 7, 1, 12, 30, tzinfo=ZoneInfo("Europe/Berlin")),
+        datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=1),
+        datetime(2026, 10, 25, 2, 30, fold=1),
+    ],
+)
+def test_a_moment_comes_back_with_its_time_zone(store: rk.Store, moment: datetime) -> None:
+    @rk.tool
+    def starts():  # type: ignore[no-untyped-def]
+        return {"starts": moment}
+
+    _, back, replayer = twice(store, starts)
+
+    found = back["starts"]
+    assert (found.isoformat(), found.tzinfo, found.fold) == (moment.isoformat(), moment.tzinfo, moment.fold)
+    assert replayer.all_deviations() == []
+
+
+@pytest.mark.parametrize("library", [httpx, requests])
+def test_a_response_after_many_redirects_comes_back_with_its_history(store: rk.Store, library: Any) -> None:
+    """Each response of a history has a history itself: written out, these would be a billion responses."""
+
+    def response(status: int) -> Any:
+        made = library.Response(status) if library is httpx else library.Response()
+        made.status_code, made._content = status, b""
+        if library is httpx:
+            made.request = httpx.Request("GET", "http://shop.test/x")
+        return made
+
+    @rk.tool
+    def get():  # type: ignore[no-untyped-def]
+        redirects: list[Any] = []
+        for place in range(30):
+            redirect = response(301 + place % 2)
+            redirect.history = list(redirects)
+            redirects.append(redirect)
+        last = response(200)
+        last.history = redirects
+        return last
+
+    _, last, replayer = twice(store, get)
+
+    assert [item.status_code for item in last.history] == [301, 302] * 15
+    assert all(item.history == last.history[:place] for place, item in enumerate(last.history))
+    assert replayer.all_deviations() == []
+
+
 class Handle:
     """A class of no kind that is rebuilt."""
 
@@ -559,3 +610,25 @@ def test_a_tool_that_changes_nothing_is_not_reported(store: rk.Store) -> None:
         reads([1, 2], Point(1), {"a", "b"})
 
     assert len(store.load(run.id).events) == 1
+
+
+def test_values_without_a_form_are_named_in_plain_words(store: rk.Store) -> None:
+    @rk.tool
+    def nested(depth: int) -> Any:
+        value: Any = []
+        for _ in range(depth):
+            value = [value]
+        return value
+
+    @rk.tool
+    def cyclic() -> Any:
+        value: list[Any] = []
+        value.append(value)
+        return value
+
+    with pytest.warns(RecordingWarning) as warned, rk.record("agent", store=store):
+        _ = nested(20_000), cyclic()
+
+    texts = [str(one.message) for one in warned]
+    assert texts[0].startswith("`nested` returned a value that is nested too deeply, which")
+    assert texts[1].startswith("`cyclic` returned a value that holds itself, which")

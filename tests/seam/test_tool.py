@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import threading
 import time
@@ -292,6 +293,28 @@ def test_a_tool_may_be_named(store: rk.Store) -> None:
     assert (call.name, call.arguments) == ("billing.lookup", {"user": "a", "rest": (1, 2), "x": 3})
 
 
+class Doubler:
+    def __call__(self, x: int) -> int:
+        return 2 * x
+
+
+@pytest.mark.parametrize(
+    ("callable_", "name"),
+    [(Doubler(), "Doubler"), (functools.partial(pow, 3), "pow"), (functools.partial(functools.partial(pow), 3), "pow")],
+)
+def test_a_callable_without_a_name_is_called_after_its_class_or_function(
+    store: rk.Store, callable_: Any, name: str
+) -> None:
+    tool = rk.tool(callable_)
+
+    with rk.record("agent", store=store):
+        live = tool(4)
+    with rk.replaying(rk.Tape.of(store.load("agent"))):
+        again = tool(4)
+
+    assert (live, [call.name for call in store.load("agent").calls]) == (again, [name])
+
+
 def test_arguments_of_any_name_are_arguments_like_the_others(store: rk.Store) -> None:
     @rk.tool
     def search(query: str, /, **filters: Any) -> None:
@@ -331,6 +354,28 @@ def test_frameworks_see_the_shape_of_the_function() -> None:
     assert inspect.isasyncgenfunction(streaming)
     assert inspect.signature(plain) == inspect.signature(inspect.unwrap(plain))
     assert plain.__name__ == "plain"
+
+
+def test_whoever_calls_what_is_wrapped_is_served_from_the_tape_too(store: rk.Store) -> None:
+    done: list[str] = []
+
+    @rk.tool
+    def pay(order: str) -> str:
+        done.append(order)
+        return "paid"
+
+    @rk.tool
+    async def cancel(order: str) -> str:
+        done.append(order)
+        return "cancelled"
+
+    def agent() -> Any:
+        return [pay.__wrapped__("17"), asyncio.run(cancel.__wrapped__("18"))]  # type: ignore[attr-defined]
+
+    recorded, replayed = again(store, agent)
+
+    assert replayed == recorded == ["paid", "cancelled"]
+    assert done == ["17", "18"], "the recording did it, and the replay did not"
 
 
 def test_parallel_tasks_threads_and_pools_are_recorded_and_replayed_right(store: rk.Store) -> None:
@@ -454,3 +499,9 @@ def test_a_tool_records_its_time(store: rk.Store) -> None:
     (call,) = store.load(run.id).calls
     assert 0.01 <= call.duration_s < 5
     assert abs(call.at - time.time()) < 60
+
+
+def test_a_builtin_that_has_no_signature_is_a_tool_as_well(store: rk.Store) -> None:
+    largest = rk.tool(max)
+
+    assert again(store, lambda: [largest(1, 5, 3), largest([], default=7)]) == ([5, 7], [5, 7])

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from replaykit.seam.watching import _is_runnable
+from replaykit.seam.clock_watchdog import _is_runnable
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")

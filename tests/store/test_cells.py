@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.store.cells import Cell, _written, cells, varint
 from replaykit.store.image import BASE, Image
-from replaykit.store.trees import named_runs
+from replaykit.store.repair.cells import Cell, _written, cells, varint
+from replaykit.store.repair.trees import named_runs
 
 SIZES = [512, 1024, 4096, 65536]
 KEYS = st.integers(1, 2**62)

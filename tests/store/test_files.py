@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import replaykit as rk
-from replaykit.receiver.spool import Spool
-from replaykit.runners.command import CommandCandidate
+from replaykit.candidates.command import CommandCandidate
+from replaykit.intake.receiver.spool import Spool
 from replaykit.store.backup import backup, restore
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="rights of files are those of POSIX")

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.store.damaged import PAGE, copied, full_store, pages_of_rows, thread
 
 import replaykit as rk
 from replaykit.errors import ReplayKitError, StateNotKept, StoreError, UsageError
 from replaykit.model.events import AnyEvent, Message, State
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import raw
-from replaykit.store.salvage import Salvaged, salvage
+from replaykit.store.repair.salvage import Salvaged, salvage
 from replaykit.testing import sample_call
-
-from .damaged import PAGE, copied, full_store, pages_of_rows, thread
 
 TRIALS = int(os.environ.get("DAMAGE_TRIALS", "5"))
 NOT_KEPT = "counts as not kept"

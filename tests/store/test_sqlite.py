@@ -75,17 +75,17 @@ def test_bytes_on_disk_grow_linearly_with_a_conversation(tmp_path: Path) -> None
         return "ok"
 
     text = random.Random(1)
-    messages = ["".join(text.choices("abcdefghij klmnop", k=1000)) for _ in range(400)]
+    messages = ["".join(text.choices("abcdefghij klmnop", k=1000)) for _ in range(200)]
     sizes = {}
-    for calls in (100, 400):
+    for calls in (50, 200):
         path = tmp_path / f"{calls}.db"
         with rk.Store.open(path) as store, rk.record("grow", store=store):
             for call in range(calls):
                 complete("m", messages[: call + 1], 0.5)
         sizes[calls] = path.stat().st_size
 
-    assert sizes[400] < 5 * sizes[100]
-    assert sizes[400] < 600 * 1024
+    assert sizes[200] < 5 * sizes[50]
+    assert sizes[200] < 300 * 1024
 
 
 def test_a_large_value_is_stored_once_for_all_runs(tmp_path: Path) -> None:

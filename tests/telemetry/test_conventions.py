@@ -10,15 +10,14 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.trace import SpanKind, StatusCode
+from tests.telemetry.runs import BEGAN, everything
 
 import replaykit as rk
 from replaykit.model.events import Call, Exchange, LlmCall, ToolCall, WireInfo
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Raw, canonical, raw
-from replaykit.telemetry.calls import said_of
+from replaykit.telemetry.call_attributes import call_attributes
 from replaykit.telemetry.span import nanoseconds
-
-from .runs import BEGAN, everything
 
 # Per operation: the attributes at level "Required", the span kind, and what the name begins with.
 INFERENCE = ({"gen_ai.operation.name", "gen_ai.provider.name"}, SpanKind.CLIENT)
@@ -222,7 +221,7 @@ def model(url: str = "", name: str = "m", **more: Any) -> LlmCall:
     ],
 )
 def test_the_provider_is_told_by_the_host_the_api_or_the_model(call: LlmCall, provider: str, operation: str) -> None:
-    said = said_of(call, content=False).attributes
+    said = call_attributes(call, content=False).attributes
     assert (said["gen_ai.provider.name"], said["gen_ai.operation.name"]) == (provider, operation)
 
 
@@ -243,13 +242,13 @@ def test_the_provider_is_told_by_the_host_the_api_or_the_model(call: LlmCall, pr
     ],
 )
 def test_what_is_odd_makes_an_odd_span_and_no_error(call: Call) -> None:
-    for value in said_of(call, content=True).attributes.values():
+    for value in call_attributes(call, content=True).attributes.values():
         assert isinstance(value, str | bool | int | float | tuple)
 
 
 def test_results_that_are_numbers_stay_numbers() -> None:
     def result(value: Any) -> Any:
         call = ToolCall(seq=0, name="t", arguments_json=Raw(canonical({})), result_json=raw(value))
-        return said_of(call, content=True).attributes["gen_ai.tool.call.result"]
+        return call_attributes(call, content=True).attributes["gen_ai.tool.call.result"]
 
     assert [result(value) for value in (3, 2.5, True, "3", None, [1])] == [3, 2.5, True, '"3"', "null", "[1]"]

@@ -89,7 +89,7 @@ def test_an_exporter_that_is_not_known_costs_the_trace_and_not_the_run() -> None
 
 def test_without_the_sdk_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    for name in [name for name in sys.modules if name.startswith(("opentelemetry.", "replaykit.telemetry.live"))]:
+    for name in [name for name in sys.modules if name.startswith(("opentelemetry.", "replaykit.telemetry.live_spans"))]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(rk.ReplayKitError) as caught:
         rk.telemetry.enable()

@@ -33,8 +33,8 @@ from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.sampling import Sampling, StateLog
 from replaykit.model.values import Json, Raw, canonical, raw
 from replaykit.travel.compare import compare
-from replaykit.travel.compare_pairs import request_key
-from replaykit.travel.compare_result import Comparison, EntryKind, Parting
+from replaykit.travel.compare_events import request_key
+from replaykit.travel.compare_result import Comparison, DivergenceKind, EntryKind
 
 LONG = 10_000
 
@@ -95,21 +95,21 @@ SEARCH, LOOKUP, REFUND = tool("search", ["doc"], q="refund"), tool("lookup", use
 def test_another_input_comes_first_of_all() -> None:
     found = first(run(SEARCH, input={"q": 1}), run(LOOKUP, input={"q": 2}, output="else"))
 
-    assert (found.kind, found.text, found.a_seq, found.b_seq) == (Parting.INPUT, "input", None, None)
+    assert (found.kind, found.text, found.a_seq, found.b_seq) == (DivergenceKind.INPUT, "input", None, None)
     assert [str(difference) for difference in found.differences] == ["changed   $.q: 1 → 2"]
 
 
 def test_another_question_to_a_model_is_an_input() -> None:
     found = first(run(SEARCH, model("yes", "a")), run(SEARCH, model("yes", "b")))
 
-    assert (found.kind, found.text, found.a_seq, found.b_seq) == (Parting.INPUT, "input of gpt", 1, 1)
+    assert (found.kind, found.text, found.a_seq, found.b_seq) == (DivergenceKind.INPUT, "input of gpt", 1, 1)
     assert found.differences[0].path == "$.prompt"
 
 
 def test_another_answer_of_a_model() -> None:
     found = first(run(model({"text": "yes"}), SEARCH), run(model({"text": "no"}), SEARCH))
 
-    assert (found.kind, found.text, found.b_seq) == (Parting.MODEL_ANSWER, "answer of gpt", 0)
+    assert (found.kind, found.text, found.b_seq) == (DivergenceKind.MODEL_ANSWER, "answer of gpt", 0)
     assert found.differences[0].path == "$.result.text"
     assert found.a_text == "gpt(prompt='hi') → {'text': 'yes'}"
 
@@ -117,7 +117,7 @@ def test_another_answer_of_a_model() -> None:
 def test_another_finish_reason_is_another_answer() -> None:
     stopped, cut = changed(model("yes"), finish_reason="stop"), changed(model("yes"), finish_reason="length")
 
-    assert first(run(stopped), run(cut)).kind is Parting.MODEL_ANSWER
+    assert first(run(stopped), run(cut)).kind is DivergenceKind.MODEL_ANSWER
     assert compare(run(stopped), run(model("yes"))).identical  # a log that does not say is not different
 
 
@@ -125,7 +125,7 @@ def test_other_arguments_of_a_tool() -> None:
     found = first(run(LOOKUP, SEARCH), run(LOOKUP, tool("search", ["doc"], q="invoice", limit=3)))
 
     assert (found.kind, found.text, found.a_step, found.b_step) == (
-        Parting.TOOL_ARGUMENTS,
+        DivergenceKind.TOOL_ARGUMENTS,
         "arguments of search",
         "step_2",
         "step_2",
@@ -136,7 +136,7 @@ def test_other_arguments_of_a_tool() -> None:
 def test_another_result_of_a_tool() -> None:
     found = first(run(LOOKUP, SEARCH), run(LOOKUP, changed(SEARCH, result_json=raw([]))))
 
-    assert (found.kind, found.text, found.name) == (Parting.TOOL_RESULT, "tool result of search", "search")
+    assert (found.kind, found.text, found.name) == (DivergenceKind.TOOL_RESULT, "tool result of search", "search")
     assert [(d.kind, d.path) for d in found.differences] == [("removed", "$.result[0]")]
 
 
@@ -144,7 +144,7 @@ def test_an_error_in_place_of_a_result_is_another_result() -> None:
     failed = tool("search", q="refund", error=ErrorInfo(type="TimeoutError", message="5 s"))
     found = first(run(SEARCH), run(failed))
 
-    assert (found.kind, found.b_text) == (Parting.TOOL_RESULT, "search(q='refund') → TimeoutError: 5 s")
+    assert (found.kind, found.b_text) == (DivergenceKind.TOOL_RESULT, "search(q='refund') → TimeoutError: 5 s")
     assert [(d.kind, d.path) for d in found.differences] == [("removed", "$.result"), ("added", "$.error")]
 
 
@@ -179,7 +179,7 @@ def test_the_same_calls_in_another_order() -> None:
 
     assert found.first is not None
     assert (found.first.kind, found.first.name, found.first.a_seq, found.first.b_seq) == (
-        Parting.ORDER,
+        DivergenceKind.ORDER,
         "search",
         0,
         2,
@@ -190,9 +190,9 @@ def test_the_same_calls_in_another_order() -> None:
 def test_a_moved_call_counts_where_it_is_missing_or_comes_too_early_whichever_is_first() -> None:
     other = changed(LOOKUP, result_json=raw("else"))
 
-    assert first(run(SEARCH, LOOKUP, REFUND), run(other, REFUND, SEARCH)).kind is Parting.ORDER
-    assert first(run(LOOKUP, REFUND, SEARCH), run(SEARCH, other, REFUND)).kind is Parting.ORDER
-    assert first(run(LOOKUP, SEARCH, REFUND), run(other, REFUND, SEARCH)).kind is Parting.TOOL_RESULT
+    assert first(run(SEARCH, LOOKUP, REFUND), run(other, REFUND, SEARCH)).kind is DivergenceKind.ORDER
+    assert first(run(LOOKUP, REFUND, SEARCH), run(SEARCH, other, REFUND)).kind is DivergenceKind.ORDER
+    assert first(run(LOOKUP, SEARCH, REFUND), run(other, REFUND, SEARCH)).kind is DivergenceKind.TOOL_RESULT
 
 
 def test_a_call_more() -> None:
@@ -200,7 +200,7 @@ def test_a_call_more() -> None:
 
     assert found.first is not None
     assert (found.first.kind, found.first.text, found.first.a_seq, found.first.b_seq) == (
-        Parting.EXTRA,
+        DivergenceKind.EXTRA,
         "extra call of lookup",
         None,
         1,
@@ -213,7 +213,7 @@ def test_a_call_less() -> None:
 
     assert found.first is not None
     assert (found.first.kind, found.first.text, found.first.a_seq, found.first.b_seq) == (
-        Parting.MISSING,
+        DivergenceKind.MISSING,
         "missing call of lookup",
         1,
         None,
@@ -224,7 +224,7 @@ def test_a_call_less() -> None:
 def test_another_tool_in_place_of_one_is_named() -> None:
     found = first(run(SEARCH, LOOKUP), run(SEARCH, REFUND))
 
-    assert (found.kind, found.text) == (Parting.MISSING, "missing call of lookup, refund instead")
+    assert (found.kind, found.text) == (DivergenceKind.MISSING, "missing call of lookup, refund instead")
     assert (found.a_text, found.b_text) == ("lookup(user=1) → 'ok'", "refund(order=7) → 'ok'")
 
 
@@ -234,7 +234,7 @@ def test_another_state() -> None:
 
     assert found.first is not None
     assert (found.first.kind, found.first.event, found.first.b_seq, found.first.b_step) == (
-        Parting.STATE,
+        DivergenceKind.STATE,
         "state",
         3,
         "step_2",
@@ -250,7 +250,7 @@ def test_a_state_that_only_one_run_kept_is_compared_with_the_one_that_holds_in_t
 
     assert found.first is not None
     assert (found.first.kind, found.first.text, found.first.a_seq, found.first.b_seq) == (
-        Parting.STATE,
+        DivergenceKind.STATE,
         "state ($.n)",
         1,
         3,
@@ -276,7 +276,7 @@ def test_a_state_that_was_changed_after_its_step_parts_there_and_not_at_what_is_
     found = compare(a, b)
 
     assert found.first is not None
-    assert (found.first.kind, found.first.b_step, found.first.text) == (Parting.STATE, "step_1", "state ($.max)")
+    assert (found.first.kind, found.first.b_step, found.first.text) == (DivergenceKind.STATE, "step_1", "state ($.max)")
     assert found.counts[EntryKind.DELETED] == 1
 
 
@@ -327,29 +327,29 @@ def test_a_state_that_was_not_kept_is_compared_with_nothing() -> None:
 def test_another_outcome_comes_last(header: dict[str, Any], text: str, path: str) -> None:
     found = first(run(SEARCH), run(SEARCH, **header))
 
-    assert (found.kind, found.text, found.b_seq) == (Parting.OUTCOME, text, None)
+    assert (found.kind, found.text, found.b_seq) == (DivergenceKind.OUTCOME, text, None)
     assert found.differences[0].path == path
-    assert first(run(SEARCH), run(LOOKUP, **header)).kind is Parting.MISSING
+    assert first(run(SEARCH), run(LOOKUP, **header)).kind is DivergenceKind.MISSING
 
 
 @pytest.mark.parametrize(
     ("one", "other", "kind"),
     [
-        (Message(seq=0, role="user", content_json=raw("a")), raw("b"), Parting.INPUT),
-        (Message(seq=0, role="assistant", content_json=raw("a")), raw("b"), Parting.MODEL_ANSWER),
-        (Message(seq=0, role="tool", content_json=raw("a")), raw("b"), Parting.TOOL_RESULT),
-        (Decision(seq=0, content_json=raw("search")), raw("refund"), Parting.MODEL_ANSWER),
+        (Message(seq=0, role="user", content_json=raw("a")), raw("b"), DivergenceKind.INPUT),
+        (Message(seq=0, role="assistant", content_json=raw("a")), raw("b"), DivergenceKind.MODEL_ANSWER),
+        (Message(seq=0, role="tool", content_json=raw("a")), raw("b"), DivergenceKind.TOOL_RESULT),
+        (Decision(seq=0, content_json=raw("search")), raw("refund"), DivergenceKind.MODEL_ANSWER),
     ],
 )
-def test_what_is_said_and_decided_counts(one: Any, other: Raw, kind: Parting) -> None:
+def test_what_is_said_and_decided_counts(one: Any, other: Raw, kind: DivergenceKind) -> None:
     assert first(run(SEARCH, one), run(SEARCH, changed(one, content_json=other))).kind is kind
-    assert first(run(SEARCH, one), run(SEARCH)).kind is Parting.MISSING
+    assert first(run(SEARCH, one), run(SEARCH)).kind is DivergenceKind.MISSING
 
 
 def test_an_error_outside_of_calls_counts_as_outcome() -> None:
     one, other = (ErrorEvent(seq=0, error=ErrorInfo(type="E", message=text)) for text in "ab")
 
-    assert first(run(one), run(other)).kind is Parting.OUTCOME
+    assert first(run(one), run(other)).kind is DivergenceKind.OUTCOME
 
 
 # What does not
@@ -440,7 +440,7 @@ def test_how_a_scheduler_took_turns_between_tasks_does_not_count() -> None:
     a, b = run(SEARCH, *one, *two), run(SEARCH, two[0], one[0], one[1], two[1], two[2], one[2])
 
     assert compare(a, b).identical
-    assert first(a, run(SEARCH, one[1], one[0], one[2], *two)).kind is Parting.ORDER
+    assert first(a, run(SEARCH, one[1], one[0], one[2], *two)).kind is DivergenceKind.ORDER
 
 
 def test_work_that_another_worker_took_from_a_queue_does_not_count() -> None:
@@ -589,13 +589,13 @@ def test_the_states_of_a_parallel_agent_are_compared_whichever_task_came_first()
 
     one, other = staggered((0, 1), "a", {"n": 1}), staggered((1, 0), "b", {"n": 2})
     assert compare(one, staggered((1, 0), "a", {"n": 1})).identical
-    assert first(one, other).kind is Parting.TOOL_RESULT, "the state is another because of it"
+    assert first(one, other).kind is DivergenceKind.TOOL_RESULT, "the state is another because of it"
     assert len(compare(one, other).states) == 1
     assert compare(rounds((0, 1), {"n": 2}), rounds((1, 0), {"n": 2})).identical
     found = compare(rounds((0, 1), {"n": 2}), rounds((1, 0), {"n": 3}))
     assert [(entry.a_seq, entry.b_seq) for entry in found.states] == [(5, 5)]
     assert found.first is not None
-    assert found.first.kind is Parting.STATE
+    assert found.first.kind is DivergenceKind.STATE
 
 
 def test_a_state_that_does_not_follow_from_the_one_before_is_named() -> None:
@@ -831,7 +831,7 @@ def test_ten_thousand_states_are_compared_in_two_seconds(
 
 
 def test_long_conversations_are_compared_without_reading_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replaykit.travel.compare_values._DETAILED_BYTES", 3000)
+    monkeypatch.setattr("replaykit.travel.compare_events._DETAILED_BYTES", 3000)
     grown = [model("yes", "word " * 100 + str(n)) for n in range(8)]
     other = [model("yes", "word " * 100 + str(-n - 1)) for n in range(8)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from replaykit.model.events import Note, State, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw
-from replaykit.travel.standing import standing_at
+from replaykit.travel.run_steps import find_step
 
 
 def test_an_event_that_comes_late_does_not_bring_the_next_steps_state() -> None:
@@ -18,7 +18,7 @@ def test_an_event_that_comes_late_does_not_bring_the_next_steps_state() -> None:
     )
     run = TraceRun(id="r", status=RunStatus.SUCCESS, events=events, event_count=len(events))
 
-    state = standing_at(run, "step_1").state
+    state = find_step(run, "step_1").state
 
     assert state is not None
     assert state.seq == 1

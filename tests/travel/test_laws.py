@@ -18,8 +18,8 @@ from tests.matrix import examples
 import replaykit as rk
 from replaykit.model.events import Call, State
 from replaykit.model.run import TraceRun
-from replaykit.travel.compare_pairs import answer_key
-from replaykit.travel.standing import standings, steps_with_states
+from replaykit.travel.compare_events import answer_key
+from replaykit.travel.run_steps import run_steps, steps_with_states
 
 TICKS = itertools.count()
 TRIES: Counter[str] = Counter()
@@ -240,7 +240,7 @@ def test_a_change_of_an_answer_is_seen_at_its_step_and_never_before_also_where_i
     names = steps(parent)
     inner = {call.seq for call in parent.calls if call.parent is not None}
     fitting = [
-        s.step_id for s in standings(parent) if any(isinstance(e, Call) and e.seq not in inner for e in s.events)
+        s.step_id for s in run_steps(parent) if any(isinstance(e, Call) and e.seq not in inner for e in s.events)
     ]
     step = data.draw(st.sampled_from(fitting))
     earlier = names[: names.index(step)]
@@ -269,7 +269,7 @@ def test_a_state_that_was_not_kept_is_reached_again_and_one_can_go_on_from_it(
     states = [event.seq for event in parent.events if isinstance(event, State)]
     before, tick = rows(laws), next(TICKS)
 
-    for standing in standings(parent):
+    for standing in run_steps(parent):
         reached = rk.state_at(parent.id, standing.step_id, agent=agent.run, store=laws)
         by_then = sum(seq <= standing.last.seq for seq in states)
         assert reached == (truth[min(by_then, len(truth)) - 1] if by_then else None)

@@ -21,7 +21,7 @@ from replaykit.seam.http.call import open_call
 from replaykit.seam.http.request import HttpRequest
 from replaykit.seam.rebuild import rebuild_error
 from replaykit.seam.results import ToolValues
-from replaykit.seam.scope import Answer, PendingCall, current, pending_call
+from replaykit.seam.scope import CallAnswer, PendingCall, current, pending_call
 from replaykit.seam.through import Replayed, astream, athrough, stream, through
 
 ASKED: list[str] = []
@@ -40,13 +40,13 @@ def pending(prompt: str) -> tuple[Any, PendingCall]:
     return scope, pending_call("llm_call", "gpt", arguments, scope, time.time(), "none")
 
 
-def given(outcome: Answer) -> Any:
+def given(outcome: CallAnswer) -> Any:
     if outcome.error is not None:
         raise rebuild_error(outcome.error, {})
     return decode(outcome.result_json)
 
 
-def items(outcome: Answer) -> Replayed:
+def items(outcome: CallAnswer) -> Replayed:
     return Replayed([decode(item) for item in outcome.items_json or ()], None, None)
 
 

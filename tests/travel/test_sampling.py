@@ -15,7 +15,7 @@ from replaykit.errors import StateNotKept, UsageError
 from replaykit.model.events import State
 from replaykit.model.run import RunStatus
 from replaykit.model.sampling import Sampling
-from replaykit.travel.standing import standings
+from replaykit.travel.run_steps import run_steps
 
 DONE: list[int] = []
 
@@ -169,7 +169,7 @@ def test_a_step_without_a_state_of_its_own_after_one_that_was_not_kept_is_not_kn
         look(3)
         run.checkpoint({"n": 3})
 
-    assert [standing.unknown for standing in standings(store.load(run.id))] == [True, True, False]
+    assert [standing.unknown for standing in run_steps(store.load(run.id))] == [True, True, False]
 
 
 def test_the_part_that_a_fork_shares_is_as_unknown_as_it_is_in_the_parent(store: rk.Store) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import replaykit as rk
-from replaykit.importers.talk import Talk
-from replaykit.wire.call import Answer
+from replaykit.formats.core.talk import Talk
+from replaykit.wire.model_calls import ModelAnswer
 
 URL = "https://api.anthropic.com/v1/messages"
 
@@ -32,9 +32,9 @@ def agent(question: str) -> str:
 def store(tmp_path: Path) -> Any:
     talk = Talk()
     talk.says("user", "Is it lost?")
-    talk.answers(Answer(content="Yes."), model="gpt-5")
+    talk.answers(ModelAnswer(content="Yes."), model="gpt-5")
     talk.says("user", "Sure?")
-    talk.answers(Answer(content="Quite."), model="gpt-5")
+    talk.answers(ModelAnswer(content="Quite."), model="gpt-5")
     with rk.Store.open(tmp_path / "store.db") as store:
         store.replace([talk.run(id="r1", format="openai_chat")])
         yield store

@@ -10,12 +10,12 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+from replaykit.candidates.evidence import summary
 from replaykit.cli import run
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.result import Deviation, Finding, ReplayResult, Verdict
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw
-from replaykit.runners.evidence import summary
 
 FILES = {"result.json", "summary.md", "stdout.log", "stderr.log"}
 AGENT = """

@@ -9,19 +9,18 @@ from typing import Any
 import pytest
 
 import replaykit as rk
-from replaykit.chaos.mutations import Seeded
-from replaykit.checks.questions import Question, Told
+from replaykit.candidates.inprocess import CallableCandidate
+from replaykit.checks.questions import KnownAnswer, Question
 from replaykit.cli import run as cli
-from replaykit.contracts.build import contract_of
-from replaykit.contracts.contract import Contract
-from replaykit.contracts.matrix import ChaosScenario
+from replaykit.contracts.contract import ChaosScenario, Contract
+from replaykit.contracts.find import contract_of
 from replaykit.errors import ExitCode
+from replaykit.handlers.chaos.mutations import Seeded
 from replaykit.model.faults import ChaosPlan, ToolFault, ToolTrouble
-from replaykit.runners.inprocess import CallableCandidate
 from replaykit.trials.chaos import ChaosTrial, ChaosVerdict, run_chaos
-from replaykit.trials.contract import Trial, run_contract
+from replaykit.trials.contract import ContractTrial, run_contract
 from replaykit.trials.mutation import MutationTrial, run_mutations
-from replaykit.trials.trying import EvidenceFiles
+from replaykit.trials.trial_runs import EvidenceFiles
 
 OFTEN = {"type": "repeat", "value": {"times": 3, "at_least": 2, "of": {"output.contains": "yes"}}}
 POLITE = {"type": "judge.rubric", "value": "It is polite"}
@@ -57,8 +56,8 @@ class Says:
     def __init__(self, status: str) -> None:
         self._status = status
 
-    def told(self, question: Question) -> Told:
-        return Told(status=self._status, by="ana")
+    def look_up(self, question: Question) -> KnownAnswer:
+        return KnownAnswer(status=self._status, by="ana")
 
 
 def promise(*invariants: dict[str, Any]) -> Contract:
@@ -94,7 +93,7 @@ def test_a_mutation_is_asked_several_times(bad: tuple[int, ...], passed: bool) -
 def test_the_runs_of_a_contract_are_made_before_a_cell_counts_as_done() -> None:
     agent = Moody()
     asked_at_end: list[int] = []
-    trial = Trial(contract=promise(OFTEN), inputs=("a", "b"))
+    trial = ContractTrial(contract=promise(OFTEN), inputs=("a", "b"))
 
     run_contract(trial, CallableCandidate(agent), on_done=lambda: asked_at_end.append(agent.asked))
 
@@ -114,7 +113,7 @@ def test_a_judged_promise_holds_only_with_a_good_answer(status: str, code: ExitC
     candidate, promised, answers = CallableCandidate(Moody()), promise(POLITE), Says(status)
     stormy = ChaosTrial(scenarios=(STORM,), inputs=("why?",), contract=promised, answers=answers)
     mutated = MutationTrial(mutator=Seeded(), count=1, inputs=("why?",), contract=promised, answers=answers)
-    tried = Trial(contract=promised, inputs=("why?",), answers=answers)
+    tried = ContractTrial(contract=promised, inputs=("why?",), answers=answers)
 
     assert run_chaos(stormy, candidate).exit_code is code
     assert run_mutations(mutated, candidate).exit_code() is code
@@ -128,7 +127,7 @@ def test_a_promise_that_is_broken_is_broken_whatever_nobody_has_judged(order: in
     candidate, answers = CallableCandidate(Moody()), Says("unjudged")
     stormy = ChaosTrial(scenarios=(STORM,), inputs=("why?",), contract=promised, answers=answers)
     mutated = MutationTrial(mutator=Seeded(), count=1, inputs=("why?",), contract=promised, answers=answers)
-    tried = Trial(contract=promised, inputs=("why?",), answers=answers)
+    tried = ContractTrial(contract=promised, inputs=("why?",), answers=answers)
 
     stormed, asked = run_chaos(stormy, candidate), run_mutations(mutated, candidate)
 

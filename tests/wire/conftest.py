@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from replaykit.wire.api import Api
-from replaykit.wire.call import ModelCall
+from replaykit.wire.api import ModelApi
+from replaykit.wire.model_calls import ModelCall
 from replaykit.wire.routes import api_of
 
 FILES = sorted((Path(__file__).parent / "data").glob("*.json"))
@@ -27,7 +27,7 @@ class Exchange(Struct, frozen=True):
     sdk: dict[str, Any]
 
     @property
-    def api(self) -> Api:
+    def api(self) -> ModelApi:
         api = api_of("POST", self.path, "application/json")
         assert api is not None
         return api

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from replaykit.model.events import Usage
-from replaykit.wire.call import Answer, ModelCall, ToolUse
 from replaykit.wire.eventstream import encode_frames
 from replaykit.wire.frames import Frame
+from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 from replaykit.wire.routes import api_of
 
 REQUEST = b'{"model": "m", "stream": true, "system": "Be brief.", "messages": [], "max_tokens": 9}'
@@ -60,7 +60,7 @@ def test_blocks_become_one_message() -> None:
         {"type": "tool_use", "id": "t1", "name": "f", "input": {"id": 7}},
     )
 
-    assert call.answer == Answer(
+    assert call.answer == ModelAnswer(
         content="It is cold.",
         thinking="One.\n\nTwo.",
         tool_calls=(ToolUse(id="t1", name="f", arguments={"id": 7}),),
@@ -83,7 +83,7 @@ def test_blocks_grow_by_their_index() -> None:
         STOP,
     )
 
-    assert call.answer == Answer(content="It is", tool_calls=(ToolUse(id="t1", name="f", arguments={"x": 1}),))
+    assert call.answer == ModelAnswer(content="It is", tool_calls=(ToolUse(id="t1", name="f", arguments={"x": 1}),))
     assert (call.finish_reason, call.complete) == ("tool_use", True)
     assert call.usage == Usage(input_tokens=3, output_tokens=9)
 
@@ -105,12 +105,16 @@ def test_arguments_that_were_cut_are_the_text_that_came() -> None:
 @pytest.mark.parametrize(
     ("kind", "more", "answer"),
     [
-        ("text_delta", {"text": "a"}, Answer(content="a")),
-        ("thinking_delta", {"thinking": "a"}, Answer(thinking="a")),
-        ("input_json_delta", {"partial_json": '{"a": 1}'}, Answer(tool_calls=(ToolUse(name="", arguments={"a": 1}),))),
+        ("text_delta", {"text": "a"}, ModelAnswer(content="a")),
+        ("thinking_delta", {"thinking": "a"}, ModelAnswer(thinking="a")),
+        (
+            "input_json_delta",
+            {"partial_json": '{"a": 1}'},
+            ModelAnswer(tool_calls=(ToolUse(name="", arguments={"a": 1}),)),
+        ),
     ],
 )
-def test_a_block_whose_start_was_lost_is_known_by_what_it_grows(kind: str, more: Any, answer: Answer) -> None:
+def test_a_block_whose_start_was_lost_is_known_by_what_it_grows(kind: str, more: Any, answer: ModelAnswer) -> None:
     assert stream(START, delta(0, kind, **more), STOP).answer == answer
 
 
@@ -129,8 +133,8 @@ def test_counts_that_a_later_event_leaves_out_or_leaves_open_stay() -> None:
 def test_a_refusal_says_why_where_it_says_it() -> None:
     details = {"type": "refusal", "explanation": "Not this."}
 
-    assert body(stop_reason="refusal", stop_details=details).answer == Answer(refusal="Not this.")
-    assert body(stop_reason="end_turn", stop_details=details).answer == Answer()
+    assert body(stop_reason="refusal", stop_details=details).answer == ModelAnswer(refusal="Not this.")
+    assert body(stop_reason="end_turn", stop_details=details).answer == ModelAnswer()
     assert body({"type": "text", "text": "I"}, stop_reason="refusal").finish_reason == "refusal"
 
 
@@ -139,7 +143,7 @@ def test_an_error_in_a_stream_is_the_error_of_the_call() -> None:
     call = stream(START, start(0, type="text", text=""), delta(0, "text_delta", text="So"), error)
 
     assert (call.error.type, call.error.message) == ("overloaded_error", "Overloaded")
-    assert (call.answer, call.complete) == (Answer(content="So"), True)
+    assert (call.answer, call.complete) == (ModelAnswer(content="So"), True)
 
 
 def test_pings_and_unknown_events_are_passed_over() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from typing import Any
 
 import pytest
 
-from replaykit.wire.conversation import JOINERS, Conversation, ConversationReader, Scope
+from replaykit.wire.conversation import JOINERS, ComparedFields, Conversation, ConversationReader
 
 Body = dict[str, Any]
 ORDER = {"id": "W1", "total": 59.0}
@@ -178,7 +180,7 @@ def read(body: Body) -> Conversation:
     return found
 
 
-WHOLE = Scope(tools=True, descriptions=True, schemas=True)
+WHOLE = ComparedFields(tools=True, descriptions=True, schemas=True)
 
 
 @pytest.mark.parametrize("form", [responses, anthropic, gemini, ollama, traced, spans], ids=lambda form: form.__name__)
@@ -187,7 +189,7 @@ def test_every_form_of_a_conversation_has_one_key(form: Any) -> None:
 
 
 def said(*messages: Body, **more: Any) -> bytes:
-    return read({"messages": list(messages), **more}).key(Scope())
+    return read({"messages": list(messages), **more}).key(ComparedFields())
 
 
 def user(content: Any) -> Body:
@@ -209,7 +211,9 @@ def test_messages_of_one_role_that_follow_each_other_are_one() -> None:
     apart = read({"messages": [user("a"), user([{"type": "text", "text": "b"}])]})
 
     assert apart.has_joints
-    assert [apart.key(Scope(), joiner) for joiner in JOINERS] == [said(user(f"a{joiner}b")) for joiner in JOINERS]
+    assert [apart.key(ComparedFields(), joiner) for joiner in JOINERS] == [
+        said(user(f"a{joiner}b")) for joiner in JOINERS
+    ]
 
 
 @pytest.mark.parametrize("nothing", [None, "", []])
@@ -237,12 +241,20 @@ def test_ids_that_come_again_name_the_latest_call() -> None:
     assert said(*again, *again) == said(*again, *renamed)
 
 
+def langfuse_reference(content: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode()
+    return f"@@@langfuseMedia:type=image/png|id={digest[:22]}|source=base64_data_uri@@@"
+
+
 def test_an_image_is_known_by_its_bytes_in_every_api() -> None:
     forms = [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD", "detail": "low"}},
         {"type": "input_image", "image_url": "data:image/png;base64,QUJD"},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}},
         {"inlineData": {"mimeType": "image/png", "data": "QUJD"}},
+        # Langfuse takes media out of a trace, and leaves a digest of the bytes.
+        {"type": "image_url", "image_url": {"url": langfuse_reference(b"ABC")}},
+        {"type": "image", "source": {"type": "base64", "data": langfuse_reference(b"ABC")}},
     ]
 
     assert len({said(user([form])) for form in forms}) == 1
@@ -283,7 +295,7 @@ def test_a_conversation_goes_on_from_what_the_provider_keeps() -> None:
 
     result = {"role": "tool", "tool_call_id": "c1", "content": "1"}
     asked = {"role": "assistant", "tool_calls": [call]}
-    assert whole.key(Scope()) == said(user("Hi"), asked, result, system="Be brief.")
+    assert whole.key(ComparedFields()) == said(user("Hi"), asked, result, system="Be brief.")
 
 
 def test_a_reader_that_has_read_the_beginning_reads_the_same() -> None:
@@ -293,7 +305,7 @@ def test_a_reader_that_has_read_the_beginning_reads_the_same() -> None:
         text = json.dumps({"messages": messages[:size]}).encode()
         found = reader.read(text)
         assert found is not None
-        assert found.key(Scope()) == said(*messages[:size])
+        assert found.key(ComparedFields()) == said(*messages[:size])
 
 
 NESTED = b'{"messages":[{"role":"tool","content":' + b"[" * 500 + b"]" * 500 + b"}]}"
@@ -305,3 +317,13 @@ def test_what_is_no_conversation_never_raises(text: bytes) -> None:
     found = ConversationReader().read(text)
 
     assert found is None or found.key(WHOLE)
+
+
+def test_a_result_in_parts_is_the_same_where_a_trace_has_it_as_json() -> None:
+    parts = [{"type": "text", "text": json.dumps(ORDER)}]
+
+    def result(content: Any) -> Any:
+        return said({"role": "tool", "tool_call_id": "call_1", "content": content})
+
+    assert result(json.dumps(parts)) == result(parts) == result(json.dumps(ORDER))
+    assert result(json.dumps([ORDER])) != result(json.dumps(ORDER))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from replaykit.model.events import Usage
-from replaykit.wire.call import Answer, ModelCall, ToolUse
+from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 from replaykit.wire.routes import api_of
 
 GEMINI = api_of("POST", "/v1beta/models/g:streamGenerateContent?alt=sse")
@@ -50,7 +50,7 @@ def test_texts_go_on_and_thoughts_are_apart() -> None:
         parts({"text": "is."}, finishReason="STOP"),
     )
 
-    assert call.answer == Answer(content="It is.", thinking="Let me think.")
+    assert call.answer == ModelAnswer(content="It is.", thinking="Let me think.")
     assert (call.finish_reason, call.complete, call.model) == ("STOP", True, "g")
 
 
@@ -58,7 +58,7 @@ def test_parts_that_are_no_text_are_kept() -> None:
     image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
     code = {"executableCode": {"language": "PYTHON", "code": "1"}}
 
-    assert body(parts({"text": "See:"}, image, code, {"thoughtSignature": "s"})).answer == Answer(
+    assert body(parts({"text": "See:"}, image, code, {"thoughtSignature": "s"})).answer == ModelAnswer(
         content="See:", parts=(image, code)
     )
 
@@ -96,14 +96,14 @@ def test_a_blocked_prompt_is_a_refusal() -> None:
     blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 4}}
 
     for call in (stream(blocked), body(blocked)):
-        assert call.answer == Answer(refusal="SAFETY")
+        assert call.answer == ModelAnswer(refusal="SAFETY")
         assert (call.finish_reason, call.complete, call.usage) == ("SAFETY", True, Usage(input_tokens=4))
 
 
 def test_several_candidates_are_one_answer_and_its_alternatives() -> None:
     two = {"candidates": [{"index": 1, "content": {"parts": [{"text": "B"}]}}, parts({"text": "A"})["candidates"][0]]}
 
-    assert (stream(two).answer, stream(two).alternatives) == (Answer(content="A"), (Answer(content="B"),))
+    assert (stream(two).answer, stream(two).alternatives) == (ModelAnswer(content="A"), (ModelAnswer(content="B"),))
 
 
 def test_thinking_counts_as_output() -> None:
@@ -119,7 +119,7 @@ def test_a_stream_may_be_one_array(end: bytes) -> None:
 
     whole, cut = ARRAY.read(REQUEST, 200, [text + end]), ARRAY.read(REQUEST, 200, [text])
 
-    assert (whole.answer, whole.complete) == (Answer(content="It is."), True)
+    assert (whole.answer, whole.complete) == (ModelAnswer(content="It is."), True)
     assert not cut.complete
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.matrix import examples
 
-from replaykit.wire.api import Api
-from replaykit.wire.call import Answer, ModelCall
+from replaykit.wire.api import ModelApi
 from replaykit.wire.eventstream import encode_frames
 from replaykit.wire.frames import Frame
-from replaykit.wire.keys import match_key
+from replaykit.wire.model_calls import ModelAnswer, ModelCall
+from replaykit.wire.request_keys import match_key
 from replaykit.wire.routes import api_of
 
 PATHS = [
@@ -36,13 +36,13 @@ anything = st.recursive(
 )
 
 
-def api(path: str) -> Api:
+def api(path: str) -> ModelApi:
     found = api_of("POST", path)
     assert found is not None
     return found
 
 
-def harmless(spoken: Api, request: bytes, status: int, response: bytes) -> ModelCall:
+def harmless(spoken: ModelApi, request: bytes, status: int, response: bytes) -> ModelCall:
     call = spoken.read(request, status, [response])
     json.dumps([call.answer.message if call.answer else None, call.arguments, call.finish_reason, call.response_id])
     match_key(spoken, request)
@@ -90,7 +90,7 @@ def test_any_value_may_stand_in_any_place_of_an_exchange(exchange: Any, data: st
     call = harmless(exchange.api, json.dumps(changed).encode(), 200, encoded(exchange, events))
 
     if call.answer is not None:
-        exchange.api.write(Answer(), request=exchange.request, like=[encoded(exchange, events)])
+        exchange.api.write(ModelAnswer(), request=exchange.request, like=[encoded(exchange, events)])
 
 
 def decoded(exchange: Any) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from replaykit.wire.call import Answer
+from replaykit.wire.model_calls import ModelAnswer
 from replaykit.wire.routes import api_of
 
 COMPLETIONS = api_of("POST", "/v1/completions")
@@ -27,7 +27,7 @@ def test_texts_go_on_by_their_index() -> None:
     whole = stream(chunk("It "), chunk("B", "stop", 1), chunk("is."), chunk("", "length"))
     call = COMPLETIONS.read(REQUEST, 200, [whole])
 
-    assert (call.answer, call.alternatives) == (Answer(content="It is."), (Answer(content="B"),))
+    assert (call.answer, call.alternatives) == (ModelAnswer(content="It is."), (ModelAnswer(content="B"),))
     assert (call.finish_reason, call.complete, call.messages) == ("length", True, "hi")
     assert not COMPLETIONS.read(REQUEST, 200, [stream(chunk("It "))]).complete
 
@@ -35,11 +35,11 @@ def test_texts_go_on_by_their_index() -> None:
 def test_an_error_in_a_stream_is_the_error_of_the_call() -> None:
     call = COMPLETIONS.read(REQUEST, 200, [stream(chunk("It "), {"error": {"message": "oops"}})])
 
-    assert (call.error.message, call.answer) == ("oops", Answer(content="It "))
+    assert (call.error.message, call.answer) == ("oops", ModelAnswer(content="It "))
 
 
 def test_vectors_are_parts() -> None:
     vector = {"object": "embedding", "index": 0, "embedding": "AAAA"}
     call = EMBEDDINGS.read(b'{"model": "m", "input": ["a"]}', 200, [json.dumps({"data": [vector]}).encode()])
 
-    assert (call.messages, call.answer) == (["a"], Answer(parts=(vector,)))
+    assert (call.messages, call.answer) == (["a"], ModelAnswer(parts=(vector,)))

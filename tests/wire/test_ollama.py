@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from replaykit.model.events import Usage
-from replaykit.wire.call import Answer, ModelCall, ToolUse
+from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 from replaykit.wire.routes import api_of
 
 CHAT = api_of("POST", "/api/chat")
@@ -55,7 +55,7 @@ def test_pieces_go_on_until_one_is_done() -> None:
         DONE,
     )
 
-    assert call.answer == Answer(
+    assert call.answer == ModelAnswer(
         content="It snows.",
         thinking="Hm, snow.",
         tool_calls=(ToolUse(name="f", arguments={"id": 1}), ToolUse(id="c2", name="g")),
@@ -67,24 +67,24 @@ def test_pieces_go_on_until_one_is_done() -> None:
 def test_without_the_last_line_it_is_not_complete() -> None:
     call = chat(piece(content="It "))
 
-    assert (call.answer, call.complete, call.problem) == (Answer(content="It "), False, None)
+    assert (call.answer, call.complete, call.problem) == (ModelAnswer(content="It "), False, None)
 
 
 def test_an_error_in_a_stream_is_a_text() -> None:
     call = chat(piece(content="It "), {"error": "model runner has stopped"})
 
-    assert (call.error.message, call.answer) == ("model runner has stopped", Answer(content="It "))
+    assert (call.error.message, call.answer) == ("model runner has stopped", ModelAnswer(content="It "))
 
 
 def test_a_body_over_several_lines_is_a_body() -> None:
     whole = piece(content="It snows.") | {"done": True}
 
-    assert CHAT.read(REQUEST, 200, [json.dumps(whole, indent=2).encode()]).answer == Answer(content="It snows.")
+    assert CHAT.read(REQUEST, 200, [json.dumps(whole, indent=2).encode()]).answer == ModelAnswer(content="It snows.")
 
 
 def test_a_prompt_alone_is_answered_with_a_text() -> None:
     request = b'{"model": "m", "prompt": "hi", "system": "Be brief."}'
     call = GENERATE.read(request, 200, [lines({"response": "Ho", "thinking": "Hm"}, {"response": "!", "done": True})])
 
-    assert (call.answer, call.complete) == (Answer(content="Ho!", thinking="Hm"), True)
+    assert (call.answer, call.complete) == (ModelAnswer(content="Ho!", thinking="Hm"), True)
     assert (call.system, call.messages) == ("Be brief.", "hi")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from replaykit.model.events import Usage
-from replaykit.wire.call import Answer, ModelCall, ToolUse
+from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 from replaykit.wire.routes import api_of
 
 REQUEST = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "hi"}]}'
@@ -75,7 +75,7 @@ TWO = (ToolUse(id="a", name="f", arguments={"x": 1}), ToolUse(id="b", name="g", 
 def test_parallel_calls_are_told_apart_however_a_server_numbers_them(deltas: list[Any]) -> None:
     call = stream(*(chunk(delta) for delta in deltas), chunk({}, "tool_calls"))
 
-    assert call.answer == Answer(tool_calls=TWO)
+    assert call.answer == ModelAnswer(tool_calls=TWO)
     assert call.problem is None
 
 
@@ -96,7 +96,7 @@ def test_arguments_are_an_object_or_the_text_they_are(text: str, arguments: Any)
 def test_thinking_is_read_under_the_names_that_gateways_use(name: str) -> None:
     thinking = stream(chunk({name: "The "}), chunk({name: "sky."}), chunk({"content": "Blue."}), chunk({}, "stop"))
 
-    assert thinking.answer == Answer(content="Blue.", thinking="The sky.")
+    assert thinking.answer == ModelAnswer(content="Blue.", thinking="The sky.")
     assert body({"role": "assistant", "content": "Blue.", name: "The sky."}).answer == thinking.answer
 
 
@@ -107,14 +107,14 @@ def test_thinking_may_be_a_part_of_the_content() -> None:
         chunk({"content": [thought]}), chunk({"content": "So: "}), chunk({"content": [text]}), chunk({}, "stop")
     )
 
-    assert call.answer == Answer(content="So: Blue.", thinking="The sky.")
-    assert body({"content": [thought, text]}).answer == Answer(content="Blue.", thinking="The sky.")
+    assert call.answer == ModelAnswer(content="So: Blue.", thinking="The sky.")
+    assert body({"content": [thought, text]}).answer == ModelAnswer(content="Blue.", thinking="The sky.")
 
 
 def test_a_refusal_is_not_content() -> None:
     call = stream(chunk({"refusal": "I "}), chunk({"refusal": "won't."}), chunk({}, "stop"))
 
-    assert call.answer == Answer(refusal="I won't.")
+    assert call.answer == ModelAnswer(refusal="I won't.")
     assert body({"content": None, "refusal": "I won't."}).answer == call.answer
 
 
@@ -126,7 +126,7 @@ def test_what_has_no_word_of_its_own_is_kept_as_a_part() -> None:
         chunk({}, "stop"),
     )
 
-    assert call.answer == Answer(
+    assert call.answer == ModelAnswer(
         content="Hi",
         parts=({"audio": {"id": "au1", "data": "ABCD", "expires_at": 5}}, {"annotations": [{"n": 1}, {"n": 2}]}),
     )
@@ -163,7 +163,7 @@ def test_several_answers_are_one_and_its_alternatives() -> None:
         chunk({"content": "B"}, index=1), chunk({"content": "A"}), chunk({}, "stop"), chunk({}, "length", index=1)
     )
 
-    assert (call.answer, call.alternatives) == (Answer(content="A"), (Answer(content="B"),))
+    assert (call.answer, call.alternatives) == (ModelAnswer(content="A"), (ModelAnswer(content="B"),))
     assert call.finish_reason == "stop"
 
 
@@ -206,7 +206,7 @@ def test_an_error_in_a_stream_is_the_error_of_the_call() -> None:
     call = stream(chunk({"content": "So"}), {"error": {"message": "overloaded", "type": "server_error", "code": 502}})
 
     assert (call.error.type, call.error.message) == ("server_error", "overloaded")
-    assert call.answer == Answer(content="So")
+    assert call.answer == ModelAnswer(content="So")
     assert call.problem is None
 
 
@@ -227,11 +227,11 @@ def test_chunks_that_say_nothing_are_passed_over() -> None:
         ],
     )
 
-    assert (call.answer, call.finish_reason, call.problem) == (Answer(content="x"), "stop", None)
+    assert (call.answer, call.finish_reason, call.problem) == (ModelAnswer(content="x"), "stop", None)
 
 
 def test_an_event_that_is_no_json_is_told_and_the_rest_is_read() -> None:
     call = stream(chunk({"content": "a"}), "{oops", chunk({"content": "b"}, "stop"))
 
-    assert call.answer == Answer(content="ab")
+    assert call.answer == ModelAnswer(content="ab")
     assert call.problem == "an event that is no JSON object: b'{oops'"

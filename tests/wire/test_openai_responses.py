@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replaykit.wire.call import Answer, ModelCall, ToolUse
+from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 from replaykit.wire.routes import api_of
 
 REQUEST = b'{"model": "m", "stream": true, "instructions": "Be brief.", "input": "hi"}'
@@ -61,7 +61,7 @@ def test_items_become_one_message() -> None:
         {"type": "custom_tool_call", "id": "ct", "call_id": "call_2", "name": "sql", "input": "{}"},
     )
 
-    assert call.answer == Answer(
+    assert call.answer == ModelAnswer(
         content="Sunny, warm.",
         thinking="One.\n\nTwo.",
         tool_calls=(
@@ -79,7 +79,7 @@ def test_reasoning_in_full_comes_before_its_summary() -> None:
 
 
 def test_a_refusal_is_not_content() -> None:
-    assert whole(message({"type": "refusal", "refusal": "No."})).answer == Answer(refusal="No.")
+    assert whole(message({"type": "refusal", "refusal": "No."})).answer == ModelAnswer(refusal="No.")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_stream_that_was_cut_shows_the_items_as_far_as_they_grew() -> None:
         delta("custom_tool_call_input", "select", 3),
     )
 
-    assert call.answer == Answer(
+    assert call.answer == ModelAnswer(
         content="It is",
         thinking="The sky.\n\nAnd rain.",
         tool_calls=(
@@ -133,20 +133,20 @@ def test_a_stream_that_was_cut_shows_the_items_as_far_as_they_grew() -> None:
 def test_an_item_that_is_done_replaces_what_grew() -> None:
     done = {"type": "response.output_item.done", "output_index": 0, "item": message(text("It is."))}
 
-    assert stream(CREATED, added(0, type="message"), delta("output_text", "It"), done).answer == Answer(
+    assert stream(CREATED, added(0, type="message"), delta("output_text", "It"), done).answer == ModelAnswer(
         content="It is."
     )
 
 
 def test_a_delta_of_an_item_that_was_never_added_is_read_all_the_same() -> None:
-    assert stream(CREATED, delta("refusal", "No.", 7)).answer == Answer(refusal="No.")
+    assert stream(CREATED, delta("refusal", "No.", 7)).answer == ModelAnswer(refusal="No.")
 
 
 def test_a_last_event_without_items_leaves_those_that_came() -> None:
     last = {"type": "response.completed", "response": {"id": "r1", "status": "completed", "output": []}}
     call = stream(CREATED, added(0, type="message"), delta("output_text", "Hi"), last)
 
-    assert (call.answer, call.complete) == (Answer(content="Hi"), True)
+    assert (call.answer, call.complete) == (ModelAnswer(content="Hi"), True)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_an_error_in_a_stream_is_the_error_of_the_call(event: dict[str, Any]) ->
     call = stream(CREATED, added(0, type="message"), delta("output_text", "So"), event)
 
     assert (call.error.type, call.error.message) == ("server_error", "oops")
-    assert call.answer == Answer(content="So")
+    assert call.answer == ModelAnswer(content="So")
 
 
 def test_events_of_kinds_unknown_here_are_passed_over() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.matrix import examples
 
 from replaykit.errors import UsageError
-from replaykit.wire.call import Answer, ModelCall, ToolUse, answer_of
+from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse, answer_of
 from replaykit.wire.routes import api_of
 
 
@@ -137,11 +137,11 @@ def test_a_wrong_content_type_does_not_matter_since_the_bytes_say_it() -> None:
     body = b'{"choices": [{"message": {"role": "assistant", "content": "not streamed after all"}}]}'
 
     assert api is not None
-    assert api.read(request, 200, [body]).answer == Answer(content="not streamed after all")
+    assert api.read(request, 200, [body]).answer == ModelAnswer(content="not streamed after all")
 
 
 ANSWERS = st.builds(
-    Answer,
+    ModelAnswer,
     content=st.none() | st.text(min_size=1),
     thinking=st.none() | st.text(min_size=1),
     refusal=st.none() | st.text(min_size=1),
@@ -159,7 +159,7 @@ ANSWERS = st.builds(
 
 
 @given(ANSWERS)
-def test_an_answer_is_its_message(answer: Answer) -> None:
+def test_an_answer_is_its_message(answer: ModelAnswer) -> None:
     message = answer.message
 
     assert answer_of(message) == answer
@@ -168,7 +168,7 @@ def test_an_answer_is_its_message(answer: Answer) -> None:
 
 
 def test_a_text_alone_is_an_answer() -> None:
-    assert answer_of("Snow.") == Answer(content="Snow.")
+    assert answer_of("Snow.") == ModelAnswer(content="Snow.")
 
 
 @pytest.mark.parametrize(

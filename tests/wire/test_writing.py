@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.matrix import examples
 
 from replaykit.errors import UsageError
-from replaykit.wire.api import Api, Written
-from replaykit.wire.call import Answer, ToolUse
+from replaykit.wire.api import EncodedResponse, ModelApi
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.routes import api_of
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
@@ -27,10 +27,10 @@ values = st.recursive(
 arguments = st.dictionaries(names, values, max_size=3)
 
 
-def answers(*, refusal: bool = True, calls: bool = True, thinking: bool = True) -> st.SearchStrategy[Answer]:
+def answers(*, refusal: bool = True, calls: bool = True, thinking: bool = True) -> st.SearchStrategy[ModelAnswer]:
     use = st.builds(ToolUse, id=names, name=names, arguments=arguments)
     return st.builds(
-        Answer,
+        ModelAnswer,
         content=maybe,
         thinking=maybe if thinking else st.none(),
         refusal=maybe if refusal else st.none(),
@@ -38,12 +38,12 @@ def answers(*, refusal: bool = True, calls: bool = True, thinking: bool = True) 
     )
 
 
-CAN: dict[str, st.SearchStrategy[Answer]] = {
+CAN: dict[str, st.SearchStrategy[ModelAnswer]] = {
     "openai.chat": answers(),
     "openai.responses": answers(),
     "openai.completions": answers(refusal=False, calls=False, thinking=False),
     "anthropic.messages": answers(),
-    "gemini.generate": answers(refusal=False) | st.builds(Answer, refusal=texts),
+    "gemini.generate": answers(refusal=False) | st.builds(ModelAnswer, refusal=texts),
     "ollama.chat": answers(refusal=False),
     "ollama.generate": answers(refusal=False, calls=False),
 }
@@ -71,13 +71,13 @@ forms = pytest.mark.parametrize(
 )
 
 
-def api(path: str) -> Api:
+def api(path: str) -> ModelApi:
     found = api_of("POST", path)
     assert found is not None
     return found
 
 
-def body_of(written: Written) -> dict[str, Any]:
+def body_of(written: EncodedResponse) -> dict[str, Any]:
     return json.loads(b"".join(written.chunks))
 
 
@@ -132,7 +132,7 @@ def test_a_changed_text_leaves_everything_else(exchange: Any) -> None:
 
 
 def test_a_recording_that_was_an_error_gives_way_to_an_answer(exchange: Any) -> None:
-    wanted = Answer() if exchange.api.name == "openai.embeddings" else Answer(content="Fine.")
+    wanted = ModelAnswer() if exchange.api.name == "openai.embeddings" else ModelAnswer(content="Fine.")
 
     written = exchange.api.write(wanted, request=exchange.request, like=[b'{"error": {"message": "slow down"}}'])
     call = exchange.api.read(exchange.request, 200, written.chunks)
@@ -158,15 +158,15 @@ ASKS = {CHAT.name: b'{"messages": []}', RESPONSES.name: b'{"input": "hi"}', MESS
     [(CHAT, "call_"), (RESPONSES, "call_"), (MESSAGES, "toolu_")],
     ids=["chat", "responses", "messages"],
 )
-def test_calls_without_an_id_get_one_of_their_own(spoken: Api, prefix: str) -> None:
+def test_calls_without_an_id_get_one_of_their_own(spoken: ModelApi, prefix: str) -> None:
     def ids(request: bytes, like: tuple[bytes, ...] = ()) -> list[str]:
-        two = Answer(tool_calls=(ToolUse(name="f"), ToolUse(name="f")))
+        two = ModelAnswer(tool_calls=(ToolUse(name="f"), ToolUse(name="f")))
         answer = spoken.read(request, 200, spoken.write(two, request=request, like=like).chunks).answer
         assert answer is not None
         return [use.id for use in answer.tool_calls]
 
     request = ASKS[spoken.name]
-    recorded = spoken.write(Answer(tool_calls=(ToolUse(id="recorded", name="g"),)), request=request).chunks
+    recorded = spoken.write(ModelAnswer(tool_calls=(ToolUse(id="recorded", name="g"),)), request=request).chunks
 
     assert len({*ids(request), *ids(request.replace(b"}", b', "seed": 1}'))}) == 4
     assert all(one.startswith(prefix) for one in ids(request))
@@ -184,9 +184,9 @@ def test_calls_without_an_id_get_one_of_their_own(spoken: Api, prefix: str) -> N
     ],
     ids=lambda one: getattr(one, "name", one),
 )
-def test_the_reason_to_finish_can_be_given(spoken: Api, why: str) -> None:
+def test_the_reason_to_finish_can_be_given(spoken: ModelApi, why: str) -> None:
     request = b'{"messages": [], "input": "hi", "contents": [], "stream": true}'
-    written = spoken.write(Answer(content="So"), request=request, finish_reason=why)
+    written = spoken.write(ModelAnswer(content="So"), request=request, finish_reason=why)
 
     assert spoken.read(request, 200, written.chunks).finish_reason == why
 
@@ -219,7 +219,7 @@ def test_signatures_stay_with_thinking_that_stays() -> None:
 def test_a_message_that_begins_does_not_yet_say_why_it_ends() -> None:
     request = b'{"messages": [], "stream": true}'
     like = [b'{"content": [], "container": {"id": "c1"}}']
-    chunks = MESSAGES.write(Answer(refusal="No."), request=request, like=like).chunks
+    chunks = MESSAGES.write(ModelAnswer(refusal="No."), request=request, like=like).chunks
 
     events = [json.loads(chunk.partition(b"data: ")[2]) for chunk in chunks]
     details = {"type": "refusal", "explanation": "No."}
@@ -232,7 +232,7 @@ def test_a_message_that_begins_does_not_yet_say_why_it_ends() -> None:
 
 def test_the_events_of_a_response_are_named_and_numbered() -> None:
     request = b'{"input": "hi", "stream": true}'
-    wanted = Answer(content="Hi", thinking="Hm", tool_calls=(ToolUse(id="c", name="f"),))
+    wanted = ModelAnswer(content="Hi", thinking="Hm", tool_calls=(ToolUse(id="c", name="f"),))
 
     chunks = RESPONSES.write(wanted, request=request).chunks
     events = [json.loads(chunk.partition(b"data: ")[2]) for chunk in chunks]
@@ -251,8 +251,8 @@ def test_encrypted_reasoning_stays_with_reasoning_that_stays() -> None:
     message = {"id": "msg_1", "type": "message", "role": "assistant", "phase": "final_answer", "content": []}
     like = [json.dumps({"id": "r", "status": "completed", "output": [reasoning, message]}).encode()]
 
-    output = body_of(RESPONSES.write(Answer(content="Ho"), request=b"{}", like=like))["output"]
-    thought = body_of(RESPONSES.write(Answer(thinking="Ah."), request=b"{}", like=like))["output"]
+    output = body_of(RESPONSES.write(ModelAnswer(content="Ho"), request=b"{}", like=like))["output"]
+    thought = body_of(RESPONSES.write(ModelAnswer(thinking="Ah."), request=b"{}", like=like))["output"]
 
     assert output[0] == reasoning
     assert (output[1]["id"], output[1]["phase"], output[1]["content"][0]["text"]) == ("msg_1", "final_answer", "Ho")
@@ -263,7 +263,7 @@ def test_encrypted_reasoning_stays_with_reasoning_that_stays() -> None:
 def test_signatures_of_gemini_stay_with_their_calls() -> None:
     part = {"functionCall": {"name": "f", "args": {"x": 1}}, "thoughtSignature": "sig"}
     like = [json.dumps({"candidates": [{"content": {"parts": [part]}, "finishReason": "STOP"}]}).encode()]
-    wanted = Answer(tool_calls=(ToolUse(name="f", arguments={"x": 2}),))
+    wanted = ModelAnswer(tool_calls=(ToolUse(name="f", arguments={"x": 2}),))
 
     candidate = body_of(GEMINI.write(wanted, request=b"{}", like=like))["candidates"][0]
 
@@ -275,7 +275,7 @@ def test_signatures_of_gemini_stay_with_their_calls() -> None:
 def test_thinking_is_written_under_the_name_that_the_server_uses() -> None:
     def message(recorded: Any) -> dict[str, Any]:
         like = [json.dumps({"choices": [{"message": recorded}]}).encode()]
-        written = CHAT.write(Answer(content="Hi", thinking="Hm"), request=b"{}", like=like)
+        written = CHAT.write(ModelAnswer(content="Hi", thinking="Hm"), request=b"{}", like=like)
         return body_of(written)["choices"][0]["message"]
 
     assert message({"content": "x"})["reasoning_content"] == "Hm"
@@ -292,7 +292,7 @@ def test_other_answers_and_unknown_members_of_the_recording_stay() -> None:
     first = {"index": 0, "message": {"content": "A"}, "finish_reason": "length"}
     like = [json.dumps(recorded | {"choices": [first, other]}).encode()]
 
-    written = body_of(CHAT.write(Answer(content="Z"), request=b"{}", like=like))
+    written = body_of(CHAT.write(ModelAnswer(content="Z"), request=b"{}", like=like))
 
     assert written.items() >= recorded.items()
     assert written["choices"][1] == other
@@ -305,10 +305,10 @@ def test_other_answers_stay_in_a_stream_too() -> None:
     like = [json.dumps({"choices": [{"index": 0, "message": {"content": "A"}}, other]}).encode()]
     request = b'{"messages": [], "stream": true}'
 
-    call = CHAT.read(request, 200, CHAT.write(Answer(content="Z"), request=request, like=like).chunks)
+    call = CHAT.read(request, 200, CHAT.write(ModelAnswer(content="Z"), request=request, like=like).chunks)
 
-    assert call.answer == Answer(content="Z")
-    assert call.alternatives == (Answer(tool_calls=(ToolUse(id="a", name="f", arguments={"x": 1}),)),)
+    assert call.answer == ModelAnswer(content="Z")
+    assert call.alternatives == (ModelAnswer(tool_calls=(ToolUse(id="a", name="f", arguments={"x": 1}),)),)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_other_answers_stay_in_a_stream_too() -> None:
 def test_without_a_recording_the_envelope_is_made_up(path: str, whole: dict[str, Any], piece: dict[str, Any]) -> None:
     request = {"model": "m", "messages": [], "prompt": "hi"}
     asked = [json.dumps(request | {"stream": stream}).encode() for stream in (False, True)]
-    body, stream = (api(path).write(Answer(content="Hi"), request=one) for one in asked)
+    body, stream = (api(path).write(ModelAnswer(content="Hi"), request=one) for one in asked)
     first = json.loads(stream.chunks[0].removeprefix(b"data: "))
 
     assert body_of(body).items() >= (whole | {"model": "m"}).items()
@@ -331,7 +331,7 @@ def test_without_a_recording_the_envelope_is_made_up(path: str, whole: dict[str,
 
 def test_the_first_piece_of_a_stream_says_who_speaks() -> None:
     chat, ollama = (
-        spoken.write(Answer(content="Hi"), request=b'{"messages": [], "stream": true}').chunks
+        spoken.write(ModelAnswer(content="Hi"), request=b'{"messages": [], "stream": true}').chunks
         for spoken in (CHAT, OLLAMA)
     )
 
@@ -341,7 +341,7 @@ def test_the_first_piece_of_a_stream_says_who_speaks() -> None:
 
 
 def test_a_tool_that_the_request_declares_as_custom_is_called_with_its_text() -> None:
-    wanted = Answer(tool_calls=(ToolUse(id="a", name="sql", arguments="select 1"),))
+    wanted = ModelAnswer(tool_calls=(ToolUse(id="a", name="sql", arguments="select 1"),))
     chat = json.dumps({"messages": [], "tools": [{"type": "custom", "custom": {"name": "sql"}}]}).encode()
     responses = json.dumps({"input": "hi", "tools": [{"type": "custom", "name": "sql"}]}).encode()
 
@@ -357,7 +357,7 @@ def test_a_tool_that_the_request_declares_as_custom_is_called_with_its_text() ->
 
 def test_an_old_request_with_functions_gets_a_function_call() -> None:
     request = b'{"messages": [], "functions": [{"name": "f"}]}'
-    wanted = Answer(tool_calls=(ToolUse(name="f", arguments={"x": 1}),))
+    wanted = ModelAnswer(tool_calls=(ToolUse(name="f", arguments={"x": 1}),))
 
     choice = body_of(CHAT.write(wanted, request=request))["choices"][0]
 
@@ -370,7 +370,7 @@ def test_usage_has_a_chunk_of_its_own_where_the_request_asks_for_it() -> None:
 
     def last(**options: Any) -> Any:
         request = json.dumps({"messages": [], "stream": True} | options).encode()
-        chunks = CHAT.write(Answer(content="A"), request=request, like=like).chunks
+        chunks = CHAT.write(ModelAnswer(content="A"), request=request, like=like).chunks
         assert chunks[-1] == b"data: [DONE]\n\n"
         return json.loads(chunks[-2].removeprefix(b"data: "))
 
@@ -382,22 +382,22 @@ def test_usage_has_a_chunk_of_its_own_where_the_request_asks_for_it() -> None:
 @pytest.mark.parametrize(
     ("path", "answer", "what"),
     [
-        ("/v1/completions", Answer(content="x", thinking="y"), "`thinking`"),
-        ("/v1/completions", Answer(tool_calls=(ToolUse(name="f"),)), "`tool_calls`"),
-        ("/v1/embeddings", Answer(content="x"), "`content`"),
-        ("/api/generate", Answer(tool_calls=(ToolUse(name="f"),)), "`tool_calls`"),
-        ("/api/generate", Answer(parts=({"images": []},)), "`parts`"),
-        ("/api/chat", Answer(refusal="x"), "`refusal`"),
-        ("/v1/models/m:generateContent", Answer(refusal="x", content="y"), "not both"),
+        ("/v1/completions", ModelAnswer(content="x", thinking="y"), "`thinking`"),
+        ("/v1/completions", ModelAnswer(tool_calls=(ToolUse(name="f"),)), "`tool_calls`"),
+        ("/v1/embeddings", ModelAnswer(content="x"), "`content`"),
+        ("/api/generate", ModelAnswer(tool_calls=(ToolUse(name="f"),)), "`tool_calls`"),
+        ("/api/generate", ModelAnswer(parts=({"images": []},)), "`parts`"),
+        ("/api/chat", ModelAnswer(refusal="x"), "`refusal`"),
+        ("/v1/models/m:generateContent", ModelAnswer(refusal="x", content="y"), "not both"),
     ],
 )
-def test_what_an_api_has_no_place_for_is_refused(path: str, answer: Answer, what: str) -> None:
+def test_what_an_api_has_no_place_for_is_refused(path: str, answer: ModelAnswer, what: str) -> None:
     with pytest.raises(UsageError, match=what):
         api(path).write(answer, request=b"{}")
 
 
 def test_two_calls_do_not_fit_an_old_request_with_functions() -> None:
-    two = Answer(tool_calls=(ToolUse(name="f"), ToolUse(name="g")))
+    two = ModelAnswer(tool_calls=(ToolUse(name="f"), ToolUse(name="g")))
 
     with pytest.raises(UsageError, match="one call only"):
         CHAT.write(two, request=b'{"messages": [], "functions": []}')
@@ -415,23 +415,23 @@ def test_a_blocked_prompt_stays_blocked_or_is_refused_in_other_words(path: str) 
     def read(chunks: Any) -> Any:
         return api(path).read(request, 200, chunks)
 
-    same = api(path).write(Answer(refusal="SAFETY"), request=request, like=like).chunks
-    other = api(path).write(Answer(refusal="Not that."), request=request, like=like).chunks
-    answered = api(path).write(Answer(content="Well."), request=request, like=like).chunks
+    same = api(path).write(ModelAnswer(refusal="SAFETY"), request=request, like=like).chunks
+    other = api(path).write(ModelAnswer(refusal="Not that."), request=request, like=like).chunks
+    answered = api(path).write(ModelAnswer(content="Well."), request=request, like=like).chunks
 
     assert read(same) == msgspec.structs.replace(read(like), response_id=read(same).response_id)
-    assert (read(other).answer, read(other).finish_reason) == (Answer(refusal="Not that."), "OTHER")
-    assert (read(answered).answer, read(answered).finish_reason) == (Answer(content="Well."), "STOP")
+    assert (read(other).answer, read(other).finish_reason) == (ModelAnswer(refusal="Not that."), "OTHER")
+    assert (read(answered).answer, read(answered).finish_reason) == (ModelAnswer(content="Well."), "STOP")
 
 
 @pytest.mark.parametrize("spoken", [GEMINI, OLLAMA], ids=["gemini", "ollama"])
-def test_arguments_that_are_no_object_are_refused_where_the_api_has_only_objects(spoken: Api) -> None:
+def test_arguments_that_are_no_object_are_refused_where_the_api_has_only_objects(spoken: ModelApi) -> None:
     with pytest.raises(UsageError, match="tool call 'f': this API takes its arguments as an object"):
-        spoken.write(Answer(tool_calls=(ToolUse(name="f", arguments="text"),)), request=b"{}")
+        spoken.write(ModelAnswer(tool_calls=(ToolUse(name="f", arguments="text"),)), request=b"{}")
 
 
 def test_arguments_that_are_no_json_stay_the_text_they_are() -> None:
-    wanted = Answer(tool_calls=(ToolUse(id="a", name="f", arguments='{"x'),))
+    wanted = ModelAnswer(tool_calls=(ToolUse(id="a", name="f", arguments='{"x'),))
 
     for spoken, request in ((CHAT, b'{"messages": []}'), (MESSAGES, b'{"messages": [], "stream": true}')):
         assert spoken.read(request, 200, spoken.write(wanted, request=request).chunks).answer == wanted
@@ -439,13 +439,13 @@ def test_arguments_that_are_no_json_stay_the_text_they_are() -> None:
 
 def test_what_json_cannot_say_is_refused() -> None:
     with pytest.raises(UsageError, match="an answer that JSON cannot say"):
-        CHAT.write(Answer(content="\ud800"), request=b"{}")
+        CHAT.write(ModelAnswer(content="\ud800"), request=b"{}")
 
 
 def test_a_part_is_written_where_it_was_read() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:"}}
     audio = {"audio": {"id": "a"}}
-    wanted = Answer(content="Hi", parts=(image, audio))
+    wanted = ModelAnswer(content="Hi", parts=(image, audio))
 
     message = body_of(CHAT.write(wanted, request=b"{}"))["choices"][0]["message"]
 
@@ -454,6 +454,6 @@ def test_a_part_is_written_where_it_was_read() -> None:
 
 
 def test_a_request_that_cannot_be_read_is_answered_all_the_same() -> None:
-    written = CHAT.write(Answer(content="Hi"), request=b"\xff")
+    written = CHAT.write(ModelAnswer(content="Hi"), request=b"\xff")
 
-    assert CHAT.read(b"{}", 200, written.chunks).answer == Answer(content="Hi")
+    assert CHAT.read(b"{}", 200, written.chunks).answer == ModelAnswer(content="Hi")

@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+import msgspec
 import orjson
 from msgspec import Struct
 
 from replaykit.cases.case_shape import CASE, CASE_FORMAT, DEFAULT_TIMEOUT_S, EvidenceMode, ModelMode
-from replaykit.cases.confine import inside
-from replaykit.cases.document import Document, load_document
-from replaykit.cases.shape import Flaw, describe, find_flaws
-from replaykit.cases.tagged import as_it_stands
+from replaykit.cases.tagged_values import as_it_stands
 from replaykit.checks.assertions import Assertion, parse_assertion
+from replaykit.documents.confined_path import confined_path
+from replaykit.documents.document import Document, load_document
+from replaykit.documents.shape import Flaw, describe, find_flaws
 from replaykit.errors import FormatTooNew, InvalidFile
+from replaykit.model.changed_files import ChangedFile
 from replaykit.model.consent import NO_CONSENT, Consent
 from replaykit.model.events import Call
 from replaykit.model.faults import ChaosPlan
@@ -37,7 +39,7 @@ _COMMENTS = {
 }
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class CaseSource(Struct, frozen=True, kw_only=True):
     """Where a case came from: the trace, the run in it, and the trace's format."""
 
     trace: str | None = None
@@ -65,6 +67,12 @@ class Scenario(Struct, frozen=True, kw_only=True):
     seed: int | str | None = None
     not_held: tuple[str, ...] = ()
     """What of chance the recording could not keep, such as what `secrets` gave."""
+    held_up_s: float = 0.0
+    """See `Chance.held_up_s`."""
+    after_calls_s: float = 0.0
+    """See `Chance.after_calls_s`."""
+    changed_files: tuple[ChangedFile, ...] = ()
+    """What the recorded run changed on disk."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables with the values they had."""
     trusted: tuple[str, ...] = ()
@@ -80,6 +88,10 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """The faults that whoever runs the case has asked for. No file says this."""
     tie_picks: tuple[int, ...] = ()
     """See `World.tie_picks`. No file says this."""
+    draw: int = 0
+    """Which draw of the chance that is not held a candidate meets; see `Pins.draw`. No file says this."""
+    was_seen_red: bool = False
+    """True when a candidate was seen to fail just now, whatever the proof says. No file says this."""
     consent: Consent = NO_CONSENT
     """What the person who runs the case lets it do for real. No file says this."""
 
@@ -99,7 +111,7 @@ class ReplayCase(Struct, frozen=True, kw_only=True):
 
     id: str
     title: str = ""
-    source: Source = Source()
+    source: CaseSource = CaseSource()
     scenario: Scenario = Scenario()
     observed: tuple[Assertion, ...] = ()
     desired: tuple[Assertion, ...] = ()
@@ -130,7 +142,7 @@ class ReplayCase(Struct, frozen=True, kw_only=True):
         if self.source.trace is None:
             return None
         try:
-            return inside(self.directory, self.source.trace)
+            return confined_path(self.directory, self.source.trace)
         except ValueError as error:
             raise InvalidFile(f"source.trace: {error}", file=str(self.file)) from None
 
@@ -149,11 +161,14 @@ def open_case(path: str | os.PathLike[str]) -> tuple[Document, Path]:
     if file.is_dir():
         file = file / CASE_FILE
     try:
-        inside(file.parent, file.name)
+        confined_path(file.parent, file.name)
     except ValueError as error:
         raise InvalidFile(str(error), file=str(file)) from None
     document = load_document(file, limit_bytes=MAX_CASE_BYTES)
-    version = document.value.get("replaykit") if isinstance(document.value, dict) else None
+    if isinstance(document.value, dict):
+        version = document.value.get("replaykit")
+    else:
+        version = None
     if type(version) is int and version > CASE_FORMAT:
         raise FormatTooNew(f"{file}: case format {describe(version)}, this version reads up to {CASE_FORMAT}")
     return document, file.parent
@@ -167,7 +182,7 @@ def find_case_flaws(document: Document, directory: Path) -> Iterator[Flaw]:
     trace = source.get("trace") if isinstance(source, dict) else None
     if isinstance(trace, str):
         try:
-            inside(directory, trace)
+            confined_path(directory, trace)
         except ValueError as error:
             hint = "Copy the trace into the case's directory."
             yield Flaw(("source", "trace"), "path-leaves-case", f"source.trace: {error}", hint)
@@ -179,7 +194,7 @@ def build_case(document: Document, directory: Path) -> ReplayCase:
     return ReplayCase(
         id=value["id"],
         title=value.get("title", ""),
-        source=Source(**value.get("source", {})),
+        source=CaseSource(**value.get("source", {})),
         scenario=_build_scenario(value.get("scenario", {})),
         observed=_build_assertions(value.get("observed", [])),
         desired=_build_assertions(value.get("desired", [])),
@@ -207,6 +222,9 @@ def _build_scenario(value: dict[str, Json]) -> Scenario:
         clock=value.get("clock"),
         seed=value.get("seed"),
         not_held=tuple(value.get("not_held", ())),
+        held_up_s=value.get("held_up_s", 0.0),
+        after_calls_s=value.get("after_calls_s", 0.0),
+        changed_files=tuple(ChangedFile(**one) for one in value.get("changed_files", ())),
         environment=tuple(value.get("environment", {}).items()),
         timeout_s=value.get("timeout_s", DEFAULT_TIMEOUT_S),
         take=value.get("take", RECORDED),
@@ -233,13 +251,13 @@ def _build_assertions(value: list[dict[str, Json]]) -> tuple[Assertion, ...]:
 
 def dump_case(case: ReplayCase) -> str:
     """The text of the case's file; reading it gives the same case."""
-    from replaykit.cases.emit import emit_yaml  # noqa: PLC0415 (most cases are only read)
+    from replaykit.documents.yaml_writer import emit_yaml  # noqa: PLC0415 (most cases are only read)
 
     value = {
         "replaykit": CASE_FORMAT,
         "id": case.id,
         "title": case.title,
-        "source": _set({name: getattr(case.source, name) for name in Source.__struct_fields__}),
+        "source": _set({name: getattr(case.source, name) for name in CaseSource.__struct_fields__}),
         "scenario": _dump_scenario(case.scenario),
         "observed": [{assertion.kind: assertion.value} for assertion in case.observed],
         "desired": [{assertion.kind: assertion.value} for assertion in case.desired],
@@ -262,6 +280,9 @@ def _dump_scenario(scenario: Scenario) -> dict[str, Json]:
         "clock": scenario.clock,
         "seed": scenario.seed,
         "not_held": list(scenario.not_held) or None,
+        "held_up_s": scenario.held_up_s or None,
+        "after_calls_s": scenario.after_calls_s or None,
+        "changed_files": [_set(msgspec.structs.asdict(one)) for one in scenario.changed_files] or None,
         "environment": dict(scenario.environment) or None,
         "timeout_s": scenario.timeout_s,
         "take": None if scenario.take == RECORDED else scenario.take,
@@ -272,7 +293,9 @@ def _dump_scenario(scenario: Scenario) -> dict[str, Json]:
 def _dump_by_tool(modes: tuple[tuple[str, ToolMode | ToolErrors], ...]) -> Json:
     """One word where it holds for every tool, else a word for each."""
     by_name = {name: str(mode) for name, mode in modes}
-    return by_name[EVERY_TOOL] if by_name.keys() == {EVERY_TOOL} else by_name
+    if by_name.keys() == {EVERY_TOOL}:
+        return by_name[EVERY_TOOL]
+    return by_name
 
 
 def _dump_match(rules: MatchRules) -> dict[str, Json]:

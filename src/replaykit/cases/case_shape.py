@@ -6,8 +6,10 @@ import datetime as dt
 from collections.abc import Iterator
 from enum import StrEnum
 
-from replaykit.cases.document import Path
-from replaykit.cases.shape import (
+from replaykit.checks.assertions import BadAssertion, parse_assertion
+from replaykit.config import MAX_TIMEOUT_S
+from replaykit.documents.document import Path
+from replaykit.documents.shape import (
     Anything,
     Choice,
     Either,
@@ -20,8 +22,6 @@ from replaykit.cases.shape import (
     Record,
     Text,
 )
-from replaykit.checks.assertions import BadAssertion, parse_assertion
-from replaykit.config import MAX_TIMEOUT_S
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.matching import MatchMode, ModelMatch, OnMiss, ToolErrors, ToolMode
 from replaykit.model.pins import Clock
@@ -67,7 +67,7 @@ class AssertionShape:
             parse_assertion(kind, inner)
         except BadAssertion as error:
             message = error.message if repr(kind) in error.message else f"{kind}: {error.message}"
-            yield Flaw((*path, kind, *error.path), "bad-assertion", message)
+            yield Flaw((*path, kind, *error.path), "bad-assertion", message, error.hint or "Correct it.")
 
     def schema(self) -> dict[str, Json]:
         return {"$ref": "#/$defs/assertion"}
@@ -145,6 +145,16 @@ _MATCH = Record(
     cross=_match_flaws,
 )
 
+_CHANGED_FILE = Record(
+    {"path": _SOME_TEXT, "before": _SOME_TEXT, "tool": _SOME_TEXT, "after": _SOME_TEXT},
+    notes={
+        "path": "The file, relative to where the run was started; absent where more were changed than are named.",
+        "before": "`absent`, `directory`, or the size and the hash of its content before the run changed it.",
+        "tool": "The tool that changed it; absent where the agent did.",
+        "after": "Where a tool changed it: the state in which the agent found it.",
+    },
+)
+
 _SCENARIO = Record(
     {
         "input": Anything(),
@@ -156,6 +166,9 @@ _SCENARIO = Record(
         "clock": Either((Text(check=parse_clock), Nothing())),
         "seed": Either((Number(above=-1, at_most=MAX_SEED, whole=True), _SOME_TEXT)),
         "not_held": ListOf(_SOME_TEXT),
+        "held_up_s": Number(above=0, at_most=MAX_TIMEOUT_S),
+        "after_calls_s": Number(above=0, at_most=MAX_TIMEOUT_S),
+        "changed_files": ListOf(_CHANGED_FILE),
         "environment": MapOf(Text(expected="text without NUL", pattern=r"^[^\x00]*$")),
         "timeout_s": Number(above=0, at_most=MAX_TIMEOUT_S),
         "take": Text("the name of a take", pattern=rf"^{TAKE_NAME}$(?!\n)"),
@@ -169,7 +182,11 @@ _SCENARIO = Record(
         "match": "How a call finds its recorded answer.",
         "clock": "The time the agent sees: ISO 8601 with a zone (`tick` before it lets it run), `tick`, or `live`.",
         "seed": "What random, uuid4, NumPy and os.urandom are seeded with: a number, or the text of a recorded run.",
-        "not_held": "What of chance the recording could not keep: a call that differs by it alone is inconclusive.",
+        "not_held": "What of chance the recording could not keep: a call that differs by it alone is inconclusive, "
+        "and so is a fix that another draw takes back.",
+        "held_up_s": "How long a busy machine held up the recorded run: what happened so close together is in doubt.",
+        "after_calls_s": "How long the recorded run went on after its last call: what it saw on the clock is in doubt.",
+        "changed_files": "Files that the recorded run changed: a candidate that finds one changed is inconclusive.",
         "environment": "Variables, with the values they had when the run was recorded.",
         "timeout_s": f"Seconds until the candidate is stopped; {DEFAULT_TIMEOUT_S} unless said.",
         "take": "The take that a candidate is tried with first: `recorded`, or one that `retape` made.",

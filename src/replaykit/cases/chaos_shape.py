@@ -8,8 +8,8 @@ from enum import StrEnum
 import msgspec
 
 from replaykit.cases.case_shape import MAX_SEED
-from replaykit.cases.document import Path
-from replaykit.cases.shape import (
+from replaykit.documents.document import Path
+from replaykit.documents.shape import (
     Anything,
     Choice,
     Either,
@@ -24,7 +24,7 @@ from replaykit.cases.shape import (
     Text,
     describe,
 )
-from replaykit.chaos.profiles import PROFILES, merged, profile
+from replaykit.handlers.chaos.profiles import PROFILES, merged, profile
 from replaykit.model.faults import (
     Attack,
     ChaosPlan,
@@ -168,7 +168,11 @@ class Attacks:
         return isinstance(value, list | dict)
 
     def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
-        shape: Shape = ListOf(_ATTACK) if isinstance(value, list) else _ATTACK if "type" in value else _BY_TYPE
+        shape: Shape = _BY_TYPE
+        if isinstance(value, list):
+            shape = ListOf(_ATTACK)
+        elif "type" in value:
+            shape = _ATTACK
         return shape.flaws(value, path)
 
     def schema(self) -> dict[str, Json]:
@@ -210,32 +214,39 @@ CHAOS_MATRIX: Shape = Either((ListOf(SCENARIO), Nothing()))
 
 def plan_of(value: Json, *, seed: int = 0) -> ChaosPlan:
     """The plan that faults without flaws make; a profile's faults come after those that are written out."""
-    said: dict[str, Json] = {"profile": value} if isinstance(value, str) else value or {}
+    options: dict[str, Json] = {"profile": value} if isinstance(value, str) else value or {}
     own = ChaosPlan(
-        seed=said["seed"] if said.get("seed") is not None else seed,
-        tool_faults=tuple(_built(ToolFault, fault) for fault in said.get("tool_faults") or ()),
-        llm_faults=tuple(_built(ModelFault, _graded(fault)) for fault in said.get("llm_faults") or ()),
-        context_attacks=tuple(_built(ContextAttack, attack) for attack in _attacks(said.get("context_attacks"))),
+        seed=options["seed"] if options.get("seed") is not None else seed,
+        tool_faults=tuple(_built(ToolFault, fault) for fault in options.get("tool_faults") or ()),
+        llm_faults=tuple(_built(ModelFault, _graded(fault)) for fault in options.get("llm_faults") or ()),
+        context_attacks=tuple(_built(ContextAttack, attack) for attack in _attacks(options.get("context_attacks"))),
     )
-    named = said.get("profile")
-    return own if named is None else merged(own, profile(named, seed=own.seed))
+    named = options.get("profile")
+    if named is None:
+        return own
+    return merged(own, profile(named, seed=own.seed))
 
 
-def _built(kind: type[msgspec.Struct], said: dict[str, Json]) -> Json:
-    return msgspec.convert({key: item for key, item in said.items() if item is not None}, kind)
+def _built(kind: type[msgspec.Struct], options: dict[str, Json]) -> Json:
+    return msgspec.convert({key: item for key, item in options.items() if item is not None}, kind)
 
 
 def _graded(fault: dict[str, Json]) -> dict[str, Json]:
     grade = fault.get("severity")
-    return {**fault, "severity": _GRADES.get(grade, grade)} if grade is not None else fault
+    if grade is not None:
+        return {**fault, "severity": _GRADES.get(grade, grade)}
+    return fault
 
 
 def _attacks(value: Json) -> Iterator[dict[str, Json]]:
     if isinstance(value, dict):
-        listed = [value] if "type" in value else [{"type": name, **(said or {})} for name, said in value.items()]
+        if "type" in value:
+            listed = [value]
+        else:
+            listed = [{"type": name, **(options or {})} for name, options in value.items()]
     else:
         listed = list(value or ())
     for attack in listed:
-        said = {key: item for key, item in attack.items() if item is not None}
-        triggered = said.pop("trigger_probability", None)
-        yield said if triggered is None else {"probability": triggered, **said}
+        options = {key: item for key, item in attack.items() if item is not None}
+        triggered = options.pop("trigger_probability", None)
+        yield options if triggered is None else {"probability": triggered, **options}

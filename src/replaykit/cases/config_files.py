@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from replaykit.cases.document import Document, parse_document, read_bytes
+from replaykit.documents.document import Document, parse_document, read_bytes
 from replaykit.errors import InvalidFile
 
 if TYPE_CHECKING:

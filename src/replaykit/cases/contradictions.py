@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from replaykit.checks.assertions import Assertion, inner_assertions
-from replaykit.checks.combining import Not
+from replaykit.checks.call_selection import glob
+from replaykit.checks.combinators import Not
 from replaykit.checks.compare import same, within
 from replaykit.checks.effects import EffectExactlyOnce, EffectNone
 from replaykit.checks.outcome import StatusIs
 from replaykit.checks.output import FinalOutputExists, OutputContains, OutputEquals, OutputNotContains
 from replaykit.checks.rule import Rule
-from replaykit.checks.selecting import glob
 from replaykit.checks.tool_offers import ToolNotOffered, ToolOnlyAnnounced
 from replaykit.checks.tools import MaxToolCalls, ToolCalled, ToolCalls, ToolNotCalled
 from replaykit.checks.trajectory import TrajectoryMatch
@@ -110,11 +110,9 @@ def _counts(one: Rule, other: Rule) -> str | None:
     most = other.count if isinstance(other, MaxToolCalls) else other.max
     alike = isinstance(one, ToolCalls) and one.same_arguments
     counted = other.tool in (None, one.tool) and (alike or least == 1 or not other.same_arguments)
-    return (
-        f"at least {least} calls are more than at most {most}"
-        if most is not None and counted and least > most
-        else None
-    )
+    if most is not None and counted and least > most:
+        return f"at least {least} calls are more than at most {most}"
+    return None
 
 
 _RULES: tuple[Callable[[Rule, Rule], str | None], ...] = (_statuses, _outputs, _called)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from replaykit.cases.signatures import DETECTORS, FailureSignature, signature_of
 from replaykit.checks.conversation import offered_tools, shows_all_messages
 from replaykit.checks.reading import says_something
-from replaykit.checks.tool_contradictions import contradictions_in
+from replaykit.checks.tool_contradictions import certain_contradictions
 from replaykit.checks.tool_offers import introduced_tools
-from replaykit.importers.replayable import Lack, replayability
+from replaykit.formats.core.replayability import Lack, replayability
 from replaykit.model.run import RunStatus, TraceRun
 
 
@@ -16,12 +16,14 @@ def find_ungrounded_output(run: TraceRun) -> list[FailureSignature]:
     """Find figures that nothing in the run says, in the answer of an agent that could have looked them up."""
     if run.status is not RunStatus.SUCCESS or not isinstance(run.output, str) or not says_something(run):
         return []
-    if not _shows_all_sources(run) or not _has_tools(run):
-        return []
-    for contradiction in contradictions_in(run):
+    if not run.tool_calls or not _shows_all_sources(run):
+        return []  # without a call, a model answers from what it knows, and may be right
+    for contradiction in certain_contradictions(run):
         tool = contradiction.member.call.name
         return signature_of(run, "contradiction", "output.contradicts", {"tool": tool}, explains=("answer",))
-    return signature_of(run, "grounding", "output.grounded", {"grounded": False, "derive": "all"}, explains=("answer",))
+    return signature_of(
+        run, "grounding", "output.grounded", {"grounded": False, "derive": "anything"}, explains=("answer",)
+    )
 
 
 def _has_tools(run: TraceRun) -> bool:

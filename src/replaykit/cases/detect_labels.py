@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from replaykit.cases.judged import bad_labels, mistakes
+from replaykit.cases.label_shortfall import bad_labels, mistakes
 from replaykit.cases.signatures import DETECTORS, FailureSignature, signature_of
 from replaykit.checks.reading import says_something
 from replaykit.model.run import RunStatus, TraceRun

@@ -20,8 +20,13 @@ def find_model_faults(run: TraceRun) -> list[FailureSignature]:
         found = signature_of(run, "truncated", "llm.truncated", {"calls": "any"})
     if overflow(run) is not None and (known_failure or run.status is not RunStatus.SUCCESS):
         found += signature_of(run, "overflow", "llm.context_overflow", True, explains=("error_text",))
-    if len(list(malformed_calls(run))) >= (1 if known_failure else REPEATS):
-        found += signature_of(run, "malformed", "llm.malformed_call", True)
+    malformed = len(list(malformed_calls(run)))
+    if malformed:
+        if known_failure or malformed >= REPEATS:
+            code = "malformed"
+        else:
+            code = on_the_way("malformed")
+        found += signature_of(run, code, "llm.malformed_call", True)
     found += _repetition(run, known_failure=known_failure)
     if known_failure:
         found += signature_of(run, "refusal", "output.refusal", True, explains=("answer",))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from replaykit.cases.masking import mask
-from replaykit.cases.signatures import DETECTORS, FailureSignature, signature_of
+from replaykit.cases.error_patterns import mask
+from replaykit.cases.signatures import DETECTORS, FailureSignature, on_the_way, signature_of
 from replaykit.checks.reading import budget_reason, has_output, is_budget_text, run_errors, says_something
-from replaykit.importers.replayable import leaves_out_answer
+from replaykit.formats.core.replayability import leaves_out_answer
 from replaykit.model.events import ErrorEvent
 from replaykit.model.run import RunStatus, TraceRun
 
@@ -42,10 +42,25 @@ def find_error_text(run: TraceRun) -> list[FailureSignature]:
 @DETECTORS.register("failed_steps")
 def find_failed_steps(run: TraceRun) -> list[FailureSignature]:
     """Find a run that went on over errors of its own, step after step."""
-    count = sum(isinstance(event, ErrorEvent) for event in run.events)
-    if run.status is not RunStatus.SUCCESS or count < FAILED_STEPS:
+    errors = [event for event in run.events if isinstance(event, ErrorEvent)]
+    if run.status is not RunStatus.SUCCESS or not errors:
         return []
-    return signature_of(run, "failed_steps", "run.failed_steps", count)
+    if len(errors) >= FAILED_STEPS:
+        code = "failed_steps"
+    else:
+        code = on_the_way("failed_steps")
+    instead = None if len(errors) >= FAILED_STEPS else ()
+    failing = _failing_call(run, errors[-1])
+    return signature_of(run, code, "run.failed_steps", len(errors), instead=instead, seq=failing)
+
+
+def _failing_call(run: TraceRun, error: ErrorEvent) -> int | None:
+    """Return the last model call inside of the step that failed: its words are what did not run."""
+    end = error.at + error.duration_s
+    inside = [call.seq for call in run.llm_calls if error.at <= call.at < end]
+    if inside:
+        return inside[-1]
+    return None
 
 
 @DETECTORS.register("step_budget")

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from replaykit.cases.detect_outcome import TELLING_CHARS
+from replaykit.cases.error_patterns import mask
 from replaykit.cases.injection import obeyed_calls
-from replaykit.cases.masking import mask
 from replaykit.cases.signatures import (
     DETECTORS,
     FailureSignature,
@@ -19,10 +19,11 @@ from replaykit.cases.signatures import (
     signature_of,
 )
 from replaykit.checks.admissions import admission
+from replaykit.checks.assertions import Assertion, parse_assertion
 from replaykit.checks.conversation import shows_all_messages
 from replaykit.checks.failures import call_failed
 from replaykit.checks.reading import output_text, run_errors
-from replaykit.checks.standstill import is_fruitless, rows_of
+from replaykit.checks.stuck_agents import is_fruitless, rows_of
 from replaykit.checks.tool_errors import failure_of
 from replaykit.checks.tool_offers import (
     hands_in_answer,
@@ -32,11 +33,11 @@ from replaykit.checks.tool_offers import (
     unoffered_calls,
 )
 from replaykit.checks.tools import largest_group
-from replaykit.importers.labels import only_reads
+from replaykit.formats.core.labels import only_reads
 from replaykit.model.events import ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 SAME_CALL_REPEATS = 3
 """A call made this often with the same arguments, and nothing new coming of it, is a loop."""
@@ -69,7 +70,8 @@ def find_loops(run: TraceRun) -> list[FailureSignature]:
             if len(alike) < len(calls):
                 value["same_arguments"] = True
             explains = (*_EXPLAINED, f"repeated:{tool}")
-            found += signature_of(run, "loop", "max_tool_calls", value, explains=explains)
+            model_call = _model_call_before(run, alike[-1])
+            found += signature_of(run, "loop", "max_tool_calls", value, explains=explains, seq=model_call)
         else:
             found += _stuck(run, tool)
     if found or run.status is RunStatus.SUCCESS:
@@ -90,9 +92,8 @@ def find_tool_errors(run: TraceRun) -> list[FailureSignature]:
         if reason is not None:
             found += _last_failure(run, tool, reason, known_failure=known_failure)
         found += _same_failures(run, tool, calls)
-    if known_failure:
-        explained = {one.assertion.value["tool"] for one in found}
-        found += list(_recovered(run, explained))[:_MAX_ON_THE_WAY]
+    explained = {one.assertion.value["tool"] for one in found}
+    found += list(_recovered(run, explained))[:_MAX_ON_THE_WAY]
     return found
 
 
@@ -103,13 +104,16 @@ def find_wrong_calls(run: TraceRun) -> list[FailureSignature]:
     known_failure = is_known_failure(run)
     for name in dict.fromkeys(name for _call, name, _offered in unoffered_calls(run)):
         found += signature_of(run, "not_offered", "tool.not_offered", name)
-    for name in dict.fromkeys(name for _call, name, _flaw in invalid_calls(run)):
+    # Of several such calls the last one is pointed at: the model had been told before.
+    for name, model_call in {name: call.seq for call, name, _flaw in invalid_calls(run)}.items():
         if known_failure or _was_refused(run, name):
             code, explains = (
                 f"arguments:{name}",
                 (f"ignored:{name}", f"unretried:{name}", f"repeated:{name}", f"stuck:{name}"),
             )
-            found += signature_of(run, code, "tool.invalid_arguments", {"tool": name}, explains=explains)
+            found += signature_of(
+                run, code, "tool.invalid_arguments", {"tool": name}, explains=explains, seq=model_call
+            )
     if shows_all_messages(run) and next(telling_calls(run), None) is None:
         announced = [name for name in introduced_tools(run) if signature_of(run, "", "tool.only_announced", name)]
         for name in announced:
@@ -136,9 +140,11 @@ def _stuck(run: TraceRun, tool: str) -> list[FailureSignature]:
         rows = [row for row in rows if call_failed(row[0]) or _says_nothing(row[0])]
     if not rows:
         return []
-    value = {"tool": tool, "times": max(map(len, rows))}
+    longest = max(rows, key=len)
+    value = {"tool": tool, "times": len(longest)}
     explains = (*_EXPLAINED, f"repeated:{tool}")
-    return signature_of(run, f"stuck:{tool}", "tool.stuck", value, explains=explains)
+    model_call = _model_call_before(run, longest[-1])
+    return signature_of(run, f"stuck:{tool}", "tool.stuck", value, explains=explains, seq=model_call)
 
 
 def _says_nothing(call: ToolCall) -> bool:
@@ -163,13 +169,40 @@ def _last_failure(run: TraceRun, tool: str, reason: str, *, known_failure: bool)
     code = f"unretried:{tool}"
     call = _by_tool(run)[tool][-1]
     explains = ("error_text", "timeout_text") if _is_passed_on(run, call, reason) else ()
-    found = signature_of(
-        run, f"ignored:{tool}", "tool.ignored_error", {"tool": tool}, explains=(code, f"repeated:{tool}", "answer")
+    found: list[FailureSignature] = []
+    found += signature_of(
+        run,
+        f"ignored:{tool}",
+        "tool.ignored_error",
+        {"tool": tool, "acknowledged_by": "anything"},
+        explains=(code, f"repeated:{tool}", "answer"),
+        seq=_model_call_after(run, call),
     )
-    is_the_end = call.seq == run.tool_calls[-1].seq and admission(output_text(run)) is not None
-    if known_failure or is_the_end or _TRANSIENT.search(reason):
-        found += signature_of(run, code, "tool.unretried_error", {"tool": tool}, explains=explains)
+    # A refusal such as "past the return window" would be the same again. Of an error without words the answer may tell.
+    answer = output_text(run)
+    is_the_end = call.seq == run.tool_calls[-1].seq and admission(answer) is not None
+    could_pass = _TRANSIENT.search(reason) or (is_the_end and _TRANSIENT.search(answer))
+    if known_failure or could_pass:
+        # A retry meets the recorded failure again. It is desired only where its absence is all that went wrong.
+        admits, retries = _admits(tool), parse_assertion("not", {"tool.unretried_error": {"tool": tool}})
+        instead = (retries, admits) if could_pass and run.status is RunStatus.SUCCESS else (admits,)
+        found += signature_of(run, code, "tool.unretried_error", {"tool": tool}, explains=explains, instead=instead)
     return [structs.replace(one, text=f"{one.text}: {reason}") for one in found]
+
+
+def _admits(tool: str) -> Assertion:
+    """Return that the answer tells of a failure of the tool that nothing made good, in whatever words."""
+    return parse_assertion("not", {"tool.ignored_error": {"tool": tool, "acknowledged_by": "anything"}})
+
+
+def _model_call_after(run: TraceRun, call: ToolCall) -> int | None:
+    """Return the model call that saw the outcome first, and made of it what the finding is about."""
+    return next((one.seq for one in run.llm_calls if one.seq > call.seq), None)
+
+
+def _model_call_before(run: TraceRun, call: ToolCall) -> int | None:
+    """Return the model call that asked for the call."""
+    return next((one.seq for one in reversed(run.llm_calls) if one.seq < call.seq), None)
 
 
 def _same_failures(run: TraceRun, tool: str, calls: Sequence[ToolCall]) -> list[FailureSignature]:
@@ -181,18 +214,22 @@ def _same_failures(run: TraceRun, tool: str, calls: Sequence[ToolCall]) -> list[
     if reasons.count(most) < SAME_FAILURE_REPEATS:
         return []
     value = {"tool": tool, "like": most, "min": reasons.count(most)}
-    return signature_of(run, f"repeated:{tool}", "tool.error", value)
+    last = [call for call in calls if mask(call_failed(call) or "") == most][-1]
+    gives_up = parse_assertion("not", {"tool.error": value})
+    model_call = _model_call_before(run, last)
+    return signature_of(run, f"repeated:{tool}", "tool.error", value, instead=(gives_up, _admits(tool)), seq=model_call)
 
 
 def _recovered(run: TraceRun, explained: set[str]) -> Iterator[FailureSignature]:
-    """Give failures that the agent got over, in a run that failed all the same; a replay repeats them for any agent."""
+    """Give failures that the agent got over; a replay repeats them for any agent."""
     for tool, calls in _by_tool(run).items():
         if tool in explained:
             continue
-        reason = next((text for call in calls if (text := call_failed(call)) is not None), None)
-        if reason is not None:
-            value = {"tool": tool, "like": mask(reason)}
-            yield from signature_of(run, on_the_way(f"error:{tool}"), "tool.error", value, instead=())
+        failed = next((call for call in calls if call_failed(call) is not None), None)
+        if failed is not None:
+            value = {"tool": tool, "like": mask(call_failed(failed) or "")}
+            model_call = _model_call_before(run, failed)
+            yield from signature_of(run, on_the_way(f"error:{tool}"), "tool.error", value, instead=(), seq=model_call)
 
 
 def _is_made_up_for(run: TraceRun, failed: ToolCall) -> bool:

@@ -9,11 +9,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from replaykit.cases.case import CASE_FILE, MAX_CASE_BYTES
-from replaykit.cases.document import Document, load_document
 from replaykit.cases.fixtures import FIXTURES
 from replaykit.cases.proof import is_proof
 from replaykit.cases.session_shape import looks_like_session
 from replaykit.cases.takes import holds_takes
+from replaykit.documents.document import Document, load_document
 from replaykit.errors import InvalidFile, NothingSelected, ReplayKitError, UsageError
 from replaykit.model.values import Json
 
@@ -48,14 +48,14 @@ class SessionFile(Struct, frozen=True):
     document: Document
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class FoundCases(Struct, frozen=True, kw_only=True):
     """What is at some paths, in order; `passed_over` are files that are neither cases nor sessions."""
 
     files: tuple[CaseFile | SessionFile | Unusable, ...]
     passed_over: tuple[Path, ...] = ()
 
 
-def find_files(paths: Iterable[Path]) -> Found:
+def find_files(paths: Iterable[Path]) -> FoundCases:
     """The cases and sessions at these paths, each once; directories are searched, by name."""
     found: dict[Path, CaseFile | SessionFile | Unusable] = {}
     passed_over: list[Path] = []
@@ -71,7 +71,7 @@ def find_files(paths: Iterable[Path]) -> Found:
         else:
             hint = "A CASE is a case.yaml, a session file, or a directory of them."
             raise UsageError(f"{path} does not exist", hint=hint)
-    return Found(files=tuple(found.values()), passed_over=tuple(passed_over))
+    return FoundCases(files=tuple(found.values()), passed_over=tuple(passed_over))
 
 
 _HOW_TO_MAKE = "Make one: replaykit scaffold TRACE --out {path}/NAME"
@@ -112,10 +112,10 @@ def _below(root: Path) -> Iterator[tuple[Path, CaseFile | SessionFile | Unusable
         else:
             for name in files:
                 if name.lower().endswith(SUFFIXES) and not is_proof(name):
-                    yield from _told(directory / name)
+                    yield from _sessions_in(directory / name)
 
 
-def _told(file: Path) -> Iterator[tuple[Path, SessionFile | Unusable | None]]:
+def _sessions_in(file: Path) -> Iterator[tuple[Path, SessionFile | Unusable | None]]:
     """What a file in a directory is, told by its keys."""
     try:
         document = load_document(file, limit_bytes=MAX_CASE_BYTES)
@@ -149,5 +149,5 @@ def _named(file: Path) -> CaseFile | SessionFile | Unusable:
     if isinstance(value, dict) and "replaykit" in value and not _is_known(value):
         return CaseFile(file)
     hint = "A session has an id, an input and a contract; a case begins with `replaykit: 2`."
-    said = "the file is empty" if value is None else "neither a case nor a session"
-    return unusable(file, document.error(said, hint=hint))
+    problem = "the file is empty" if value is None else "neither a case nor a session"
+    return unusable(file, document.error(problem, hint=hint))

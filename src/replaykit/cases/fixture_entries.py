@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from replaykit.model.compact_calls import WriteValue, take_apart
-from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, Span, ToolCall, Usage, WireInfo
+from replaykit.model.events import Call, CallSpan, ErrorInfo, Exchange, LlmCall, ToolCall, Usage, WireInfo
 from replaykit.model.shared_parts import PartWriter, Reference
 from replaykit.model.values import ABSENT, NULL, Json, Raw
 
@@ -29,11 +29,11 @@ class WireFields(WireInfo, frozen=True, forbid_unknown_fields=True):
     """`wire` of a call."""
 
 
-class SpanFields(Span, frozen=True, forbid_unknown_fields=True):
+class SpanFields(CallSpan, frozen=True, forbid_unknown_fields=True):
     """`span` of a call."""
 
 
-class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FixtureEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One call of a fixture file."""
 
     call: Annotated[int, Meta(ge=0)]
@@ -65,7 +65,7 @@ class FixtureContent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     kind: Literal["tool_call", "llm_call", "exchange"]
     name: str
     parts: dict[str, tuple[Raw, ...]] = {}
-    calls: tuple[Entry, ...]
+    calls: tuple[FixtureEntry, ...]
 
 
 PLACE_FIELDS = ("path", "parent", "duration_s", "span", "after")
@@ -143,4 +143,6 @@ def plain_error(error: ErrorInfo | None) -> ErrorInfo | None:
 def compact(text: Raw) -> Raw:
     """Return JSON text without blanks."""
     # ABSENT itself, not its equal: the model leaves a field out by identity.
-    return Raw(msgspec.json.format(bytes(text), indent=-1)) if text else ABSENT
+    if text:
+        return Raw(msgspec.json.format(bytes(text), indent=-1))
+    return ABSENT

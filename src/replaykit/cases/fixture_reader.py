@@ -12,13 +12,12 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from replaykit.cases.document import read_bytes
 from replaykit.cases.fixture_entries import (
     KINDS,
     PLACE_FIELDS,
-    Entry,
     ErrorFields,
     FixtureContent,
+    FixtureEntry,
     SpanFields,
     UsageFields,
     WireFields,
@@ -26,12 +25,13 @@ from replaykit.cases.fixture_entries import (
     plain,
     plain_error,
 )
+from replaykit.documents.document import read_bytes
 from replaykit.errors import FormatTooNew, InvalidFile, nearest
 from replaykit.model.compact_calls import References, put_together
-from replaykit.model.events import Call, Span, ToolCall, Usage, WireInfo
-from replaykit.model.lines import line_of
+from replaykit.model.events import Call, CallSpan, ToolCall, Usage, WireInfo
+from replaykit.model.json_positions import line_of
 from replaykit.model.nesting import NestedTooDeeply, check_nesting, line_nested_too_deeply
-from replaykit.model.shared_parts import BadReference, Budget, PartReader, canonical_text
+from replaykit.model.shared_parts import BadReference, ExpansionBudget, PartReader, canonical_text
 from replaykit.model.values import Json, Raw
 from replaykit.value_files import ValueReader, is_value_name
 
@@ -50,13 +50,13 @@ class FixtureReader:
     def __init__(self, folder: Path, recorded: Sequence[Call] = (), held: Iterable[Raw] = ()) -> None:
         self._recorded = {call.seq: call for call in recorded}
         self._values = ValueReader(folder, held)
-        self._budget = Budget()
+        self._budget = ExpansionBudget()
 
     def read(self, file: Path) -> list[Call]:
         """Return the calls in a file, in the order they stand there; `InvalidFile` says what is wrong, and where."""
         text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES).removeprefix(_BOM)
         content = _content(text, str(file))
-        place = _Place(text, str(file))
+        place = _EntryPlace(text, str(file))
         try:
             parts = PartReader(content.parts, self._budget)
         except TypeError:  # orjson reads deeper than it writes
@@ -65,7 +65,7 @@ class FixtureReader:
         return [reader.call(entry, place.at("calls", index)) for index, entry in enumerate(content.calls)]
 
 
-class _Place:
+class _EntryPlace:
     """A part of a fixture file, for errors about it."""
 
     def __init__(self, text: bytes, file: str, path: _Path = ()) -> None:
@@ -73,8 +73,8 @@ class _Place:
         self.file = file
         self._path = path
 
-    def at(self, *steps: str | int) -> _Place:
-        return _Place(self._text, self.file, (*self._path, *steps))
+    def at(self, *steps: str | int) -> _EntryPlace:
+        return _EntryPlace(self._text, self.file, (*self._path, *steps))
 
     def error(self, message: str, steps: _Path = ()) -> InvalidFile:
         return InvalidFile(message, file=self.file, line=line_of(self._text, (*self._path, *steps)))
@@ -91,7 +91,7 @@ class _EntryReader:
         self._values = values
         self._recorded = recorded
 
-    def call(self, entry: Entry, place: _Place) -> Call:
+    def call(self, entry: FixtureEntry, place: _EntryPlace) -> Call:
         if entry.same_as is not None:
             return self._same(entry, entry.same_as, place)
         extra: dict[str, Json] = {}
@@ -113,7 +113,7 @@ class _EntryReader:
             mutated=entry.mutated,
             complete=entry.complete,
             duration_s=entry.duration_s,
-            span=plain(entry.span, Span),
+            span=plain(entry.span, CallSpan),
             after=entry.after,
             wire=plain(entry.wire, WireInfo),
             **extra,
@@ -125,7 +125,7 @@ class _EntryReader:
             raise place.error("a call has a result or an error, not both")
         return call
 
-    def _whole(self, call: Call, entry: Entry, place: _Place) -> Call:
+    def _whole(self, call: Call, entry: FixtureEntry, place: _EntryPlace) -> Call:
         """The call with canonical arguments, and with what its references stand for."""
         try:
             if entry.parts or entry.values:
@@ -140,9 +140,11 @@ class _EntryReader:
         except BadReference as error:
             raise place.error(error.reason, error.place) from None
 
-    def _same(self, entry: Entry, number: int, place: _Place) -> Call:
+    def _same(self, entry: FixtureEntry, number: int, place: _EntryPlace) -> Call:
         """The recorded call that this one repeats, in its own place in the run."""
-        defaults = Entry(call=entry.call, same_as=number, **{name: getattr(entry, name) for name in PLACE_FIELDS})
+        defaults = FixtureEntry(
+            call=entry.call, same_as=number, **{name: getattr(entry, name) for name in PLACE_FIELDS}
+        )
         if entry != defaults:
             raise place.error(f"a call that is the same as call {number} has no arguments and no outcome of its own")
         recorded = self._recorded.get(number)
@@ -152,9 +154,9 @@ class _EntryReader:
             known = f"{recorded.kind} {recorded.name[:80]!r}"
             raise place.error(f"the recorded call {number} is of another kind or name: {known}", ("same_as",))
         own = {name: getattr(entry, name) for name in PLACE_FIELDS if name != "span"}
-        return msgspec.structs.replace(recorded, seq=entry.call, span=plain(entry.span, Span), **own)
+        return msgspec.structs.replace(recorded, seq=entry.call, span=plain(entry.span, CallSpan), **own)
 
-    def _value(self, place: _Place, member: str, name: str) -> Raw:
+    def _value(self, place: _EntryPlace, member: str, name: str) -> Raw:
         """The value in a file; an error about that file says who refers to it."""
         if not is_value_name(name):
             raise BadReference(("values", member), f"expected the name of a file in values/, not {name[:80]!r}")
@@ -181,19 +183,19 @@ def _content(text: bytes, file: str) -> FixtureContent:
         _raise_readable(str(error), text, file)
 
 
-class _Version(Struct, frozen=True):
+class _FixtureVersion(Struct, frozen=True):
     replaykit: int
 
 
 def _refuse_newer(text: bytes, file: str) -> None:
     try:
-        version = msgspec.json.decode(text, type=_Version).replaykit
+        version = msgspec.json.decode(text, type=_FixtureVersion).replaykit
     except msgspec.MsgspecError:
         return  # the whole file is looked at next, and says it better
     if version > FIXTURE_FORMAT:
         raise FormatTooNew(f"{file}: fixture format {version}, this version reads up to {FIXTURE_FORMAT}")
     if version < 1:
-        raise _Place(text, file).error(f"replaykit: expected the format version {FIXTURE_FORMAT}", ("replaykit",))
+        raise _EntryPlace(text, file).error(f"replaykit: expected the format version {FIXTURE_FORMAT}", ("replaykit",))
 
 
 def _raise_readable(message: str, text: bytes, file: str) -> NoReturn:
@@ -209,11 +211,11 @@ def _raise_readable(message: str, text: bytes, file: str) -> NoReturn:
     else:
         reason = reason[:1].lower() + reason[1:]
         reason = f"{'.'.join(map(str, path))}: {reason}" if path else reason
-    raise _Place(text, file).error(reason, path) from None
+    raise _EntryPlace(text, file).error(reason, path) from None
 
 
 def _known_keys(path: _Path) -> list[str]:
-    by_depth: dict[int, type[Struct]] = {0: FixtureContent, 2: Entry}
+    by_depth: dict[int, type[Struct]] = {0: FixtureContent, 2: FixtureEntry}
     by_name: dict[str | int, type[Struct]] = {"usage": UsageFields, "wire": WireFields, "span": SpanFields}
     struct = by_depth.get(len(path)) or by_name.get(path[-1], ErrorFields)
     return [info.encode_name for info in msgspec.structs.fields(struct)]

@@ -27,18 +27,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from replaykit.cases.confine import inside
 from replaykit.cases.fixture_entries import entry_of, place_of
 from replaykit.cases.fixture_reader import FIXTURE_FORMAT, MAX_FIXTURE_BYTES, FixtureReader
-from replaykit.cases.slug import slug
+from replaykit.documents.confined_path import confined_path
+from replaykit.documents.slug import slug
 from replaykit.errors import InvalidFile, UsageError
+from replaykit.handlers.replay.completion_order import ended_before
 from replaykit.model.compact_calls import WriteValue
 from replaykit.model.events import Call
 from replaykit.model.json_layout import laid_out
 from replaykit.model.shared_parts import CanBeNamed, PartWriter
 from replaykit.model.values import Json, Raw
 from replaykit.redaction.files import clean_bytes
-from replaykit.replayer.turns import ended_before
 from replaykit.value_files import ValueWriter
 
 if TYPE_CHECKING:
@@ -91,9 +91,11 @@ def write_fixtures(
     return list(written)
 
 
-def value_writer(directory: str | os.PathLike[str], redactor: Redactor | None = None) -> ValueWriter:
-    """Return what writes the large values of the fixtures in a directory."""
-    return ValueWriter(Path(directory) / FIXTURES, partial(clean_bytes, redactor=redactor))
+def value_writer(
+    directory: str | os.PathLike[str], redactor: Redactor | None = None, passed: Iterable[Raw] = ()
+) -> ValueWriter:
+    """Return what writes the large values of the fixtures in a directory; `passed` are for `ValueWriter`."""
+    return ValueWriter(Path(directory) / FIXTURES, partial(clean_bytes, redactor=redactor), passed)
 
 
 def reference_names(redactor: Redactor | None = None) -> CanBeNamed:
@@ -104,7 +106,7 @@ def reference_names(redactor: Redactor | None = None) -> CanBeNamed:
     from replaykit.redaction.rules import DEFAULT  # noqa: PLC0415 (slow to import, and most cases are only read)
 
     rules = DEFAULT if redactor is None else redactor.rules
-    return lambda path: rules.tells(path) is None and rules.tells(f"arguments.{path}") is None
+    return lambda path: rules.hint_of(path) is None and rules.hint_of(f"arguments.{path}") is None
 
 
 def encode_fixture(
@@ -164,14 +166,17 @@ def _by_name(calls: Iterable[Call]) -> dict[tuple[str, str], list[Call]]:
     ended_after = ended_before(ordered)
     for call in ordered:
         after = ended_after.get(call.seq, call.after)
-        placed = call if after == call.after else msgspec.structs.replace(call, after=after)
+        if after == call.after:
+            placed = call
+        else:
+            placed = msgspec.structs.replace(call, after=after)
         groups.setdefault((call.kind, call.name), []).append(placed)
     return groups
 
 
 def _place(case: Path, name: str) -> Path:
     try:
-        return inside(case, f"{FIXTURES}/{name}")
+        return confined_path(case, f"{FIXTURES}/{name}")
     except ValueError as error:
         raise InvalidFile(str(error), file=str(case / FIXTURES / name)) from None
 

@@ -21,18 +21,18 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from replaykit.cases.slug import slug
+from replaykit.documents.slug import slug
 from replaykit.errors import FormatTooNew, ReplayKitError, StoreError, Unreplayable, UsageError, nearest
-from replaykit.importers.run_log import read_run_log
-from replaykit.importers.source import JsonPath, Source, read_source
+from replaykit.formats.core.source import JsonPath, Source, read_source
+from replaykit.formats.run_log import read_run_log
+from replaykit.handlers.recording.agents import root_name
+from replaykit.handlers.replay.tape import Matcher, Tape
 from replaykit.model.changes import StateFold
 from replaykit.model.events import State
+from replaykit.model.json_positions import line_of, split_where
 from replaykit.model.jsonpath import parse_path
-from replaykit.model.lines import line_of, split_where
 from replaykit.model.run import RUN_FORMAT, RunStatus, TraceRun
-from replaykit.recording.agents import root_name
 from replaykit.redaction.files import file_redactor, write_clean
-from replaykit.replayer.tape import Matcher, Tape
 
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Redactor
@@ -217,9 +217,9 @@ def _read_section(source: Source) -> _Section:
     return section
 
 
-def _wrong_section(source: Source, said: str) -> ReplayKitError:
+def _wrong_section(source: Source, problem: str) -> ReplayKitError:
     """msgspec's sentence with the line it is about, and the nearest spelling."""
-    what, where = split_where(said)
+    what, where = split_where(problem)
     path: JsonPath = ("golden", *where)
     quoted = what.rpartition("field `")[2].rstrip("`")
     if "unknown field" in what:
@@ -243,8 +243,8 @@ def _check_run(source: Source, run: TraceRun) -> None:
             try:
                 fold.apply(event)
             except (ValueError, KeyError, TypeError, msgspec.MsgspecError) as error:
-                said = f"the state of event {event.seq} does not follow from the one before: {error}"
-                raise source.error(said, ("run", "events", place)) from None
+                problem = f"the state of event {event.seq} does not follow from the one before: {error}"
+                raise source.error(problem, ("run", "events", place)) from None
     try:
         orjson.loads(fold.text)
     except orjson.JSONDecodeError:

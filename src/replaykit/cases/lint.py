@@ -10,22 +10,22 @@ from pathlib import Path
 from msgspec import UNSET, Struct
 
 from replaykit.cases.case import CASE_FILE, MAX_FLAWS, ReplayCase, build_case, find_case_flaws, open_case
-from replaykit.cases.document import Document, read_bytes
 from replaykit.cases.fixture_reader import MAX_FIXTURE_BYTES, FixtureReader
 from replaykit.cases.fixtures import FIXTURES, fixture_files
 from replaykit.cases.lint_rules import CASE_RULES, FIXTURE_RULES, Fixture, Subject, proof_flaws
 from replaykit.cases.session import case_of_session, read_session
 from replaykit.cases.session_shape import SESSION, looks_like_session
-from replaykit.cases.shape import Flaw, Severity, find_flaws
 from replaykit.cases.takes import read_take, take_calls, take_names, takes_directory
+from replaykit.documents.document import Document, read_bytes
+from replaykit.documents.shape import Flaw, FlawSeverity, find_flaws
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError, nearest
-from replaykit.importers.files import import_trace
+from replaykit.formats.files import import_trace
 from replaykit.model.run import TraceRun
+from replaykit.redaction.file_selection import TreeText, files_below, texts_of
 from replaykit.redaction.files import Leak, file_redactor, leaks_in, missed_leaks
-from replaykit.redaction.trees import Text, files_below, texts_of
 from replaykit.value_files import VALUES, value_names_in
 
-__all__ = ["Problem", "Severity", "lint_case", "lint_cases"]
+__all__ = ["FlawSeverity", "Problem", "lint_case", "lint_cases"]
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class Problem(Struct, frozen=True, kw_only=True):
 
     file: str
     line: int | None
-    severity: Severity
+    severity: FlawSeverity
     code: str
     message: str
     hint: str = ""
@@ -55,7 +55,10 @@ def lint_cases(paths: Iterable[str | os.PathLike[str]]) -> list[Problem]:
     for path in paths:
         document, found = _lint(path)
         problems += found
-        case_id = document.value.get("id") if document and isinstance(document.value, dict) else None
+        if document and isinstance(document.value, dict):
+            case_id = document.value.get("id")
+        else:
+            case_id = None
         if document is None or not isinstance(case_id, str):
             continue
         owner = owners.setdefault(case_id, document.file)
@@ -109,14 +112,14 @@ def _secrets(files: Iterable[Path]) -> list[Problem]:
     found = (
         leak
         for text in (texts_of(files) if redactor is not None else ())
-        if isinstance(text, Text)
+        if isinstance(text, TreeText)
         for leak in (*leaks_in(text.name, text.data, redactor), *missed_leaks(text.name, text.data, redactor))
     )
     return [
         Problem(
             file=leak.file,
             line=leak.line,
-            severity=Severity.ERROR,
+            severity=FlawSeverity.ERROR,
             code="secret",
             message=f"{leak.kind} in column {leak.column}: what is secret or personal does not belong into a case",
             hint=_hint(leak),
@@ -176,7 +179,7 @@ def _unused_values(directory: Path, files: Iterable[Path]) -> list[Problem]:
         Problem(
             file=str(directory / FIXTURES / name),
             line=None,
-            severity=Severity.WARNING,
+            severity=FlawSeverity.WARNING,
             code="unused-value",
             message="no call refers to this file",
             hint="Remove it.",
@@ -199,13 +202,13 @@ def _read_run(case: ReplayCase) -> tuple[TraceRun | None, list[Flaw], list[Probl
         return None, [], [problem_of(error, str(trace))]
     except UsageError as error:
         return None, [Flaw(("source", "format"), "bad-value", f"source.format: {error.message}")], []
-    wanted = case.source.run
-    if wanted is None:
+    run_id = case.source.run
+    if run_id is None:
         return next(iter(runs.values()), None), [], []
-    if wanted not in runs:
-        message = f"the trace has no run {wanted!r}; {nearest(wanted[:80], runs)}"
+    if run_id not in runs:
+        message = f"the trace has no run {run_id!r}; {nearest(run_id[:80], runs)}"
         return None, [Flaw(("source", "run"), "missing-run", message, "Name a run of the trace.")], []
-    return runs[wanted], [], []
+    return runs[run_id], [], []
 
 
 def _fixture_problems(subject: Subject) -> list[Problem]:
@@ -243,4 +246,4 @@ def problem_of(error: InvalidFile | FormatTooNew, file: str) -> Problem:
     else:
         code, line, message, file = "invalid-file", error.line, error.reason, error.file
     hint = error.hint or "Correct the file."
-    return Problem(file=file, line=line, severity=Severity.ERROR, code=code, message=message, hint=hint)
+    return Problem(file=file, line=line, severity=FlawSeverity.ERROR, code=code, message=message, hint=hint)

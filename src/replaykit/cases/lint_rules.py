@@ -11,24 +11,24 @@ from msgspec import Struct
 from replaykit.cases.case import EVERY_TOOL, ReplayCase
 from replaykit.cases.case_shape import ModelMode
 from replaykit.cases.contradictions import MAX_COMPARED, contradictions, means_the_same, tools_named
-from replaykit.cases.document import Path as PathInside
 from replaykit.cases.proof import RECORDED_RUN, Standing, prove_hint, read_proof, standing_of
 from replaykit.cases.requests import requests_of
-from replaykit.cases.shape import Flaw, Severity
 from replaykit.cases.takes import TAKES, check_take, read_takes
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered_text
+from replaykit.documents.document import Path as PathInside
+from replaykit.documents.shape import Flaw, FlawSeverity
 from replaykit.errors import ReplayKitError, UsageError, nearest
-from replaykit.importers.capture import capture_advice
-from replaykit.importers.labels import labels_of
+from replaykit.formats.core.capture_advice import capture_advice
+from replaykit.formats.core.labels import labels_of
 from replaykit.model.events import Call, LlmCall, Note, ToolCall
 from replaykit.model.jsonpath import parse_path, values_at
 from replaykit.model.matching import OnMiss, ToolErrors, ToolMode
 from replaykit.model.result import Side
 from replaykit.model.run import TraceRun
 from replaykit.model.tool_errors import is_switchable, tool_errors_in
-from replaykit.model.unbuilt import MUTATED, UNBUILT, types_compared, types_returned
 from replaykit.model.unrecorded import SHOWN, all_unrecorded
+from replaykit.model.unreplayable import MUTATED, UNBUILT, types_compared, types_returned
 
 
 class Fixture(Struct, frozen=True):
@@ -153,8 +153,8 @@ def _unused_ignored_paths(subject: Subject) -> Iterator[Flaw]:
     """A path that leads to nothing in any frozen call; one for a tool that nobody knows is told as that."""
     for index, text in enumerate(subject.case.scenario.match.ignore):
         path = parse_path(text)
-        asked = [fixture.call for fixture in subject.fixtures if path.tool in (None, fixture.call.name)]
-        if asked and not any(values_at(call.arguments, path) for call in asked):
+        calls_of_tool = [fixture.call for fixture in subject.fixtures if path.tool in (None, fixture.call.name)]
+        if calls_of_tool and not any(values_at(call.arguments, path) for call in calls_of_tool):
             message = f"ignoring {text} has no effect: no recorded call has it in its arguments"
             yield _warning(("scenario", "match", "ignore", index), "unused-key", message, "Check how it is spelled.")
 
@@ -163,8 +163,8 @@ def _missing_fixtures(subject: Subject) -> Iterator[Flaw]:
     """What the trace called, and would have to be answered from a fixture that is not there."""
     frozen = {(fixture.call.kind, fixture.call.name) for fixture in subject.fixtures}
     calls = subject.run.calls if subject.run else ()
-    made = [call for call in calls if isinstance(call, ToolCall | LlmCall) and call.parent is None]
-    for kind, name in dict.fromkeys((call.kind, call.name) for call in made):
+    top_level_calls = [call for call in calls if isinstance(call, ToolCall | LlmCall) and call.parent is None]
+    for kind, name in dict.fromkeys((call.kind, call.name) for call in top_level_calls):
         if (kind, name) not in frozen and subject.is_recorded(kind, name):
             message = f"{name!r} was called in the trace, but no fixture answers it"
             yield _warning(("scenario",), "missing-fixture", message, "Scaffold the case again.")
@@ -179,7 +179,7 @@ def _noted_values(subject: Subject) -> Iterator[Flaw]:
             continue
         tool = str(note.get("tool"))
         if isinstance(event, Note) and event.name == MUTATED:
-            message = f"the tool {tool!r} changed its arguments, which a replay cannot repeat"
+            message = f"the tool {tool!r} changed its arguments or its surroundings, which a replay cannot repeat"
             hint = "Return the change from the tool, and record it again."
             yield _warning(("scenario",), "changed-arguments", message, hint)
         elif note.get("what") in ("returned", "raised") and tool not in shown:
@@ -247,7 +247,9 @@ def proof_flaws(case: ReplayCase) -> Iterator[Flaw]:
 
 def _proof(subject: Subject) -> Iterator[Flaw]:
     # Without a signature there is nothing that could be seen, and that is said already.
-    return proof_flaws(subject.case) if subject.case.observed else iter(())
+    if subject.case.observed:
+        return proof_flaws(subject.case)
+    return iter(())
 
 
 def _unused_takes(subject: Subject) -> Iterator[Flaw]:
@@ -274,7 +276,11 @@ def _missing_take(subject: Subject) -> Iterator[Flaw]:
         yield Flaw(("scenario", "take"), "missing-take", message, "Name a take of the case, or remove the key.")
 
 
-_CODES = {Standing.NEVER_RED: "never-red", Standing.STALE: "stale-proof"}
+_CODES = {
+    Standing.NEVER_RED: "never-red",
+    Standing.STALE: "stale-proof",
+    Standing.NOT_REPRODUCED: "not-reproduced",
+}
 
 
 CASE_RULES: tuple[Callable[[Subject], Iterator[Flaw]], ...] = (
@@ -325,7 +331,7 @@ def _unservable_models(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
     if subject.case.scenario.models is not ModelMode.RECORDED or not subject.traced_models:
         return
     from replaykit.wire.conversation import ConversationReader  # noqa: PLC0415 (few cases are made of foreign traces)
-    from replaykit.wire.traced import outcome_of  # noqa: PLC0415
+    from replaykit.wire.traced_calls import outcome_of  # noqa: PLC0415
 
     reader = ConversationReader()
     hint = capture_advice(subject.case.source.format or "")
@@ -352,10 +358,10 @@ def _repeated_calls(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
 def _unbuilt(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
     """Values without a form, told once for each tool."""
     ignored = [parse_path(text) for text in subject.case.scenario.match.ignore]
-    told = set()
+    reported = set()
     for fixture in subject.fixtures:
         call, path = fixture.call, ("calls", fixture.index)
-        if call.name in told or not subject.is_recorded(call.kind, call.name):
+        if call.name in reported or not subject.is_recorded(call.kind, call.name):
             continue
         returned, compared = types_returned(call), types_compared(call, ignored)
         if returned:
@@ -367,7 +373,7 @@ def _unbuilt(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
             hint = "Name the argument in scenario.match.ignore, or pass plain data."
             yield fixture, _warning(path, "unbuilt-value", text, hint)
         if returned or compared:
-            told.add(call.name)
+            reported.add(call.name)
 
 
 FIXTURE_RULES: tuple[Callable[[Subject], Iterator[tuple[Fixture, Flaw]]], ...] = (
@@ -381,7 +387,7 @@ FIXTURE_RULES: tuple[Callable[[Subject], Iterator[tuple[Fixture, Flaw]]], ...] =
 
 
 def _warning(path: PathInside, code: str, message: str, hint: str) -> Flaw:
-    return Flaw(path, code, message, hint, Severity.WARNING)
+    return Flaw(path, code, message, hint, FlawSeverity.WARNING)
 
 
 def _sides(case: ReplayCase) -> tuple[tuple[Side, tuple[Assertion, ...]], tuple[Side, tuple[Assertion, ...]]]:

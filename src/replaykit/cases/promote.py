@@ -8,14 +8,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase
-from replaykit.cases.incomplete import incompleteness, refuse_incomplete
-from replaykit.cases.picking import Picked, pick_run
+from replaykit.cases.incomplete_runs import incompleteness, refuse_incomplete
+from replaykit.cases.run_selection import Picked, pick_run
 from replaykit.cases.scaffold import scaffold
-from replaykit.cases.slug import slug, typeable
+from replaykit.documents.slug import slug, typeable
 from replaykit.errors import RunNotFound
-from replaykit.importers.source import STDIN, read_source
+from replaykit.formats.core.source import STDIN, read_source
 from replaykit.model.run import Origin, TraceRun
-from replaykit.store.opening import StoreLike, opened
+from replaykit.store.open import StoreLike, open_store
 
 CASES = Path("cases")
 _PACKED = (".gz", ".zst")
@@ -50,7 +50,10 @@ def promote(
 
     A run that a trace tells too little of is refused, unless `allow_incomplete`.
     """
-    picked = pick_run(read_source(source), format, run_id) if _is_file(source) else _recorded(source, store)
+    if _is_file(source):
+        picked = pick_run(read_source(source), format, run_id)
+    else:
+        picked = _recorded(source, store)
     if not allow_incomplete:
         refuse_incomplete(picked.run)
     lacks = incompleteness(picked.run)
@@ -74,7 +77,9 @@ def _command(run: TraceRun) -> tuple[str, ...]:
     """The command of a program that was recorded here. What a trace from elsewhere says of one is for nobody to run."""
     program = run.metadata.get("program") if run.origin == Origin() else None
     words = program.get("command") if isinstance(program, dict) else None
-    return tuple(map(str, words)) if isinstance(words, list) else ()
+    if isinstance(words, list):
+        return tuple(map(str, words))
+    return ()
 
 
 def _is_file(source: str) -> bool:
@@ -88,12 +93,14 @@ def _name(source: str, picked: Picked) -> str:
     if source == STDIN or not picked.is_only:
         return slug("tool_call", picked.run.id)
     file = Path(source)
-    return Path(file.stem).stem if file.suffix in _PACKED else file.stem
+    if file.suffix in _PACKED:
+        return Path(file.stem).stem
+    return file.stem
 
 
 def _recorded(run_id: str, store: StoreLike) -> Picked:
     try:
-        with opened(store, read_only=True) as source:
+        with open_store(store, read_only=True) as source:
             return Picked(run=source.load(run_id))
     except RunNotFound as error:
         raise RunNotFound(

@@ -5,6 +5,9 @@
        "red": {"candidate": "python bad.py", "at": "2026-02-15T14:32:00Z", "tape": "…", "signatures": "…"},
        "green": {"candidate": "python good.py", …}}
 
+A case whose unchanged agent did not fail again when the case was made says so under `not_reproduced`: until somebody is
+seen red on that tape, nobody is fixed on it.
+
 It is a file of its own beside the case, so that nobody's comments in `case.yaml` are rewritten, two branches rarely
 meet in it, and older versions pass it over. What was seen holds for the tape and the signatures it was seen with: both
 are named by a digest, and a case that changed since has to be proven again.
@@ -17,18 +20,19 @@ import os
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from replaykit.cases.case import CASE_FILE, RECORDED, ReplayCase
-from replaykit.cases.confine import inside
-from replaykit.cases.document import read_bytes
 from replaykit.cases.fixtures import MAX_FIXTURE_BYTES
-from replaykit.cases.slug import slug
 from replaykit.cases.takes import take_files
+from replaykit.documents.confined_path import confined_path
+from replaykit.documents.document import read_bytes
+from replaykit.documents.slug import slug
 from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, StoreError
-from replaykit.model.lines import line_of, split_where
+from replaykit.model.json_positions import line_of, split_where
 from replaykit.model.nesting import decode_json
 from replaykit.model.values import canonical
 from replaykit.redaction.files import clean_text, file_redactor, refuse_leaks
@@ -43,7 +47,7 @@ _MAX_BYTES = 1 << 20
 _DIGEST_CHARS = 32
 
 
-class Seen(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProofEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One time that a case was red, or green: by which candidate, when, and on which tape."""
 
     candidate: str
@@ -59,13 +63,28 @@ class Seen(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The take it was served from."""
 
 
+class NotReproduced(Struct, frozen=True, kw_only=True):
+    """An unchanged agent that did not fail again when its case was made."""
+
+    candidate: str
+    at: str
+    tape: str
+    signatures: str
+    verdict: str
+    """What its replay was instead of `reproduced`."""
+
+
 class Proof(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was seen of a case: that it can fail, and that a fix passes."""
 
     replaykit: int
-    red: Seen | None = None
-    green: Seen | None = None
+    red: ProofEntry | None = None
+    green: ProofEntry | None = None
+    not_reproduced: NotReproduced | None = None
+    """Cleared by a red of any candidate but the recorded run."""
 
+
+S = TypeVar("S", ProofEntry, NotReproduced)
 
 NOTHING_SEEN = Proof(replaykit=PROOF_FORMAT)
 
@@ -76,6 +95,7 @@ class Standing(StrEnum):
     RED = "red"  # the case was seen to fail, as it is now
     NEVER_RED = "never_red"  # nothing shows that it can fail
     STALE = "stale"  # it was seen to fail, and has changed since
+    NOT_REPRODUCED = "not_reproduced"  # the agent it was made of did not fail again
     UNKNOWN = "unknown"  # its proof cannot be read
 
 
@@ -90,9 +110,12 @@ def proof_path(case: ReplayCase) -> Path | None:
     """Return the file of a case's proof; None for a case that stands in no file."""
     if not case.file_name or not case.file.is_file():
         return None
-    name = PROOF_FILE if case.file_name == CASE_FILE else f"{slug('tool_call', case.id)}.{PROOF_FILE}"
+    if case.file_name == CASE_FILE:
+        name = PROOF_FILE
+    else:
+        name = f"{slug('tool_call', case.id)}.{PROOF_FILE}"
     try:
-        return inside(case.directory, name)
+        return confined_path(case.directory, name)
     except ValueError as error:
         raise InvalidFile(str(error), file=str(case.directory / name)) from None
 
@@ -109,7 +132,7 @@ def read_proof(case: ReplayCase) -> Proof:
         return NOTHING_SEEN
     text = read_bytes(file, limit_bytes=_MAX_BYTES)
     try:
-        version = decode_json(text, _Version).replaykit
+        version = decode_json(text, _ProofVersion).replaykit
         if version > PROOF_FORMAT:
             raise FormatTooNew(f"{file}: proof format {version}, this version reads up to {PROOF_FORMAT}")
         return decode_json(text, Proof)
@@ -119,7 +142,7 @@ def read_proof(case: ReplayCase) -> Proof:
         raise InvalidFile(message, file=str(file), line=line, hint=f"Delete it, and {_prove_it(case)}") from None
 
 
-class _Version(Struct):
+class _ProofVersion(Struct):
     replaykit: int
 
 
@@ -166,12 +189,17 @@ def _digest(*parts: bytes) -> str:
 def standing_of(case: ReplayCase) -> tuple[Standing, str]:
     """Return what a green of the case rests on, and in words what is amiss with that; none for a proven one."""
     try:
-        red = read_proof(case).red
-        if red is None:
+        proof = read_proof(case)
+        red, unfailing = proof.red, proof.not_reproduced
+        if red is None and unfailing is None:
             return Standing.NEVER_RED, "never seen red: nothing shows that this case can fail"
         now = identity_of(case)
     except ReplayKitError as error:
         return Standing.UNKNOWN, f"its proof cannot be read: {error.message}"
+    if unfailing is not None and (unfailing.tape, unfailing.signatures) == (now.tape, now.signatures):
+        return Standing.NOT_REPRODUCED, _in_words(unfailing)
+    if red is None:
+        return Standing.STALE, "not seen red since it changed"
     if red.tape != now.tape:
         return Standing.STALE, "not seen red since its tape changed"
     if red.signatures != now.signatures:
@@ -179,9 +207,11 @@ def standing_of(case: ReplayCase) -> tuple[Standing, str]:
     return Standing.RED, ""
 
 
-def unproven(case: ReplayCase) -> str:
-    """Return why a green of the case proves little; nothing when it was seen red, or stands in no file."""
-    return "" if proof_path(case) is None else standing_of(case)[1]
+def _in_words(unfailing: NotReproduced) -> str:
+    return (
+        f"the unchanged candidate did not reproduce the failure: {unfailing.candidate} was {unfailing.verdict} "
+        f"when the case was made, on {unfailing.at[:10]}"
+    )
 
 
 def prove_hint(case: ReplayCase) -> str:
@@ -201,13 +231,18 @@ def proof_after(case: ReplayCase, rewritten: Mapping[Path, bytes]) -> bytes | No
     """
     before, after = identity_of(case).tape, identity_of(case, rewritten=rewritten).tape
     proof = read_proof(case)
-    red, green = _on_tape(proof.red, before, after), _on_tape(proof.green, before, after)
-    if (red, green) == (proof.red, proof.green):
+    moved = msgspec.structs.replace(
+        proof,
+        red=_on_tape(proof.red, before, after),
+        green=_on_tape(proof.green, before, after),
+        not_reproduced=_on_tape(proof.not_reproduced, before, after),
+    )
+    if moved == proof:
         return None
-    return _encode(msgspec.structs.replace(proof, red=red, green=green))
+    return _encode(moved)
 
 
-def _on_tape(seen: Seen | None, before: str, after: str) -> Seen | None:
+def _on_tape(seen: S | None, before: str, after: str) -> S | None:
     if seen is None or seen.tape != before:
         return seen
     return msgspec.structs.replace(seen, tape=after)
@@ -227,24 +262,41 @@ class ProofWriter:
         if file is None:
             return None
         before = read_proof(self._case)
+        has_failed_again = red is not None and red != RECORDED_RUN
         proof = Proof(
             replaykit=PROOF_FORMAT,
             red=self._seen(before.red, red, repeats, RECORDED),
             green=self._seen(before.green, green, repeats, green_take),
+            not_reproduced=None if has_failed_again else before.not_reproduced,
         )
         if proof == before:
             return None
         _write(file, proof)
         return file
 
-    def _seen(self, before: Seen | None, candidate: str | None, repeats: int, take: str) -> Seen | None:
+    def write_not_reproduced(self, candidate: str, verdict: str) -> None:
+        """Write that the agent the case was made of did not fail again."""
+        file = proof_path(self._case)
+        if file is None:
+            return
+        now = identity_of(self._case)
+        unfailing = NotReproduced(
+            candidate=clean_text(candidate, file_redactor()),
+            at=_now(),
+            tape=now.tape,
+            signatures=now.signatures,
+            verdict=verdict,
+        )
+        _write(file, msgspec.structs.replace(read_proof(self._case), not_reproduced=unfailing))
+
+    def _seen(self, before: ProofEntry | None, candidate: str | None, repeats: int, take: str) -> ProofEntry | None:
         """What is written: the older sighting where it holds and nothing better is known."""
         if candidate is None:
             return before
         now = identity_of(self._case, take)
-        seen = Seen(
+        seen = ProofEntry(
             candidate=clean_text(candidate, file_redactor()),
-            at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            at=_now(),
             tape=now.tape,
             signatures=now.signatures,
             repeats=repeats,
@@ -253,6 +305,10 @@ class ProofWriter:
         if before is not None and msgspec.structs.replace(before, at=seen.at) == seen:
             return before
         return seen
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _encode(proof: Proof) -> bytes:

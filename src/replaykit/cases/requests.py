@@ -48,7 +48,9 @@ class Request(Struct, frozen=True, kw_only=True):
         """What is asked for, to follow "the case asks to"."""
         shown = f"`{visible(self.name)}`"
         if self.is_connection:
-            return "connect to any host" if self.is_any_host else f"connect to {shown}"
+            if self.is_any_host:
+                return "connect to any host"
+            return f"connect to {shown}"
         names = {ANYTHING: "anything", MODELS: "its models"}
         return f"call {names.get(self.name, shown)} for real"
 
@@ -109,7 +111,10 @@ def refusal_text(refused: Sequence[Request], flags: Flags = COMMAND_LINE) -> str
     if len(wishes) > _SHOWN:
         wishes = [*wishes[:_SHOWN], f"{len(wishes) - _SHOWN} more things"]
         options = [*options[:_SHOWN], "…"]
-    listed = wishes[0] if len(wishes) == 1 else f"{', '.join(wishes[:-1])} and {wishes[-1]}"
+    if len(wishes) == 1:
+        listed = wishes[0]
+    else:
+        listed = f"{', '.join(wishes[:-1])} and {wishes[-1]}"
     lines = [f"the case asks to {listed}, which was not allowed"]
     if any(request.is_any_host for request in refused):
         lines.append("Hosts are allowed by name: name each of them in the case's `match.network`")

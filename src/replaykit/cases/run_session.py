@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 
 from replaykit.cases.seen_calls import seen, session_answer
-from replaykit.cases.tagged import Say, said
+from replaykit.cases.tagged_values import Say, build_tagged
 from replaykit.errors import UsageError
 from replaykit.model.events import ToolCall
 from replaykit.model.run import TraceRun
@@ -20,10 +20,10 @@ def session_of_run(run: TraceRun, contract: str = "") -> dict[str, Json]:
     """The session that a run is; a `UsageError` where the run does not hold what a session needs."""
     if run.input_json == NULL:
         raise UsageError(f"run {run.id}: its input is not known, so it cannot be asked again")
-    calls = [seen(call) for call in _given(run)]
+    calls = [seen(call) for call in _served_calls(run)]
 
     def build(say: Say) -> dict[str, Json]:
-        told: dict[str, Json] = {
+        document: dict[str, Json] = {
             "id": run.id,
             "name": _line(run.name, _NAME_CHARS) or run.id,
             "source": run.origin.format or run.origin.kind,
@@ -32,13 +32,15 @@ def session_of_run(run: TraceRun, contract: str = "") -> dict[str, Json]:
             "tool_responses": [session_answer(call, say) for call in calls],
         }
         if run.error is not None:
-            told["expected_failure"] = _line(str(run.error), _REASON_CHARS)
-        return {**told, "contract": contract} if contract else told
+            document["expected_failure"] = _line(str(run.error), _REASON_CHARS)
+        if contract:
+            return {**document, "contract": contract}
+        return document
 
-    return said(build)
+    return build_tagged(build)
 
 
-def _given(run: TraceRun) -> Iterator[ToolCall]:
+def _served_calls(run: TraceRun) -> Iterator[ToolCall]:
     """The calls whose answers a candidate is given."""
     unknown: set[str] = set()
     for call in run.tool_calls:

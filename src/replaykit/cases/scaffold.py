@@ -13,26 +13,29 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from replaykit.cases.case import CASE_FILE, ReplayCase, Scenario, Source, dump_case, load_case
+from replaykit.cases.case import CASE_FILE, CaseSource, ReplayCase, Scenario, dump_case, load_case
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, MAX_SEED
 from replaykit.cases.drafts import move_into_place, remove
 from replaykit.cases.fixtures import FIXTURES, reference_names, value_writer, write_fixtures
 from replaykit.cases.signatures import FailureSignature, detect, propose_desired, propose_semantic
-from replaykit.cases.slug import typeable
 from replaykit.cases.timeline import render_notes
 from replaykit.cases.titles import title_of
 from replaykit.config import MAX_TIMEOUT_S
+from replaykit.documents.slug import typeable
 from replaykit.errors import InvalidFile, ReplayKitError, UsageError
-from replaykit.importers import run_log
+from replaykit.formats import run_log
+from replaykit.model.changed_files import changed_files
 from replaykit.model.compact_calls import WriteValue
 from replaykit.model.compact_run import encode_compact_run
 from replaykit.model.json_layout import laid_out
 from replaykit.model.matching import MatchRules, OnMiss, ToolErrors
 from replaykit.model.run import TraceRun
+from replaykit.model.shared_parts import LARGE_BYTES
 from replaykit.model.tool_errors import EVERY_TOOL, tool_errors_in
-from replaykit.model.values import Json
+from replaykit.model.values import Json, Raw
 from replaykit.redaction.files import clean_bytes, clean_text, file_redactor, refuse_leaks
 from replaykit.redaction.placeholders import holds_placeholder, key_id
+from replaykit.value_files import VALUES
 
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Redactor
@@ -65,17 +68,16 @@ def scaffold(
     finding that is left refuses it. `redact=False` is for made-up data; without it the environment decides.
     """
     redactor = file_redactor(redact)
+    passed: list[Raw] = []
     if redactor is not None:
-        from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
-
-        run = Door(redactor).run(run)
+        run, passed = _redacted(run, redactor)
     signatures = detect(run)
     with _new_directory(Path(out), force=force) as (draft, target):
         (draft / FIXTURES).mkdir()
-        values = value_writer(draft, redactor)
+        values = value_writer(draft, redactor, passed)
         if source_text is None:
             source_text, source_format = encode_source_trace(run, values.write, redactor), run_log.FORMAT
-        source = Source(trace=TRACE_FILE, run=run.id.strip() or None, format=source_format or run.origin.format)
+        source = CaseSource(trace=TRACE_FILE, run=run.id.strip() or None, format=source_format or run.origin.format)
         case = _case(run, signatures, case_id=case_id or typeable(target.name), title=title, source=source)
         (draft / TRACE_FILE).write_bytes(clean_bytes(source_text, redactor))
         calls = (call for call in run.calls if call.answered or not call.complete)
@@ -87,18 +89,34 @@ def scaffold(
         ):
             (draft / name).write_text(clean_text(text, redactor), encoding="utf-8", newline="\n")
         _read_back(draft, out)
-        refuse_leaks(_DraftFiles(draft, out), redactor)
+        for files in _DraftFiles.of(draft, out).in_portions():
+            refuse_leaks(files, redactor)
     return load_case(out)
+
+
+def _redacted(run: TraceRun, redactor: Redactor) -> tuple[TraceRun, list[Raw]]:
+    """The run as it may be written, and those of its large results in which nothing was found."""
+    from replaykit.redaction.clean_texts import HitlessTexts  # noqa: PLC0415
+    from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+
+    redactor.hitless_texts = HitlessTexts()
+    door = Door(redactor)
+    redacted = door.run(run)
+    if not door.is_local:
+        return redacted, []  # a value that a path leads to is looked at by itself, too
+    pairs = zip(run.calls, redacted.calls, strict=True)
+    results = [(before.result_json, after.result_json) for before, after in pairs]
+    return redacted, [after for before, after in results if after is before and len(after) >= LARGE_BYTES]
 
 
 def case_of(run: TraceRun, *, case_id: str | None = None, title: str | None = None) -> ReplayCase:
     """The case a run makes, as a value: nothing is written, and the run itself is its tape."""
     name = case_id or typeable(run.name or run.id)
-    return _case(run, detect(run), case_id=name, title=title, source=Source(run=run.id.strip() or None))
+    return _case(run, detect(run), case_id=name, title=title, source=CaseSource(run=run.id.strip() or None))
 
 
 def _case(
-    run: TraceRun, signatures: Sequence[FailureSignature], *, case_id: str, title: str | None, source: Source
+    run: TraceRun, signatures: Sequence[FailureSignature], *, case_id: str, title: str | None, source: CaseSource
 ) -> ReplayCase:
     asks_again = any(signature.assertion.kind in _ASKS_AGAIN for signature in signatures)
     match = MatchRules(on_miss=OnMiss.REPEAT if asks_again else OnMiss.ERROR)
@@ -115,6 +133,9 @@ def _case(
             stdin=_stdin(run),
             seed=_seed(run),
             not_held=run.chance.not_held,
+            held_up_s=run.chance.held_up_s,
+            after_calls_s=min(run.chance.after_calls_s, MAX_TIMEOUT_S),
+            changed_files=changed_files(run.events),
             environment=_environment(run),
         ),
         observed=tuple(signature.assertion for signature in signatures),
@@ -126,7 +147,7 @@ def _case(
 
 def _with_key_id(case: ReplayCase, draft: Path, redactor: Redactor | None) -> ReplayCase:
     """The case with a word on which key made its placeholders, where it has some: with another, kinds are compared."""
-    if redactor is None or not any(map(holds_placeholder, _DraftFiles(draft, draft).values())):
+    if redactor is None or not any(map(holds_placeholder, _DraftFiles.of(draft, draft).values())):
         return case
     match = msgspec.structs.replace(case.scenario.match, redaction_key_id=key_id(redactor.key))
     return msgspec.structs.replace(case, scenario=msgspec.structs.replace(case.scenario, match=match))
@@ -160,7 +181,10 @@ def _clock(run: TraceRun) -> str | None:
 
 def _timeout_s(run: TraceRun) -> int:
     """Twice as long as a recorded run took, for candidates that wait in earnest; never less than the usual time."""
-    length_s = (run.duration_s or 0.0) if any(call.span is not None for call in run.calls) else 0.0
+    if any(call.span is not None for call in run.calls):
+        length_s = run.duration_s or 0.0
+    else:
+        length_s = 0.0
     return min(max(DEFAULT_TIMEOUT_S, math.ceil(2 * length_s)), MAX_TIMEOUT_S)
 
 
@@ -172,7 +196,9 @@ def _seed(run: TraceRun) -> int | str | None:
     if run.chance.seed:
         return run.chance.seed
     seed = _program(run).get("seed")
-    return seed if type(seed) is int and 0 <= seed <= MAX_SEED else None
+    if type(seed) is int and 0 <= seed <= MAX_SEED:
+        return seed
+    return None
 
 
 def _environment(run: TraceRun) -> tuple[tuple[str, str], ...]:
@@ -188,7 +214,9 @@ def _program(run: TraceRun) -> dict[str, Json]:
     """What a recording of a whole program says of it."""
     metadata = run.metadata
     program = metadata.get("program") if isinstance(metadata, dict) else None
-    return program if isinstance(program, dict) else {}
+    if isinstance(program, dict):
+        return program
+    return {}
 
 
 def encode_source_trace(run: TraceRun, write_value: WriteValue, redactor: Redactor | None) -> bytes:
@@ -200,9 +228,19 @@ def encode_source_trace(run: TraceRun, write_value: WriteValue, redactor: Redact
 class _DraftFiles(Mapping[str, bytes]):
     """The files of a draft by the names they will have; each is read when it is looked at, and not held."""
 
-    def __init__(self, draft: Path, out: str | os.PathLike[str]) -> None:
+    def __init__(self, files: dict[str, Path]) -> None:
+        self._files = files
+
+    @classmethod
+    def of(cls, draft: Path, out: str | os.PathLike[str]) -> _DraftFiles:
+        """All files of a draft."""
         files = [file for file in sorted(draft.rglob("*")) if file.is_file()]
-        self._files = {os.path.join(out, file.relative_to(draft)): file for file in files}
+        return cls({os.path.join(out, file.relative_to(draft)): file for file in files})
+
+    def in_portions(self) -> Iterator[_DraftFiles]:
+        """Each value file by itself, since a check remembers what it has looked at; the others all together."""
+        yield _DraftFiles({name: file for name, file in self._files.items() if file.parent.name != VALUES})
+        yield from (_DraftFiles({name: file}) for name, file in self._files.items() if file.parent.name == VALUES)
 
     def __getitem__(self, name: str) -> bytes:
         return self._files[name].read_bytes()

@@ -67,12 +67,14 @@ def _value_schema(rule: type[Rule]) -> dict[str, Json]:
         return own
     components = _components(rule)
     fields = components[rule.__name__]
-    forms = []
+    forms: list[dict[str, Json]] = []
     if rule.plain is not None:
         forms.append(fields["properties"][rule.plain])
     if rule.named:
         forms.append({key: fields[key] for key in fields if key not in ("title", "description")})
-    return forms[0] if len(forms) == 1 else {"anyOf": forms}
+    if len(forms) == 1:
+        return forms[0]
+    return {"anyOf": forms}
 
 
 if __name__ == "__main__":

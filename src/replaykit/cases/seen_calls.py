@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from replaykit.cases.session import FAILED_FROM
 from replaykit.cases.session_shape import MAX_LATENCY_MS, MAX_STATUS
-from replaykit.cases.tagged import Say
+from replaykit.cases.tagged_values import Say
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import ABSENT, NULL, Json, Raw, decode, raw
@@ -50,24 +50,26 @@ def seen(call: ToolCall) -> SeenCall:
 
 def session_answer(call: SeenCall, say: Say) -> dict[str, Json]:
     """The call as an answer in a session."""
-    told: dict[str, Json] = {"tool": call.name}
+    entry: dict[str, Json] = {"tool": call.name}
     arguments = say(call.arguments_json) if call.arguments_json else None
     if isinstance(arguments, dict):
-        told["arguments"] = arguments
-    told["response"] = say(call.response_json) if call.response_json else None
+        entry["arguments"] = arguments
+    entry["response"] = say(call.response_json) if call.response_json else None
     if call.status is not None:
-        told["status"] = call.status if _is_failure(call.status) else FAILED_STATUS
+        entry["status"] = call.status if _is_failure(call.status) else FAILED_STATUS
     latency = min(round(call.latency_ms), MAX_LATENCY_MS)
-    return {**told, "latency_ms": latency} if latency > 0 else told
+    if latency > 0:
+        return {**entry, "latency_ms": latency}
+    return entry
 
 
 def _failure(error: ErrorInfo) -> tuple[int, Raw]:
     """The status of a tool that failed, and what it is said to have answered."""
-    said = decode(error.attributes_json) if error.attributes_json else None
-    kept = said if isinstance(said, dict) else {}
-    status = kept.get("status")
+    attributes = decode(error.attributes_json) if error.attributes_json else None
+    attribute_fields = attributes if isinstance(attributes, dict) else {}
+    status = attribute_fields.get("status")
     if type(status) is int and _is_failure(status):
-        return status, raw(kept.get("response", str(error)))
+        return status, raw(attribute_fields.get("response", str(error)))
     return NO_ANSWER if _is_silence(error) else FAILED_STATUS, raw(str(error))
 
 

@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from replaykit.cases.case import MAX_CASE_BYTES, ReplayCase, Scenario
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, EvidenceMode, ModelMode
-from replaykit.cases.confine import inside
-from replaykit.cases.document import Document, load_document
-from replaykit.cases.document import Path as Place
 from replaykit.cases.session_shape import FOLLOWED, SESSION
-from replaykit.cases.shape import find_flaws
-from replaykit.cases.tagged import TAGGED, as_it_stands
+from replaykit.cases.tagged_values import TAGGED, as_it_stands
 from replaykit.checks.assertions import Assertion
+from replaykit.documents.confined_path import confined_path
+from replaykit.documents.document import Document, load_document
+from replaykit.documents.document import Path as Place
+from replaykit.documents.shape import find_flaws
 from replaykit.errors import InvalidFile
 from replaykit.model.events import ToolCall
 from replaykit.model.matching import MatchMode, MatchRules
@@ -95,7 +95,7 @@ def _named(document: Document, at: Place, text: str) -> Path:
     if at:
         return directory / text
     try:
-        return inside(directory, text)
+        return confined_path(directory, text)
     except ValueError as error:
         message = str(error).replace("the case's directory", "the session's directory")
         raise document.error(f"{FOLLOWED}: {message}", (FOLLOWED,)) from None
@@ -110,10 +110,10 @@ def _opened(document: Document, at: Place, file: Path) -> Document:
 
 def _fill_in(document: Document, at: Place, value: dict[str, Json], followed: dict[str, Json]) -> None:
     """What is said beside `file` holds where the file says nothing; the file is never contradicted."""
-    for key, said in value.items():
+    for key, response in value.items():
         if key == FOLLOWED:
             continue
-        if followed.setdefault(key, said) != said:
+        if followed.setdefault(key, response) != response:
             message = f"{key}: the file {value[FOLLOWED]!r} says something else"
             raise document.error(message, (*at, key), hint="Take one of them away.")
 
@@ -138,7 +138,9 @@ def _built(document: Document, at: Place, value: dict[str, Json]) -> Session:
 
 
 def _plain(value: Json, *, sort_keys: bool = False) -> Raw:
-    return Raw(canonical(value)) if sort_keys else raw(value)
+    if sort_keys:
+        return Raw(canonical(value))
+    return raw(value)
 
 
 def _call(seq: int, answer: dict[str, Json], read: Callable[..., Raw]) -> ToolCall:
@@ -158,9 +160,9 @@ def _call(seq: int, answer: dict[str, Json], read: Callable[..., Raw]) -> ToolCa
 
 
 def _failure(tool: str, status: int, response: Json) -> ToolError:
-    said = f"`{tool}` answered {status}" if status else f"`{tool}` gave no answer"
+    message = f"`{tool}` answered {status}" if status else f"`{tool}` gave no answer"
     detail = f": {response[:200]}" if isinstance(response, str) and response else ""
-    return ToolError(said + detail, status=status, response=response)
+    return ToolError(message + detail, status=status, response=response)
 
 
 def case_of_session(

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from replaykit.cases.case import MAX_CASE_BYTES
-from replaykit.cases.document import parse_document
-from replaykit.cases.emit import emit_yaml
 from replaykit.cases.session import read_session
 from replaykit.config import make_home
+from replaykit.documents.document import parse_document
+from replaykit.documents.yaml_writer import emit_yaml
 from replaykit.errors import StoreError, UsageError
 from replaykit.model.values import Json, canonical
 from replaykit.redaction.files import file_redactor, write_clean

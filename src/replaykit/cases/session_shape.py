@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.cases.case_shape import EvidenceMode
-from replaykit.cases.shape import Anything, Choice, Either, Flag, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
-from replaykit.cases.tagged import TAGGED
+from replaykit.cases.tagged_values import TAGGED
+from replaykit.documents.shape import Anything, Choice, Either, Flag, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
 from replaykit.model.values import Json
 
 MAX_STATUS = 999

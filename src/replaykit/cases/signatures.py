@@ -3,8 +3,9 @@
 A detector looks at a run and names what it finds as assertions of the same engine that `desired` uses. A finding that
 another one explains is left out: a loop explains the limit it ran into.
 
-Of a run that ended well and that nobody called a failure, detectors report only what is wrong in itself. Once the run
-is known to have failed, by its status or by a label, they also report what went wrong on the way (`is_known_failure`).
+Of a run that ended well and that nobody called a failure, only what is wrong in itself is reported. Once the run is
+known to have failed, by its status or by a label (`is_known_failure`), or something is wrong with it, so is what went
+wrong on the way.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from replaykit.cases import judged
-from replaykit.cases.judged import bad_labels
+from replaykit.cases import label_shortfall
+from replaykit.cases.label_shortfall import bad_labels
 from replaykit.checks.assertions import Assertion, parse_assertion
-from replaykit.importers.labels import as_it_ended
+from replaykit.checks.reading import is_budget_text, run_errors
+from replaykit.formats.core.labels import as_it_ended
 from replaykit.model.result import Side
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json
@@ -71,6 +73,8 @@ def detect(run: TraceRun) -> list[FailureSignature]:
     """Return the signatures of what went wrong in the run; none when nothing a detector knows did."""
     run = as_it_ended(run)  # what only a label calls a failure ends well when it is run again
     found = [signature for detector in DETECTORS.values() for signature in detector(run)]
+    if not is_known_failure(run) and all(_is_on_the_way(signature) for signature in found):
+        return []  # every agent stumbles; it takes a fault for a stumble to be worth a look
     explained = {code for signature in found for code in signature.explains}
     distinct: list[FailureSignature] = []
     for signature in found:
@@ -88,15 +92,24 @@ def signature_of(
     *,
     explains: tuple[str, ...] = (),
     instead: tuple[Assertion, ...] | None = None,
+    seq: int | None = None,
 ) -> list[FailureSignature]:
-    """Return the signature if it holds for the run it is taken from; a pattern that does not would never reproduce."""
+    """Return the signature if it holds for the run it is taken from; a pattern that does not would never reproduce.
+
+    `seq` is the event to point at, where a detector knows better than the assertion who made the mistake.
+    """
     assertion = parse_assertion(kind, value)
     finding = assertion.check(run, Side.OBSERVED)
     if not finding.holds:
         return []
     return [
         FailureSignature(
-            code=code, assertion=assertion, text=finding.text, explains=explains, instead=instead, seq=finding.seq
+            code=code,
+            assertion=assertion,
+            text=finding.text,
+            explains=explains,
+            instead=instead,
+            seq=finding.seq if seq is None else seq,
         )
     ]
 
@@ -107,11 +120,16 @@ def is_known_failure(run: TraceRun) -> bool:
 
 
 def propose_desired(run: TraceRun, signatures: Sequence[FailureSignature]) -> list[Assertion]:
-    """Return what a fix must show: the run succeeds, each signature is gone, labels are met, and there is an answer."""
+    """Return what a fix must show: the run succeeds, each signature is gone, labels are met, and there is an answer.
+
+    Only what a fix can show that gets the recorded answers: a retry that was not recorded can be asked of nobody.
+    """
+    run = as_it_ended(run)
     wishes = [parse_assertion("status_is", "success")]
     for signature in signatures:
         wishes += _opposite(run, signature.assertion) if signature.instead is None else signature.instead
-    wishes += [parse_assertion(*wish) for label in bad_labels(run) for wish in judged.wishes(run, label)]
+    wishes += [parse_assertion(*wish) for label in bad_labels(run) for wish in label_shortfall.wishes(run, label)]
+    wishes += _another_output(run, signatures)
     wishes.append(parse_assertion("final_output_exists", True))
     return [wish for index, wish in enumerate(wishes) if wish not in wishes[:index]]
 
@@ -123,8 +141,8 @@ def propose_semantic(run: TraceRun, signatures: Sequence[FailureSignature]) -> l
     if kinds & {"tool.ignored_error", "output.grounded", "output.contradicts"}:
         checks.append("The response states nothing that no tool returned")
     labels = bad_labels(run)
-    checks += [sentence for label in labels for sentence in judged.criteria(run, label)]
-    if not checks and not any(map(judged.is_explained, labels)):
+    checks += [sentence for label in labels for sentence in label_shortfall.criteria(run, label)]
+    if not checks and not any(map(label_shortfall.is_explained, labels)):
         checks.append(DEFAULT_CRITERION)
     return list(dict.fromkeys(checks))
 
@@ -138,16 +156,39 @@ def on_the_way(code: str) -> str:
     return f"{_ON_THE_WAY}:{code}"
 
 
+def _is_on_the_way(signature: FailureSignature) -> bool:
+    return signature.code.startswith(_ON_THE_WAY)
+
+
 def _most_telling(signatures: list[FailureSignature]) -> list[FailureSignature]:
     """Return at most `MAX_SIGNATURES`, in their order; labels are all kept, since each names its own mistake."""
     if len(signatures) <= MAX_SIGNATURES:
         return signatures
-    ranked = sorted(signatures, key=lambda one: (one.code.startswith(_ON_THE_WAY), one.code != "label"))
+    ranked = sorted(signatures, key=lambda one: (_is_on_the_way(one), one.code != "label"))
     labels = sum(one.code == "label" for one in signatures)
     chosen = ranked[: max(MAX_SIGNATURES, labels)]
     return [signature for signature in signatures if signature in chosen]
 
 
+def _another_output(run: TraceRun, signatures: Sequence[FailureSignature]) -> list[Assertion]:
+    """Return that the answer is neither the one that was wrong nor the error that took its place.
+
+    A limit that stopped the run is no error of the agent's: that it is kept is said of steps and calls.
+    """
+    if run.status is RunStatus.SUCCESS:
+        is_wrong = any(signature.assertion.kind in _WRONG_OUTPUTS for signature in signatures)
+        if is_wrong:
+            return [parse_assertion("not", {"output.equals": run.output})]
+        return []
+    error = run.error or next((error for _seq, error in reversed(run_errors(run))), None)
+    if error is None or is_budget_text(str(error)) or len(str(error)) > _MAX_ERROR_CHARS:
+        return []
+    return [parse_assertion("not", {"output.error": str(error)})]
+
+
+_WRONG_OUTPUTS = frozenset({"tool.ignored_error", "output.grounded", "output.contradicts"})
+"""Kinds that find the answer itself to be wrong."""
+_MAX_ERROR_CHARS = 1_000
 _IMPLIED = frozenset({"status_is", "run.error", "final_output_exists", "output.empty"})
 """Kinds whose opposite is what every `desired` says anyway: success, and an answer."""
 _FLAGS = frozenset(
@@ -159,10 +200,21 @@ _FLAGS = frozenset(
 """Kinds whose opposite is the other flag."""
 
 
+_ANSWERED_SO = frozenset(
+    {
+        *("llm.truncated", "llm.context_overflow", "llm.malformed_call"),
+        *("tool.not_offered", "tool.invalid_arguments", "tool.only_announced"),
+    }
+)
+"""Kinds that a model's recorded answers decide, whatever the candidate makes of them."""
+
+
 def _opposite(run: TraceRun, signature: Assertion) -> list[Assertion]:
     kind, value = signature.kind, signature.value
     if kind in _IMPLIED:
         return []
+    if kind in _ANSWERED_SO and run.status is not RunStatus.SUCCESS:
+        return []  # an agent that gets over such an answer is fixed
     if kind == "max_tool_calls":
         return [parse_assertion(kind, _fewer(run, value))]
     if kind == "tool.called":

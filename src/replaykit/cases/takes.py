@@ -19,13 +19,13 @@ from msgspec import Struct
 
 from replaykit.cases.case import CASE_FILE, RECORDED, ReplayCase
 from replaykit.cases.case_shape import TAKE_NAME
-from replaykit.cases.confine import inside
-from replaykit.cases.document import read_bytes
-from replaykit.cases.drafts import move_into_place, remove
+from replaykit.cases.drafts import move_into_place, name_set_aside, remove
 from replaykit.cases.fixtures import FIXTURES, fixture_files, read_fixtures, write_fixtures
+from replaykit.documents.confined_path import confined_path
+from replaykit.documents.document import read_bytes
 from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, UsageError, nearest
 from replaykit.model.events import Call, Usage
-from replaykit.model.lines import line_of, split_where
+from replaykit.model.json_positions import line_of, split_where
 from replaykit.model.nesting import decode_json
 from replaykit.model.values import Raw
 from replaykit.redaction.files import clean_bytes, file_redactor, refuse_leaks
@@ -68,7 +68,7 @@ class Take(Struct, frozen=True, kw_only=True, omit_defaults=True):
     new_answers: tuple[NewAnswer, ...] = ()
 
 
-class _Version(Struct):
+class _TakeVersion(Struct):
     replaykit: int
 
 
@@ -98,8 +98,13 @@ def read_takes(case: ReplayCase) -> list[Take]:
 
 def take_names(folder: Path) -> list[str]:
     """Return the names of the takes in a directory; drafts that a killed `retape` left, and files, are none."""
-    names = sorted(os.listdir(folder)) if folder.is_dir() else []
-    return [name for name in names if not name.startswith(".") and (folder / name).is_dir()]
+    if folder.is_dir():
+        directories = [entry.name for entry in folder.iterdir() if entry.is_dir()]
+    else:
+        directories = []
+    names = {name for name in directories if not name.startswith(".")}
+    names |= {name_set_aside(name) for name in directories} - {""}
+    return sorted(names)
 
 
 def read_take(case: ReplayCase, name: str) -> Take:
@@ -107,7 +112,7 @@ def read_take(case: ReplayCase, name: str) -> Take:
     file = _place(case, name) / TAKE_FILE
     text = read_bytes(file, limit_bytes=_MAX_BYTES)
     try:
-        version = decode_json(text, _Version).replaykit
+        version = decode_json(text, _TakeVersion).replaykit
         if version > TAKE_FORMAT:
             raise FormatTooNew(f"{file}: take format {version}, this version reads up to {TAKE_FORMAT}")
         take = decode_json(text, Take)
@@ -129,8 +134,7 @@ def check_take(case: ReplayCase, name: str) -> None:
     if has_take(case, name):
         return
     folder = takes_directory(case)
-    others = os.listdir(folder) if folder.is_dir() else []
-    known = [RECORDED, *(other for other in others if not other.startswith("."))]
+    known = [RECORDED, *take_names(folder)]
     raise UsageError(f"the case {case.id!r} has no take {name!r}; {nearest(name, known)}")
 
 
@@ -138,14 +142,18 @@ def take_calls(case: ReplayCase, name: str, held: Iterable[Raw] = ()) -> Sequenc
     """Return the recorded calls of a take, in order; `held` is for `read_fixtures`."""
     if name != RECORDED:
         return read_fixtures(_place(case, name), take_calls(case, RECORDED), held=held)
-    return read_fixtures(case.directory, held=held) if case.tape is None else case.tape
+    if case.tape is None:
+        return read_fixtures(case.directory, held=held)
+    return case.tape
 
 
 def take_files(case: ReplayCase, name: str) -> list[Path]:
     """Return the fixture files of a take; none for a case whose tape is in no file."""
     if name != RECORDED:
         return fixture_files(_place(case, name))
-    return fixture_files(case.directory) if case.tape is None else []
+    if case.tape is None:
+        return fixture_files(case.directory)
+    return []
 
 
 def write_take(
@@ -162,7 +170,7 @@ def write_take(
     `same_as` says by their numbers which calls were answered by a call of the recorded take. `check` gets the name that
     the draft has beside the other takes; if it raises, everything stays as it was.
     """
-    target = _place(case, take.name)
+    target = _own_place(case, take.name)
     draft = target.with_name(f".{take.name}.{os.getpid()}")
     redactor = file_redactor()
     text = msgspec.json.format(msgspec.json.encode(take), indent=2) + b"\n"
@@ -173,6 +181,9 @@ def write_take(
         files = [file for file in sorted(draft.rglob("*")) if file.is_file()]
         refuse_leaks({str(target / file.relative_to(draft)): file.read_bytes() for file in files}, redactor)
         check(draft.name)
+        before = _place(case, take.name)
+        if before != target:  # set aside by a process that was killed
+            before.rename(target)
         if replace:
             move_into_place(draft, target)
         else:
@@ -209,8 +220,19 @@ def _is_in_file(case: ReplayCase) -> bool:
 
 
 def _place(case: ReplayCase, name: str) -> Path:
+    """The directory of a take: its own, or where a killed `retape --force` has set it aside."""
+    place = _own_place(case, name)
+    if place.is_dir() or not place.parent.is_dir():
+        return place
+    others = sorted(other for other in os.listdir(place.parent) if name_set_aside(other) == name)
+    if others:
+        return _own_place(case, others[-1])
+    return place
+
+
+def _own_place(case: ReplayCase, name: str) -> Path:
     folder = takes_directory(case)
     try:
-        return inside(case.directory, f"{folder.name}/{name}")
+        return confined_path(case.directory, f"{folder.name}/{name}")
     except ValueError as error:
         raise InvalidFile(str(error), file=str(folder / name)) from None

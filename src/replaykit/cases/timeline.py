@@ -11,17 +11,17 @@ from collections.abc import Iterator, Sequence
 
 from replaykit.cases.signatures import FailureSignature
 from replaykit.checks.failures import call_failed
-from replaykit.checks.reading import short, shown
+from replaykit.checks.reading import short, shown, shown_json
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, LlmCall, Message, State
 from replaykit.model.run import TraceRun
-from replaykit.model.unbuilt import concerns, note_text
+from replaykit.model.unreplayable import concerns, note_text
 from replaykit.model.values import Json
 from replaykit.terminal import visible
-from replaykit.wire.fields import as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_object, as_objects, as_text
 
 MAX_EVENTS = 500
 _REMARK_CHARS = 2_000
-_SPOKEN_CHARS = 1_500
+_SPOKEN_CHARS = 800
 """How much of what somebody said, or a tool answered, the page shows."""
 _SPOKEN_LINES = 30
 _MARK = "⚠"
@@ -33,7 +33,7 @@ FILL_IN = (
 
 def render_notes(title: str, run: TraceRun, signatures: Sequence[FailureSignature], remarks: Sequence[str] = ()) -> str:
     """Return the text of `notes.md`: what the run was, what went wrong, and what happened when."""
-    parts = [f"# {_plain(title)}", _about(run), "## What went wrong", _findings(signatures)]
+    parts = [f"# {_plain(title)}", _run_facts(run), "## What went wrong", _findings(signatures)]
     if remarks:
         parts += ["## About the import", "\n".join(f"- {_plain(line, _REMARK_CHARS)}" for line in remarks)]
     cannot = concerns(run.events)
@@ -43,7 +43,7 @@ def render_notes(title: str, run: TraceRun, signatures: Sequence[FailureSignatur
     return "\n\n".join(parts) + "\n"
 
 
-def _about(run: TraceRun) -> str:
+def _run_facts(run: TraceRun) -> str:
     agent = " ".join(part for part in (run.agent, run.agent_version) if part)
     facts = [f"Run {_plain(run.id)}"]
     facts += [f"of {_plain(agent)}"] if agent else []
@@ -61,7 +61,9 @@ def _findings(signatures: Sequence[FailureSignature]) -> str:
 
 
 def _place(signature: FailureSignature) -> str:
-    return "" if signature.seq is None else f" (event {signature.seq})"
+    if signature.seq is None:
+        return ""
+    return f" (event {signature.seq})"
 
 
 def _conversation(run: TraceRun, signatures: Sequence[FailureSignature]) -> Iterator[str]:
@@ -91,14 +93,16 @@ def _who(event: AnyEvent) -> str:
     if isinstance(event, LlmCall):
         return event.name or "model"
     if isinstance(event, Call):
-        return f"{event.name}({shown(event.arguments)})"
+        return f"{event.name}({shown_json(event.arguments_json)})"
     if isinstance(event, ErrorEvent):
         return "error"
     if isinstance(event, Message):
         return event.role
     if isinstance(event, State):
         return "state"
-    return "decision" if isinstance(event, Decision) else event.name
+    if isinstance(event, Decision):
+        return "decision"
+    return event.name
 
 
 def _spoken(event: AnyEvent) -> str:
@@ -110,8 +114,8 @@ def _spoken(event: AnyEvent) -> str:
     if isinstance(event, State):
         return ""
     if isinstance(event, Message | Decision):
-        return _said(event.content)
-    return note_text(event) or _said(event.content)
+        return _message_text(event.content)
+    return note_text(event) or _message_text(event.content)
 
 
 def _outcome(call: Call) -> str:
@@ -129,11 +133,13 @@ def _answer(call: Call) -> str:
     spoken = as_object(result) if isinstance(call, LlmCall) else {}
     uses = as_objects(spoken.get("tool_calls"))
     calls = [f"→ {as_text(use.get('name'))}({shown(use.get('arguments'))})" for use in uses]
-    return "\n".join(filter(None, (as_text(spoken.get("content")), *calls))) or _said(result)
+    return "\n".join(filter(None, (as_text(spoken.get("content")), *calls))) or _message_text(result)
 
 
-def _said(value: Json) -> str:
-    return value if isinstance(value, str) else shown(value)
+def _message_text(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    return shown(value)
 
 
 def _quoted(text: str) -> Iterator[str]:

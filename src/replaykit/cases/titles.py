@@ -8,7 +8,7 @@ from replaykit.cases.signatures import FailureSignature
 from replaykit.checks.reading import short
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 MAX_CHARS = 100
 _DETAIL = lazy(r" \(nearest: [^)]*\)+")
@@ -97,4 +97,6 @@ def _rank(signature: FailureSignature) -> int:
 
 def _cut(text: str) -> str:
     line = short(text)
-    return line if len(line) <= MAX_CHARS else f"{line[: MAX_CHARS - 1].rstrip()}…"
+    if len(line) <= MAX_CHARS:
+        return line
+    return f"{line[: MAX_CHARS - 1].rstrip()}…"

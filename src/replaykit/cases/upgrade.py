@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase, load_case, open_case
 from replaykit.cases.case_shape import CASE_FORMAT
-from replaykit.cases.document import read_bytes
 from replaykit.cases.fixtures import (
     FIXTURE_FORMAT,
     FIXTURES,
@@ -23,10 +22,11 @@ from replaykit.cases.fixtures import (
 )
 from replaykit.cases.proof import proof_after, proof_path
 from replaykit.cases.scaffold import encode_source_trace
+from replaykit.documents.document import read_bytes
 from replaykit.errors import InvalidFile, StoreError
-from replaykit.importers import run_log
-from replaykit.importers.files import import_trace
-from replaykit.model.lines import line_of
+from replaykit.formats import run_log
+from replaykit.formats.files import import_trace
+from replaykit.model.json_positions import line_of
 from replaykit.model.run import RUN_FORMAT
 from replaykit.model.values import Raw
 from replaykit.redaction.files import file_redactor
@@ -94,11 +94,11 @@ class _NewValues:
         return [Rewritten(self._folder / name, text) for name, text in self._texts.items()]
 
 
-class _Version(Struct):
+class _CaseVersion(Struct):
     replaykit: int
 
 
-class _References(Struct):
+class _UpgradedReferences(Struct):
     """Whether a fixture file has references at all."""
 
     parts: dict[str, Raw] = {}
@@ -112,12 +112,12 @@ class _CallReferences(Struct):
 def _fixture(file: Path, values: _NewValues) -> Rewritten | None:
     calls = read_fixture(file)  # says what is wrong with it
     text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES)
-    version = msgspec.json.decode(text, type=_Version).replaykit
+    version = msgspec.json.decode(text, type=_CaseVersion).replaykit
     if version >= FIXTURE_FORMAT:
         return None
     if calls:
         compact = encode_fixture(calls, values.write, reference_names(file_redactor(foreign=True)))
-        references = msgspec.json.decode(compact, type=_References)
+        references = msgspec.json.decode(compact, type=_UpgradedReferences)
         if references.parts or any(call.values for call in references.calls):
             return Rewritten(file, compact)
     return _with_version(file, version, FIXTURE_FORMAT, line_of(text, ("replaykit",)))
@@ -130,14 +130,16 @@ def _source_trace(case: ReplayCase, values: _NewValues) -> Rewritten | None:
         return None
     text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES)
     try:
-        version = msgspec.json.decode(text, type=_Version).replaykit
+        version = msgspec.json.decode(text, type=_CaseVersion).replaykit
     except msgspec.MsgspecError:  # compressed, or one of several on lines
         return None
     if version != RUN_FORMAT:
         return None
     (run,) = import_trace(file, run_log.FORMAT).runs
     compact = encode_source_trace(run, values.write, file_redactor(foreign=True))
-    return Rewritten(file, compact) if 2 * len(compact) <= len(text) else None
+    if 2 * len(compact) <= len(text):
+        return Rewritten(file, compact)
+    return None
 
 
 def _with_version(file: Path, version: int, current: int, line: int | None) -> Rewritten | None:

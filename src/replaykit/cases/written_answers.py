@@ -19,9 +19,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from replaykit.cases.document import Document, load_document
-from replaykit.cases.shape import Anything, Flaw, ListOf, Record, Text, find_flaws
-from replaykit.cases.tagged import as_it_stands
+from replaykit.cases.tagged_values import as_it_stands
+from replaykit.documents.document import Document, load_document
+from replaykit.documents.shape import Anything, Flaw, ListOf, Record, Text, find_flaws
 from replaykit.model.events import Call, ErrorInfo, LlmCall, ToolCall
 from replaykit.model.values import ABSENT, Json, Raw, raw
 
@@ -114,7 +114,7 @@ def error_info(error: dict[str, Json]) -> ErrorInfo:
 
 def message_json(answer: Json) -> Raw:
     """Return the message that a model's answer stands for; a text alone is its content."""
-    from replaykit.wire.call import answer_of  # noqa: PLC0415 (few answers are written by hand)
+    from replaykit.wire.model_calls import answer_of  # noqa: PLC0415 (few answers are written by hand)
 
     return raw(answer_of(answer).message)
 

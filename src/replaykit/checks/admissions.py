@@ -1,4 +1,4 @@
-"""Admissions: whether an answer tells its reader that something failed, in eleven languages.
+"""Admissions: whether an answer tells its reader that something failed, in twelve languages.
 
 An admission is a phrase with a verb ("could not be reached", "ein Fehler ist aufgetreten"), not a word: an answer about
 an error margin admits nothing. A phrase that is negated ("without any error") or that is only a possibility ("if the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 _ERROR = r"(?:errors?|exceptions?|failures?|timeouts?|outages?|problems?|issues?|difficult(?:y|ies)|glitch(?:es)?)"
 _KIND = (
@@ -130,12 +130,39 @@ _PHRASES = {
         r"|利用できない|利用不可|タイムアウト|応答がありません|応答しません|応答がな|つながりません|障害(?:が|により|のため)|拒否され"
         r"|再度お試し|もう一度お試し|後ほどお試し|得られません|得られず|見つかりません|確認できて(?:い)?ません",
     ),
+    "Korean": (
+        r"(?:할|될|볼|알|갈|을|를) 수 (?:가 )?없|지 못했|지 못하|지 못해|못 ?했습니다|실패했|실패하"
+        r"|오류가 (?:발생|나)|불가능합니다|다시 시도해|되지 않(?:았|습)|거부되|거절되",
+    ),
     "Chinese": (
         r"无法|無法|未能|失败|失敗|不可用|超时|逾時|(?:出现|發生|发生|遇到|返回|出現).{0,8}(?:错误|故障|问题|異常|异常|錯誤|問題)"
         r"|没有(?:响应|返回|找到|成功|回应)|沒有(?:響應|返回|找到|成功|回應)|未(?:成功|找到|返回|获得|獲得)|不能(?:获取|访问|完成|提供|查询)"
         r"|(?:再试|重试|再試|重試)|被拒绝|被拒絕|暂时不可|暫時不",
     ),
 }
+_STOP_WORDS = {
+    "English": "the a at is are was to of and you your i it that in for with on not be have this there can",
+    "German": "der die das und ist nicht ich sie es ein eine zu mit für auf den dem wurde im leider",
+    "French": "le la les des est et vous je pas une un du pour dans que votre ce au avec sur",
+    "Spanish": "el la los las es y que de no se un una para con su en por lo del está",
+    "Portuguese": "o a os as é e que de não se um uma para com seu em por foi do da",
+    "Italian": "il la gli è e che di non si un una per con suo in del sono ho alla",
+    "Dutch": "de het een is en niet ik u je van te met voor op dat er naar aan zijn heb",
+    "Polish": "nie jest się na i w z do to że został jak dla po od są",
+}
+_UNREAD_STOP_WORDS = (
+    "och är att jag inte det som på för till du av ett har med den så kunde",  # Swedish
+    "og er at jeg ikke det som på for til du af et har med den så kunne av å",  # Danish, Norwegian
+    "ve bir bu için ile değil çok olarak daha var yok ne mi de da lütfen olduğu üzgünüm",  # Turkish
+    "và là của không có cho được trong này tôi bạn với các một đã xin rất",  # Vietnamese
+    "dan yang tidak di ini untuk dengan anda saya ke dari akan sudah bisa adalah maaf",  # Indonesian, Malay
+    "a je se na že není jsem pro to v s do by nebo ale vaše který bohužel",  # Czech, Slovak
+    "și nu este la de în pe cu o un că pentru sunt din care am",  # Romanian
+    "a az és nem hogy egy van meg is de csak ez volt már sajnos",  # Hungarian
+    "ja on ei se että en ole oli mutta kun hän joka tämä valitettavasti",  # Finnish
+)
+_UNREAD_SCRIPTS = lazy(r"[\u0370-\u03ff\u0530-\u1cff\u1f00-\u1fffіїєґўј]")
+_WORD = lazy(r"[^\W\d_]+")
 _PHRASE = lazy("|".join(f"(?:{phrase})" for phrases in _PHRASES.values() for phrase in phrases), re.IGNORECASE)
 _POSSIBILITY = lazy(
     r"\b(?:if|whether|in case|unless|should (?:the|your|it|this|any)|in the event|whenever|wenn|falls"
@@ -168,8 +195,26 @@ def admission(text: str) -> str | None:
     return None
 
 
+def is_readable(text: str) -> bool:
+    """True for a text in a language whose admissions are known, as far as its script and its small words tell."""
+    head = text[:_LOOKED_AT_CHARS].casefold()
+    words = _WORD.findall(head)
+    unread = len(_UNREAD_SCRIPTS.findall(head))
+    if unread * 2 > sum(map(len, words)):
+        return False
+    known = max(_share(words, stop_words) for stop_words in _STOP_WORDS.values())
+    return known >= max(_share(words, stop_words) for stop_words in _UNREAD_STOP_WORDS)
+
+
+def _share(words: list[str], stop_words: str) -> int:
+    common = set(stop_words.split())
+    return sum(word in common for word in words)
+
+
 def _clause_before(text: str, end: int) -> str:
     """Return what the clause says before this place."""
     before = text[max(0, end - _CLAUSE_CHARS) : end]
     ends = [found.end() for found in _CLAUSE_END.finditer(before)]
-    return before[ends[-1] :] if ends else before
+    if ends:
+        return before[ends[-1] :]
+    return before

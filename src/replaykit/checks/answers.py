@@ -9,7 +9,7 @@ from replaykit.checks.output import seen_output
 from replaykit.checks.reading import has_output, output_text, short
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
 from replaykit.model.run import TraceRun
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 _MARKED = lazy(
     r"(?:final answer|answer|solution|antwort|réponse|respuesta|resposta|risposta|antwoord|odpowiedź|ответ"
@@ -47,7 +47,10 @@ class OutputAnswer(Rule, frozen=True, kw_only=True):
         text = output_text(run)
         answer = marked_answer(text)
         holds = has_output(run) and gives_answer(text, self.reference)
-        shown = f"Output answers {short(answer)!r}" if answer else "Output marks no answer"
+        if answer:
+            shown = f"Output answers {short(answer)!r}"
+        else:
+            shown = "Output marks no answer"
         verdict = "Output gives the expected answer" if holds else shown
         return seen_output(run, holds, verdict, f"the answer {short(self.reference)!r}")
 

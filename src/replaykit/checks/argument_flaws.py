@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from replaykit.checks.reading import shown
 from replaykit.model.values import Json
-from replaykit.wire.fields import as_object
+from replaykit.wire.json_fields import as_object
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),

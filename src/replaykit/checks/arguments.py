@@ -11,7 +11,7 @@ from replaykit.model.values import Json
 
 
 class ArgsMode(StrEnum):
-    """How the arguments of a call stand to those that are named. The word is about the call's."""
+    """The relation of a call's arguments to the named ones; the word describes the call's."""
 
     EXACT = "exact"  # the same
     SUBSET = "subset"  # the call has none that are not named, and those it has are as named
@@ -36,8 +36,12 @@ def args_agree(
     actual, named = (remove_paths(_filled(value, defaults), ignore) for value in (actual, named))
     if mode is ArgsMode.EXACT:
         return same(actual, named)
-    return within(actual, named) if mode is ArgsMode.SUBSET else within(named, actual)
+    if mode is ArgsMode.SUBSET:
+        return within(actual, named)
+    return within(named, actual)
 
 
 def _filled(value: Json, defaults: dict[str, Json] | None) -> Json:
-    return {**defaults, **value} if defaults and isinstance(value, dict) else value
+    if defaults and isinstance(value, dict):
+        return {**defaults, **value}
+    return value

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from replaykit.checks.reading import last_seq
+from replaykit.checks.reading import last_seq, seq_of
 from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seconds, Seen
 from replaykit.checks.timing import own_calls, own_time, time_of
 from replaykit.model.events import LlmCall
@@ -35,19 +35,24 @@ class BudgetCost(Rule, frozen=True, kw_only=True):
         costs = [self._cost(call) for call in calls]
         unknown = [call for call, cost in zip(calls, costs, strict=True) if cost is None]
         total = sum(cost for cost in costs if cost is not None)
-        told = unknown[0].seq if unknown else _over(calls, costs, self.max_usd)
-        missing = f", and {len(unknown)} of {len(calls)} calls do not say" if unknown else ""
+        decisive = unknown[0].seq if unknown else _over(calls, costs, self.max_usd)
+        if unknown:
+            missing = f", and {len(unknown)} of {len(calls)} calls do not say"
+        else:
+            missing = ""
         return Seen(
             holds=not unknown and total <= self.max_usd + 1e-12,
             text=f"Run cost ${total:.4g}{missing}",
             expected=f"at most ${self.max_usd:g}",
             actual=f"${total:.4g}{missing}",
-            seq=told if told is not None else last_seq(run),
+            seq=decisive if decisive is not None else last_seq(run),
         )
 
     def _cost(self, call: LlmCall) -> float | None:
         cost = call.usage.cost_usd if call.usage else None
-        return self.unknown_usd if cost is None else cost
+        if cost is None:
+            return self.unknown_usd
+        return cost
 
 
 @ASSERTIONS.register("budget.tokens")
@@ -74,19 +79,27 @@ class BudgetTokens(Rule, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         calls = run.llm_calls
-        ins = [call.usage.input_tokens if call.usage else None for call in calls]
-        outs = [call.usage.output_tokens if call.usage else None for call in calls]
-        unknown = [call for call, *known in zip(calls, ins, outs, strict=True) if None in known]
-        went_in, came_out = (sum(filter(None, numbers)) for numbers in (ins, outs))
+        unknown = []
+        went_in = came_out = 0
+        for call in calls:
+            usage = call.usage
+            if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+                unknown.append(call)
+            if usage is not None:
+                went_in += usage.input_tokens or 0
+                came_out += usage.output_tokens or 0
         limits = [(self.max, went_in + came_out), (self.input, went_in), (self.output, came_out)]
-        missing = f", and {len(unknown)} of {len(calls)} calls do not say" if unknown else ""
-        told = unknown[0] if unknown else calls[-1] if calls else None
+        missing = ""
+        decisive = calls[-1] if calls else None
+        if unknown:
+            missing = f", and {len(unknown)} of {len(calls)} calls do not say"
+            decisive = unknown[0]
         return Seen(
             holds=not unknown and all(limit is None or number <= limit for limit, number in limits),
             text=f"Run took {went_in + came_out} tokens{missing}",
             expected=f"at most {self._in_words()}",
             actual=f"{went_in} in and {came_out} out{missing}",
-            seq=told.seq if told else last_seq(run),
+            seq=seq_of(decisive, run),
         )
 
     def _in_words(self) -> str:
@@ -116,17 +129,19 @@ class BudgetLatency(Rule, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         calls = own_calls(run.events)
-        took = time_of(run.events) + (own_time(run) if self.own_time else 0.0)
-        unknown = bool(calls) and not any(call.duration_s for call in calls)
+        took = time_of(run.events)
+        if self.own_time:
+            took += own_time(run)
+        expected = f"at most {self.max_s:g} s"
         longest = max(calls, key=lambda call: call.duration_s, default=None)
-        actual = "no call says how long it took" if unknown else f"{took:.3f} s"
-        return Seen(
-            holds=not unknown and took <= self.max_s + 1e-9,
-            text=f"Calls took {took:.3f} s" if not unknown else "No call says how long it took",
-            expected=f"at most {self.max_s:g} s",
-            actual=actual + (f", the longest call {longest.name!r}" if longest and not unknown else ""),
-            seq=longest.seq if longest else last_seq(run),
-        )
+        seq = seq_of(longest, run)
+        if calls and not any(call.duration_s for call in calls):
+            text = "No call says how long it took"
+            return Seen(False, text, expected, "no call says how long it took", seq)
+        actual = f"{took:.3f} s"
+        if longest is not None:
+            actual += f", the longest call {longest.name!r}"
+        return Seen(took <= self.max_s + 1e-9, f"Calls took {took:.3f} s", expected, actual, seq)
 
 
 def _over(calls: list[LlmCall], costs: list[float | None], most: float) -> int | None:
@@ -136,4 +151,6 @@ def _over(calls: list[LlmCall], costs: list[float | None], most: float) -> int |
         total += cost or 0.0
         if total > most:
             return call.seq
-    return calls[-1].seq if calls else None
+    if calls:
+        return calls[-1].seq
+    return None

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from replaykit.model.values import Json, canonical
+from collections import defaultdict
+from collections.abc import Hashable
+
+import msgspec
+
+from replaykit.model.shared_parts import ListSplitter
+from replaykit.model.values import Json, Raw, canonical, decode, is_tagged
+
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def same(one: Json, other: Json) -> bool:
@@ -23,10 +31,63 @@ def key_of(value: Json) -> bytes:
 
 def _plain(value: Json) -> Json:
     if isinstance(value, float):
-        return int(value) if value.is_integer() else value
+        if value.is_integer():
+            return int(value)
+        return value
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+class ArgumentKeys:
+    """Keys of the arguments of several calls: equal for arguments that are the `same`, and only for those.
+
+    Calls of a model repeat the conversation, so each distinct item of a list is looked at once.
+    """
+
+    def __init__(self) -> None:
+        self._splitters: defaultdict[str, ListSplitter] = defaultdict(ListSplitter)
+        self._items: dict[bytes, bytes] = {}
+        self._last: defaultdict[str, tuple[bytes, ...]] = defaultdict(tuple)
+        """The keys of the items of the last list, by the name of the member."""
+
+    def key_of(self, arguments: Raw) -> Hashable:
+        """Return the key of a call's arguments."""
+        text = bytes(arguments)
+        if text[:1] != b"{" or is_tagged(text):
+            return _object_key(decode(text))
+        members = _members(text)
+        return tuple((name, self._member_key(name, bytes(members[name]))) for name in sorted(members))
+
+    def _member_key(self, name: str, text: bytes) -> Hashable:
+        if text[:1] != b"[":
+            return key_of(decode(text))
+        splitter = self._splitters[name]
+        items = splitter.items(text)
+        shared = splitter.shared
+        keys = self._last[name] = (*self._last[name][:shared], *map(self._item_key, items[shared:]))
+        return keys
+
+    def _item_key(self, text: bytes) -> bytes:
+        key = self._items.get(text)
+        if key is None:
+            key = self._items[text] = key_of(decode(text))
+        return key
+
+
+def _object_key(value: Json) -> Hashable:
+    """Return what `ArgumentKeys` makes of the text of this value."""
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        return key_of(value)
+    return tuple((name, _list_key(value[name])) for name in sorted(value))
+
+
+def _list_key(value: Json) -> Hashable:
+    if isinstance(value, list | tuple):
+        return tuple(map(key_of, value))
+    return key_of(value)
 
 
 def within(part: Json, whole: Json) -> bool:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
+import msgspec
 from msgspec import Struct
 
 from replaykit.model.events import LlmCall, Message, ToolCall
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
-from replaykit.wire.fields import as_object, as_objects, as_text
+from replaykit.model.shared_parts import ListSplitter
+from replaykit.model.values import NULL, Json, Raw, decode, raw
+from replaykit.wire.json_fields import as_object, as_objects, as_text
 
 MODEL_ROLES = frozenset({"assistant", "model", "ai", "tool-call", "tool_call", "function_call", "agent"})
 """Roles under which a conversation holds what the model itself said."""
 TOOL_ROLES = frozenset({"tool", "tool-response", "tool_response", "tool_result", "function", "observation", "ipython"})
 """Roles under which a conversation holds what tools answered."""
+_EMPTY_BYTES = 32  # more than `[]`, `""` and `null` take
+_read_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_read_list = msgspec.json.Decoder(list[Raw]).decode
 _USER_ROLES = frozenset({"user", "human"})
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema")
 _LISTS_OF_TOOLS = ("functionDeclarations", "function_declarations")
@@ -51,7 +56,16 @@ def requested_tools(call: LlmCall) -> list[ToolRequest]:
 
 def offered_tools(call: LlmCall) -> dict[str, dict[str, Json]]:
     """Return the tools that the request offered, by name, each with the JSON Schema of its arguments (or `{}`)."""
-    return dict(_definitions(as_object(call.arguments).get("tools")))
+    tools = _members(call).get("tools")
+    if tools is None:
+        return {}
+    return dict(_definitions(decode(tools)))
+
+
+def asks_something(call: LlmCall) -> bool:
+    """True when the request holds messages."""
+    messages = _members(call).get("messages")
+    return messages is not None and (len(messages) > _EMPTY_BYTES or bool(decode(messages)))
 
 
 def all_offered_tools(run: TraceRun) -> dict[str, dict[str, Json]]:
@@ -69,6 +83,41 @@ def request_messages(call: LlmCall) -> list[Spoken]:
     return [*system, *_messages(request.get("messages"))]
 
 
+class RequestReader:
+    """Reads the requests of a run, one after the other. Each repeats the one before, so only what is new is read."""
+
+    def __init__(self) -> None:
+        self._splitter = ListSplitter()
+        self._system: Raw | None = None
+
+    def new_messages(self, call: LlmCall) -> list[Spoken]:
+        """Return those of `request_messages` that the request before did not begin with."""
+        members = _members(call)
+        messages, system = members.get("messages"), members.get("system")
+        spoken: list[Spoken] = []
+        if system is not None and system != self._system:
+            spoken += [Spoken("system", text) for text in texts_in(decode(system))]
+        self._system = system
+        if messages is None:
+            return spoken
+        text = bytes(messages)
+        if text[:1] != b"[":
+            return [*spoken, *_messages(decode(text))]
+        items = self._splitter.items(text)[self._splitter.shared :]
+        return [*spoken, *_messages(list(map(decode, items)))]
+
+
+def _members(call: LlmCall) -> dict[str, Raw]:
+    """Return the members of the arguments as texts: a request is long, and most questions are about one member."""
+    text = call.arguments_json
+    beginning = bytes(memoryview(text)[:3])
+    if beginning == b'{"$':  # it may be tagged
+        return {name: raw(value) for name, value in as_object(call.arguments).items() if isinstance(name, str)}
+    if beginning[:1] == b"{":
+        return _read_members(text)
+    return {}
+
+
 def said_to_user(run: TraceRun, after: int) -> Iterator[str]:
     """Give what the agent said behind an event and a user then answered: the parts of a talk that a user has read."""
     calls = [call for call in run.llm_calls if call.seq > after]
@@ -76,10 +125,20 @@ def said_to_user(run: TraceRun, after: int) -> Iterator[str]:
         words = answer_text(call)
         if not words or requested_tools(call):
             continue
-        ending = request_messages(following)[-2:]
+        ending = _last_messages(following)
         roles = [message.role in _USER_ROLES for message in ending]
         if roles == [False, True] and ending[0].text.strip() == words.strip():
             yield words
+
+
+def _last_messages(call: LlmCall) -> list[Spoken]:
+    """Return the last two messages that the model was sent."""
+    messages = _members(call).get("messages", NULL)
+    if bytes(memoryview(messages)[:1]) == b"[":
+        ending = list(_messages([decode(item) for item in _read_list(messages)[-2:]]))
+        if len(ending) == 2:
+            return ending
+    return request_messages(call)[-2:]
 
 
 def outside_messages(run: TraceRun) -> Iterator[tuple[int, str]]:
@@ -88,10 +147,11 @@ def outside_messages(run: TraceRun) -> Iterator[tuple[int, str]]:
     They are instructions, the words of users, and tools' answers.
     """
     known: set[str] = set()
+    reader = RequestReader()
     for event in run.events:
         texts: Iterable[str] = ()
         if isinstance(event, LlmCall):
-            texts = (message.text for message in request_messages(event) if message.role not in MODEL_ROLES)
+            texts = (message.text for message in reader.new_messages(event) if message.role not in MODEL_ROLES)
         elif isinstance(event, Message) and event.role not in MODEL_ROLES:
             texts = texts_in(event.content)
         for text in texts:
@@ -116,7 +176,13 @@ def inner_model_calls(run: TraceRun) -> dict[int, int]:
 
 def shows_all_messages(run: TraceRun) -> bool:
     """True when the run holds what each of its models was sent."""
-    return all(request_messages(call) for call in run.llm_calls)
+    return all(map(_shows_messages, run.llm_calls))
+
+
+def _shows_messages(call: LlmCall) -> bool:
+    messages = bytes(memoryview(_members(call).get("messages", NULL))[:2])
+    # A list of objects or texts need not be read to tell that there are some.
+    return messages in (b"[{", b'["') or bool(request_messages(call))
 
 
 def texts_in(value: Json) -> Iterator[str]:

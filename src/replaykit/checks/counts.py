@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from replaykit.checks.call_selection import glob
 from replaykit.checks.ranges import check_range, in_range, range_text
 from replaykit.checks.reading import last_seq, step_count
 from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seen
-from replaykit.checks.selecting import glob
 from replaykit.model.run import TraceRun
 
 

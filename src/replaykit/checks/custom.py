@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar, TypeAlias
 
-from replaykit.checks.inside import inner_assertions
-from replaykit.checks.parsing import Assertion
+from replaykit.checks.assertions import Assertion, inner_assertions
 from replaykit.checks.reading import last_seq, shown
 from replaykit.checks.rule import ASSERTIONS, BadAssertion, CannotTell, Context, Rule, Seen
 from replaykit.errors import UsageError, nearest
@@ -79,12 +78,17 @@ class CustomPython(Rule, frozen=True, kw_only=True):
             return found
         if not isinstance(found, bool | str):
             raise CannotTell(f"the check {self.check_!r} returned {shown(str(found))}: expected true, false or a text")
-        given = f"({shown(self.parameters)})" if self.parameters else ""
-        why = found if isinstance(found, str) else "it holds" if found else "it does not hold"
+        arguments_text = f"({shown(self.parameters)})" if self.parameters else ""
+        if isinstance(found, str):
+            why = found
+        elif found:
+            why = "it holds"
+        else:
+            why = "it does not hold"
         return Seen(
             holds=found is True,
             text=f"Check {self.check_!r}: {why}",
-            expected=f"the check {self.check_}{given} to hold",
+            expected=f"the check {self.check_}{arguments_text} to hold",
             actual=why,
             seq=last_seq(run),
         )
@@ -99,7 +103,7 @@ def unregistered_in(assertions: Iterable[Assertion]) -> Iterator[tuple[int, str]
 
 
 def unregistered_text(name: str) -> str:
-    """What to say of such a name, with the nearest that there is."""
+    """Return the message for an unregistered name, with the nearest registered one."""
     known = list(CHECKS)
     return f"no check {name!r} is registered here" + (f"; {nearest(name[:80], known)}" if known else "")
 

@@ -21,7 +21,7 @@ def is_derived(figure: Figure, sources: SourceView, allowed: Sequence[Derivation
     """True when one of the allowed operations on numbers of the sources gives the figure."""
     if not allowed:
         return False
-    numbers = _Numbers([value for value, _where in sources.numbers if value][-MAX_NUMBERS:])
+    numbers = _SourceNumbers([value for value, _where in sources.numbers if value][-MAX_NUMBERS:])
     for value, tolerance in zip(figure.values, figure.tolerances, strict=True):
         target = abs(value)
         margin = max(min(tolerance, 0.005 * target), 0.006 if target != int(target) else 1e-6)
@@ -32,7 +32,7 @@ def is_derived(figure: Figure, sources: SourceView, allowed: Sequence[Derivation
     return False
 
 
-class _Numbers:
+class _SourceNumbers:
     """Sorted numbers that can be asked whether one is near a value."""
 
     def __init__(self, values: list[float]) -> None:
@@ -46,7 +46,7 @@ class _Numbers:
         return iter(self.values)
 
 
-def _is_sum(target: float, margin: float, numbers: _Numbers) -> bool:
+def _is_sum(target: float, margin: float, numbers: _SourceNumbers) -> bool:
     smaller = [number for number in numbers if number <= target + margin]
     if _has_pair(target, margin, smaller, numbers):
         return True
@@ -54,15 +54,15 @@ def _is_sum(target: float, margin: float, numbers: _Numbers) -> bool:
     return any(_has_pair(target - number, margin, few, numbers) for number in few if number < target)
 
 
-def _has_pair(target: float, margin: float, addends: Sequence[float], numbers: _Numbers) -> bool:
+def _has_pair(target: float, margin: float, addends: Sequence[float], numbers: _SourceNumbers) -> bool:
     return any(numbers.has(target - number, margin) for number in addends if number < target)
 
 
-def _is_difference(target: float, margin: float, numbers: _Numbers) -> bool:
+def _is_difference(target: float, margin: float, numbers: _SourceNumbers) -> bool:
     return any(numbers.has(number + target, margin) for number in numbers)
 
 
-def _is_product(target: float, margin: float, numbers: _Numbers) -> bool:
+def _is_product(target: float, margin: float, numbers: _SourceNumbers) -> bool:
     if any(numbers.has(target / number, margin / number) for number in numbers if number > 1):
         return True
     # So many of each: three passengers at a fare, or at the sum or the difference of two.
@@ -74,11 +74,11 @@ def _is_product(target: float, margin: float, numbers: _Numbers) -> bool:
     )
 
 
-def _is_ratio(target: float, margin: float, numbers: _Numbers) -> bool:
+def _is_ratio(target: float, margin: float, numbers: _SourceNumbers) -> bool:
     return target > 0 and any(numbers.has(number / target, margin * number / target**2) for number in numbers)
 
 
-def _is_percent(target: float, margin: float, numbers: _Numbers) -> bool:
+def _is_percent(target: float, margin: float, numbers: _SourceNumbers) -> bool:
     """A share of two numbers in percent, a change in percent, or so many percent of a number."""
     share, change = target / 100, 1 + target / 100
     return target > 0 and (
@@ -88,7 +88,7 @@ def _is_percent(target: float, margin: float, numbers: _Numbers) -> bool:
     )
 
 
-_OPERATIONS: dict[str, Callable[[float, float, _Numbers], bool]] = {
+_OPERATIONS: dict[str, Callable[[float, float, _SourceNumbers], bool]] = {
     "sum": _is_sum,
     "difference": _is_difference,
     "product": _is_product,

@@ -50,15 +50,16 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def detect(text: str, detectors: Collection[Detector]) -> list[Detected]:
-    """What the detectors find in the text, in its order; of things that overlap, the first and longest."""
-    found = sorted(
-        (one for detector in detectors for one in detector.find(text)), key=lambda one: (one.start, -one.end)
-    )
-    kept: list[Detected] = []
-    for one in found:
-        if not kept or one.start >= kept[-1].end:
-            kept.append(one)
-    return kept
+    """Return the findings of the detectors in the order of the text; of those that overlap, the first and longest."""
+    found: list[Detected] = []
+    for detector in detectors:
+        found += detector.find(text)
+    found.sort(key=lambda detected: (detected.start, -detected.end))
+    separate: list[Detected] = []
+    for detected in found:
+        if not separate or detected.start >= separate[-1].end:
+            separate.append(detected)
+    return separate
 
 
 def luhn(digits: str) -> bool:
@@ -82,7 +83,7 @@ _CARD_LENGTHS: tuple[tuple[str, Collection[int]], ...] = (
     ("6", range(16, 20)),
     ("", ()),
 )
-"""How many digits the cards have whose numbers begin so."""
+"""The numbers of digits of cards, by how their numbers begin."""
 
 
 def _is_card(found: re.Match[str]) -> bool:
@@ -178,4 +179,4 @@ PII = (
     Detector("phone", r"(?<![\w+.-])(?:\([2-9]\d\d\) ?|[2-9]\d\d[-.])[2-9]\d\d[-.]\d{4}(?![\w-])"),
     Detector("ip", r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w-]|\.\d)", _is_ip),
 )
-"""What is about a person."""
+"""Kinds of personal data."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import ClassVar
 
+from replaykit.checks.call_selection import any_glob, glob, toolless_path
 from replaykit.checks.compare import key_of, within
 from replaykit.checks.failures import call_failed
 from replaykit.checks.reading import last_seq, short, shown
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
-from replaykit.checks.selecting import any_glob, glob, own_path
 from replaykit.model.diff import call_text
 from replaykit.model.events import Call, Exchange, ToolCall
 from replaykit.model.jsonpath import members
@@ -25,8 +25,8 @@ def effects(run: TraceRun) -> list[Call]:
     The log says of a request by its method whether it reads; of a tool it does not say, so the assertion names it.
     """
     tools = {call.seq for call in run.events if isinstance(call, ToolCall)}
-    asked = [call for call in run.calls if isinstance(call, Exchange) and call.parent not in tools and _writes(call)]
-    return sorted([*run.tool_calls, *asked], key=lambda call: call.seq)
+    requests = [call for call in run.calls if isinstance(call, Exchange) and call.parent not in tools and _writes(call)]
+    return sorted([*run.tool_calls, *requests], key=lambda call: call.seq)
 
 
 def _writes(call: Exchange) -> bool:
@@ -60,22 +60,31 @@ class EffectExactlyOnce(Rule, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.per is not None:
-            own_path(self.per)
+            toolless_path(self.per)
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        done = [call for call in effects(run) if self._counts(call)]
-        keys = [self._key(call) for call in done]
+        counted_calls = [call for call in effects(run) if self._counts(call)]
+        keys = [self._key(call) for call in counted_calls]
         times = Counter(keys)
         most = max(times.values(), default=0)
-        told = next((call for call, key in zip(done, keys, strict=True) if times[key] == most > 1), None)
-        what = f"{self.tool}({shown(self.arguments)})" if self.arguments else self.tool
+        repeated_call = next(
+            (call for call, key in zip(counted_calls, keys, strict=True) if times[key] == most > 1), None
+        )
+        if self.arguments:
+            what = f"{self.tool}({shown(self.arguments)})"
+        else:
+            what = self.tool
         each = f" for each {self.per}" if self.per else ""
+        actual, seq = "0 times", last_seq(run)
+        if counted_calls:
+            actual = f"{len(counted_calls)} times, at last {_shown(counted_calls[-1])}"
+            seq = (repeated_call or counted_calls[-1]).seq
         return Seen(
-            holds=bool(done) and most == 1,
+            holds=bool(counted_calls) and most == 1,
             text=f"{what} was done {_times(most)}",
             expected=f"{what} done exactly once{each}",
-            actual=f"{len(done)} times{f', at last {_shown(done[-1])}' if done else ''}",
-            seq=told.seq if told else done[-1].seq if done else last_seq(run),
+            actual=actual,
+            seq=seq,
         )
 
     def _counts(self, call: Call) -> bool:
@@ -86,7 +95,10 @@ class EffectExactlyOnce(Rule, frozen=True, kw_only=True):
         )
 
     def _key(self, call: Call) -> bytes:
-        found = members(call.arguments, own_path(self.per)) if self.per is not None else []
+        if self.per is not None:
+            found = members(call.arguments, toolless_path(self.per))
+        else:
+            found = []
         return key_of([value for _place, value in found])
 
 
@@ -107,13 +119,13 @@ class EffectNone(Rule, frozen=True, kw_only=True):
             raise ValueError("expected the tools that have effects: the log does not say which do")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        done = [call for call in effects(run) if any_glob(self.tools, call.name)]
+        counted_calls = [call for call in effects(run) if any_glob(self.tools, call.name)]
         return Seen(
-            holds=not done,
-            text=f"{done[0].name} was called" if done else "Nothing was done",
+            holds=not counted_calls,
+            text=f"{counted_calls[0].name} was called" if counted_calls else "Nothing was done",
             expected=f"no call of {', '.join(self.tools)}",
-            actual=f"{len(done)} calls, first {_shown(done[0])}" if done else "none",
-            seq=done[0].seq if done else last_seq(run),
+            actual=f"{len(counted_calls)} calls, first {_shown(counted_calls[0])}" if counted_calls else "none",
+            seq=counted_calls[0].seq if counted_calls else last_seq(run),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 SHORT_CHARS = 300
 """A text up to this length may name its failure anywhere; of a longer one only the beginning counts."""
@@ -115,6 +115,11 @@ def text_failure(text: str) -> str | None:
     if _HTTP_STATUS.search(text if is_short else head):
         return text
     return _traceback(text)
+
+
+def is_traceback(text: str) -> bool:
+    """True for a text that begins with a traceback."""
+    return _TRACEBACKS.match(text.lstrip()) is not None
 
 
 def _traceback(text: str) -> str | None:

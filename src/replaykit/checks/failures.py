@@ -53,7 +53,9 @@ def call_failed(call: Call) -> str | None:
 def result_failure(result: Json) -> str | None:
     """Return why a tool's result reports a failure, in one line; None when it reports none."""
     reason = _reason_of(result, 0)
-    return None if reason is None else _one_line(reason)
+    if reason is None:
+        return None
+    return _one_line(reason)
 
 
 def _reason_of(result: Json, depth: int) -> str | None:
@@ -63,7 +65,9 @@ def _reason_of(result: Json, depth: int) -> str | None:
         return _object_reason(result, depth)
     if isinstance(result, list):
         text = _content_text(result)
-        return None if text is None else _text_reason(text, depth)
+        if text is None:
+            return None
+        return _text_reason(text, depth)
     return None
 
 
@@ -74,7 +78,9 @@ def _text_reason(text: str, depth: int) -> str | None:
             value = decode_json(stripped)
         except (msgspec.DecodeError, UnicodeEncodeError):
             return text_failure(text)
-        return _reason_of(value, depth + 1) if isinstance(value, dict) else None
+        if isinstance(value, dict):
+            return _reason_of(value, depth + 1)
+        return None
     return text_failure(text)
 
 
@@ -136,7 +142,9 @@ def _failed_state(result: dict[str, Json]) -> str | None:
 def _content_text(blocks: list[Json]) -> str | None:
     """Return the text of a list of content blocks, as MCP and model APIs have them; None for any other list."""
     texts = list(_block_texts(blocks))
-    return "\n".join(texts) if texts and len(texts) == len(blocks) else None
+    if texts and len(texts) == len(blocks):
+        return "\n".join(texts)
+    return None
 
 
 def _block_texts(blocks: list[Json]) -> Iterator[str]:
@@ -167,4 +175,6 @@ def _message_of(result: dict[str, Json]) -> str:
 
 def _one_line(text: str) -> str:
     line = " ".join(text[: 4 * _REASON_CHARS].split())
-    return line if len(line) <= _REASON_CHARS else line[: _REASON_CHARS - 1] + "…"
+    if len(line) <= _REASON_CHARS:
+        return line
+    return line[: _REASON_CHARS - 1] + "…"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 Day: TypeAlias = tuple[int | None, int, int]
 """Year (None where it is not said), month and day."""
@@ -80,4 +80,6 @@ def _days(found: re.Match[str]) -> Iterator[Day]:
 
 
 def _year(text: str | None) -> int | None:
-    return None if text is None else int(text)
+    if text is None:
+        return None
+    return int(text)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 Reading: TypeAlias = tuple[float, float]
 """A value, and its tolerance."""
@@ -40,8 +40,10 @@ _SCALES = {
 _SHORT_SCALES = frozenset({"k", "m", "b", "t", "mm"})
 """Letters that are units as often: they scale amounts of money only."""
 _PERCENT = r"%|percent\b|per cent\b|prozent\b|pour ?cent\b|por ciento\b|por cento\b|procent\b|パーセント"
+_NOT_IN_A_WORD = r"(?<![^\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff])(?<!\.)"
+"""Not right behind a letter; but Chinese, Japanese and Korean set no blank between a word and a number."""
 _NUMBER = lazy(
-    rf"(?P<before>(?:{_CURRENCY})\s?)?(?P<sign>(?<![\w)])[-−+])?(?<![\w.])"
+    rf"(?P<before>(?:{_CURRENCY})\s?)?(?P<sign>(?<![\w)])[-−+])?{_NOT_IN_A_WORD}"
     rf"(?P<digits>\d+(?:[.,'’\u00a0\u202f]\d+|[ \u00a0\u202f]\d{{3}}(?!\d))*)"
     rf"(?P<scale>\s?(?:{'|'.join(sorted(_SCALES, key=len, reverse=True))})\b|[万萬億亿])?"
     rf"(?P<percent>\s?(?:{_PERCENT}))?(?P<after>\s?(?:{_CURRENCY}))?",

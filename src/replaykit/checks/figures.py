@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from replaykit.checks.figure_dates import Day, date_spans
 from replaykit.checks.figure_numbers import read_numbers
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 SMALL = 12
 """Whole numbers up to this one count things, and are said without a source."""
@@ -78,9 +78,9 @@ class Figure(Struct, frozen=True, kw_only=True):
     """As the text has it."""
     start: int
     values: tuple[float, ...] = ()
-    """What a number may mean: `1.234` is one of two."""
+    """The possible values of a number: `1.234` has two."""
     tolerances: tuple[float, ...] = ()
-    """How far a source may be from each of the values and still be what was rounded."""
+    """The largest difference from a source that rounding explains, for each value."""
     days: tuple[Day, ...] = ()
     is_percent: bool = False
     is_money: bool = False

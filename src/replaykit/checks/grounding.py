@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import difflib
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 from msgspec import Struct
 
+from replaykit.checks.call_selection import glob
 from replaykit.checks.derivations import ALL, Derivation, is_derived
+from replaykit.checks.explanations import Explanations
 from replaykit.checks.figure_dates import as_date, is_same_day
-from replaykit.checks.figures import Figure, plain_key, stated_figures, url_key
+from replaykit.checks.figures import Figure, all_figures, is_bare_answer, plain_key, stated_figures, url_key
 from replaykit.checks.grounding_sources import Sources, SourceView, first_statement
 from replaykit.checks.reading import has_output, last_seq, output_text, says_something
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
-from replaykit.checks.selecting import glob
 from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 
 _SHOWN = 3
 _MAX_IDS = 2_000
+_MAX_EXPLAINED = 60
+"""So many figures without a source are looked into; the first that nothing explains is enough."""
 _NEAR_DAYS = 14
 _NEAR = 0.75
 """A source number is worth naming when it is at least this share of the figure, or the figure of it."""
@@ -54,15 +57,19 @@ class OutputGrounded(Rule, frozen=True, kw_only=True):
     `March 12` and `2024-03-12`), nor does rounding.
 
     `derive` allows figures that follow by arithmetic: a `sum` of up to three numbers, a `difference` (also of days, up
-    to two weeks), `product`, `ratio` or `percent` of two, a `count` of items. Small counting numbers, years, list
-    numbering, code and times of day need no source. A finding names each figure from nowhere with the nearest figure of
-    a source, and points at the model call that stated it first. Without an output neither holds.
+    to two weeks), `product`, `ratio` or `percent` of two, a `count` of items. `anything` gives the benefit of the
+    doubt, and is what `scaffold` writes: two steps of arithmetic, units, totals and averages of lists, dates some days,
+    weeks or months on, ids and links made of known parts. A run with very many numbers explains any number.
+
+    Small counting numbers, years, list numbering, code and times of day need no source. A finding names each
+    figure from nowhere with the nearest figure of a source, and points at the model call that stated it first. Without
+    an output neither holds.
     """
 
     plain: ClassVar[str] = "grounded"
     notes: ClassVar[dict[str, str]] = {
         "grounded": "true, or false; a plain value is this",
-        "derive": "`all`, or a list of `sum`, `difference`, `product`, `ratio`, `percent` and `count`",
+        "derive": "`all`, a list of `sum`, `difference`, `product`, `ratio`, `percent` and `count`, or `anything`",
         "ignore": "figures that need no source, as the output writes them; `*` stands for anything",
     }
     examples: ClassVar[tuple[str, ...]] = (
@@ -71,22 +78,25 @@ class OutputGrounded(Rule, frozen=True, kw_only=True):
         "output.grounded: {grounded: true, derive: all}",
     )
     grounded: bool = True
-    derive: Literal["all"] | list[Derivation] = []
+    derive: Literal["all", "anything"] | list[Derivation] = []
     ignore: list[str] = []
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        expected = "every figure with a source" if self.grounded else "a figure without a source"
+        if self.grounded:
+            expected = "every figure with a source"
+        else:
+            expected = "a figure without a source"
         if not has_output(run):
             return Seen(False, "No final output", expected, "no output", last_seq(run))
         figures = [one for one in output_figures(run) if not any(glob(text, one.text) for text in self.ignore)]
-        allowed = ALL if self.derive == "all" else tuple(self.derive)
-        missing = ungrounded(run, figures, allowed)
+        missing = self._missing(run, figures)
         if not missing:
-            text = (
-                f"All {len(figures)} figures of the output have a source" if figures else "The output states no figure"
-            )
+            if figures:
+                text = f"All {len(figures)} figures of the output have a source"
+            else:
+                text = "The output states no figure"
             return Seen(self.grounded and says_something(run), text, expected, text.lower(), last_seq(run))
-        shown = ", ".join(one.text for one in missing[:_SHOWN])
+        shown = ", ".join(figure.text for figure in missing[:_SHOWN])
         more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
         return Seen(
             holds=not self.grounded,
@@ -95,6 +105,11 @@ class OutputGrounded(Rule, frozen=True, kw_only=True):
             actual=f"no source for {shown}{more}",
             seq=missing[0].seq,
         )
+
+    def _missing(self, run: TraceRun, figures: list[Figure]) -> list[Ungrounded]:
+        if self.derive == "anything":
+            return unexplained(run, figures)
+        return ungrounded(run, figures, ALL if self.derive == "all" else tuple(self.derive))
 
 
 def output_figures(run: TraceRun) -> list[Figure]:
@@ -116,6 +131,34 @@ def ungrounded(run: TraceRun, figures: list[Figure], derive: tuple[Derivation, .
                 figure=figure, nearest=_nearest(figure, view), seq=last_seq(run) if seq is None else seq
             )
     return list(found.values())
+
+
+def unexplained(run: TraceRun, figures: list[Figure]) -> list[Ungrounded]:
+    """Return the figures that come from nowhere for certain: no short calculation, unit or calendar leads to them."""
+    missing = ungrounded(run, figures, ())[:_MAX_EXPLAINED]
+    if not is_bare_answer(_stated_text(run)):
+        # In a sentence, a quoted name may be a label, a translation or common knowledge.
+        missing = [unsourced for unsourced in missing if unsourced.figure.kind != "name"]
+    missing = _inexplicable(run, missing, ())
+    unknown = {unsourced.figure.text for unsourced in missing}
+    stated = all_figures(_stated_text(run)) if missing else []
+    results = [abs(value) for one in stated if one.text not in unknown for value in one.values]
+    return _inexplicable(run, missing, results)
+
+
+def _inexplicable(run: TraceRun, missing: list[Ungrounded], stated: Sequence[float]) -> list[Ungrounded]:
+    if not missing:
+        return []
+    sources = Sources(run)
+    explanations: dict[int, Explanations] = {}
+    found = []
+    for one in missing:
+        view = sources.for_figure(one.figure)
+        if id(view) not in explanations:
+            explanations[id(view)] = Explanations(view, stated)
+        if not explanations[id(view)].explain(one.figure):
+            found.append(one)
+    return found
 
 
 def _stated_text(run: TraceRun) -> str:
@@ -159,7 +202,10 @@ def _has_source(figure: Figure, sources: SourceView, derive: tuple[Derivation, .
     if sources.holds_text(figure.key):
         return True
     # Of a name, its words may stand apart: "Jiabao, Wen".
-    words = [plain_key(word) for word in figure.text.split()] if figure.kind == "name" else []
+    if figure.kind == "name":
+        words = [plain_key(word) for word in figure.text.split()]
+    else:
+        words = []
     return bool(words) and all(sources.holds_text(word) for word in words)
 
 
@@ -167,7 +213,7 @@ def _is_near_date(figure: Figure, sources: SourceView) -> bool:
     """True for a date some days from one that a source holds: the day after, a week later."""
     known = [date for day, _where in sources.days if (date := as_date(day)) is not None]
     stated = [date for day in figure.days if (date := as_date(day)) is not None]
-    return any(abs((one - other).days) <= _NEAR_DAYS for one in stated for other in known)
+    return any(abs((day - other).days) <= _NEAR_DAYS for day in stated for other in known)
 
 
 def _number_has_source(figure: Figure, sources: SourceView) -> bool:
@@ -204,7 +250,9 @@ def _nearest(figure: Figure, sources: SourceView) -> str:
     if figure.kind == "date":
         year, month, day = figure.days[0]
         near = [where for known, where in sources.days if known[1:] == (month, day) or known[:2] == (year, month)]
-        return near[0] if near else ""
+        if near:
+            return near[0]
+        return ""
     candidates = {
         one.text: source.where
         for source in sources.sources
@@ -212,7 +260,9 @@ def _nearest(figure: Figure, sources: SourceView) -> str:
         if one.kind == figure.kind
     }
     close = difflib.get_close_matches(figure.text, list(candidates)[:_MAX_IDS], n=1, cutoff=0.7)
-    return f"{close[0]}, {candidates[close[0]]}" if close else ""
+    if close:
+        return f"{close[0]}, {candidates[close[0]]}"
+    return ""
 
 
 def _nearest_number(figure: Figure, numbers: list[tuple[float, str]]) -> str:
@@ -220,4 +270,6 @@ def _nearest_number(figure: Figure, numbers: list[tuple[float, str]]) -> str:
     index = bisect_left(numbers, (target, ""))
     around = numbers[max(0, index - 1) : index + 1]
     close = [(abs(value - target), where) for value, where in around if _NEAR * target <= value <= target / _NEAR]
-    return min(close)[1] if close else ""
+    if close:
+        return min(close)[1]
+    return ""

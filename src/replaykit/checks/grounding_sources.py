@@ -19,7 +19,7 @@ from replaykit.checks.reading import output_text
 from replaykit.model.events import Call, Exchange, LlmCall, Note, ToolCall
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, canonical
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 MAX_READ_CHARS = 4_000_000
 """Figures are read from this much text in all; whether a text stands in a source is asked of all of it."""
@@ -36,7 +36,7 @@ _NUMBER_WORDS = {
 }  # fmt: skip
 
 
-class Source:
+class GroundingSource:
     """A text from outside of the agent; its figures are read when they are first needed."""
 
     def __init__(self, where: str, text: str, *, since: int = _BEFORE_ALL, arguments: str = "", rows: int = 0) -> None:
@@ -47,9 +47,9 @@ class Source:
         self.arguments = arguments
         """The arguments that the agent itself handed to the tool."""
         self.rows = rows
-        """How many items the longest list in it has."""
+        """The length of the longest list in it."""
         self.readable_chars = len(self.text)
-        """How much of it is read for figures; whether a text stands in it is asked of all of it."""
+        """The characters that are searched for figures; quoted texts are searched for in all of it."""
 
     @cached_property
     def plain(self) -> str:
@@ -77,7 +77,7 @@ class Source:
 class SourceView:
     """The sources that count for one figure, together."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[GroundingSource]) -> None:
         self.sources = sources
 
     def holds_literally(self, text: str) -> bool:
@@ -128,7 +128,7 @@ class SourceView:
 
     @property
     def longest_list(self) -> int:
-        """How many items the longest list of a tool's answer has."""
+        """The length of the longest list in a tool's answer."""
         return max((source.rows for source in self.sources), default=0)
 
 
@@ -140,7 +140,7 @@ class Sources:
         self._views: dict[tuple[int, ...], SourceView] = {}
 
     @cached_property
-    def all(self) -> list[Source]:
+    def all(self) -> list[GroundingSource]:
         """Every source, in order."""
         found = list(_sources(self._run))
         left = MAX_READ_CHARS
@@ -162,7 +162,7 @@ class Sources:
         return self._views[counted]
 
 
-def _was_given(source: Source, figure: Figure) -> bool:
+def _was_given(source: GroundingSource, figure: Figure) -> bool:
     """True when the agent handed the figure to the tool: what comes back is its echo."""
     if figure.core not in source.arguments:
         return False
@@ -181,43 +181,49 @@ def first_statement(run: TraceRun, figure: Figure) -> int | None:
 def _requested(call: LlmCall) -> str:
     result = call.result
     requests = result.get("tool_calls") if isinstance(result, dict) else None
-    return canonical(requests).decode() if requests else ""
+    if requests:
+        return canonical(requests).decode()
+    return ""
 
 
-def _sources(run: TraceRun) -> Iterator[Source]:
-    yield Source("the input", _as_text(run.input))
+def _sources(run: TraceRun) -> Iterator[GroundingSource]:
+    yield GroundingSource("the input", _as_text(run.input))
     for seq, text in outside_messages(run):
-        yield Source("a message", text, since=seq)
+        yield GroundingSource("a message", text, since=seq)
     agents = inner_model_calls(run)
     answer = plain_key(output_text(run))
     for event in run.events:
         if isinstance(event, ToolCall) and event.seq not in agents:
             yield from _of_tool(event, answer)
         elif isinstance(event, Exchange):
-            yield Source(f"the response of {event.name!r} (event {event.seq})", _as_text(_outcome(event)))
+            yield GroundingSource(f"the response of {event.name!r} (event {event.seq})", _as_text(_outcome(event)))
         elif isinstance(event, Note):
-            yield Source(f"a note (event {event.seq})", _as_text(event.content))
+            yield GroundingSource(f"a note (event {event.seq})", _as_text(event.content))
 
 
-def _of_tool(call: ToolCall, answer: str) -> Iterator[Source]:
+def _of_tool(call: ToolCall, answer: str) -> Iterator[GroundingSource]:
     where = f"tool {call.name!r} (event {call.seq})"
     arguments = _as_text(call.arguments)
     # A tool that takes the final answer, or a search for what the agent believes, confirms nothing.
     if not _READS.match(call.name) and not (answer and answer in plain_key(arguments)):
-        yield Source(f"the arguments of {where}", arguments)
+        yield GroundingSource(f"the arguments of {where}", arguments)
     outcome = _outcome(call)
     text = str(call.error) if call.error is not None else _as_text(outcome)
-    yield Source(where, text, arguments=arguments, rows=max(_longest(outcome), text.count("\n")))
+    yield GroundingSource(where, text, arguments=arguments, rows=max(_longest(outcome), text.count("\n")))
 
 
 def _outcome(call: Call) -> Json:
-    return call.items if call.items is not None else call.result
+    if call.items is not None:
+        return call.items
+    return call.result
 
 
 def _as_text(value: Json) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else canonical(value).decode()
+    if isinstance(value, str):
+        return value
+    return canonical(value).decode()
 
 
 def _longest(value: Json) -> int:

@@ -8,13 +8,12 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from replaykit.checks.conversation import answer_text, requested_tools
+from replaykit.checks.conversation import answer_text, asks_something, requested_tools
 from replaykit.checks.reading import last_seq, run_errors, short, shown, times_text
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
 from replaykit.model.events import LlmCall
 from replaykit.model.run import TraceRun
-from replaykit.redaction.lazy import lazy
-from replaykit.wire.fields import as_object
+from replaykit.redaction.lazy_patterns import lazy
 
 _CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "token_limit", "max_completion_tokens"})
 _MALFORMED = frozenset({"malformed_function_call", "malformed_tool_call", "invalid_tool_call", "unexpected_tool_call"})
@@ -49,7 +48,10 @@ class LlmTruncated(Rule, frozen=True, kw_only=True):
     def check(self, run: TraceRun, context: Context) -> Seen:
         counted = run.llm_calls if self.calls == "any" else run.llm_calls[-1:]
         cut = next((call for call in counted if _is_cut(call)), None)
-        expected = "an answer that is cut off" if self.truncated else "no answer that is cut off"
+        if self.truncated:
+            expected = "an answer that is cut off"
+        else:
+            expected = "no answer that is cut off"
         if cut is None:
             return Seen(not self.truncated, "No answer was cut off", expected, "no answer is cut off", last_seq(run))
         text = f"The model's answer was cut off ({cut.finish_reason})"
@@ -67,10 +69,16 @@ class LlmContextOverflow(Rule, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         found = overflow(run)
-        expected = "a request beyond the context window" if self.overflow else "no request beyond the context window"
-        text = "The request was longer than the model's context window" if found else "No context window overflowed"
-        actual = repr(found[1]) if found else "no such error"
-        return Seen((found is not None) is self.overflow, text, expected, actual, found[0] if found else last_seq(run))
+        if self.overflow:
+            expected = "a request beyond the context window"
+        else:
+            expected = "no request beyond the context window"
+        if found is None:
+            text = "No context window overflowed"
+            return Seen(not self.overflow, text, expected, "no such error", last_seq(run))
+        seq, error_text = found
+        text = "The request was longer than the model's context window"
+        return Seen(self.overflow, text, expected, repr(error_text), seq)
 
 
 @ASSERTIONS.register("llm.malformed_call")
@@ -84,12 +92,15 @@ class LlmMalformedCall(Rule, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         found = next(malformed_calls(run), None)
-        expected = "a tool call that is no JSON" if self.malformed else "tool calls that are JSON objects"
-        text = f"The model wrote a broken tool call: {found[1]}" if found else "Every tool call is a JSON object"
-        seq = found[0].seq if found else last_seq(run)
-        return Seen(
-            (found is not None) is self.malformed, text, expected, found[1] if found else "no such tool call", seq
-        )
+        if self.malformed:
+            expected = "a tool call that is no JSON"
+        else:
+            expected = "tool calls that are JSON objects"
+        if found is None:
+            text = "Every tool call is a JSON object"
+            return Seen(not self.malformed, text, expected, "no such tool call", last_seq(run))
+        call, flaw = found
+        return Seen(self.malformed, f"The model wrote a broken tool call: {flaw}", expected, flaw, call.seq)
 
 
 @ASSERTIONS.register("llm.same_request")
@@ -104,7 +115,7 @@ class LlmSameRequest(Rule, frozen=True, kw_only=True):
     def check(self, run: TraceRun, context: Context) -> Seen:
         groups: dict[bytes, list[LlmCall]] = {}
         for call in run.llm_calls:
-            if call.error is None and call.answered and _asks_something(call):
+            if call.error is None and call.answered and asks_something(call):
                 groups.setdefault(call.name.encode() + bytes(call.request_json), []).append(call)
         return _seen_group(run, groups.values(), self.times, "The same request was sent to the model")
 
@@ -153,10 +164,6 @@ def malformed_calls(run: TraceRun) -> Iterator[tuple[LlmCall, str]]:
 
 def _is_cut(call: LlmCall) -> bool:
     return (call.finish_reason or "").lower() in _CUT
-
-
-def _asks_something(call: LlmCall) -> bool:
-    return bool(as_object(call.arguments).get("messages"))
 
 
 def _seen_group(run: TraceRun, groups: Collection[list[LlmCall]], times: int, what: str) -> Seen:

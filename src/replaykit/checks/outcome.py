@@ -11,7 +11,7 @@ from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
 from replaykit.errors import nearest
 from replaykit.model.events import ErrorEvent, ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 _CLASS = lazy(r"\s*[A-Za-z_][\w.]*(?:Error|Exception): ")
 _STATUSES = [status.value for status in RunStatus]
@@ -44,7 +44,9 @@ class StatusIs(Rule, frozen=True, kw_only=True):
     @property
     def statuses(self) -> list[str]:
         """The accepted statuses."""
-        return [self.status] if isinstance(self.status, str) else self.status
+        if isinstance(self.status, str):
+            return [self.status]
+        return self.status
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         return Seen(
@@ -75,14 +77,17 @@ class RunError(Rule, frozen=True, kw_only=True):
             raise ValueError("expected the text of an error, with `*` for what may vary")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
+        expected = f"an error like {self.text!r}"
         errors = run_errors(run)
-        found = next(((seq, e) for seq, e in errors if self._reads(e)), None)
-        seq, error = found or (errors[-1] if errors else (last_seq(run), None))
+        if not errors:
+            return Seen(False, "No error", expected, "no error", last_seq(run))
+        matching = [(seq, error) for seq, error in errors if self._reads(error)]
+        seq, error = matching[0] if matching else errors[-1]
         return Seen(
-            holds=found is not None,
-            text=f"Error: {short(error.message or error.type)}" if error else "No error",
-            expected=f"an error like {self.text!r}",
-            actual=repr(short(str(error))) if error else "no error",
+            holds=bool(matching),
+            text=f"Error: {short(error.message or error.type)}",
+            expected=expected,
+            actual=repr(short(str(error))),
             seq=seq,
         )
 
@@ -103,15 +108,13 @@ class RunFailedSteps(Rule, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         errors = [(event.seq, event.error) for event in run.events if isinstance(event, ErrorEvent)]
-        last = f", the last one {short(str(errors[-1][1]))!r}" if errors else ""
-        count = "one error" if len(errors) == 1 else f"{len(errors) or 'no'} errors"
-        return Seen(
-            holds=len(errors) >= self.min,
-            text=f"The run went on over {count}{last}" if errors else "The run reported no error",
-            expected=f"at least {self.min} errors outside of calls",
-            actual=f"{count}{last}",
-            seq=_cause(run, errors[-1][0]) if errors else last_seq(run),
-        )
+        expected = f"at least {self.min} errors outside of calls"
+        if not errors:
+            return Seen(False, "The run reported no error", expected, "no errors", last_seq(run))
+        seq, last = errors[-1]
+        count = "one error" if len(errors) == 1 else f"{len(errors)} errors"
+        actual = f"{count}, the last one {short(str(last))!r}"
+        return Seen(len(errors) >= self.min, f"The run went on over {actual}", expected, actual, _cause(run, seq))
 
 
 @ASSERTIONS.register("steps.exhausted")
@@ -144,8 +147,12 @@ def _cause(run: TraceRun, seq: int) -> int:
     """Return the model call inside of the step that failed, where the log says how long the step took."""
     error = next(event for event in run.events if event.seq == seq)
     inside = [call.seq for call in run.llm_calls if error.at <= call.at < error.at + error.duration_s]
-    return inside[-1] if inside else seq
+    if inside:
+        return inside[-1]
+    return seq
 
 
 def _because(run: TraceRun) -> str:
-    return f" ({short(str(run.error))})" if run.error else ""
+    if run.error:
+        return f" ({short(str(run.error))})"
+    return ""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 from replaykit.checks.compare import same
+from replaykit.checks.failure_texts import is_traceback
 from replaykit.checks.reading import (
     has_output,
     is_blank,
     last_seq,
     output_text,
     says_something,
+    short,
     shown,
     shown_output,
 )
@@ -19,6 +22,12 @@ from replaykit.checks.regexes import check_pattern, search
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
+from replaykit.redaction.lazy_patterns import lazy
+
+_CLASS = lazy(r"\A(?:[A-Za-z_]\w*\.)*([A-Z]\w*: )")
+_ERROR_LABEL = lazy(
+    r"\A(?:[A-Za-z_][\w.]*(?:Error|Exception)|(?:an )?(?:error|exception|failure)(?: occurred)?) ?[:-] ?", re.IGNORECASE
+)
 
 
 @ASSERTIONS.register("final_output_exists")
@@ -69,7 +78,12 @@ class OutputEquals(Rule, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         equal = same(run.output, self.value)
-        text = "Output is as expected" if equal else "Output differs" if has_output(run) else "No final output"
+        if equal:
+            text = "Output is as expected"
+        elif has_output(run):
+            text = "Output differs"
+        else:
+            text = "No final output"
         return seen_output(run, equal, text, f"output {shown(self.value)}")
 
 
@@ -84,7 +98,10 @@ class _OneText(Rule, frozen=True, kw_only=True):
 
     def _seen(self, run: TraceRun, holds: bool, expected: str) -> Seen:
         found = "contains" if self.text in output_text(run) else "does not contain"
-        text = f"Output {found} {self.text!r}" if has_output(run) else "No final output"
+        if has_output(run):
+            text = f"Output {found} {self.text!r}"
+        else:
+            text = "No final output"
         return seen_output(run, holds, text, expected)
 
 
@@ -165,7 +182,10 @@ class OutputContainsAll(_SomeTexts, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         missing = self.missing(run)
-        text = f"Output does not contain {shown(missing)}" if missing else "Output contains all texts"
+        if missing:
+            text = f"Output does not contain {shown(missing)}"
+        else:
+            text = "Output contains all texts"
         return seen_output(run, not missing, text, f"output containing all of {shown(self.texts)}")
 
 
@@ -178,8 +198,36 @@ class OutputContainsAny(_SomeTexts, frozen=True, kw_only=True):
     def check(self, run: TraceRun, context: Context) -> Seen:
         missing = self.missing(run)
         found = [text for text in self.texts if text not in missing]
-        text = f"Output contains {found[0]!r}" if found else f"Output contains none of {shown(self.texts)}"
+        if found:
+            text = f"Output contains {found[0]!r}"
+        else:
+            text = f"Output contains none of {shown(self.texts)}"
         return seen_output(run, bool(found), text, f"output containing any of {shown(self.texts)}")
+
+
+@ASSERTIONS.register("output.error")
+class OutputError(_OneText, frozen=True, kw_only=True):
+    """The output is an error in the place of an answer: a traceback, or an error's text and nothing more.
+
+    The text is that of the error, with or without its class. A word in front of it such as `Error:` adds nothing; an
+    answer that says what did not work, and names the error as the reason, is an answer. An output that is no text is
+    not an error.
+    """
+
+    examples: ClassVar[tuple[str, ...]] = ('output.error: "PaymentFailed: the card has expired"',)
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        answer = run.output if isinstance(run.output, str) else ""
+        expected = f"the error {short(self.text)!r} in the place of an answer"
+        if is_traceback(answer):
+            return seen_output(run, True, "Output is a traceback", expected)
+        stripped = _ERROR_LABEL.sub("", " ".join(answer.split())).rstrip(".")
+        is_error = stripped in {text.rstrip(".") for text in _spellings(" ".join(self.text.split()))}
+        if is_error:
+            text = "Output is the text of an error"
+        else:
+            text = "Output is not the text of an error"
+        return seen_output(run, is_error, text, expected)
 
 
 @ASSERTIONS.register("output.regex")
@@ -207,7 +255,9 @@ class OutputRegex(Rule, frozen=True, kw_only=True):
         # Inline flags have to stay in front.
         flags = re.match(r"\(\?[aiLmsux]+\)", self.pattern)
         start = flags.end() if flags else 0
-        return rf"{self.pattern[:start]}\A(?:{self.pattern[start:]})\Z" if self.whole else self.pattern
+        if self.whole:
+            return rf"{self.pattern[:start]}\A(?:{self.pattern[start:]})\Z"
+        return self.pattern
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         found = has_output(run) and search(self._own, output_text(run)) is not None
@@ -216,11 +266,22 @@ class OutputRegex(Rule, frozen=True, kw_only=True):
 
 
 def seen_output(run: TraceRun, holds: bool, text: str, expected: str, actual: str | None = None) -> Seen:
-    """What was seen of the output."""
+    """Return the result of a rule about the output."""
     return Seen(holds, text, expected, shown_output(run) if actual is None else actual, last_seq(run))
+
+
+def _spellings(error: str) -> Iterator[str]:
+    """Give an error's text as it is, with its class but not the module, and without the class, or several of them."""
+    yield error
+    while found := _CLASS.match(error):
+        yield error[found.start(1) :]
+        error = error[found.end() :]
+        yield error
 
 
 def _in_words(run: TraceRun) -> str:
     if not has_output(run):
         return "No final output"
-    return "Final output exists" if says_something(run) else "Final output is empty"
+    if says_something(run):
+        return "Final output exists"
+    return "Final output is empty"

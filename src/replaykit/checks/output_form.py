@@ -7,13 +7,13 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from replaykit.checks.expecting import EXPECTING_NOTES, Expecting
+from replaykit.checks.call_selection import toolless_path
 from replaykit.checks.output import seen_output
 from replaykit.checks.ranges import check_range, in_range, range_text
 from replaykit.checks.reading import has_output, last_seq, output_text, shown
 from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seen
 from replaykit.checks.schemas import check_schema, schema_flaw
-from replaykit.checks.selecting import own_path
+from replaykit.checks.value_rule import VALUE_NOTES, ValueRule
 from replaykit.model.jsonpath import members
 from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
@@ -69,7 +69,7 @@ class OutputJsonSchema(Rule, frozen=True, kw_only=True):
 
 
 @ASSERTIONS.register("output.json_path")
-class OutputJsonPath(Expecting, frozen=True, kw_only=True):
+class OutputJsonPath(ValueRule, frozen=True, kw_only=True):
     """The output has this member, and it is as expected; a text is read as JSON first.
 
     A path that names several members wants all of them to be as expected, and at least one to be there. With a path
@@ -77,7 +77,7 @@ class OutputJsonPath(Expecting, frozen=True, kw_only=True):
     """
 
     plain: ClassVar[str] = "path"
-    notes: ClassVar[dict[str, str]] = {"path": "a [JSON path](#json-paths)", **EXPECTING_NOTES}
+    notes: ClassVar[dict[str, str]] = {"path": "a [JSON path](#json-paths)", **VALUE_NOTES}
     examples: ClassVar[tuple[str, ...]] = (
         "output.json_path: $.paid",
         "output.json_path: {path: '$.items[*].price', min: 0, max: 100}",
@@ -85,7 +85,7 @@ class OutputJsonPath(Expecting, frozen=True, kw_only=True):
     path: str
 
     def __post_init__(self) -> None:
-        own_path(self.path)
+        toolless_path(self.path)
         super().__post_init__()
 
     def check(self, run: TraceRun, context: Context) -> Seen:
@@ -93,7 +93,7 @@ class OutputJsonPath(Expecting, frozen=True, kw_only=True):
         expected = f"output with {self.path} being {' and '.join(self.expectations) or 'there'}"
         if value is _NOT_JSON:
             return seen_output(run, False, "Output is not JSON", expected)
-        return seen_members(self, members(value, own_path(self.path)), "Output", expected, last_seq(run))
+        return seen_members(self, members(value, toolless_path(self.path)), "Output", expected, last_seq(run))
 
 
 @ASSERTIONS.register("output.length")
@@ -150,18 +150,21 @@ class OutputFinishReason(Rule, frozen=True, kw_only=True):
         known = [call for call in run.llm_calls if call.finish_reason is not None]
         counted = known if self.calls == "all" else known[-1:]
         bad = next((call for call in counted if call.finish_reason not in reasons), None)
-        told = bad or (counted[-1] if counted else None)
-        actual = f"finish reason {told.finish_reason!r}" if told else "no finish reason in the log"
+        expected = f"finish reason {' or '.join(map(repr, reasons))}"
+        if not counted:
+            text = "No model call says why it stopped"
+            return Seen(False, text, expected, "no finish reason in the log", last_seq(run))
+        call = bad or counted[-1]
         return Seen(
-            holds=bool(counted) and bad is None,
-            text=f"The model stopped for {told.finish_reason!r}" if told else "No model call says why it stopped",
-            expected=f"finish reason {' or '.join(map(repr, reasons))}",
-            actual=actual,
-            seq=told.seq if told else last_seq(run),
+            holds=bad is None,
+            text=f"The model stopped for {call.finish_reason!r}",
+            expected=expected,
+            actual=f"finish reason {call.finish_reason!r}",
+            seq=call.seq,
         )
 
 
-def seen_members(rule: Expecting, found: list[tuple[str, Json]], what: str, expected: str, seq: int | None) -> Seen:
+def seen_members(rule: ValueRule, found: list[tuple[str, Json]], what: str, expected: str, seq: int | None) -> Seen:
     """Whether all the members are as a rule expects; the first that is not is told."""
     bad = next(((place, value) for place, value in found if not rule.accepts(value)), None)
     if not found:

@@ -13,7 +13,7 @@ from replaykit.model.values import ABSENT, NULL, Json, Raw, decode, raw
 
 
 class Answer(StrEnum):
-    """What a judge says."""
+    """The verdict of a judge."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -22,7 +22,7 @@ class Answer(StrEnum):
 
 
 class Asks(StrEnum):
-    """What a question wants for an answer."""
+    """The kind of answer that a question asks for."""
 
     VERDICT = "verdict"  # pass or fail
     SCORE = "score"  # a number from 0 to 1
@@ -38,11 +38,11 @@ class Question(Struct, frozen=True, kw_only=True):
     output_json: Raw = NULL
     asks: Asks = Asks.VERDICT
     steps: tuple[str, ...] = ()
-    """How to go about it, where that is said."""
+    """Instructions for the judge, one by one; often none."""
     labels: tuple[str, ...] = ()
     """Those to choose from, where it asks for one."""
     reference_json: Raw = ABSENT
-    """What the output is compared with, if anything."""
+    """The reference that the output is compared with, if any."""
     calls_json: Raw = ABSENT
     """The agent's tool calls with their answers, where they are shown."""
 
@@ -56,11 +56,15 @@ class Question(Struct, frozen=True, kw_only=True):
 
     @property
     def reference(self) -> Json:
-        return decode(self.reference_json) if self.reference_json else None
+        if self.reference_json:
+            return decode(self.reference_json)
+        return None
 
     @property
     def calls(self) -> list[Json]:
-        return list(decode(self.calls_json)) if self.calls_json else []
+        if self.calls_json:
+            return list(decode(self.calls_json))
+        return []
 
 
 class Judgement(Struct, frozen=True):
@@ -80,8 +84,8 @@ class Judgement(Struct, frozen=True):
         return self.answer is Answer.GIVEN and self.score is not None and 0 <= self.score <= 1
 
 
-class Told(Struct, frozen=True, kw_only=True):
-    """What is known about a question."""
+class KnownAnswer(Struct, frozen=True, kw_only=True):
+    """The stored answer to a question."""
 
     status: str
     """pass, fail or given; unjudged or needs_human where there is no answer to go by."""
@@ -92,14 +96,14 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 class Answers(Protocol):
-    """Who knows what was answered."""
+    """A source of stored answers."""
 
-    def told(self, question: Question) -> Told:
-        """What is known about the question; `CannotTell` when that cannot be read."""
+    def look_up(self, question: Question) -> KnownAnswer:
+        """Return the stored answer to the question; `CannotTell` when that cannot be read."""
 
     @property
     def hint(self) -> str:
-        """What to type where there is no answer."""
+        """The command to type where there is no answer."""
 
 
 def question_of(rubric: str, run: TraceRun, *, with_calls: bool = False) -> Question:

@@ -19,5 +19,9 @@ def in_range(value: float, least: float | None, most: float | None) -> bool:
 def range_text(least: float | None, most: float | None) -> str:
     """`at least 2`, `at most 5`, `2 to 5`, `exactly 3`."""
     if least is not None and most is not None:
-        return f"exactly {least:g}" if least == most else f"{least:g} to {most:g}"
-    return f"at most {most:g}" if least is None else f"at least {least:g}"
+        if least == most:
+            return f"exactly {least:g}"
+        return f"{least:g} to {most:g}"
+    if least is None:
+        return f"at most {most:g}"
+    return f"at least {least:g}"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import Protocol
 
-from replaykit.checks.selecting import glob
+from replaykit.checks.call_selection import glob
 from replaykit.model.events import ErrorEvent, ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, canonical
-from replaykit.redaction.lazy import lazy
+from replaykit.model.values import Json, Raw, canonical, decode, is_tagged
+from replaykit.redaction.lazy_patterns import lazy
 
 _SHOWN_CHARS = 160
+_READ_BYTES = 4096  # more than `short` looks at
 _LIMIT = r"(max(imum)?\b|max_|limit|budget|too many|exceed|exhaust|ran out of)"
 _STEPS = (
     r"(steps?\b|turns?\b|iterations?\b|tool[ _-]?calls?\b|recursion\b|rounds?\b|(?:token|time|cost|call) budget\b"
@@ -40,20 +42,23 @@ def is_budget_text(text: str) -> bool:
 
 
 def budget_reason(run: TraceRun) -> str | None:
-    """Why the run's step budget counts as exhausted; None when it does not."""
+    """Return the reason to call the run's step budget exhausted; None when it is not."""
     for _seq, error in run_errors(run):
         if is_budget_text(str(error)):
             return repr(short(str(error)))
     if isinstance(run.output, str) and _STOPPED.match(run.output[:_STOPPED_CHARS]):
         return f"the output {short(run.output)!r}"
-    limit = run.metadata.get("max_steps") if isinstance(run.metadata, dict) else None
+    if isinstance(run.metadata, dict):
+        limit = run.metadata.get("max_steps")
+    else:
+        limit = None
     if type(limit) is int and step_count(run) >= limit > 0 and run.status is not RunStatus.SUCCESS:
         return f"{step_count(run)} steps of {limit}"
     return None
 
 
 def step_count(run: TraceRun) -> int:
-    """How many steps the run took: those it marked, else its model calls, else its tool calls."""
+    """Return the number of steps: those it marked, else its model calls, else its tool calls."""
     marked = {event.step for event in run.events if event.step is not None}
     return len(marked) or len(run.llm_calls) or len(run.tool_calls)
 
@@ -94,7 +99,9 @@ def output_text(run: TraceRun) -> str:
     """The output as text: itself when it is one, its JSON otherwise, and nothing when there is none."""
     if run.output is None:
         return ""
-    return run.output if isinstance(run.output, str) else canonical(run.output).decode()
+    if isinstance(run.output, str):
+        return run.output
+    return canonical(run.output).decode()
 
 
 def shown(value: Json) -> str:
@@ -102,28 +109,56 @@ def shown(value: Json) -> str:
     return short(repr(value) if isinstance(value, str) else canonical(value).decode())
 
 
+def shown_json(text: Raw) -> str:
+    """`shown` of the value that a JSON text holds; of a long object only the beginning is read."""
+    beginning = bytes(memoryview(text)[:_READ_BYTES])
+    if len(text) <= _READ_BYTES or beginning[:1] != b"{" or is_tagged(beginning):
+        return shown(decode(text))
+    return short(beginning.decode(errors="ignore"))
+
+
 def shown_output(run: TraceRun) -> str:
     """The run's output in one short line, for a message."""
-    return f"output {shown(run.output)}" if has_output(run) else "no output"
+    if has_output(run):
+        return f"output {shown(run.output)}"
+    return "no output"
 
 
 def times_text(count: int) -> str:
-    """How often, in words: `once`, `3 times`, `never`."""
+    """Return a number of times in words: `once`, `3 times`, `never`."""
     return {0: "never", 1: "once"}.get(count, f"{count} times")
 
 
 def short(text: str) -> str:
     """A text in one line of bounded length."""
     line = " ".join(text[: 4 * _SHOWN_CHARS].split())
-    return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
+    if len(line) <= _SHOWN_CHARS:
+        return line
+    return line[: _SHOWN_CHARS - 1] + "…"
 
 
 def ending_seq(run: TraceRun) -> int | None:
     """The event the run ended with: its last error, else its last event."""
     errors = [event.seq for event in run.events if isinstance(event, ErrorEvent)]
-    return errors[-1] if errors else last_seq(run)
+    if errors:
+        return errors[-1]
+    return last_seq(run)
+
+
+class _Numbered(Protocol):
+    @property
+    def seq(self) -> int: ...
+
+
+def seq_of(event: _Numbered | None, run: TraceRun) -> int | None:
+    """The sequence number of an event; without one, of the run's last event."""
+    if event is None:
+        return last_seq(run)
+    return event.seq
 
 
 def last_seq(run: TraceRun) -> int | None:
     """The sequence number of the run's last event."""
-    return run.events[-1].seq if run.events else None
+    if run.events:
+        return run.events[-1].seq
+    return None

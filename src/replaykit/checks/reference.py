@@ -74,7 +74,7 @@ class KindInfo(Struct, frozen=True):
 
 
 def kind_info(kind: str) -> KindInfo:
-    """What there is to know about a kind; a `UsageError` names the nearest one."""
+    """Return the documentation of a kind; a `UsageError` names the nearest one."""
     rule = ASSERTIONS.get(kind)
     text = inspect.cleandoc(rule.__doc__ or "")
     family = kind.partition(".")[0] if "." in kind else rule.family
@@ -112,7 +112,10 @@ def page_with_reference(page: str) -> str:
 
 def _section(info: KindInfo) -> str:
     rows = [f"| `{p.name}` | {p.type} | {p.default or 'required'} | {p.meaning} |" for p in info.parameters]
-    table = "\n".join(["| parameter | type | default | meaning |", "|---|---|---|---|", *rows]) if rows else ""
+    if rows:
+        table = "\n".join(["| parameter | type | default | meaning |", "|---|---|---|---|", *rows])
+    else:
+        table = ""
     examples = "\n".join(["```yaml", *(f"- {example}" for example in info.examples), "```"])
     return "\n\n".join(part for part in (f"### `{info.kind}`", info.text, table, examples) if part)
 
@@ -136,8 +139,11 @@ def _described(schema: dict[str, Json], name: str, meaning: str) -> Parameter:
     """A parameter as the rule's own schema has it."""
     form = next((one for one in schema.get("anyOf", [schema]) if "properties" in one), schema)
     words = {"array": "list", "string": "text", "number": "number", "integer": "whole number"}
-    said = form["properties"].get(name, {})
-    kind = "assertion" if "$ref" in said else words.get(said.get("type"), "any value")
+    parameter_schema = form["properties"].get(name, {})
+    if "$ref" in parameter_schema:
+        kind = "assertion"
+    else:
+        kind = words.get(parameter_schema.get("type"), "any value")
     return Parameter(name, kind, "" if name in form.get("required", ()) else "none", meaning)
 
 
@@ -148,7 +154,9 @@ def _default(field: msgspec.inspect.Field) -> str:
     value = field.default if factory is NODEFAULT else factory()
     if value in (None, NODEFAULT, {}, []):
         return "none"
-    return f"`{msgspec.json.encode(value).decode()}`".replace('"', "") if value is not True else "true"
+    if value is not True:
+        return f"`{msgspec.json.encode(value).decode()}`".replace('"', "")
+    return "true"
 
 
 def _type(kind: Any) -> str:
@@ -161,7 +169,9 @@ def _type(kind: Any) -> str:
         return "one of the words"
     if isinstance(kind, msgspec.inspect.ListType):
         inner = _type(kind.item_type)
-        return "list of words" if inner == "one of the words" else f"list of {inner}"
+        if inner == "one of the words":
+            return "list of words"
+        return f"list of {inner}"
     return _PLAIN.get(type(kind), "value") + _bounds(kind)
 
 

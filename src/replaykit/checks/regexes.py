@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from replaykit.checks.rule import CannotTell
 from replaykit.model.nesting import NestedTooDeeply, check_group_nesting
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 MAX_PATTERN_CHARS = 1_000
 MAX_TEXT_CHARS = 1_000_000
@@ -42,14 +42,16 @@ def check_pattern(pattern: str) -> None:
 
 
 def search(pattern: str, text: str, flags: re.RegexFlag = re.NOFLAG) -> tuple[int, int] | None:
-    """Where the pattern is in the text first; None when it is not. `CannotTell` when that takes too long."""
+    """Return the first match of the pattern in the text, or None. `CannotTell` when that takes too long."""
     if len(text) > MAX_TEXT_CHARS:
         raise CannotTell(
             f"the text has {len(text):,} characters; a pattern is looked for in {MAX_TEXT_CHARS:,} at most"
         )
     if _steps(pattern, len(text)) <= _CHEAP_STEPS:
         found = _compiled(pattern, int(flags)).search(text)
-        return found.span() if found else None
+        if found:
+            return found.span()
+        return None
     return _search_apart(pattern, text, int(flags))
 
 
@@ -100,4 +102,6 @@ def _search_apart(pattern: str, text: str, flags: int) -> tuple[int, int] | None
     if done.returncode != 0:
         raise CannotTell(f"the pattern {pattern[:80]!r} could not be looked for: {done.stderr.strip()[-200:]}")
     found = json.loads(done.stdout)
-    return (found[0], found[1]) if found else None
+    if found:
+        return (found[0], found[1])
+    return None

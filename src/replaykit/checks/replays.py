@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, TypeAlias
 
+from replaykit.checks.call_selection import glob
 from replaykit.checks.reading import last_seq, short
 from replaykit.checks.rule import ASSERTIONS, CannotTell, Context, Count, Rule, Seen
-from replaykit.checks.selecting import glob
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
 
@@ -19,6 +19,7 @@ Kind: TypeAlias = Literal[
     "context",
     "fault",
     "handshake",
+    "leftover",
     "live",
     "missing",
     "moved",
@@ -64,7 +65,7 @@ class ReplayNoDivergence(Rule, frozen=True, kw_only=True):
     allow: list[Kind] = []
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        left = [one for one in deviations_of(context) if one.kind not in self.allow]
+        left = [deviation for deviation in deviations_of(context) if deviation.kind not in self.allow]
         return Seen(
             holds=(not left) is self.none,
             text=f"Left the tape: {short(left[0].text)}" if left else "Followed the tape",
@@ -103,7 +104,7 @@ class ReplayDivergesAt(Rule, frozen=True, kw_only=True):
             raise ValueError("expected `call`, `name` or `kind`")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        left = [one for one in deviations_of(context) if one.kind not in self.allow]
+        left = [deviation for deviation in deviations_of(context) if deviation.kind not in self.allow]
         return Seen(
             holds=bool(left) and self._is(left[0]),
             text=f"First deviation: {short(left[0].text)}" if left else "Followed the tape",
@@ -112,11 +113,11 @@ class ReplayDivergesAt(Rule, frozen=True, kw_only=True):
             seq=_seq(run, left[0]) if left else last_seq(run),
         )
 
-    def _is(self, one: Deviation) -> bool:
+    def _is(self, deviation: Deviation) -> bool:
         return (
-            self.call in (None, one.index)
-            and (self.name is None or (one.name is not None and glob(self.name, one.name)))
-            and self.kind in (None, one.kind)
+            self.call in (None, deviation.index)
+            and (self.name is None or (deviation.name is not None and glob(self.name, deviation.name)))
+            and self.kind in (None, deviation.kind)
         )
 
     def _in_words(self) -> str:
@@ -132,7 +133,7 @@ def deviations_of(context: Context) -> tuple[Deviation, ...]:
             hint="Replay with --agent, or a command whose calls ReplayKit serves.",
         )
     # A server whose clock goes on has followed the tape as well as any.
-    return tuple(one for one in context.deviations if one.kind != "unpinned")
+    return tuple(deviation for deviation in context.deviations if deviation.kind != "unpinned")
 
 
 def _listed(left: list[Deviation]) -> str:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
-from replaykit.checks.homes import HOMES
+from replaykit.checks.kind_modules import KIND_MODULES
 from replaykit.errors import ReplayKitError, UsageError, nearest
-from replaykit.model.lines import split_where
 from replaykit.model.result import Deviation, Evidence, Side
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 from replaykit.registry import Registry
 
 if TYPE_CHECKING:
-    from replaykit.checks.parsing import Assertion
+    from replaykit.checks.assertions import Assertion
     from replaykit.checks.questions import Answers
 
 Path = tuple[str | int, ...]
-"""Where inside an assertion's value: keys and indexes; `()` is the assertion itself."""
+"""A place inside an assertion's value: keys and indexes; `()` is the assertion itself."""
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 """A number of things."""
@@ -33,8 +33,8 @@ Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 class BadAssertion(UsageError):
     """An assertion is not one: an unknown kind or parameter, or a value of the wrong type."""
 
-    def __init__(self, message: str, path: Path = ()) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, path: Path = (), *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
         self.path = path
 
 
@@ -42,35 +42,35 @@ class CannotTell(ReplayKitError):
     """The assertion is a good one, and yet nobody can say whether it holds here: what it needs is not there."""
 
 
-class Ran(Struct, frozen=True):
+class RepeatedRun(Struct, frozen=True):
     """One run of the candidate, and where it did not follow the tape; None when nobody watched."""
 
     run: TraceRun
     deviations: tuple[Deviation, ...] | None = None
     evidence: Evidence = Evidence()
-    """How much of the tape it used."""
+    """The share of the tape it used."""
 
 
-Runs: TypeAlias = Callable[[int], Ran]
+Runs: TypeAlias = Callable[[int], RepeatedRun]
 """The candidate's run of that number, counted from 1, which is the one that is checked; `CannotTell` without one."""
 
 
 class Context(Struct, frozen=True):
-    """What a rule is told beside the run."""
+    """Everything that a rule gets beside the run."""
 
     side: Side
     deviations: tuple[Deviation, ...] | None = None
-    """Where the candidate did not follow the tape; None when the run is no replay, or nobody watched it."""
+    """The deviations from the tape; None when the run is no replay, or was not watched."""
     runs: Runs | None = None
     """More runs of the candidate in the same world; None where it cannot be run again."""
     answers: Answers | None = None
-    """What judges and people said; None where nothing is kept."""
+    """Answers of judges and people; None where none are stored."""
     negated: bool = False
     """True inside of a `not`."""
 
 
 class Seen(Struct, frozen=True):
-    """What a rule saw in a run: everything of a finding but the name of its kind."""
+    """The result of a rule on a run: everything of a finding but the name of its kind."""
 
     holds: bool
     text: str
@@ -94,7 +94,7 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     family: ClassVar[str] = ""
     """The family of a kind whose name has no dot."""
     notes: ClassVar[dict[str, str]] = {}
-    """What each parameter means, in a few words."""
+    """The meaning of each parameter, in a few words."""
     examples: ClassVar[tuple[str, ...]] = ()
     """Assertions of this kind as one writes them in a case."""
     is_judged: ClassVar[bool] = False
@@ -109,13 +109,17 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @classmethod
     def parse(cls, value: Json) -> Rule:
-        """The rule a file's value describes; `BadAssertion` says what is wrong, and where."""
+        """Return the rule a file's value describes; `BadAssertion` says what is wrong, and where."""
         if cls.named and isinstance(value, dict):
-            refuse_unknown(value, cls.__struct_encode_fields__)
-            return _convert(value, cls, drop=0)
-        if cls.plain is None:
+            parameters = value
+        elif cls.plain is None:
             raise BadAssertion(f"expected a mapping with {_listed(cls.__struct_encode_fields__)}")
-        return _convert({cls.plain: value}, cls, drop=1)
+        else:
+            parameters = {cls.plain: value}
+        try:
+            return msgspec.convert(parameters, cls, strict=True)
+        except msgspec.ValidationError:
+            raise _bad_assertion(cls, parameters, is_plain=parameters is not value) from None
 
     @classmethod
     def schema(cls) -> dict[str, Json] | None:
@@ -123,13 +127,11 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return None
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        """What this rule sees in the run."""
+        """Return the result of this rule on the run."""
         raise NotImplementedError
 
 
-_SOME_MEMBER = "…"
-
-ASSERTIONS: Registry[type[Rule]] = Registry("assertion", HOMES)
+ASSERTIONS: Registry[type[Rule]] = Registry("assertion", KIND_MODULES)
 """Every kind of assertion, by the name it has in a case."""
 
 
@@ -140,21 +142,18 @@ def refuse_unknown(parameters: dict[Json, Json], known: Collection[str]) -> None
             raise BadAssertion(f"unknown parameter {name!r}; {nearest(str(name), known)}", (str(name),))
 
 
-def _convert(parameters: dict[str, Json], rule: type[Rule], *, drop: int) -> Rule:
-    try:
-        return msgspec.convert(parameters, rule, strict=True)
-    except msgspec.ValidationError as error:
-        _raise_readable(str(error), rule, drop)
+def _bad_assertion(rule: type[Rule], parameters: dict[str, Json], *, is_plain: bool) -> BadAssertion:
+    """Return the error for the first flaw of the parameters; a plain value is shown without its parameter's name."""
+    from replaykit.documents.shape import find_flaws  # noqa: PLC0415 (few cases hold a mistake)
+    from replaykit.documents.struct_shape import struct_shape  # noqa: PLC0415
 
-
-def _raise_readable(text: str, rule: type[Rule], drop: int) -> NoReturn:
-    """msgspec's sentence, with its `$.path` taken off and handed over as data."""
-    from replaykit.checks.mistakes import in_plain_words  # noqa: PLC0415 (few cases hold a mistake)
-
-    # Of a member of a mapping msgspec does not say which one it is: the place is the mapping.
-    message, path = split_where(text.replace("[...]", f".{_SOME_MEMBER}"))
-    known = path[: path.index(_SOME_MEMBER)] if _SOME_MEMBER in path else path
-    raise BadAssertion(in_plain_words(message, rule, path), known[drop:]) from None
+    shape = struct_shape(rule, noun="parameter")
+    flaws = find_flaws(shape, parameters)
+    if is_plain:
+        ((name, value),) = parameters.items()
+        flaws = chain(find_flaws(shape.members[name], value), flaws)
+    flaw = next(flaws)
+    return BadAssertion(flaw.message, flaw.path, hint=flaw.hint)
 
 
 def _listed(names: Collection[str]) -> str:

@@ -7,19 +7,19 @@ from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import field
 
+from replaykit.checks.call_selection import glob
 from replaykit.checks.detectors import PII, SECRETS, Detected, Detector, detect
-from replaykit.checks.expecting import text_of
 from replaykit.checks.reading import last_seq, output_text
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
-from replaykit.checks.selecting import glob
+from replaykit.checks.value_rule import text_of
 from replaykit.errors import nearest
-from replaykit.model.events import LlmCall, Message
+from replaykit.model.events import LlmCall, Message, ToolCall
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 from replaykit.redaction.placeholders import placeholders_in
 
 Place: TypeAlias = Literal["output", "arguments", "results", "messages", "models"]
-"""Where in a run: its output, what tools were called with, what they gave, what was said, what models said."""
+"""A part of a run: its output, the arguments and results of tools, messages, answers of models."""
 
 _SHOWN = 5
 PERSONAL = frozenset({"email", "card", "iban", "ssn", "phone", "ip", "imei", "id_number", "name"})
@@ -64,26 +64,28 @@ class _Nothing(Rule, frozen=True, kw_only=True):
         )
 
     def _found(self, run: TraceRun) -> Iterator[tuple[str, str, int | None]]:
-        """What was found: its sort, its place, its event. Never the thing itself."""
-        wanted = [one for one in self.detectors if self._wanted(one.kind)]
+        """Return the kind, the place and the event of each finding, never the secret itself."""
+        detectors = [one for one in self.detectors if self._is_selected(one.kind)]
         for where, text, seq in _texts(run, self.places):
             redacted = list(self._redacted(text))
-            plain = [one for one in detect(text, wanted) if not any(_overlap(one, other) for other in redacted)]
+            plain = [one for one in detect(text, detectors) if not any(_overlap(one, other) for other in redacted)]
             for one in [*plain, *redacted]:
                 if not any(glob(allowed, text[one.start : one.end]) for allowed in self.allow):
                     yield one.kind, f"{where}, characters {one.start} to {one.end}", seq
 
     def _redacted(self, text: str) -> Iterator[Detected]:
-        """What stood where a placeholder stands: of its kind there was one, and in production there is."""
+        """Return what redaction replaced: a secret of that kind was there, and is there in production."""
         known = {detector.kind for detector in self.detectors}
         for found in placeholders_in(text.encode("ascii", "replace")):
             kind = found.kind.replace("-", "_")
             is_ours = kind in known or (kind in PERSONAL) is (self.detectors is PII)
-            if found.is_certain and kind != "domain" and is_ours and self._wanted(kind):
+            if found.is_certain and kind != "domain" and is_ours and self._is_selected(kind):
                 yield Detected(found.start, found.end, kind)
 
-    def _wanted(self, kind: str) -> bool:
-        return kind not in self.quiet if self.kinds is None else kind in self.kinds
+    def _is_selected(self, kind: str) -> bool:
+        if self.kinds is None:
+            return kind not in self.quiet
+        return kind in self.kinds
 
 
 @ASSERTIONS.register("safety.no_secret")
@@ -123,6 +125,14 @@ class SafetyNoPii(_Nothing, frozen=True, kw_only=True):
     )
 
 
+def _result(call: ToolCall) -> Json:
+    if call.error:
+        return str(call.error)
+    if call.items_json is not None:
+        return call.items
+    return call.result
+
+
 def _texts(run: TraceRun, places: Sequence[Place]) -> Iterator[tuple[str, str, int | None]]:
     """The texts in these places, each with its name and event."""
     if "output" in places:
@@ -131,8 +141,7 @@ def _texts(run: TraceRun, places: Sequence[Place]) -> Iterator[tuple[str, str, i
         if "arguments" in places:
             yield f"arguments of {call.name}", _text(call.arguments), call.seq
         if "results" in places:
-            result: Json = str(call.error) if call.error else call.items if call.items_json is not None else call.result
-            yield f"result of {call.name}", _text(result), call.seq
+            yield f"result of {call.name}", _text(_result(call)), call.seq
     for event in run.events:
         if "messages" in places and isinstance(event, Message):
             yield f"message of {event.role}", _text(event.content), event.seq
@@ -145,4 +154,6 @@ def _overlap(one: Detected, other: Detected) -> bool:
 
 
 def _text(value: Json) -> str:
-    return "" if value is None else text_of(value)
+    if value is None:
+        return ""
+    return text_of(value)

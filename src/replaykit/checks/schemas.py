@@ -58,7 +58,9 @@ def schema_flaw(schema: Json, value: Json) -> str | None:
         if type(problem).__module__.split(".")[0] not in ("jsonschema", "referencing"):
             raise
         raise CannotTell(f"the JSON Schema cannot be followed: {short(str(problem))}") from None
-    return f"{error.json_path}: {short(error.message)}" if error is not None else None
+    if error is not None:
+        return f"{error.json_path}: {short(error.message)}"
+    return None
 
 
 def _patterns(schema: Json) -> Iterator[str]:
@@ -136,9 +138,11 @@ def _unique_items(_validator: Any, unique: bool, value: Json, _schema: Json) -> 
 
 
 def _hashed(value: Json) -> object:
-    """What is equal for equal values: 1 is 1.0, and true is not 1."""
+    """Return a key that is equal for equal values: 1 is 1.0, and true is not 1."""
     if isinstance(value, dict):
         return frozenset((key, _hashed(item)) for key, item in value.items())
     if isinstance(value, list):
         return tuple(map(_hashed, value))
-    return (value,) if isinstance(value, bool) else value
+    if isinstance(value, bool):
+        return (value,)
+    return value

@@ -7,11 +7,11 @@ from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 
+from replaykit.checks.call_selection import glob
 from replaykit.checks.failures import call_failed
 from replaykit.checks.ranges import check_range, in_range, range_text
 from replaykit.checks.reading import last_seq
 from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seconds, Seen
-from replaykit.checks.selecting import glob
 from replaykit.checks.timing import time_of
 from replaykit.checks.tools import in_order
 from replaykit.model.events import AnyEvent, ErrorEvent
@@ -22,7 +22,7 @@ SpanKind: TypeAlias = Literal["tool", "llm", "exchange", "step"]
 _KINDS: dict[str, SpanKind] = {"tool_call": "tool", "llm_call": "llm", "exchange": "exchange"}
 
 
-class Span(Struct, frozen=True):
+class RunSpan(Struct, frozen=True):
     """One call or one step: what it is, how it went, how long it took by the log, and what it was inside of."""
 
     kind: SpanKind
@@ -33,7 +33,7 @@ class Span(Struct, frozen=True):
     within: tuple[str, ...]
 
 
-def spans_of(run: TraceRun) -> list[Span]:
+def spans_of(run: TraceRun) -> list[RunSpan]:
     """The spans of a run, in the order they began; a step comes before its calls."""
     calls = {call.seq: call for call in run.calls}
     spans = [_step(name, events) for name, events in steps_of(run).items() if events[0].step is not None]
@@ -42,17 +42,19 @@ def spans_of(run: TraceRun) -> list[Span]:
         above = inside.get(call.parent, ()) if call.parent is not None else ()
         parent = (calls[call.parent].name,) if call.parent in calls else ()
         inside[call.seq] = tuple(dict.fromkeys((*above, *parent, *((call.step,) if call.step else ()))))
-        spans.append(Span(_KINDS[call.kind], call.name, call_failed(call), call.duration_s, call.seq, inside[call.seq]))
+        spans.append(
+            RunSpan(_KINDS[call.kind], call.name, call_failed(call), call.duration_s, call.seq, inside[call.seq])
+        )
     return sorted(spans, key=lambda span: (span.seq, span.kind != "step"))
 
 
-def _step(name: str, events: Sequence[AnyEvent]) -> Span:
+def _step(name: str, events: Sequence[AnyEvent]) -> RunSpan:
     failures = (str(event.error) for event in events if isinstance(event, ErrorEvent))
-    return Span("step", name, next(failures, None), time_of(events), events[0].seq, ())
+    return RunSpan("step", name, next(failures, None), time_of(events), events[0].seq, ())
 
 
 class _Spans(Rule, frozen=True, kw_only=True):
-    """Which spans are meant; all of those that are named have to agree."""
+    """A selection of spans; all conditions that are given have to agree."""
 
     notes: ClassVar[dict[str, str]] = {
         "name": "the name of the tool, model, request or step; `*` in it stands for anything; a plain text is this",
@@ -68,7 +70,7 @@ class _Spans(Rule, frozen=True, kw_only=True):
     kind: SpanKind | None = None
     within: str | None = None
 
-    def _meant(self, run: TraceRun) -> list[Span]:
+    def _meant(self, run: TraceRun) -> list[RunSpan]:
         return [
             span
             for span in spans_of(run)
@@ -82,7 +84,7 @@ class _Spans(Rule, frozen=True, kw_only=True):
         return f"{self.kind or 'span'} {self.name}{inside}"
 
 
-class _Told(_Spans, frozen=True, kw_only=True):
+class _FilteredSpans(_Spans, frozen=True, kw_only=True):
     status: Literal["ok", "error"] | None = None
     min_s: Seconds | None = None
     max_s: Seconds | None = None
@@ -91,7 +93,7 @@ class _Told(_Spans, frozen=True, kw_only=True):
         if self.min_s is not None or self.max_s is not None:
             check_range(self.min_s, self.max_s, unit="_s")
 
-    def _fitting(self, run: TraceRun) -> list[Span]:
+    def _fitting(self, run: TraceRun) -> list[RunSpan]:
         return [
             span
             for span in self._meant(run)
@@ -100,12 +102,15 @@ class _Told(_Spans, frozen=True, kw_only=True):
         ]
 
     def _which(self) -> str:
-        took = "" if self.min_s is None and self.max_s is None else f" of {range_text(self.min_s, self.max_s)} s"
+        if self.min_s is None and self.max_s is None:
+            took = ""
+        else:
+            took = f" of {range_text(self.min_s, self.max_s)} s"
         return f"{self._what()}{f' with status {self.status}' if self.status else ''}{took}"
 
 
 @ASSERTIONS.register("span.exists")
-class SpanExists(_Told, frozen=True, kw_only=True):
+class SpanExists(_FilteredSpans, frozen=True, kw_only=True):
     """There is such a span: a call of a tool or a model, a request, or a step, with this name, outcome and duration.
 
     A call failed as `tool.error` has it; a step failed when an error event is in it. Durations are those of the log: of
@@ -130,7 +135,7 @@ class SpanExists(_Told, frozen=True, kw_only=True):
 
 
 @ASSERTIONS.register("span.count")
-class SpanCount(_Told, frozen=True, kw_only=True):
+class SpanCount(_FilteredSpans, frozen=True, kw_only=True):
     """There are this many of such spans."""
 
     examples: ClassVar[tuple[str, ...]] = ("span.count: {kind: tool, status: error, max: 1}",)
@@ -143,13 +148,15 @@ class SpanCount(_Told, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         found = self._fitting(run)
-        told = (found[self.max : self.max + 1] if self.max is not None else []) or found[-1:]
+        decisive = found[-1:]
+        if self.max is not None and len(found) > self.max:
+            decisive = found[self.max :]  # the first one too many
         return Seen(
             holds=in_range(len(found), self.min, self.max),
             text=f"{len(found) or 'No'} spans found",
             expected=f"{range_text(self.min, self.max)} times a {self._which()}",
             actual=f"{len(found)}: {_listed(found)}",
-            seq=told[0].seq if told else last_seq(run),
+            seq=decisive[0].seq if decisive else last_seq(run),
         )
 
 
@@ -165,15 +172,18 @@ class SpanDuration(_Spans, frozen=True, kw_only=True):
         check_range(self.min_s, self.max_s, unit="_s")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        found = self._meant(run)
-        bad = next((span for span in found if not in_range(span.duration_s, self.min_s, self.max_s)), None)
-        told = bad or (max(found, key=lambda span: span.duration_s) if found else None)
+        spans = self._meant(run)
+        expected = f"every {self._what()} taking {range_text(self.min_s, self.max_s)} s"
+        if not spans:
+            return Seen(False, "No such span", expected, _listed(spans_of(run)), last_seq(run))
+        outside = next((span for span in spans if not in_range(span.duration_s, self.min_s, self.max_s)), None)
+        span = outside or max(spans, key=lambda span: span.duration_s)
         return Seen(
-            holds=bool(found) and bad is None,
-            text=f"Span {told.name!r} took {told.duration_s:g} s" if told else "No such span",
-            expected=f"every {self._what()} taking {range_text(self.min_s, self.max_s)} s",
-            actual=f"{told.name}: {told.duration_s:g} s" if told else _listed(spans_of(run)),
-            seq=told.seq if told else last_seq(run),
+            holds=outside is None,
+            text=f"Span {span.name!r} took {span.duration_s:g} s",
+            expected=expected,
+            actual=f"{span.name}: {span.duration_s:g} s",
+            seq=span.seq,
         )
 
 
@@ -185,16 +195,16 @@ class SpanNoErrors(_Spans, frozen=True, kw_only=True):
     examples: ClassVar[tuple[str, ...]] = ('span.no_errors: "*"', "span.no_errors: {kind: tool, name: send_*}")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        found = self._meant(run)
-        bad = next((span for span in found if span.failure is not None), None)
-        return Seen(
-            holds=bool(found) and bad is None,
-            text=f"Span {bad.name!r} failed" if bad else "No span failed" if found else "No such span",
-            expected=f"no failed {self._what()}",
-            actual=f"{bad.name} failed: {bad.failure}" if bad else _listed(found or spans_of(run)),
-            seq=bad.seq if bad else last_seq(run),
-        )
+        spans = self._meant(run)
+        failed = next((span for span in spans if span.failure is not None), None)
+        expected = f"no failed {self._what()}"
+        if failed is not None:
+            actual = f"{failed.name} failed: {failed.failure}"
+            return Seen(False, f"Span {failed.name!r} failed", expected, actual, failed.seq)
+        if spans:
+            return Seen(True, "No span failed", expected, _listed(spans), last_seq(run))
+        return Seen(False, "No such span", expected, _listed(spans_of(run)), last_seq(run))
 
 
-def _listed(spans: list[Span]) -> str:
+def _listed(spans: list[RunSpan]) -> str:
     return f"spans {in_order([span.name for span in spans])}"

@@ -7,12 +7,12 @@ from typing import ClassVar
 import msgspec
 from msgspec import Struct, field
 
+from replaykit.checks.call_selection import toolless_path
 from replaykit.checks.compare import same
-from replaykit.checks.expecting import EXPECTING_NOTES, Expecting
 from replaykit.checks.output_form import seen_members
 from replaykit.checks.reading import last_seq, shown
 from replaykit.checks.rule import ASSERTIONS, CannotTell, Context, Rule, Seen
-from replaykit.checks.selecting import own_path
+from replaykit.checks.value_rule import VALUE_NOTES, ValueRule
 from replaykit.model.changes import StateFold
 from replaykit.model.diff import differences
 from replaykit.model.events import State
@@ -34,16 +34,16 @@ class StateSeen(Struct, frozen=True):
 def state_at(run: TraceRun, step: str | None) -> StateSeen | None:
     """The state after that step, or at the end; None when the log does not hold it."""
     states = [event for event in run.events if isinstance(event, State)]
-    wanted = next((event for event in reversed(states) if step in (None, event.step)), None)
-    if wanted is None or not wanted.kept:
+    last_state = next((event for event in reversed(states) if step in (None, event.step)), None)
+    if last_state is None or not last_state.kept:
         return None
     fold = StateFold()
-    for event in states[: states.index(wanted) + 1]:
+    for event in states[: states.index(last_state) + 1]:
         try:
             fold.apply(event)
         except (ValueError, KeyError, IndexError) as error:
             raise CannotTell(f"the states do not fit together at event {event.seq}: {error}") from None
-    return StateSeen(decode(fold.text), wanted.seq)
+    return StateSeen(decode(fold.text), last_state.seq)
 
 
 @ASSERTIONS.register("state.equals")
@@ -74,11 +74,11 @@ class StateEquals(Rule, frozen=True, kw_only=True):
 
 
 @ASSERTIONS.register("state.path")
-class StatePath(Expecting, frozen=True, kw_only=True):
+class StatePath(ValueRule, frozen=True, kw_only=True):
     """The agent's state has this member, and it is as expected; as `output.json_path` for the output."""
 
     plain: ClassVar[str] = "path"
-    notes: ClassVar[dict[str, str]] = {"path": "a [JSON path](#json-paths)", "step": _AT, **EXPECTING_NOTES}
+    notes: ClassVar[dict[str, str]] = {"path": "a [JSON path](#json-paths)", "step": _AT, **VALUE_NOTES}
     examples: ClassVar[tuple[str, ...]] = (
         "state.path: {path: $.paid, equals: true}",
         "state.path: {path: $.tries, max: 1, step: step_1}",
@@ -87,7 +87,7 @@ class StatePath(Expecting, frozen=True, kw_only=True):
     step: str | None = None
 
     def __post_init__(self) -> None:
-        own_path(self.path)
+        toolless_path(self.path)
         super().__post_init__()
 
     def check(self, run: TraceRun, context: Context) -> Seen:
@@ -95,7 +95,7 @@ class StatePath(Expecting, frozen=True, kw_only=True):
         found = state_at(run, self.step)
         if found is None:
             return _nothing(self.step, run, expected)
-        return seen_members(self, members(found.value, own_path(self.path)), "State", expected, found.seq)
+        return seen_members(self, members(found.value, toolless_path(self.path)), "State", expected, found.seq)
 
 
 @ASSERTIONS.register("state.diff")
@@ -125,7 +125,7 @@ class StateDiff(Rule, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for path in (*self.changed, *self.unchanged, *(self.only or ())):
-            own_path(path)
+            toolless_path(path)
         if not self.changed and not self.unchanged and self.only is None:
             raise ValueError("expected `changed`, `unchanged` or `only`")
 
@@ -148,9 +148,11 @@ class StateDiff(Rule, frozen=True, kw_only=True):
                 return f"{path} changed"
         if self.only is None:
             return None
-        paths = [own_path(path) for path in self.only]
+        paths = [toolless_path(path) for path in self.only]
         rest = next(iter(differences(remove_paths(old, paths), remove_paths(new, paths), limit=1)), None)
-        return f"{rest.path} changed" if rest else None
+        if rest:
+            return f"{rest.path} changed"
+        return None
 
     def _expected(self) -> str:
         parts = [("changed", self.changed), ("unchanged", self.unchanged), ("only changed", self.only)]
@@ -182,14 +184,14 @@ class StateHash(Rule, frozen=True, kw_only=True):
         if len(self.sha256) != 64 or set(self.sha256.lower()) - set("0123456789abcdef"):
             raise ValueError("expected the 64 hexadecimal digits of a SHA-256")
         for path in self.ignore:
-            own_path(path)
+            toolless_path(path)
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         expected = f"a state with SHA-256 {self.sha256.lower()} {_where(self.step)}"
         found = state_at(run, self.step)
         if found is None:
             return _nothing(self.step, run, expected)
-        state = remove_paths(found.value, [own_path(path) for path in self.ignore])
+        state = remove_paths(found.value, [toolless_path(path) for path in self.ignore])
         import hashlib  # noqa: PLC0415 (slow to import, needed by this kind alone)
 
         digest = hashlib.sha256(canonical(state)).hexdigest()
@@ -200,11 +202,13 @@ class StateHash(Rule, frozen=True, kw_only=True):
 
 def _first_state(run: TraceRun) -> StateSeen | None:
     event = next((event for event in run.events if isinstance(event, State)), None)
-    return state_at(msgspec.structs.replace(run, events=(event,)), None) if event is not None else None
+    if event is not None:
+        return state_at(msgspec.structs.replace(run, events=(event,)), None)
+    return None
 
 
 def _same_at(old: Json, new: Json, path: str) -> bool:
-    parsed = own_path(path)
+    parsed = toolless_path(path)
     before, after = members(old, parsed), members(new, parsed)
     return [place for place, _ in before] == [place for place, _ in after] and all(
         same(a, b) for (_, a), (_, b) in zip(before, after, strict=True)
@@ -212,7 +216,9 @@ def _same_at(old: Json, new: Json, path: str) -> bool:
 
 
 def _where(step: str | None) -> str:
-    return f"after {step}" if step is not None else "at the end"
+    if step is not None:
+        return f"after {step}"
+    return "at the end"
 
 
 def _nothing(step: str | None, run: TraceRun, expected: str) -> Seen:

@@ -23,12 +23,12 @@ def own_calls(events: Iterable[AnyEvent]) -> list[Call]:
 
 
 def time_of(events: Iterable[AnyEvent]) -> float:
-    """How many seconds the calls among these events took, by the log."""
+    """Return the seconds that the calls among these events took, by the log."""
     return sum(call.duration_s for call in own_calls(events))
 
 
 def own_time(run: TraceRun) -> float:
-    """How many seconds the agent took beside its calls, on the machine it ran on.
+    """Return the seconds that the agent took beside its calls, on the machine it ran on.
 
     A replay waits for no recorded call, so all of its time is the agent's own; of another run it is what is left.
     """

@@ -7,20 +7,20 @@ from typing import ClassVar
 from msgspec import field
 
 from replaykit.checks.arguments import ArgsMode, args_agree
-from replaykit.checks.expecting import EXPECTING_NOTES, Expecting
-from replaykit.checks.output_form import seen_members
-from replaykit.checks.reading import last_seq, shown
-from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
-from replaykit.checks.schemas import check_schema, schema_flaw
-from replaykit.checks.selecting import (
+from replaykit.checks.call_selection import (
     Occurrence,
     check_occurrence,
     glob,
     occurrence_text,
-    own_path,
-    picked,
+    pick_call,
+    toolless_path,
 )
+from replaykit.checks.output_form import seen_members
+from replaykit.checks.reading import last_seq, shown
+from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.checks.schemas import check_schema, schema_flaw
 from replaykit.checks.tools import TOOL_NOTE, in_order, shown_call
+from replaykit.checks.value_rule import VALUE_NOTES, ValueRule
 from replaykit.model.events import ToolCall
 from replaykit.model.jsonpath import members, parse_path
 from replaykit.model.run import TraceRun
@@ -61,7 +61,7 @@ class ToolArgs(Rule, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_occurrence(self.occurrence)
         for path in self.ignore:
-            own_path(path)
+            toolless_path(path)
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         paths = [parse_path(path) for path in self.ignore]
@@ -70,13 +70,13 @@ class ToolArgs(Rule, frozen=True, kw_only=True):
         def fits(call: ToolCall) -> bool:
             return args_agree(call.arguments, self.arguments, self.match, defaults=self.defaults, ignore=paths)
 
-        holds, told = picked(calls, self.occurrence, fits)
+        holds, decisive_call = pick_call(calls, self.occurrence, fits)
         which = f"{occurrence_text(self.occurrence)} {self.tool!r}"
         expected = f"{which} with {self.match.value} arguments {shown(self.arguments)}"
-        if told is None:
+        if decisive_call is None:
             return _no_call(self.tool, run, calls, expected)
-        text = f"Tool {told.name!r} {'called' if holds else 'not called'} with {shown(self.arguments)}"
-        return Seen(holds, text, expected, shown_call(told), told.seq)
+        text = f"Tool {decisive_call.name!r} {'called' if holds else 'not called'} with {shown(self.arguments)}"
+        return Seen(holds, text, expected, shown_call(decisive_call), decisive_call.seq)
 
 
 @ASSERTIONS.register("tool.args_schema")
@@ -100,20 +100,20 @@ class ToolArgsSchema(Rule, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         calls = _calls_of(self.tool, run)
-        holds, told = picked(calls, self.occurrence, self._accepted)
+        holds, decisive_call = pick_call(calls, self.occurrence, self._accepted)
         expected = f"{occurrence_text(self.occurrence)} {self.tool!r} with arguments as the schema says"
-        if told is None:
+        if decisive_call is None:
             return _no_call(self.tool, run, calls, expected)
-        flaw = schema_flaw(self.schema_, told.arguments)
-        text = f"Arguments of {told.name!r} are {'not ' if flaw else ''}as the schema says"
-        return Seen(holds, text, expected, flaw or shown_call(told), told.seq)
+        flaw = schema_flaw(self.schema_, decisive_call.arguments)
+        text = f"Arguments of {decisive_call.name!r} are {'not ' if flaw else ''}as the schema says"
+        return Seen(holds, text, expected, flaw or shown_call(decisive_call), decisive_call.seq)
 
     def _accepted(self, call: ToolCall) -> bool:
         return schema_flaw(self.schema_, call.arguments) is None
 
 
 @ASSERTIONS.register("tool.result")
-class ToolResult(Expecting, frozen=True, kw_only=True):
+class ToolResult(ValueRule, frozen=True, kw_only=True):
     """A call of the tool gave a result that is as expected. A call that raised gave none.
 
     `path` looks at a member of the result, as `output.json_path` does. What a stream yielded is a list.
@@ -123,7 +123,7 @@ class ToolResult(Expecting, frozen=True, kw_only=True):
         "tool": TOOL_NOTE,
         "occurrence": _OCCURRENCE,
         "path": "a [JSON path](#json-paths) into the result",
-        **EXPECTING_NOTES,
+        **VALUE_NOTES,
     }
     examples: ClassVar[tuple[str, ...]] = (
         "tool.result: {tool: lookup_billing, path: $.total, min: 40, occurrence: last}",
@@ -135,21 +135,21 @@ class ToolResult(Expecting, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_occurrence(self.occurrence)
-        own_path(self.path)
+        toolless_path(self.path)
         super().__post_init__()
         if not self.expects and self.path == "$":
             raise ValueError(f"expected one of {', '.join(self.expecting)}, or a path")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         calls = _calls_of(self.tool, run)
-        holds, told = picked(calls, self.occurrence, self._accepted)
+        holds, decisive_call = pick_call(calls, self.occurrence, self._accepted)
         place = "" if self.path == "$" else f" a result with {self.path} being"
         which = f"{occurrence_text(self.occurrence)} {self.tool!r}"
         expected = f"{which} giving{place} {' and '.join(self.expectations) or 'something'}"
-        if told is None:
+        if decisive_call is None:
             return _no_call(self.tool, run, calls, expected)
-        seen = self._seen(told, expected)
-        return Seen(holds, seen.text, expected, seen.actual, told.seq)
+        seen = self._seen(decisive_call, expected)
+        return Seen(holds, seen.text, expected, seen.actual, decisive_call.seq)
 
     def _accepted(self, call: ToolCall) -> bool:
         return self._seen(call, "").holds
@@ -158,7 +158,9 @@ class ToolResult(Expecting, frozen=True, kw_only=True):
         if call.error is not None:
             return Seen(False, f"Tool {call.name!r} failed", expected, shown(str(call.error)), call.seq)
         value = call.result if call.items_json is None else call.items
-        return seen_members(self, members(value, own_path(self.path)), f"Result of {call.name!r}", expected, call.seq)
+        return seen_members(
+            self, members(value, toolless_path(self.path)), f"Result of {call.name!r}", expected, call.seq
+        )
 
 
 def _calls_of(tool: str, run: TraceRun) -> list[ToolCall]:
@@ -167,5 +169,8 @@ def _calls_of(tool: str, run: TraceRun) -> list[ToolCall]:
 
 def _no_call(tool: str, run: TraceRun, calls: list[ToolCall], expected: str) -> Seen:
     """There is no call of that number, or none at all."""
-    text = f"Tool {tool!r} was called {len(calls)} times" if calls else f"Tool {tool!r} was not called"
+    if calls:
+        text = f"Tool {tool!r} was called {len(calls)} times"
+    else:
+        text = f"Tool {tool!r} was not called"
     return Seen(False, text, expected, f"tools {in_order([call.name for call in run.tool_calls])}", last_seq(run))

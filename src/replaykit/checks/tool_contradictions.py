@@ -8,17 +8,18 @@ and the output says "is refundable".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from msgspec import Struct
 
+from replaykit.checks.call_selection import glob
 from replaykit.checks.derivations import ALL
 from replaykit.checks.failures import call_failed
-from replaykit.checks.grounding import output_figures, ungrounded
+from replaykit.checks.figures import Figure
+from replaykit.checks.grounding import Ungrounded, output_figures, unexplained, ungrounded
 from replaykit.checks.reading import has_output, last_seq, output_text, shown
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
-from replaykit.checks.selecting import glob
 from replaykit.checks.tools import TOOL_NOTE
 from replaykit.model.events import ToolCall
 from replaykit.model.nesting import decode_json
@@ -33,7 +34,7 @@ _COMMON = frozenset(
 )
 
 
-class Member(Struct, frozen=True):
+class ToolMember(Struct, frozen=True):
     """A named number or flag of a tool's answer."""
 
     call: ToolCall
@@ -47,10 +48,10 @@ class Member(Struct, frozen=True):
 
 
 class Contradiction(Struct, frozen=True):
-    """What the output says, and the member of a tool's answer that says otherwise."""
+    """A statement of the output, and the member of a tool's answer that says otherwise."""
 
     statement: str
-    member: Member
+    member: ToolMember
 
 
 @ASSERTIONS.register("output.contradicts")
@@ -79,7 +80,18 @@ class OutputContradicts(Rule, frozen=True, kw_only=True):
         return Seen(True, text, expected, f"{found.statement!r} where {own}", member.call.seq)
 
 
-def contradictions_in(run: TraceRun) -> Iterator[Contradiction]:
+def _underived(run: TraceRun, figures: list[Figure]) -> list[Ungrounded]:
+    return ungrounded(run, figures, ALL)
+
+
+def certain_contradictions(run: TraceRun) -> Iterator[Contradiction]:
+    """Give what a run's output says otherwise than its tools, and what no calculation could have led to."""
+    yield from contradictions_in(run, unexplained)
+
+
+def contradictions_in(
+    run: TraceRun, find_missing: Callable[[TraceRun, list[Figure]], list[Ungrounded]] = _underived
+) -> Iterator[Contradiction]:
     """Give what a run's output says otherwise than its tools."""
     if not has_output(run):
         return
@@ -87,16 +99,17 @@ def contradictions_in(run: TraceRun) -> Iterator[Contradiction]:
     if not members:
         return
     text = output_text(run)
-    yield from _other_numbers(run, text, [one for one in members if not isinstance(one.value, bool)])
-    yield from _yes_for_no(text, [one for one in members if isinstance(one.value, bool)])
+    numbers = [member for member in members if not isinstance(member.value, bool)]
+    yield from _other_numbers(text, numbers, find_missing(run, output_figures(run)))
+    yield from _yes_for_no(text, [member for member in members if isinstance(member.value, bool)])
 
 
-def _other_numbers(run: TraceRun, text: str, members: list[Member]) -> Iterator[Contradiction]:
-    by_word: dict[str, list[Member]] = {}
+def _other_numbers(text: str, members: list[ToolMember], missing: list[Ungrounded]) -> Iterator[Contradiction]:
+    by_word: dict[str, list[ToolMember]] = {}
     for member in members:
         by_word.setdefault(member.word, []).append(member)
-    for missing in ungrounded(run, output_figures(run), ALL):
-        figure = missing.figure
+    for unsourced in missing:
+        figure = unsourced.figure
         if figure.kind != "number":
             continue
         place = text.find(figure.text)
@@ -107,7 +120,7 @@ def _other_numbers(run: TraceRun, text: str, members: list[Member]) -> Iterator[
                 yield Contradiction(statement, named[-1])
 
 
-def _yes_for_no(text: str, members: list[Member]) -> Iterator[Contradiction]:
+def _yes_for_no(text: str, members: list[ToolMember]) -> Iterator[Contradiction]:
     words = {member.word for member in members}
     for word in words:
         named = [member for member in members if member.word == word]
@@ -124,14 +137,14 @@ def _is_conditional(text: str, place: int) -> bool:
     return re.search(r"\b(?:if|whether|once|when|unless|not|no|none|neither|only)\b", clause, re.IGNORECASE) is not None
 
 
-def _members(run: TraceRun) -> Iterator[Member]:
+def _members(run: TraceRun) -> Iterator[ToolMember]:
     """Give the named numbers and flags of what tools answered."""
     count = 0
     for call in run.tool_calls:
         if call_failed(call) is not None:
             continue
         for name, value in _named(_structure(call.result)):
-            member = Member(call, name, value)
+            member = ToolMember(call, name, value)
             if len(member.word) >= _MIN_WORD and member.word not in _COMMON:
                 yield member
                 count += 1

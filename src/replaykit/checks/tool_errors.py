@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
 from replaykit.checks.admissions import admission
+from replaykit.checks.call_selection import glob
 from replaykit.checks.conversation import inner_model_calls, said_to_user
+from replaykit.checks.failure_hints import failure_hint
 from replaykit.checks.failures import call_failed
 from replaykit.checks.reading import last_seq, matches, output_text, says_something, short, shown_output
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
-from replaykit.checks.selecting import glob
 from replaykit.checks.tools import TOOL_NOTE
 from replaykit.model.events import ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 
 
 @ASSERTIONS.register("tool.error")
-class ToolError(Rule, frozen=True, kw_only=True):
+class ToolErrorOccurred(Rule, frozen=True, kw_only=True):
     """A call of the tool failed; with `like`, in these words, `*` standing for anything.
 
     A call failed when it raised, or when its result [says so](#when-a-call-failed). With `min`, at least that many
@@ -86,15 +87,19 @@ class UnretriedToolError(Rule, frozen=True, kw_only=True):
             ending = "failed and was not retried"
         elif failed is not None:
             ending = "was retried"
+        elif calls:
+            ending = "did not fail"
         else:
-            ending = "did not fail" if calls else "was not called"
-        pointed_at = failed or (calls[-1] if calls else None)
+            ending = "was not called"
+        seq = None
+        if calls:
+            seq = (failed or calls[-1]).seq
         return Seen(
             holds=holds,
             text=f"Tool {self.tool!r} {ending}",
             expected=f"tool {self.tool!r} failing without a retry",
             actual=_outcomes(run, calls),
-            seq=None if pointed_at is None else pointed_at.seq,
+            seq=seq,
         )
 
 
@@ -102,33 +107,39 @@ class UnretriedToolError(Rule, frozen=True, kw_only=True):
 class IgnoredToolError(Rule, frozen=True, kw_only=True):
     """The tool's last call failed, yet the run succeeded with an answer that admits no failure.
 
-    An answer admits one by a [phrase](#answers-that-admit-a-failure) such as "could not be reached", in one of eleven
+    An answer admits one by a [phrase](#answers-that-admit-a-failure) such as "could not be reached", in one of twelve
     languages. What the agent said earlier counts too, where a user answered it. Words of your own in `acknowledged_by`
-    replace the phrases: an answer then admits a failure when some word in it begins like one of them. A sub-agent (a
-    tool that asks a model itself) failed as well when its answer admits a failure.
+    replace the phrases: an answer then admits a failure when some word in it begins like one of them. `anything` gives
+    the benefit of the doubt, and is what `scaffold` writes into `desired`: a regret, a hand-over to a person, words of
+    the tool's own message, or a language that is not read are enough. A sub-agent (a tool that asks a model itself)
+    failed as well when its answer admits a failure.
     """
 
     plain: ClassVar[str] = "tool"
     notes: ClassVar[dict[str, str]] = {
         "tool": "the tool's name; a plain text is this",
-        "acknowledged_by": "what an answer admits a failure with",
+        "acknowledged_by": "words that an answer admits a failure with, or `anything`",
     }
     examples: ClassVar[tuple[str, ...]] = (
         "tool.ignored_error: lookup_billing",
         "tool.ignored_error: {tool: lookup_billing, acknowledged_by: [erreur, échoué]}",
+        "tool.ignored_error: {tool: lookup_billing, acknowledged_by: anything}",
     )
     tool: str
-    acknowledged_by: list[str] | None = None
+    acknowledged_by: Literal["anything"] | list[str] | None = None
 
     def __post_init__(self) -> None:
-        if self.acknowledged_by is not None and not all(word.strip() for word in self.acknowledged_by):
+        if isinstance(self.acknowledged_by, list) and not all(word.strip() for word in self.acknowledged_by):
             raise ValueError("expected words in `acknowledged_by`: an empty one is in every answer")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         calls = calls_of(run, self.tool)
         failed = failure_of(run, calls[-1]) if calls else None
         answered = run.status is RunStatus.SUCCESS and says_something(run)
-        word = self._admission(run, calls[-1].seq) if failed is not None else None
+        if failed is not None:
+            word = self._admission(run, calls[-1], failed)
+        else:
+            word = None
         return Seen(
             holds=failed is not None and answered and word is None,
             text=self._text(failed, answered, word),
@@ -137,12 +148,20 @@ class IgnoredToolError(Rule, frozen=True, kw_only=True):
             seq=calls[-1].seq if calls else None,
         )
 
-    def _admission(self, run: TraceRun, failed_at: int) -> str | None:
-        for text in (output_text(run), *said_to_user(run, failed_at)):
-            word = admission(text) if self.acknowledged_by is None else _first_word(text, self.acknowledged_by)
+    def _admission(self, run: TraceRun, call: ToolCall, reason: str) -> str | None:
+        for text in (output_text(run), *said_to_user(run, call.seq)):
+            word = self._word(text, call, reason)
             if word is not None:
                 return word
         return None
+
+    def _word(self, text: str, call: ToolCall, reason: str) -> str | None:
+        if isinstance(self.acknowledged_by, list):
+            return _first_word(text, self.acknowledged_by)
+        word = admission(text)
+        if word is None and self.acknowledged_by == "anything":
+            return failure_hint(text, call, reason)
+        return word
 
     def _text(self, failed: str | None, answered: bool, word: str | None) -> str:
         if failed is None:
@@ -164,7 +183,9 @@ def failure_of(run: TraceRun, call: ToolCall) -> str | None:
     reason = call_failed(call)
     if reason is not None or not isinstance(call.result, str) or call.seq not in inner_model_calls(run):
         return reason
-    return short(call.result) if admission(call.result) else None
+    if admission(call.result):
+        return short(call.result)
+    return None
 
 
 def _first_word(text: str, words: list[str]) -> str | None:
@@ -181,4 +202,6 @@ def _outcomes(run: TraceRun, calls: list[ToolCall]) -> str:
         return "no call"
     reason = failure_of(run, calls[-1])
     ending = f"failed with {reason!r}" if reason else "did not fail"
-    return f"{len(calls)} calls, the last {ending}" if len(calls) > 1 else f"one call, it {ending}"
+    if len(calls) > 1:
+        return f"{len(calls)} calls, the last {ending}"
+    return f"one call, it {ending}"

@@ -9,17 +9,24 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from replaykit.checks.argument_flaws import argument_flaw
+from replaykit.checks.call_selection import glob
 from replaykit.checks.compare import same
-from replaykit.checks.conversation import TOOL_ROLES, answer_text, offered_tools, request_messages, requested_tools
+from replaykit.checks.conversation import (
+    TOOL_ROLES,
+    RequestReader,
+    answer_text,
+    offered_tools,
+    request_messages,
+    requested_tools,
+)
 from replaykit.checks.failures import call_failed
 from replaykit.checks.reading import last_seq, output_text, says_something
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
-from replaykit.checks.selecting import glob
 from replaykit.checks.tools import TOOL_NOTE
 from replaykit.model.events import LlmCall, ToolCall
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 _ANY_TOOL = f"{TOOL_NOTE}; a plain text is this"
 _USES = (
@@ -57,7 +64,7 @@ class ToolNotOffered(Rule, frozen=True, kw_only=True):
     tool: str
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        found = next((one for one in unoffered_calls(run) if glob(self.tool, one[1])), None)
+        found = next((call for call in unoffered_calls(run) if glob(self.tool, call[1])), None)
         expected = f"a call of {self.tool!r} that was not offered"
         if found is None:
             text = "Every tool that was asked for was offered"
@@ -88,7 +95,7 @@ class ToolInvalidArguments(Rule, frozen=True, kw_only=True):
     min: Annotated[int, Meta(ge=1)] = 1
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        flaws = [one for one in invalid_calls(run) if glob(self.tool, one[1])]
+        flaws = [call for call in invalid_calls(run) if glob(self.tool, call[1])]
         least = "a call" if self.min == 1 else f"at least {self.min} calls"
         expected = f"{least} of {self.tool!r} with arguments that do not fit"
         if not flaws:
@@ -149,11 +156,17 @@ class ToolLookupSkipped(Rule, frozen=True, kw_only=True):
     skipped: bool
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        expected = "a planned lookup that was not made" if self.skipped else "every planned lookup made"
+        if self.skipped:
+            expected = "a planned lookup that was not made"
+        else:
+            expected = "every planned lookup made"
         plan = next(_planned_lookups(run), None)
         source = None if plan is None else next(_telling_events(run), None)
         if plan is None or source is not None:
-            text = "No lookup was planned" if plan is None else f"Event {source} told the agent something"
+            if plan is None:
+                text = "No lookup was planned"
+            else:
+                text = f"Event {source} told the agent something"
             return Seen(not self.skipped, text, expected, text[0].lower() + text[1:], source or last_seq(run))
         words = plan
         text = f"The model planned to {words!r} and answered without any tool's answer"
@@ -168,7 +181,7 @@ def telling_calls(run: TraceRun) -> Iterator[int]:
     called = {call.name for call in run.tool_calls}
     names = [name for name in introduced_tools(run) if name not in called]
     if names:
-        in_code = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, names))})\s*\(")
+        in_code = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, names))})\(")
         yield from (call.seq for call in run.llm_calls if in_code.search(answer_text(call)))
 
 
@@ -196,7 +209,9 @@ def answered_at(run: TraceRun) -> int | None:
     """Return the model call in which the agent gave its answer: the last one, or the last before a call hands it in."""
     handed_in = next((call.seq for call in reversed(run.tool_calls) if hands_in_answer(run, call)), None)
     earlier = [call.seq for call in run.llm_calls if handed_in is None or call.seq < handed_in]
-    return earlier[-1] if earlier else last_seq(run)
+    if earlier:
+        return earlier[-1]
+    return last_seq(run)
 
 
 def _planned_lookups(run: TraceRun) -> Iterator[str]:
@@ -223,7 +238,10 @@ def invalid_calls(run: TraceRun) -> Iterator[tuple[LlmCall, str, str]]:
         offered = offered_tools(call) if requests else {}
         for request in requests:
             schema = offered.get(request.name)
-            flaw = None if schema is None else argument_flaw(request.arguments, schema)
+            if schema is None:
+                flaw = None
+            else:
+                flaw = argument_flaw(request.arguments, schema)
             if flaw is not None:
                 yield call, request.name, flaw
 
@@ -234,9 +252,10 @@ def introduced_tools(run: TraceRun) -> list[str]:
     A name has to look like one (`search_docs`, `searchDocs`): "use search" may mean anything.
     """
     names: dict[str, None] = {}
+    reader = RequestReader()
     for call in run.llm_calls:
         names.update(dict.fromkeys(offered_tools(call)))
-        for message in request_messages(call):
+        for message in reader.new_messages(call):
             if message.role in _INSTRUCTING and _SPEAKS_OF_TOOLS.search(message.text):
                 names.update(dict.fromkeys(_INTRODUCED.findall(message.text)))
     return [name for name in names if _IDENTIFIER.fullmatch(name)]
@@ -251,7 +270,7 @@ def _announces(text: str, tool: str) -> bool:
 
 def _calls_of(run: TraceRun, tool: str) -> Iterator[int]:
     """Give the events in which the tool was called, or in which code that the model wrote calls it."""
-    in_code = re.compile(rf"(?<![\w.]){re.escape(tool)}\s*\(")
+    in_code = re.compile(rf"(?<![\w.]){re.escape(tool)}\(")  # behind a blank, a bracket opens a remark
     for event in run.events:
         if isinstance(event, ToolCall) and event.name == tool:
             yield event.seq

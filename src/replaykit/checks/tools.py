@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Hashable
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from replaykit.checks.compare import key_of, within
+from replaykit.checks.call_selection import glob
+from replaykit.checks.compare import ArgumentKeys, within
 from replaykit.checks.ranges import check_range, in_range, range_text
 from replaykit.checks.reading import last_seq, short, shown
 from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seen
-from replaykit.checks.selecting import glob
 from replaykit.model.diff import call_text
 from replaykit.model.events import ToolCall
 from replaykit.model.result import Side
@@ -35,14 +35,24 @@ class _ToolCount(Rule, frozen=True, kw_only=True):
     def counted(self, run: TraceRun) -> list[ToolCall]:
         """The calls that count: the named tool's or all, and of those the largest group of equals if asked."""
         calls = [call for call in run.tool_calls if self.tool is None or glob(self.tool, call.name)]
-        return largest_group(calls, by_arguments=True) if self.same_arguments else calls
+        if self.same_arguments:
+            return largest_group(calls, by_arguments=True)
+        return calls
 
     def _what(self) -> str:
-        tool = f"calls of tool {self.tool!r}" if self.tool is not None else "tool calls"
-        return f"{tool} with the same arguments" if self.same_arguments else tool
+        if self.tool is not None:
+            tool = f"calls of tool {self.tool!r}"
+        else:
+            tool = "tool calls"
+        if self.same_arguments:
+            return f"{tool} with the same arguments"
+        return tool
 
     def _text(self, calls: list[ToolCall]) -> str:
-        alike = " with the same arguments" if self.same_arguments and len(calls) > 1 else ""
+        if self.same_arguments and len(calls) > 1:
+            alike = " with the same arguments"
+        else:
+            alike = ""
         names = {call.name for call in calls}
         if self.tool is None and len(names) != 1:
             return f"{len(calls) or 'No'} tool calls{alike}"
@@ -132,10 +142,14 @@ class _NamedCall(Rule, frozen=True, kw_only=True):
         return glob(self.tool, call.name) and (self.arguments is None or within(self.arguments, call.arguments))
 
     def _what(self) -> str:
-        return f"{self.tool}({shown(self.arguments)})" if self.arguments else self.tool
+        if self.arguments:
+            return f"{self.tool}({shown(self.arguments)})"
+        return self.tool
 
     def _with(self) -> str:
-        return f" with {shown(self.arguments)}" if self.arguments else ""
+        if self.arguments:
+            return f" with {shown(self.arguments)}"
+        return ""
 
 
 @ASSERTIONS.register("tool.called")
@@ -159,14 +173,20 @@ class ToolCalled(_NamedCall, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         calls = self.found(run)
-        times = "" if (self.min, self.max) == (1, None) else f", {range_text(self.min, self.max)} times"
-        told = (calls[self.max or 0 : (self.max or 0) + 1] or calls[-1:]) if calls else []
+        if (self.min, self.max) == (1, None):
+            times = ""
+        else:
+            times = f", {range_text(self.min, self.max)} times"
+        if calls:
+            decisive = calls[self.max or 0 : (self.max or 0) + 1] or calls[-1:]
+        else:
+            decisive = []
         return Seen(
             holds=in_range(len(calls), self.min, self.max),
             text=f"Tool {self.tool!r} {called_times(len(calls)) if times else _called(calls)}{self._with()}",
             expected=f"a call {self._what()}{times}",
             actual=_shown_calls(calls, run),
-            seq=told[0].seq if told else last_seq(run),
+            seq=decisive[0].seq if decisive else last_seq(run),
         )
 
 
@@ -192,15 +212,12 @@ class ToolNotCalled(_NamedCall, frozen=True, kw_only=True):
 
 def largest_group(calls: list[ToolCall], *, by_arguments: bool = False) -> list[ToolCall]:
     """The calls of the most called tool, or the largest set of calls alike in tool and arguments."""
-
-    def key(call: ToolCall) -> tuple[str, bytes]:
-        return call.name, key_of(call.arguments) if by_arguments else b""
-
-    counts = Counter(map(key, calls))
-    if not counts:
-        return []
-    ((most, _count),) = counts.most_common(1)
-    return [call for call in calls if key(call) == most]
+    arguments = ArgumentKeys()
+    groups: dict[Hashable, list[ToolCall]] = {}
+    for call in calls:
+        key = (call.name, arguments.key_of(call.arguments_json) if by_arguments else None)
+        groups.setdefault(key, []).append(call)
+    return max(groups.values(), key=len, default=[])
 
 
 def called_times(count: int) -> str:
@@ -219,10 +236,14 @@ def shown_call(call: ToolCall) -> str:
 
 
 def _called(calls: list[ToolCall]) -> str:
-    return "called" if calls else "not called"
+    if calls:
+        return "called"
+    return "not called"
 
 
 def _shown_calls(calls: list[ToolCall], run: TraceRun) -> str:
     if not calls:
         return f"tools {in_order([call.name for call in run.tool_calls])}"
-    return f"{len(calls)} calls, the last {shown_call(calls[-1])}" if len(calls) > 1 else shown_call(calls[0])
+    if len(calls) > 1:
+        return f"{len(calls)} calls, the last {shown_call(calls[-1])}"
+    return shown_call(calls[0])

@@ -9,21 +9,21 @@ from typing import ClassVar
 from msgspec import Struct
 
 from replaykit.checks.arguments import ArgsMode, args_agree
+from replaykit.checks.call_selection import glob
 from replaykit.checks.pairing import paired
-from replaykit.checks.reading import last_seq, shown
+from replaykit.checks.reading import last_seq, seq_of, shown
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen, Share
-from replaykit.checks.selecting import glob
 from replaykit.checks.tools import in_order
 from replaykit.model.events import ToolCall
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 
 MAX_EXPECTED = 1_000
-"""How many calls one assertion may expect: pairing them takes time in proportion to expected times made."""
+"""The most calls that one assertion may expect: pairing them takes time in proportion to expected times made."""
 
 
 class TrajectoryMode(StrEnum):
-    """How the calls of a run stand to the expected ones. `subset` and `superset` are about the run's calls."""
+    """The relation of a run's calls to the expected ones. `subset` and `superset` are about the run's calls."""
 
     STRICT = "strict"  # these calls and no others, in this order
     IN_ORDER = "in_order"  # these calls in this order, maybe with others between
@@ -32,7 +32,7 @@ class TrajectoryMode(StrEnum):
     SUPERSET = "superset"  # at least these calls, in any order
 
 
-class ExpectedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TrajectoryCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A call as an assertion names it; without arguments, whatever they are."""
 
     tool: str
@@ -75,7 +75,7 @@ class TrajectoryMatch(Rule, frozen=True, kw_only=True):
         "trajectory.match: {calls: [{tool: send_email, arguments: {cc: []}}], mode: superset, "
         "overrides: {send_email: [cc]}}",
     )
-    calls: list[str | ExpectedCall]
+    calls: list[str | TrajectoryCall]
     mode: TrajectoryMode = TrajectoryMode.STRICT
     args: ArgsMode = ArgsMode.EXACT
     overrides: dict[str, ArgsMode | list[str]] = {}
@@ -85,9 +85,9 @@ class TrajectoryMatch(Rule, frozen=True, kw_only=True):
             raise ValueError(f"expected at most {MAX_EXPECTED:,} calls, got {len(self.calls):,}")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        made = run.tool_calls
-        wrong = self._differs(made)
-        names = [call.name for call in made]
+        calls = run.tool_calls
+        wrong = self._differs(calls)
+        names = [call.name for call in calls]
         return Seen(
             holds=wrong is None,
             text=f"Tools called: {in_order(names)}",
@@ -97,47 +97,49 @@ class TrajectoryMatch(Rule, frozen=True, kw_only=True):
         )
 
     @property
-    def _expected(self) -> list[ExpectedCall]:
-        return [ExpectedCall(tool=call) if isinstance(call, str) else call for call in self.calls]
+    def _expected(self) -> list[TrajectoryCall]:
+        return [TrajectoryCall(tool=call) if isinstance(call, str) else call for call in self.calls]
 
-    def _differs(self, made: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
-        """What is wrong with the calls, and at which; None when nothing is."""
+    def _differs(self, calls: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
+        """Return what is wrong with the calls, and the call; None when nothing is."""
         if self.mode is TrajectoryMode.STRICT:
-            return self._differs_strictly(made)
+            return self._differs_strictly(calls)
         if self.mode is TrajectoryMode.IN_ORDER:
-            return self._differs_in_order(made)
-        return self._differs_in_any_order(made)
+            return self._differs_in_order(calls)
+        return self._differs_in_any_order(calls)
 
-    def _differs_strictly(self, made: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
-        for expected, call in zip(self._expected, made, strict=False):
+    def _differs_strictly(self, calls: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
+        for expected, call in zip(self._expected, calls, strict=False):
             if not self._fits(expected, call):
                 return f"expected {self._shown(expected)} where {_text(call)} was called", call
-        if len(made) > len(self.calls):
-            return f"{_text(made[len(self.calls)])} was not expected", made[len(self.calls)]
-        return self._missing(self._expected[len(made)]) if len(made) < len(self.calls) else None
+        if len(calls) > len(self.calls):
+            return f"{_text(calls[len(self.calls)])} was not expected", calls[len(self.calls)]
+        if len(calls) < len(self.calls):
+            return self._missing(self._expected[len(calls)])
+        return None
 
-    def _differs_in_order(self, made: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
-        left = iter(made)
+    def _differs_in_order(self, calls: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
+        left = iter(calls)
         for expected in self._expected:
             if not any(self._fits(expected, call) for call in left):
                 return self._missing(expected)
         return None
 
-    def _differs_in_any_order(self, made: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
+    def _differs_in_any_order(self, calls: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
         expected = self._expected
-        pairs = paired(expected, made, self._fits)
+        pairs = paired(expected, calls, self._fits)
         if self.mode is not TrajectoryMode.SUBSET and len(pairs) < len(expected):
             return self._missing(next(one for index, one in enumerate(expected) if index not in pairs))
-        if self.mode is not TrajectoryMode.SUPERSET and len(pairs) < len(made):
+        if self.mode is not TrajectoryMode.SUPERSET and len(pairs) < len(calls):
             met = set(pairs.values())
-            call = next(call for index, call in enumerate(made) if index not in met)
+            call = next(call for index, call in enumerate(calls) if index not in met)
             return f"{_text(call)} was not expected", call
         return None
 
-    def _missing(self, expected: ExpectedCall) -> tuple[str, None]:
+    def _missing(self, expected: TrajectoryCall) -> tuple[str, None]:
         return f"{self._shown(expected)} is missing", None
 
-    def _fits(self, expected: ExpectedCall, call: ToolCall) -> bool:
+    def _fits(self, expected: TrajectoryCall, call: ToolCall) -> bool:
         if not glob(expected.tool, call.name):
             return False
         if expected.arguments is None:
@@ -149,8 +151,10 @@ class TrajectoryMatch(Rule, frozen=True, kw_only=True):
         actual, named = ({name: value[name] for name in how if name in value} for value in (actual, expected.arguments))
         return args_agree(actual, named, ArgsMode.EXACT)
 
-    def _shown(self, call: ExpectedCall) -> str:
-        return call.tool if call.arguments is None else f"{call.tool}({shown(call.arguments)})"
+    def _shown(self, call: TrajectoryCall) -> str:
+        if call.arguments is None:
+            return call.tool
+        return f"{call.tool}({shown(call.arguments)})"
 
 
 @ASSERTIONS.register("trajectory.f1")
@@ -171,15 +175,15 @@ class TrajectoryF1(Rule, frozen=True, kw_only=True):
             raise ValueError("expected at least one tool")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        made, expected = Counter(call.name for call in run.tool_calls), Counter(self.tools)
-        share = 2 * (made & expected).total() / (made.total() + expected.total())
+        calls, expected = Counter(call.name for call in run.tool_calls), Counter(self.tools)
+        share = 2 * (calls & expected).total() / (calls.total() + expected.total())
         extra = next((call for call in run.tool_calls if call.name not in expected), None)
         return Seen(
             holds=share >= self.min - 1e-9,
             text=f"Tools called have an F1 of {share:.2f}",
             expected=f"tools like {in_order(self.tools)}, with an F1 of at least {self.min:g}",
             actual=f"{share:.2f}: tools {in_order([call.name for call in run.tool_calls])}",
-            seq=extra.seq if extra else last_seq(run),
+            seq=seq_of(extra, run),
         )
 
 

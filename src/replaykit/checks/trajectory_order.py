@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from replaykit.checks.compare import key_of
-from replaykit.checks.reading import last_seq
+from replaykit.checks.call_selection import any_glob, glob
+from replaykit.checks.compare import ArgumentKeys
+from replaykit.checks.reading import last_seq, seq_of
 from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
-from replaykit.checks.selecting import any_glob, glob
 from replaykit.checks.tools import TOOL_NOTE, in_order, shown_call
 from replaykit.model.events import ToolCall
 from replaykit.model.run import TraceRun
@@ -41,7 +41,7 @@ class TrajectoryBefore(Rule, frozen=True, kw_only=True):
             text=text,
             expected=f"tool {self.first!r} before tool {self.then!r}",
             actual=f"tools {in_order([call.name for call in calls])}",
-            seq=then.seq if then else last_seq(run),
+            seq=seq_of(then, run),
         )
 
 
@@ -63,7 +63,7 @@ class TrajectoryNeverAfter(Rule, frozen=True, kw_only=True):
             text=f"Tool {self.tool!r} {'called' if late else 'not called'} after {self.after!r}",
             expected=f"no call of tool {self.tool!r} after tool {self.after!r}",
             actual=f"tools {in_order([call.name for call in calls])}",
-            seq=late.seq if late else last_seq(run),
+            seq=seq_of(late, run),
         )
 
 
@@ -92,7 +92,10 @@ class TrajectoryNoLoop(Rule, frozen=True, kw_only=True):
     def check(self, run: TraceRun, context: Context) -> Seen:
         calls = run.tool_calls
         found = self._loop(calls)
-        stretch = [call.name for call in calls[found[0] : found[0] + found[1]]] if found else []
+        if found:
+            stretch = [call.name for call in calls[found[0] : found[0] + found[1]]]
+        else:
+            stretch = []
         return Seen(
             holds=found is None,
             text=f"Loop: {in_order(stretch)}, {self.repeats} times in a row" if found else "No loop",
@@ -102,8 +105,9 @@ class TrajectoryNoLoop(Rule, frozen=True, kw_only=True):
         )
 
     def _loop(self, calls: list[ToolCall]) -> tuple[int, int] | None:
-        """Where the first loop begins, and how long its stretch is."""
-        keys = [(call.name, b"" if self.ignore_arguments else key_of(call.arguments)) for call in calls]
+        """Return the start and the length of the first loop."""
+        arguments = ArgumentKeys()
+        keys = [(call.name, self.ignore_arguments or arguments.key_of(call.arguments_json)) for call in calls]
         for period in range(1, self.period + 1):
             alike = 0  # how many calls in a row are those of one period before
             for index in range(period, len(keys)):
@@ -141,12 +145,15 @@ class TrajectoryAllowlist(Rule, frozen=True, kw_only=True):
             text=f"Tool {bad.name!r} is not allowed" if bad else "Only allowed tools were called",
             expected=self._expected(),
             actual=shown_call(bad) if bad else f"tools {names}",
-            seq=bad.seq if bad else last_seq(run),
+            seq=seq_of(bad, run),
         )
 
     def _allowed(self, name: str) -> bool:
         return (self.allow is None or any_glob(self.allow, name)) and not any_glob(self.deny, name)
 
     def _expected(self) -> str:
-        allowed = "any tool" if self.allow is None else f"only {', '.join(self.allow) or 'no tools'}"
+        if self.allow is None:
+            allowed = "any tool"
+        else:
+            allowed = f"only {', '.join(self.allow) or 'no tools'}"
         return allowed + (f" but {', '.join(self.deny)}" if self.deny else "")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from replaykit.checks.inside import is_about_one_run
-from replaykit.checks.parsing import Assertion
+from replaykit.checks.assertions import Assertion, concerns_one_run
 from replaykit.checks.rule import CannotTell, Runs
 from replaykit.errors import ExitCode
 from replaykit.model.result import (
@@ -37,7 +36,7 @@ EXIT_CODES = {
     Verdict.FLAKY: ExitCode.FAILED,
     Verdict.INCONCLUSIVE: ExitCode.CANNOT,
 }
-"""What a command ends with, where `fixed` is what was expected."""
+"""The exit code of a command for each verdict, where `fixed` is expected."""
 
 LEFT_THE_TAPE = frozenset(kind for kind, effect in EFFECTS.items() if effect is Effect.DIVERGED)
 """Deviations after which nobody knows what the candidate would have done with an answer."""
@@ -63,17 +62,17 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Of the run that is judged."""
     evidence: Evidence = Evidence()
     uncertain: tuple[str, ...] = ()
-    """Why nothing is certain but a failure that shows: an order that was too close to call, for one."""
+    """Reasons to trust nothing but a visible failure: an order that was too close to call, for one."""
     unjudged: str = ""
-    """Why a desired assertion could not be told."""
+    """The reason why a desired assertion is inconclusive."""
     status: RunStatus = RunStatus.SUCCESS
     error: str = ""
-    """What the run failed with."""
+    """The error of the run."""
     needs_signature: bool = True
     """False for a session, whose contract takes the place of signatures."""
 
 
-class Decision(Struct, frozen=True, kw_only=True):
+class VerdictDecision(Struct, frozen=True, kw_only=True):
     """A verdict and the reason for it."""
 
     verdict: Verdict
@@ -81,23 +80,25 @@ class Decision(Struct, frozen=True, kw_only=True):
     reproduced: bool | None = None
 
 
-def decide(facts: Facts) -> Decision:
+def decide(facts: Facts) -> VerdictDecision:
     """Return the verdict that the facts add up to."""
     # What was served in the place of a recorded answer may have led to anything after it, a divergence included.
     if (spoilt := first_with(Effect.INCONCLUSIVE, facts.deviations)) is not None:
-        return Decision(verdict=Verdict.INCONCLUSIVE, reason=spoilt.text)
+        return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=spoilt.text)
     gone = False if facts.observed else None
     if (left := first_with(Effect.DIVERGED, facts.deviations)) is not None:
         if facts.uncertain:  # another order may have led to it
-            return Decision(verdict=Verdict.INCONCLUSIVE, reason=facts.uncertain[0])
+            return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=facts.uncertain[0])
         # Off the tape the candidate was in another world than the failure: that is never the failure again.
-        return Decision(verdict=Verdict.DIVERGED, reason=f"the candidate left the tape: {left.text}", reproduced=gone)
+        return VerdictDecision(
+            verdict=Verdict.DIVERGED, reason=f"the candidate left the tape: {left.text}", reproduced=gone
+        )
     # Who let calls happen for real put the candidate into a world of their own: it took part in that.
     if not facts.evidence.suffices and is_offline(facts.deviations):
-        return Decision(verdict=Verdict.INCONCLUSIVE, reason=_without_evidence(facts))
+        return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=_without_evidence(facts))
     decision = _inside(facts, gone)
     if decision.verdict is not Verdict.FIXED and _failed_outside(facts):
-        return Decision(verdict=Verdict.INCONCLUSIVE, reason=_without_evidence(facts))
+        return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=_without_evidence(facts))
     return decision
 
 
@@ -107,30 +108,30 @@ def _failed_outside(facts: Facts) -> bool:
     return used_nothing and facts.status is not RunStatus.SUCCESS and is_offline(facts.deviations)
 
 
-def _inside(facts: Facts, gone: bool | None) -> Decision:
+def _inside(facts: Facts, gone: bool | None) -> VerdictDecision:
     """The verdict on a candidate that took part in the recorded world and did not leave it."""
     if facts.observed and all(finding.holds for finding in facts.observed):
-        return Decision(verdict=Verdict.REPRODUCED, reproduced=True)
+        return VerdictDecision(verdict=Verdict.REPRODUCED, reproduced=True)
     if facts.uncertain:
-        return Decision(verdict=Verdict.INCONCLUSIVE, reason=facts.uncertain[0])
+        return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=facts.uncertain[0])
     return _not_reproduced(facts, gone)
 
 
-def _not_reproduced(facts: Facts, gone: bool | None) -> Decision:
+def _not_reproduced(facts: Facts, gone: bool | None) -> VerdictDecision:
     """The verdict inside the recorded world, where the failure did not show."""
     failed = [finding for finding in facts.desired if not finding.holds]
     if failed:
         reason = _failed_in_words(failed, facts.observed)
-        return Decision(verdict=Verdict.BROKEN, reason=reason, reproduced=gone)
+        return VerdictDecision(verdict=Verdict.BROKEN, reason=reason, reproduced=gone)
     if facts.unjudged:
-        return Decision(verdict=Verdict.INCONCLUSIVE, reason=facts.unjudged)
+        return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=facts.unjudged)
     if not facts.desired and facts.status is not RunStatus.SUCCESS:
         # A candidate that breaks in another way has not fixed anything.
         reason = f"the case desires nothing, and the run ended with {facts.status.value}"
-        return Decision(verdict=Verdict.BROKEN, reason=reason, reproduced=gone)
+        return VerdictDecision(verdict=Verdict.BROKEN, reason=reason, reproduced=gone)
     if facts.needs_signature and not facts.observed:
-        return Decision(verdict=Verdict.INCONCLUSIVE, reason=NO_SIGNATURE)
-    return Decision(verdict=Verdict.FIXED, reproduced=gone)
+        return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=NO_SIGNATURE)
+    return VerdictDecision(verdict=Verdict.FIXED, reproduced=gone)
 
 
 def first_with(effect: Effect, deviations: Iterable[Deviation]) -> Deviation | None:
@@ -169,18 +170,18 @@ def judge_run(
         return cannot_tell(impossible)
     known = deviations if watched or deviations else None
     try:
-        seen = tuple(one.check(run, Side.OBSERVED, known, runs=runs, answers=answers) for one in observed)
+        seen = tuple(assertion.check(run, Side.OBSERVED, known, runs=runs, answers=answers) for assertion in observed)
     except CannotTell as error:
         return cannot_tell(str(error))
-    wanted, unjudged = desired_in(run, desired, known, runs=runs, answers=answers)
+    findings, unjudged = desired_in(run, desired, known, runs=runs, answers=answers)
     sentences = tuple(semantic)
     doubts = (*uncertain, *doubts_in(deviations))
     # Where each assertion looks at several runs, staying outside of the tape is counted with them, whichever run did.
-    is_about_first = bool(sentences) or any(map(is_about_one_run, (*observed, *desired)))
+    is_about_first = bool(sentences) or any(map(concerns_one_run, (*observed, *desired)))
     decision = decide(
         Facts(
             observed=seen,
-            desired=wanted,
+            desired=findings,
             deviations=tuple(deviations) if is_about_first else (),
             evidence=evidence if is_about_first else Evidence(),
             uncertain=doubts,
@@ -196,7 +197,7 @@ def judge_run(
         candidate=candidate,
         reproduced=decision.reproduced,
         observed=seen,
-        desired=wanted,
+        desired=findings,
         semantic=tuple(SemanticCheck(text=text) for text in sentences),
         deviations=tuple(deviations),
         reason=decision.reason,
@@ -221,15 +222,15 @@ def desired_in(
     runs: Runs | None,
     answers: Answers | None,
 ) -> tuple[tuple[Finding, ...], str]:
-    """What the assertions find that can tell, and why the first of the others cannot: what failed has failed anyway."""
+    """Return the findings of the conclusive assertions, and why the first of the others is inconclusive."""
     found: list[Finding] = []
-    untold: list[str] = []
-    for one in desired:
+    inconclusive: list[str] = []
+    for assertion in desired:
         try:
-            found.append(one.check(run, Side.DESIRED, deviations, runs=runs, answers=answers))
+            found.append(assertion.check(run, Side.DESIRED, deviations, runs=runs, answers=answers))
         except CannotTell as error:
-            untold.append(str(error))
-    return tuple(found), next(iter(untold), "")
+            inconclusive.append(str(error))
+    return tuple(found), next(iter(inconclusive), "")
 
 
 def is_red(result: ReplayResult) -> bool:
@@ -297,11 +298,13 @@ def _cannot_tell(
     if run.status is RunStatus.RUNNING:
         return f"the run {run.id!r} has not ended"
     spoilt = first_with(Effect.INCONCLUSIVE, deviations)
-    return "" if spoilt is None else spoilt.text
+    if spoilt is None:
+        return ""
+    return spoilt.text
 
 
 def _without_evidence(facts: Facts) -> str:
-    """Why nothing can be told of a candidate that stayed outside of the recorded world."""
+    """Return why nothing is known of a candidate that stayed outside of the recorded world."""
     unused = unused_in_words(facts.evidence)
     if facts.error:
         return f"the candidate {unused}: it failed first, with {facts.error}"
@@ -311,7 +314,9 @@ def _without_evidence(facts: Facts) -> str:
 def unused_in_words(evidence: Evidence) -> str:
     """Say that a candidate used nothing of a tape."""
     count = evidence.recorded
-    return "did not use the recorded answer" if count == 1 else f"used none of the {count} recorded answers"
+    if count == 1:
+        return "did not use the recorded answer"
+    return f"used none of the {count} recorded answers"
 
 
 _USE_THE_TAPE = (

@@ -1,6 +1,7 @@
 """The command line: one file per verb. Parse, call the API, hand the value to `report`.
 
-A verb's module is imported when the verb runs, and imports what it needs inside its function.
+A verb's module is imported when the verb runs. Modules that `replay` imports keep imports that a plain replay does
+not need inside their functions, since start-up is most of what one replay takes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ GARBAGE_AT = 100_000
 _OF_THE_MACHINE = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.EIO}
 )
-"""What a machine refuses, whoever asks: a full disk, a file that is not ours, too many of them."""
+"""Errors of the machine, not of ReplayKit: a full disk, a foreign file, too many open files."""
 _READER_HAS_GONE = 141  # what a shell says of a program that a closed pipe ended
 
 VERBS = {
@@ -143,7 +144,9 @@ def _run(arguments: list[str]) -> int:
     except SystemExit as exit_:
         # click leaves like this when whoever read our output has gone: no verdict, and no failure of an agent
         gone = "PacifyFlushWrapper" in type(sys.stdout).__name__
-        return _READER_HAS_GONE if gone else int(exit_.code or 0)
+        if gone:
+            return _READER_HAS_GONE
+        return int(exit_.code or 0)
     except Exception as error:  # noqa: BLE001 (the outermost edge)
         _trace(debug)
         if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:

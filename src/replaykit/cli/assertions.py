@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
+from replaykit.checks.reference import all_kinds, kind_info
 from replaykit.cli import options
+from replaykit.report.assertions import kind_text, kinds_json, kinds_text
 
 
 @click.command(name="assertions")
@@ -17,9 +19,6 @@ def command(kind: str | None, as_json: bool) -> None:
     replaykit assertions
     replaykit assertions trajectory.match
     """
-    from replaykit.checks.reference import all_kinds, kind_info
-    from replaykit.report.assertions import kind_text, kinds_json, kinds_text
-
     kinds = [kind_info(kind)] if kind is not None else all_kinds()
     if as_json:
         click.echo(kinds_json(kinds))

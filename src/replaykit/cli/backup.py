@@ -7,6 +7,10 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.config import default_store_path
+from replaykit.report.retention import copied_json, copied_text
+from replaykit.store.backup import backup
+from replaykit.store.open import existing_store_path
 
 
 @click.command(name="backup")
@@ -23,11 +27,6 @@ def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> 
     \b
     replaykit backup nightly.db --force
     """
-    from replaykit.config import default_store_path
-    from replaykit.report.retention import copied_json, copied_text
-    from replaykit.store.backup import backup
-    from replaykit.store.opening import existing
-
-    with existing(store_path or default_store_path(), read_only=True) as store:
+    with existing_store_path(store_path or default_store_path(), read_only=True) as store:
         copied = backup(store, file, force=force)
     click.echo(copied_json(copied) if as_json else copied_text(copied))

@@ -7,16 +7,42 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from replaykit.cli import candidates, consent, judging, options, stages
+from replaykit.candidates.command import CommandCandidate
+from replaykit.candidates.worlds import with_consent
+from replaykit.cli import candidate_options, consent_options, judge_options, options, program_options
+from replaykit.contracts.contract import ChaosScenario
+from replaykit.errors import NothingSelected, UsageError
+from replaykit.handlers.chaos.mutations import Seeded
+from replaykit.handlers.chaos.profiles import merged
+from replaykit.judges.shape import JudgeSpec
+from replaykit.model.faults import ChaosPlan
+from replaykit.programs.launch_options import LaunchOptions
+from replaykit.project.case_selection import select_cases
+from replaykit.project.chaos_config import matrix_of, named_plan
+from replaykit.project.project import Mutations
+from replaykit.report.chaos import (
+    chaos_json,
+    chaos_text,
+    mutation_json,
+    mutation_text,
+    mutations_json,
+    mutations_text,
+    profiles_json,
+    profiles_text,
+)
+from replaykit.trials.broken_cases import save_broken
+from replaykit.trials.chaos import ChaosTrial, count_of, run_chaos
+from replaykit.trials.default_contract import chaos_contract
+from replaykit.trials.model_mutations import mutator_of
 
 if TYPE_CHECKING:
     from replaykit.contracts.contract import Contract
-    from replaykit.contracts.matrix import ChaosScenario
     from replaykit.project.project import Project
 
 
-def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
+def _trial_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Whom `run` and `mutate` ask, and what for."""
     for option in (
         click.option(
@@ -25,15 +51,15 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.IntRange(1),
             help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
         ),
-        candidates.trial_evidence,
-        judging.asking_judge,
+        candidate_options.trial_evidence,
+        judge_options.asking_judge,
         options.timeout,
         click.option(
             "--contract",
             metavar="NAME",
             help="What the agent must keep.  [default: the project's contracts, or that it ends without an error]",
         ),
-        candidates.candidate,
+        candidate_options.candidate,
         options.config,
     ):
         command = option(command)
@@ -54,7 +80,7 @@ def command() -> None:
     """
 
 
-@command.command(name="run", cls=stages.BeforeProgram)
+@command.command(name="run", cls=program_options.BeforeProgram)
 @click.option("--profile", metavar="NAME", help="A profile (`replaykit chaos profiles`), or a file with faults.")
 @click.option("--seed", type=click.IntRange(0), help="Where the faults strike.  [default: the project's, or 0]")
 @click.option(
@@ -73,9 +99,9 @@ def command() -> None:
     metavar="CASE",
     help="Put the agent into the world of this case, instead of a live one. Repeatable.",
 )
-@consent.options
-@_asked
-@stages.mcp_config
+@consent_options.options
+@_trial_options
+@program_options.mcp_config
 @click.option(
     "--save",
     type=click.Path(path_type=Path, file_okay=False),
@@ -105,35 +131,32 @@ def run(
     --case the project's inputs are asked, or else its cases run. Exit 1 when a run broke, 3 when none did and the agent
     cannot be run, 5 when a scenario's faults struck nothing.
     """
-    from replaykit.report.chaos import chaos_json, chaos_text
-    from replaykit.runners.worlds import with_consent
-    from replaykit.trials.chaos import ChaosTrial, count_of, run_chaos
-    from replaykit.trials.promises import promised_under_chaos
-    from replaykit.trials.saving import save_broken
-
-    allowed = consent.taken_from(named)
+    allowed = consent_options.taken_from(named)
     project = options.project_of(named["config"])
     named_contract = _contract(project, contract)
     scenarios = _scenarios(project, named_contract, profile, seed)
     candidate, jobs = _candidate(project, scenarios, jobs, named)
-    given = tuple(map(options.json_or_text, inputs))
-    if not given and not cases and project is not None:
-        given = project.inputs
-    worlds = [with_consent(case, allowed) for case in _cases(project, cases)] if cases or not given else []
-    consent.refuse_in_live_world(allowed, is_recorded=bool(worlds))
-    promised = named_contract or promised_under_chaos(project, in_cases=bool(worlds))
+    questions = tuple(map(options.json_or_text, inputs))
+    if not questions and not cases and project is not None:
+        questions = project.inputs
+    if cases or not questions:
+        worlds = [with_consent(case, allowed) for case in _cases(project, cases)]
+    else:
+        worlds = []
+    consent_options.refuse_in_live_world(allowed, is_recorded=bool(worlds))
+    promised = named_contract or chaos_contract(project, in_cases=bool(worlds))
     trial = ChaosTrial(
         scenarios=scenarios,
-        inputs=given,
+        inputs=questions,
         cases=tuple(worlds),
         contract=promised,
         runs=runs,
-        timeout_s=timeout_s or (_usual_timeout(project) if given else None),
+        timeout_s=timeout_s or (_usual_timeout(project) if questions else None),
         answers=_answers(project, named_contract, "chaos run", named),
     )
     with options.progress(count_of(trial), "running") as advance:
-        kept = candidates.evidence_of(named["evidence"])
-        result = run_chaos(trial, candidate, jobs=jobs, on_done=advance, evidence=kept)
+        evidence_files = candidate_options.evidence_of(named["evidence"])
+        result = run_chaos(trial, candidate, jobs=jobs, on_done=advance, evidence=evidence_files)
     saved = save_broken(result, save, promised) if save is not None else []
     click.echo(options.redacted(chaos_json(result, saved)) if as_json else chaos_text(result, saved))
     click.get_current_context().exit(result.exit_code)
@@ -143,12 +166,10 @@ def run(
 @options.as_json
 def profiles(as_json: bool) -> None:
     """List the profiles: plans of faults with a name."""
-    from replaykit.report.chaos import profiles_json, profiles_text
-
     click.echo(profiles_json() if as_json else profiles_text())
 
 
-@command.command(name="mutate", cls=stages.BeforeProgram)
+@command.command(name="mutate", cls=program_options.BeforeProgram)
 @click.argument("text", required=False)
 @click.option("--input", "inputs", multiple=True, metavar="TEXT", help="What to say otherwise: JSON, or else text.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind of mutation. Repeatable.")
@@ -165,12 +186,12 @@ def profiles(as_json: bool) -> None:
 @click.option("--run", "runs", is_flag=True, help="Ask the agent all of them, and score what it does.")
 @click.option(
     "--min-score",
-    type=options.Number(0, 100),
+    type=options.NumberRange(0, 100),
     default=100.0,
     show_default=True,
     help="With --run: the weighted share that passes.",
 )
-@_asked
+@_trial_options
 @options.as_json
 def mutate(
     text: str | None,
@@ -199,37 +220,34 @@ def mutate(
     replaykit chaos mutate "Where is my order?" --kind typos
     replaykit chaos mutate --by openai:gpt-4o-mini --record
     """
-    from replaykit.errors import UsageError
-    from replaykit.report.chaos import mutation_json, mutation_text, mutations_json, mutations_text
-
     project = options.project_of(named["config"])
-    given = tuple(map(options.json_or_text, inputs)) + (() if text is None else (options.json_or_text(text),))
-    given = given or (() if project is None else project.inputs)
-    if not given:
+    questions = tuple(map(options.json_or_text, inputs)) + (() if text is None else (options.json_or_text(text),))
+    questions = questions or (() if project is None else project.inputs)
+    if not questions:
         raise UsageError("nothing to say otherwise", hint='replaykit chaos mutate "Where is my order?"')
     mutator = _mutator(project, by, kinds, seed=seed, record=record)
     count = count or _usual_count(project)
     if not runs:
-        found = [mutation for one in given for mutation in mutator.mutate(one, count)]
+        found = [mutation for one in questions for mutation in mutator.mutate(one, count)]
         click.echo(options.redacted(mutations_json(found)) if as_json else mutations_text(found))
         return
     from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
+    from replaykit.trials.default_contract import mutation_contract
     from replaykit.trials.mutation import MutationTrial, run_mutations
-    from replaykit.trials.promises import promised_in_other_words
 
     named_contract = _contract(project, contract)
     trial = MutationTrial(
         mutator=mutator,
         count=count,
-        inputs=given,
-        contract=named_contract or promised_in_other_words(project),
+        inputs=questions,
+        contract=named_contract or mutation_contract(project),
         answers=_answers(project, named_contract, "chaos mutate --run", named),
         timeout_s=timeout_s or _usual_timeout(project) or DEFAULT_TIMEOUT_S,
     )
     candidate, jobs = _candidate(project, (), jobs, named)
-    with options.progress(len(given) * count, "asking") as advance:
-        kept = candidates.evidence_of(named["evidence"])
-        result = run_mutations(trial, candidate, jobs=jobs, on_done=advance, evidence=kept)
+    with options.progress(len(questions) * count, "asking") as advance:
+        evidence_files = candidate_options.evidence_of(named["evidence"])
+        result = run_mutations(trial, candidate, jobs=jobs, on_done=advance, evidence=evidence_files)
     code = result.exit_code(min_score)
     click.echo(options.redacted(mutation_json(result, passed=not code)) if as_json else mutation_text(result))
     click.get_current_context().exit(code)
@@ -237,37 +255,38 @@ def mutate(
 
 def _mutator(project: Project | None, by: str | None, kinds: tuple[str, ...], *, seed: int, record: bool) -> Any:
     """Who writes the mutations: rules, the model that is named, or that of the configuration."""
-    from replaykit.chaos.mutations import Seeded
-    from replaykit.errors import UsageError
-    from replaykit.judges.shape import JudgeSpec
-    from replaykit.trials.rewording import mutator_of
-
-    usual = project.mutations.by if project is not None and project.mutations is not None else None
+    if project is not None and project.mutations is not None:
+        usual = project.mutations.by
+    else:
+        usual = None
     if record and (by == "rules" or (by is None and usual is None)):
         hint = "Name one: --by openai:MODEL, or `by:` under `mutations:`"
         raise UsageError("--record asks a model, and none is named", hint=hint)
     if by == "rules" or (kinds and by is None and usual is None):
         return Seeded(kinds, seed=seed)
-    named = usual if by is None or (usual is not None and usual.use == by) else JudgeSpec(use=by)
+    if by is None or (usual is not None and usual.use == by):
+        named = usual
+    else:
+        named = JudgeSpec(use=by)
     return mutator_of(project, named, kinds, seed=seed, ask=record)
 
 
 def _usual_count(project: Project | None) -> int:
-    from replaykit.project.project import Mutations
-
-    said = None if project is None else project.mutations
-    return (said or Mutations()).count
+    mutations = None if project is None else project.mutations
+    return (mutations or Mutations()).count
 
 
 def _usual_timeout(project: Project | None) -> float | None:
     """The time limit of the project's agent."""
     agent = None if project is None else project.agent
-    return None if agent is None else agent.timeout_s
+    if agent is None:
+        return None
+    return agent.timeout_s
 
 
 def _answers(project: Project | None, contract: Contract | None, verb: str, named: dict[str, Any]) -> Any:
     command = verb if contract is None else f"{verb} --contract {contract.name}"
-    return judging.answers_of(project, command, ask=named["ask_judge"], spec=named["judge_spec"])
+    return judge_options.answers_of(project, command, ask=named["ask_judge"], spec=named["judge_spec"])
 
 
 def _contract(project: Project | None, name: str | None) -> Contract | None:
@@ -283,14 +302,10 @@ def _scenarios(
     project: Project | None, contract: Contract | None, profile: str | None, seed: int | None
 ) -> tuple[ChaosScenario, ...]:
     """The worlds to try: the project's faults with the profile's, or those of the contract's matrix."""
-    import msgspec
-
-    from replaykit.chaos.profiles import merged
-    from replaykit.contracts.matrix import ChaosScenario
-    from replaykit.model.faults import ChaosPlan
-    from replaykit.project.chaos_config import matrix_of, named_plan
-
-    usual = seed if seed is not None else (project.seed if project is not None else None) or 0
+    if seed is not None:
+        usual = seed
+    else:
+        usual = (project.seed if project is not None else None) or 0
     plan = (project.chaos if project is not None else None) or ChaosPlan(seed=usual)
     if seed is not None:
         plan = msgspec.structs.replace(plan, seed=seed)
@@ -303,12 +318,9 @@ def _scenarios(
 
 def _cases(project: Project | None, paths: tuple[Path, ...]) -> list[Any]:
     """The cases at the paths, or all of the project; one that cannot be used is an error."""
-    from replaykit.errors import NothingSelected
-    from replaykit.project.subjects import find_subjects
-
     if project is None and not paths:
         raise NothingSelected("nothing to ask the agent", hint="Give --input TEXT, or --case CASE.")
-    found = find_subjects(project, paths)
+    found = select_cases(project, paths)
     for wrong in found.unusable:
         raise wrong.error
     return found.cases
@@ -318,18 +330,14 @@ def _candidate(
     project: Project | None, scenarios: tuple[ChaosScenario, ...], jobs: int | None, named: dict[str, Any]
 ) -> tuple[Any, int]:
     """The candidate of the options, or else the project's agent; an error where the faults would not reach it."""
-    from replaykit.errors import UsageError
-    from replaykit.programs.wanted import Staging
-    from replaykit.runners.command import CommandCandidate
-
     program = click.get_current_context().meta.get("program")
     names = (named["runner_cmd"], named["agent"], named["endpoint"])
     if named["endpoint"] is not None and any(scenario.plan.of_calls for scenario in scenarios):
-        raise UsageError(candidates.OUT_OF_REACH, hint=candidates.OUT_OF_REACH_HINT)
-    servers = stages.mcp_props(named.get("mcp_configs", ()), in_place=named.get("in_place", False))
-    staging = None if servers is None else Staging(props=servers)
-    candidate, jobs = candidates.candidate_and_jobs(
-        *names, jobs=jobs, program=program, project=project, staging=staging
+        raise UsageError(candidate_options.OUT_OF_REACH, hint=candidate_options.OUT_OF_REACH_HINT)
+    servers = program_options.mcp_props(named.get("mcp_configs", ()), in_place=named.get("in_place", False))
+    launch_options = None if servers is None else LaunchOptions(extension=servers)
+    candidate, jobs = candidate_options.candidate_and_jobs(
+        *names, jobs=jobs, program=program, project=project, launch_options=launch_options
     )
     if servers is not None and jobs > 1 and servers.in_place:
         raise UsageError("--mcp-config-in-place swaps one file: runs cannot share it", hint="Say --jobs 1.")

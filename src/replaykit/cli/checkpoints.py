@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import msgspec
 
 from replaykit.cli import options
+from replaykit.report.forks import checkpoints_text
+from replaykit.travel.checkpoints import CheckpointStore
 
 
 @click.command(name="checkpoints")
@@ -18,11 +21,6 @@ def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
 
     An agent that marks no steps has one per call. See the state after one: replaykit show RUN --step STEP --state
     """
-    import msgspec
-
-    from replaykit.report.travel import checkpoints_text
-    from replaykit.travel.steps import CheckpointStore
-
     found = CheckpointStore(store_path).list_checkpoints(run_id)
     if as_json:
         document = {"replaykit": 1, "checkpoints": found}

@@ -9,20 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import candidates, consent, importing, options, trust
+from replaykit.cli import candidate_options, consent_options, options, trusted_config
+from replaykit.cli.counter import counting
+from replaykit.errors import UsageError, nearest
+from replaykit.model.isolation import IsolationLevel
+from replaykit.redaction.files import clean_struct, file_redactor
+from replaykit.report.ci import ci_json, ci_text, verdict_text
+from replaykit.report.ci_files import planned, write_reports
+from replaykit.report.ci_github import harmless, is_github, tell_github
+from replaykit.trials.ci import CiPlan, prepare_ci
+from replaykit.trials.ci_items import CiWorkers
+from replaykit.trials.ci_result import CiPartName
 
 if TYPE_CHECKING:
     from replaykit.project.project import Project
     from replaykit.report.ci_files import Form
-    from replaykit.trials.ci_result import CiResult, Part
+    from replaykit.trials.ci_result import CiResult
 
 
 @click.command(name="ci")
 @options.config
-@trust.config_from
+@trusted_config.config_from
 @click.option(
     "--min-score",
-    type=options.Number(0, 100),
+    type=options.NumberRange(0, 100),
     help="The overall score that passes, as a percentage.  [default: `ci.min_score`; without it nothing may fail]",
 )
 @click.option("--only", metavar="PART,...", help="Only these of: mutation, contract, chaos, replay.")
@@ -51,8 +61,8 @@ if TYPE_CHECKING:
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a JUnit XML report.")
 @click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write a Markdown report.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report.")
-@consent.options
-@candidates.trial_evidence
+@consent_options.options
+@candidate_options.trial_evidence
 @click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
 @options.no_redact
 @options.otel
@@ -93,15 +103,9 @@ def command(
     replaykit ci -c replaykit.yaml --min-score 90 -o reports
     replaykit ci --untrusted
     """
-    from replaykit.model.isolation import IsolationLevel
-    from replaykit.redaction.files import clean_struct, file_redactor
-    from replaykit.report.ci_files import planned
-    from replaykit.trials.ci import Ci, CiPlan
-    from replaykit.trials.ci_items import Crew
-
     project = _project(config, config_from, untrusted=untrusted)
     files = planned(output, junit=junit, markdown=markdown, html=html)
-    with importing.counting("fetching") as fetched:
+    with counting("fetching") as fetched:
         plan = CiPlan(
             project=project,
             only=_parts(only),
@@ -109,25 +113,23 @@ def command(
             required_isolation=IsolationLevel(require_isolation or IsolationLevel.NONE),
             seed=seed,
             min_score=_percentage(project, min_score),
-            evidence=candidates.evidence_of(evidence),
-            consent=consent.consent_of(live, allow_connect, allow_write),
+            evidence=candidate_options.evidence_of(evidence),
+            consent=consent_options.consent_of(live, allow_connect, allow_write),
             on_fetched=fetched,
         )
-        ci = Ci(plan)
+        ci = prepare_ci(plan)
     for notice in ci.notices:
         click.echo(f"note: {notice}", err=True)
-    candidate, jobs = candidates.candidate_and_jobs(None, None, None, jobs=jobs, project=project)
+    candidate, jobs = candidate_options.candidate_and_jobs(None, None, None, jobs=jobs, project=project)
     with _telling_of_a_stop(files), options.progress(0 if quiet else ci.count, "running") as advance:
-        result = clean_struct(ci.run(Crew(candidate=candidate, jobs=jobs, on_done=advance)), file_redactor())
+        result = clean_struct(ci.run(CiWorkers(candidate=candidate, jobs=jobs, on_done=advance)), file_redactor())
     _tell(result, files, quiet=quiet, as_json=as_json)
     click.get_current_context().exit(result.exit_code)
 
 
 def _project(config: Path | None, revision: str | None, *, untrusted: bool) -> Project:
     """The configuration that was named, or that lies here, with an agent to run."""
-    from replaykit.errors import UsageError
-
-    files = trust.config_files(revision, untrusted=untrusted)
+    files = trusted_config.config_files(revision, untrusted=untrusted)
     project: Project | None = options.project_of(config, files, untrusted=untrusted)
     if project is None:
         message = f"there is no replaykit.yaml here{files.where}"
@@ -140,12 +142,12 @@ def _project(config: Path | None, revision: str | None, *, untrusted: bool) -> P
 
 def _tell(result: CiResult, files: Mapping[Path, Form], *, quiet: bool, as_json: bool) -> None:
     """Print the result, annotate it, and write its reports."""
-    from replaykit.report.ci import ci_json, ci_text, verdict_text
-    from replaykit.report.ci_files import write_reports
-    from replaykit.report.ci_github import harmless, is_github, tell_github
-
     text = verdict_text(result) if quiet else ci_text(result)
-    click.echo(ci_json(result) if as_json else harmless(text) if is_github() else text)
+    if as_json:
+        text = ci_json(result)
+    elif is_github():
+        text = harmless(text)
+    click.echo(text)
     tell_github(result, lambda line: click.echo(line, err=True))
     for file in write_reports(result, files):
         click.echo(f"wrote {file}", err=True)
@@ -164,30 +166,25 @@ def _telling_of_a_stop(files: Collection[Path]) -> Iterator[None]:
         raise
 
 
-def _parts(only: str | None) -> tuple[Part, ...]:
-    from replaykit.errors import UsageError, nearest
-    from replaykit.trials.ci_result import Part
-
+def _parts(only: str | None) -> tuple[CiPartName, ...]:
     if only is None:
-        return tuple(Part)
+        return tuple(CiPartName)
     names = [name.strip() for name in only.split(",") if name.strip()]
-    known = [part.value for part in Part]
+    known = [part.value for part in CiPartName]
     for name in names:
         if name not in known:
             raise UsageError(f"--only: no part {name!r}; {nearest(name, known)}")
     if not names:
         raise UsageError("--only names no part", hint=f"Some of: {', '.join(known)}")
-    return tuple(part for part in Part if part in names)
+    return tuple(part for part in CiPartName if part in names)
 
 
-def _percentage(project: Any, given: float | None) -> float | None:
+def _percentage(project: Any, min_score: float | None) -> float | None:
     """The score that passes; 0.9 is refused, since whoever writes that means 90."""
-    from replaykit.errors import UsageError
-
-    if given is not None and 0 < given <= 1:
-        raise UsageError(f"--min-score {given:g} is a percentage", hint=f"Write --min-score {given * 100:g}")
+    if min_score is not None and 0 < min_score <= 1:
+        raise UsageError(f"--min-score {min_score:g} is a percentage", hint=f"Write --min-score {min_score * 100:g}")
     own = project.min_score
-    if given is None and own is not None and 0 < own <= 1:
+    if min_score is None and own is not None and 0 < own <= 1:
         message = f"ci.min_score: {own:g} is a percentage"
         raise project.error(message, ("ci", "min_score"), hint=f"Write {own * 100:g}.")
-    return own if given is None else given
+    return own if min_score is None else min_score

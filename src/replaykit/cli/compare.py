@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from replaykit.cli import options
+from replaykit.errors import ExitCode, UsageError
+from replaykit.formats.files import import_trace
+from replaykit.report.comparison import comparison_json, comparison_text
+from replaykit.store.open import open_store
+from replaykit.travel.compare import compare
 
 if TYPE_CHECKING:
     from replaykit.model.run import TraceRun
@@ -31,10 +36,6 @@ def command(a: str, b: str, whole: bool, store_path: Path | None, as_json: bool)
     replaykit compare 20260215-143200 20260215-150112
     replaykit compare before.json after.json --all
     """
-    from replaykit.errors import ExitCode
-    from replaykit.report.comparison import comparison_json, comparison_text
-    from replaykit.travel.compare import compare
-
     comparison = compare(_load(a, store_path), _load(b, store_path))
     click.echo(comparison_json(comparison) if as_json else comparison_text(comparison, a, b, whole=whole))
     click.get_current_context().exit(ExitCode.PASSED if comparison.identical else ExitCode.FAILED)
@@ -42,10 +43,6 @@ def command(a: str, b: str, whole: bool, store_path: Path | None, as_json: bool)
 
 def _load(name: str, store_path: Path | None) -> TraceRun:
     """The run of a trace file, or of the store."""
-    from replaykit.errors import UsageError
-    from replaykit.importers.files import import_trace
-    from replaykit.store.opening import opened
-
     if os.path.exists(name) or os.sep in name or name.endswith(".json"):
         imported = import_trace(name)
         for note in imported.remarks:
@@ -53,5 +50,5 @@ def _load(name: str, store_path: Path | None) -> TraceRun:
         if len(imported.runs) != 1:
             raise UsageError(f"{name} holds {len(imported.runs)} runs, and compare takes one from each file")
         return imported.runs[0]
-    with opened(store_path, read_only=True) as store:
+    with open_store(store_path, read_only=True) as store:
         return store.load(name)

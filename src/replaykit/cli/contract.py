@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from replaykit.cli import candidates, consent, judging, options, stages
+from replaykit.candidates.worlds import with_consent
+from replaykit.cli import candidate_options, consent_options, judge_options, options, program_options
+from replaykit.contracts.find import lint_contracts
+from replaykit.documents.shape import FlawSeverity
+from replaykit.errors import ExitCode, UsageError
+from replaykit.project.case_selection import select_cases
+from replaykit.project.chaos_config import matrix_of
+from replaykit.project.contracts import chosen_contract
+from replaykit.project.find import find_project
+from replaykit.report.cases import problems_json, problems_text
+from replaykit.report.contract import contract_json, contract_text
+from replaykit.trials.contract import ContractTrial, cells_of, run_contract
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
@@ -16,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _trial(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What `run` and `score` have in common."""
+    """Add the options that `run` and `score` share."""
     for option in (
         click.option(
             "-j",
@@ -25,13 +36,13 @@ def _trial(command: Callable[..., Any]) -> Callable[..., Any]:
             default=None,
             help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
         ),
-        candidates.trial_evidence,
-        consent.options,
-        judging.asking_judge,
+        candidate_options.trial_evidence,
+        consent_options.options,
+        judge_options.asking_judge,
         options.timeout,
         click.option(
             "--min-score",
-            type=options.Number(0, 100),
+            type=options.NumberRange(0, 100),
             default=100.0,
             show_default=True,
             help="The score that passes, where nothing critical failed.",
@@ -48,7 +59,7 @@ def _trial(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="TEXT",
             help="What to ask: JSON, or else text. Repeatable.  [default: the project's, or all probes]",
         ),
-        candidates.candidate,
+        candidate_options.candidate,
         options.config,
         click.argument("name", required=False, metavar="[CONTRACT]"),
     ):
@@ -56,7 +67,7 @@ def _trial(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group(name="contract", cls=options.Parts)
+@click.group(name="contract", cls=options.SubcommandGroup)
 def command() -> None:
     """Try an agent against a contract: named promises, in good worlds and broken ones.
 
@@ -70,10 +81,10 @@ def command() -> None:
     """
 
 
-@command.command(name="run", cls=stages.BeforeProgram)
+@command.command(name="run", cls=program_options.BeforeProgram)
 @_trial
 @options.as_json
-def run(as_json: bool, **given: Any) -> None:
+def run(as_json: bool, **options_given: Any) -> None:
     """Run the agent in every scenario, and check every invariant.
 
     The agent is asked each invariant's probes; one without probes is checked on --input, or the project's inputs, or
@@ -83,18 +94,16 @@ def run(as_json: bool, **given: Any) -> None:
     is below --min-score, 2 for wrong files, 3 when neither is so and the agent cannot be run or nobody can tell
     whether an invariant holds, 5 when nothing was checked or the faults of a scenario struck nothing.
     """
-    from replaykit.report.contract import contract_json, contract_text
-
-    result = _result(**given)
+    result = _result(**options_given)
     click.echo(options.redacted(contract_json(result)) if as_json else contract_text(result))
     _end(result)
 
 
-@command.command(name="score", cls=stages.BeforeProgram)
+@command.command(name="score", cls=program_options.BeforeProgram)
 @_trial
-def score(**given: Any) -> None:
+def score(**options_given: Any) -> None:
     """Like `run`, but print only the score, from 0 to 100."""
-    result = _result(**given)
+    result = _result(**options_given)
     click.echo(f"{result.score:g}")
     for invariant, why in {check.invariant: check.unjudged for check in result.unjudged}.items():
         click.echo(f"unjudged: {invariant}: {why}", err=True)
@@ -110,19 +119,13 @@ def lint(files: tuple[Path, ...], config: Path | None, as_json: bool) -> None:
 
     FILE holds a contract, or is a project's file; the project's own unless said. Exit 1 when there is an error.
     """
-    from replaykit.cases.shape import Severity
-    from replaykit.contracts.lint import lint_contracts
-    from replaykit.errors import ExitCode, UsageError
-    from replaykit.project.find import find_project
-    from replaykit.report.cases import problems_json, problems_text
-
-    given = [*files, *([] if config is None else [config])]
-    named = given or [file for file in (find_project(),) if file is not None]
+    named_files = [*files, *([] if config is None else [config])]
+    named = named_files or [file for file in (find_project(),) if file is not None]
     if not named:
         raise UsageError("which file?", hint="Name one, or work where a replaykit.yaml is.")
     problems = [problem for file in named for problem in lint_contracts(file)]
     click.echo(problems_json(problems) if as_json else problems_text(problems, len(named), "file"))
-    is_wrong = any(problem.severity is Severity.ERROR for problem in problems)
+    is_wrong = any(problem.severity is FlawSeverity.ERROR for problem in problems)
     click.get_current_context().exit(ExitCode.FAILED if is_wrong else ExitCode.PASSED)
 
 
@@ -143,34 +146,32 @@ def _result(
     **allowing: Any,
 ) -> ContractResult:
     """Run the trial that the options describe."""
-    from replaykit.project.chaos_config import matrix_of
-    from replaykit.project.contracts import chosen_contract
-    from replaykit.runners.worlds import with_consent
-    from replaykit.trials.contract import Trial, cells_of, run_contract
-
-    allowed = consent.taken_from(allowing)
-    consent.refuse_in_live_world(allowed, is_recorded=case is not None)
+    allowed = consent_options.taken_from(allowing)
+    consent_options.refuse_in_live_world(allowed, is_recorded=case is not None)
     project = options.project_of(config)
     contract = chosen_contract(project, name)
     seed = project.seed if project is not None and project.seed is not None else 0
-    own_limit = project.agent.timeout_s if project is not None and project.agent is not None else None
-    trial = Trial(
+    if project is not None and project.agent is not None:
+        own_limit = project.agent.timeout_s
+    else:
+        own_limit = None
+    trial = ContractTrial(
         contract=contract,
         scenarios=matrix_of(contract.matrix, seed=seed),
         inputs=tuple(map(options.json_or_text, inputs)) or (project.inputs if project is not None else ()),
         case=None if case is None else with_consent(_case(project, case), allowed),
         timeout_s=timeout_s if case is not None else timeout_s or own_limit,
         min_score=min_score,
-        answers=judging.answers_of(project, f"contract run {contract.name}", ask=ask_judge, spec=judge_spec),
+        answers=judge_options.answers_of(project, f"contract run {contract.name}", ask=ask_judge, spec=judge_spec),
     )
     count = len(cells_of(trial))
     program = click.get_current_context().meta.get("program")
-    candidate, jobs = candidates.candidate_and_jobs(
+    candidate, jobs = candidate_options.candidate_and_jobs(
         runner_cmd, agent, endpoint, program=program, jobs=jobs, project=project
     )
     with options.progress(count, "asking") as advance:
-        kept = candidates.evidence_of(evidence)
-        return run_contract(trial, candidate, jobs=min(jobs, count), on_done=advance, evidence=kept)
+        evidence_files = candidate_options.evidence_of(evidence)
+        return run_contract(trial, candidate, jobs=min(jobs, count), on_done=advance, evidence=evidence_files)
 
 
 def _end(result: ContractResult) -> NoReturn:
@@ -182,10 +183,7 @@ def _end(result: ContractResult) -> NoReturn:
 
 def _case(project: Any, path: Path) -> ReplayCase:
     """The one case or session at a path."""
-    from replaykit.errors import UsageError
-    from replaykit.project.subjects import find_subjects
-
-    subjects = find_subjects(project, (path,))
+    subjects = select_cases(project, (path,))
     if subjects.unusable:
         raise subjects.unusable[0].error
     if len(subjects.cases) != 1:

@@ -38,19 +38,19 @@ def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, .
     from replaykit.errors import UsageError
 
     try:
-        from replaykit.cli.debug_terminal import Terminal, Terminated
+        from replaykit.debugger.terminal import Terminal, Terminated
     except ImportError:
         raise UsageError("replaykit debug needs a POSIX terminal, and this system has none") from None
-    from replaykit.cli.debug_dialog import Dialog
-    from replaykit.cli.debug_fork import Forker
-    from replaykit.cli.debug_loop import Debugger
-    from replaykit.cli.debug_source import Source
-    from replaykit.report.stepper import place_of, walk
-    from replaykit.store.opening import opened
+    from replaykit.debugger.app import Debugger
+    from replaykit.debugger.dialog import Dialog
+    from replaykit.debugger.forker import Forker
+    from replaykit.debugger.navigation import place_of, step_list
+    from replaykit.debugger.run_reader import RunReader
+    from replaykit.store.open import open_store
     from replaykit.terminal import visible
 
-    with opened(store_path, read_only=True) as store:
-        start = walk(store.load(run_id))
+    with open_store(store_path, read_only=True) as store:
+        start = step_list(store.load(run_id))
     at = place_of(start, step) if step is not None else 0
     loaded = _loaded(agent)
     ended = False
@@ -58,12 +58,12 @@ def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, .
         dialog = Dialog(terminal)
         forker = Forker(dialog, store_path, loaded, live)
         try:
-            Debugger(dialog, Source(store_path, forker.reached), forker, start, at).run()
+            Debugger(dialog, RunReader(store_path, forker.reexecuted_state), forker, start, at).run()
         except Terminated:
             ended = True
-    for made in forker.made:
-        click.echo(f"fork {made.id}  {made.status}")
-        click.echo(visible(f"  replaykit compare {made.parent} {made.id}"))
+    for new_fork in forker.new_forks:
+        click.echo(f"fork {new_fork.id}  {new_fork.status}")
+        click.echo(visible(f"  replaykit compare {new_fork.parent} {new_fork.id}"))
     if ended:
         click.get_current_context().exit(_TERMINATED)
 
@@ -72,6 +72,6 @@ def _loaded(agent: str | None) -> Any:
     """The agent that was named; a name that leads nowhere is said before anything is shown."""
     if agent is None:
         return None
-    from replaykit.runners.loading import load_agent
+    from replaykit.candidates.agent_loader import load_agent
 
     return load_agent(agent)

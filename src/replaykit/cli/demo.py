@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import click
 
+from replaykit import demo
+from replaykit.candidates.case_check import check_case
+from replaykit.candidates.python import PythonCandidate
+from replaykit.candidates.replay import replay
+from replaykit.cases.promote import promote
+from replaykit.handlers.recording.run import record
+from replaykit.report.cases import case_text
+from replaykit.report.replays import result_text
+from replaykit.report.runs import run_text
+from replaykit.store.open import open_store
 from replaykit.terminal import style
 
 
@@ -23,8 +34,6 @@ def command(directory: Path | None) -> None:
 
     Needs no network and no key. Nothing is left behind unless --dir says where.
     """
-    import tempfile
-
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)
         _show(directory)
@@ -34,30 +43,19 @@ def command(directory: Path | None) -> None:
 
 
 def _show(directory: Path) -> None:
-    from replaykit import demo
-    from replaykit.cases.promote import promote
-    from replaykit.recording.run import record
-    from replaykit.report.cases import case_text
-    from replaykit.report.replays import result_text
-    from replaykit.report.runs import run_text
-    from replaykit.runners.case_check import check_case
-    from replaykit.runners.python import PythonCandidate
-    from replaykit.runners.replay import replay
-    from replaykit.store.opening import opened
-
     store = directory / ".replaykit" / "store.db"
     _title("1. An agent fails, and is recorded")
     try:
         with record("billing", input=demo.QUESTION, store=store) as run:
             run.output = demo.looping_agent(demo.QUESTION)
     except RuntimeError:
-        with opened(store, read_only=True) as source:
+        with open_store(store, read_only=True) as source:
             click.echo(run_text(source.load(run.id)))
 
     _title(f"2. The failed run becomes a case: replaykit scaffold {run.id}")
-    made = promote(run.id, directory / "cases" / "billing-loop", force=True, store=store)
-    check_case(made.case, made.run)
-    case = made.case
+    promoted = promote(run.id, directory / "cases" / "billing-loop", force=True, store=store)
+    check_case(promoted.case, promoted.run)
+    case = promoted.case
     click.echo(case_text(case))
 
     _title("3. The same agent against the case, its tools answered from the recording")

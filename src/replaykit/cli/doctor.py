@@ -7,6 +7,9 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.doctor.examine import examine
+from replaykit.errors import ExitCode
+from replaykit.report.doctor import doctor_json, doctor_text
 
 
 @click.command(name="doctor")
@@ -19,10 +22,6 @@ def command(config: Path | None, store_path: Path | None, as_json: bool) -> None
     Only reads: it writes no file and imports no agent, SDK or framework. Exit 1 when something is wrong that would make
     commands fail, or leak.
     """
-    from replaykit.doctor.examine import examine
-    from replaykit.errors import ExitCode
-    from replaykit.report.doctor import doctor_json, doctor_text
-
     found = examine(store_path, config)
     click.echo(doctor_json(found) if as_json else doctor_text(found))
     click.get_current_context().exit(ExitCode.FAILED if found.problems else ExitCode.PASSED)

@@ -8,6 +8,10 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.errors import StoreError, UsageError
+from replaykit.export.forms import export_run
+from replaykit.store.open import open_store
+from replaykit.trials.failure_sessions import export_failures
 
 _JSON_FORMS = ("run_log", "replaykit", "otlp")
 
@@ -58,8 +62,6 @@ def command(
     replaykit export refunds -o refunds.json
     replaykit export --from-report reports/ci.json -o replays
     """
-    from replaykit.errors import UsageError
-
     if (run_id is None) == (report is None):
         raise UsageError("give a RUN, or --from-report FILE", hint="List runs: replaykit runs")
     if report is not None:
@@ -71,8 +73,6 @@ def command(
 
 
 def _export_failures(report: Path, directory: Path, contract: str | None, force: bool) -> None:
-    from replaykit.trials.exporting import export_failures
-
     done = export_failures(report, directory, contract=contract, force=force)
     for notice in done.notices:
         click.echo(f"note: {notice}", err=True)
@@ -83,11 +83,7 @@ def _export_failures(report: Path, directory: Path, contract: str | None, force:
 
 
 def _export_run(run_id: str, form: str, output: Path | None, store_path: Path | None) -> None:
-    from replaykit.errors import StoreError
-    from replaykit.export.forms import export_run
-    from replaykit.store.opening import opened
-
-    with opened(store_path, read_only=True) as store:
+    with open_store(store_path, read_only=True) as store:
         text = export_run(store.load(run_id), form)
     if output is None:
         _print(text, form)

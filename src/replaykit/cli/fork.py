@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from msgspec import UNSET
 
-from replaykit.cli import journeys, options
+from replaykit.cli import fork_options, options
+from replaykit.model.matching import ErrorSpec
+from replaykit.model.values import thaw
+from replaykit.travel.edits import Edits
+from replaykit.travel.fork import fork
 
 
 @click.command(name="fork")
 @click.argument("run_id", metavar="RUN")
-@journeys.journey
+@fork_options.fork_verb
 @click.option("--set", "keys", multiple=True, metavar="KEY=VALUE", help="Set a key of the state, to JSON or text.")
 @click.option("--modify", metavar="JSON", help="Set keys of the state from an object.")
 @click.option("--patch", metavar="JSON", help="Change the state by a JSON Patch.")
@@ -23,7 +28,7 @@ from replaykit.cli import journeys, options
 @click.option("--tool", metavar="NAME", help="Which tool or model is meant, where the step calls several.")
 @options.store
 @options.as_json
-def command(run_id: str, step: str, way: dict[str, Any], **changes: Any) -> Any:
+def command(run_id: str, step: str, fork_arguments: dict[str, Any], **changes: Any) -> Any:
     """Go on from a step of a run with something changed there.
 
     Makes a new run, linked to its parent, which stays as it is. Exit 1 when the agent fails. Compare the two with
@@ -34,10 +39,8 @@ def command(run_id: str, step: str, way: dict[str, Any], **changes: Any) -> Any:
     replaykit fork 20260215-143200 --at step_2 --result '{"docs": []}' --agent my_agent:answer
     replaykit fork 20260215-143200 --at step_2 --answer '"call the user"' --agent my_agent:answer
     """
-    from replaykit.travel.go import fork
-
-    _, journey = fork(run_id, step, _edits(**changes), **way)
-    return journey
+    _, result = fork(run_id, step, _edits(**changes), **fork_arguments)
+    return result
 
 
 def _edits(
@@ -52,13 +55,10 @@ def _edits(
     input_: str | None,
     tool: str | None,
 ) -> Any:
-    from msgspec import UNSET
-
-    from replaykit.model.matching import ErrorSpec
-    from replaykit.model.values import thaw
-    from replaykit.travel.edits import Edits
-
-    state = thaw(options.json_object("--modify", modify)) if modify is not None else {}
+    if modify is not None:
+        state = thaw(options.json_object("--modify", modify))
+    else:
+        state = {}
     for pair in keys:
         name, equals, text = pair.partition("=")
         if not equals or not name:

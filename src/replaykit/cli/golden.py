@@ -8,7 +8,13 @@ from pathlib import Path
 
 import click
 
-from replaykit.cli import consent, options
+from replaykit.candidates.agent_loader import load_agent
+from replaykit.candidates.golden import check_golden
+from replaykit.cases.golden import golden_file, golden_of, refuse_taken, write_golden
+from replaykit.cli import consent_options, options
+from replaykit.errors import ExitCode, UsageError
+from replaykit.report.golden import golden_json, golden_text
+from replaykit.store.open import open_store
 
 
 @click.command(name="golden")
@@ -26,7 +32,7 @@ from replaykit.cli import consent, options
     "--ignore", multiple=True, metavar="JSONPATH", help="A member that changes every time, such as $.id. Repeatable."
 )
 @click.option("--force", is_flag=True, help="Replace a golden trace that is there already.")
-@consent.allow_connect
+@consent_options.allow_connect
 @options.no_redact
 @options.store
 @options.as_json
@@ -51,16 +57,9 @@ def command(
     replaykit golden 20260215-143200 --agent my_agent:answer
     replaykit golden checkout --name checkout-refused --ignore '$.request_id'
     """
-    from replaykit.cases.golden import golden_file, golden_of, refuse_taken, write_golden
-    from replaykit.errors import ExitCode, UsageError
-    from replaykit.report.golden import golden_json, golden_text
-    from replaykit.runners.golden import check_golden
-    from replaykit.runners.loading import load_agent
-    from replaykit.store.opening import opened
-
     if allow_connect and agent is None:
         raise UsageError("--allow-connect is for an agent that is run", hint="Name it: --agent MODULE:FUNCTION")
-    with opened(store_path, read_only=True) as store:
+    with open_store(store_path, read_only=True) as store:
         golden = golden_of(store.load(run_id), name=name, ignore=ignore)
     file = golden_file(out, golden.name)
     if not force:

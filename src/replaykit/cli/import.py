@@ -7,10 +7,19 @@ from typing import Any
 
 import click
 
-from replaykit.cli import import_services, importing, options
+from replaykit.cli import import_runs, import_services, options
+from replaykit.cli.counter import counting
+from replaykit.errors import ExitCode, NothingSelected, UsageError
+from replaykit.intake.files import read_files
+from replaykit.intake.job import ImportTarget
+from replaykit.intake.services import fetch_records
+from replaykit.intake.source_import import import_sources
+from replaykit.project.find import config_file
+from replaykit.project.project import load_project
+from replaykit.report.formats import formats_json, formats_text
 
 
-class Kinds(click.Group):
+class ImportGroup(click.Group):
     """The parts of `import`; whatever is the name of none is the path of a trace file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -24,12 +33,12 @@ class Kinds(click.Group):
             return
         from replaykit.errors import UsageError, nearest
 
-        told = nearest(word, self.commands)
-        if told.startswith("did you mean"):
-            raise UsageError(f"{word}: no such file or directory; {told}", hint="See: replaykit import --help")
+        suggestion = nearest(word, self.commands)
+        if suggestion.startswith("did you mean"):
+            raise UsageError(f"{word}: no such file or directory; {suggestion}", hint="See: replaykit import --help")
 
 
-@click.group(name="import", cls=Kinds)
+@click.group(name="import", cls=ImportGroup)
 def command() -> None:
     """Bring runs in: from trace files of any vendor, or from a service that keeps them.
 
@@ -54,8 +63,8 @@ def command() -> None:
 @click.option("--format", "format_", metavar="NAME", help="The format of the files, where it cannot be recognised.")
 @click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many, the first that are found.")
-@importing.into
-def files(paths: tuple[Path, ...], format_: str | None, **given: Any) -> None:
+@import_runs.target_options
+def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> None:
     """Bring in the runs of trace files, and of all below directories. `files` itself may be left out.
 
     Files may be packed (.gz, .zst) and of any size; `-` is standard input. `replaykit import formats` lists what can
@@ -66,9 +75,7 @@ def files(paths: tuple[Path, ...], format_: str | None, **given: Any) -> None:
     replaykit import runs.jsonl --scaffold cases
     zcat runs.json.gz | replaykit import - --format langsmith --dry-run
     """
-    from replaykit.importing.files import read_files
-
-    importing.bring_in(read_files(paths, format_), **given)
+    import_runs.import_and_report(read_files(paths, format_), **parameters)
 
 
 @command.command(name="formats")
@@ -79,8 +86,6 @@ def formats(as_json: bool) -> None:
     \b
     replaykit import formats
     """
-    from replaykit.report.formats import formats_json, formats_text
-
     click.echo(formats_json() if as_json else formats_text())
 
 
@@ -89,16 +94,16 @@ def formats(as_json: bool) -> None:
 @click.option("--project", metavar="NAME", help="The project, by its name or its id.")
 @click.option(
     "--status",
-    type=click.Choice(importing.STATUSES),
+    type=click.Choice(import_runs.STATUSES),
     default="error",
     show_default=True,
     help="Which runs; warning: those that ended well though something inside failed.",
 )
 @click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15.")
-@click.option("--min-latency-ms", type=options.Number(0), default=0, help="Only runs that took that long.")
+@click.option("--min-latency-ms", type=options.NumberRange(0), default=0, help="Only runs that took that long.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many.")
 @import_services.timeout
-@importing.into
+@import_runs.target_options
 def langsmith(
     run_ids: tuple[str, ...],
     project: str | None,
@@ -107,7 +112,7 @@ def langsmith(
     min_latency_ms: float,
     limit: int,
     timeout_s: float,
-    **given: Any,
+    **parameters: Any,
 ) -> None:
     """Bring in runs that LangSmith keeps: by id, or those of a project that failed.
 
@@ -117,18 +122,23 @@ def langsmith(
     replaykit import langsmith --run-id 0199a1b2-…
     replaykit import langsmith --project support --status error --since 7d --min-latency-ms 5000 -o replays
     """
-    from replaykit.errors import UsageError
-
     if run_ids:
         import_services.refuse_choosing("--run-id")
-        records = importing.run_records(run_ids, project, timeout_s)
+        records = fetch_records("langsmith", run_ids, project or "", timeout_s=timeout_s)
     elif project is not None:
-        records = importing.project_records(
-            project, status=status, since=since, min_latency_ms=min_latency_ms, limit=limit, timeout_s=timeout_s
+        records = fetch_records(
+            "langsmith",
+            (),
+            project,
+            status=status,
+            since=since,
+            min_latency_ms=min_latency_ms,
+            limit=limit,
+            timeout_s=timeout_s,
         )
     else:
         raise UsageError("which runs?", hint="Name some: --run-id ID, or --project NAME")
-    importing.bring_in(records, **given)
+    import_runs.import_and_report(records, **parameters)
 
 
 for _service in import_services.COMMANDS:
@@ -152,17 +162,11 @@ def sources(
     \b
     replaykit import sources -c replaykit.yaml
     """
-    from replaykit.errors import ExitCode, NothingSelected
-    from replaykit.importing.job import Into
-    from replaykit.importing.kept import import_sources
-    from replaykit.project.find import config_file
-    from replaykit.project.project import load_project
-
     project = load_project(config or config_file())
-    into = Into(store=store_path, force=force, dry_run=dry_run)
-    with importing.counting("importing") as advance:
+    into = ImportTarget(store=store_path, force=force, dry_run=dry_run)
+    with counting("importing") as advance:
         result = import_sources(project, into, timeout_s, advance)
     if not result.entries:
         raise NothingSelected(f"{project.file} has no source that gave a run", hint="\n".join(result.notes) or None)
-    importing.tell(result, as_json=as_json)
+    import_runs.report(result, as_json=as_json)
     click.get_current_context().exit(ExitCode.FAILED if result.failed else ExitCode.PASSED)

@@ -7,7 +7,10 @@ from typing import Any
 
 import click
 
-from replaykit.cli import importing, options
+from replaykit.cli import import_runs, options
+from replaykit.errors import UsageError
+from replaykit.intake.services import fetch_records
+from replaykit.intake.services.phoenix import default_project
 
 DEFAULT_TIMEOUT_S = 300.0
 
@@ -28,11 +31,11 @@ def _which(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many."
         ),
-        click.option("--min-latency-ms", type=options.Number(0), default=0, help="Only runs that took that long."),
+        click.option("--min-latency-ms", type=options.NumberRange(0), default=0, help="Only runs that took that long."),
         click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15."),
         click.option(
             "--status",
-            type=click.Choice(importing.STATUSES),
+            type=click.Choice(import_runs.STATUSES),
             default="error",
             show_default=True,
             help="Which runs; warning: those that ended well though something inside failed.",
@@ -46,8 +49,8 @@ def _which(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command(name="langfuse")
 @_which
 @click.option("--project", "is_whole", is_flag=True, help="The traces of the project that the keys belong to.")
-@importing.into
-def langfuse(is_whole: bool, **given: Any) -> None:
+@import_runs.target_options
+def langfuse(is_whole: bool, **parameters: Any) -> None:
     """Bring in traces that Langfuse keeps: by id, or those of the project that failed.
 
     LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY are the keys, LANGFUSE_BASE_URL (or LANGFUSE_HOST) is the address.
@@ -56,14 +59,14 @@ def langfuse(is_whole: bool, **given: Any) -> None:
     replaykit import langfuse --trace 4bf92f3577b34da6a3ce929d0e0e4736
     replaykit import langfuse --project --status error --since 7d -o replays
     """
-    _bring_in("langfuse", "", "--project", is_asked=is_whole, **given)
+    _bring_in("langfuse", "", "--project", is_asked=is_whole, **parameters)
 
 
 @click.command(name="phoenix")
 @_which
 @click.option("--project", metavar="NAME", help="The project, by its name or its id.  [default: $PHOENIX_PROJECT_NAME]")
-@importing.into
-def phoenix(project: str | None, **given: Any) -> None:
+@import_runs.target_options
+def phoenix(project: str | None, **parameters: Any) -> None:
     """Bring in traces that Phoenix keeps: those of a project that failed, or some of it by id.
 
     PHOENIX_COLLECTOR_ENDPOINT is the address, PHOENIX_API_KEY the key, PHOENIX_CLIENT_HEADERS are further headers.
@@ -72,20 +75,17 @@ def phoenix(project: str | None, **given: Any) -> None:
     replaykit import phoenix --project support --since 24h
     replaykit import phoenix --project support --trace 4bf92f3577b34da6a3ce929d0e0e4736
     """
-    from replaykit.errors import UsageError
-    from replaykit.importing.phoenix import default_project
-
     named = project or default_project()
     if not named:
         raise UsageError("which project?", hint="Name it: --project NAME")
-    _bring_in("phoenix", named, "--project NAME", is_asked=True, **given)
+    _bring_in("phoenix", named, "--project NAME", is_asked=True, **parameters)
 
 
 @click.command(name="mlflow")
 @_which
 @click.option("--experiment", metavar="NAME", help="The experiment, by its name or its id.")
-@importing.into
-def mlflow(experiment: str | None, **given: Any) -> None:
+@import_runs.target_options
+def mlflow(experiment: str | None, **parameters: Any) -> None:
     """Bring in traces that a tracking server of MLflow keeps: by id, or those of an experiment that failed.
 
     MLFLOW_TRACKING_URI is the address, MLFLOW_TRACKING_TOKEN the key, or MLFLOW_TRACKING_USERNAME and _PASSWORD.
@@ -94,37 +94,32 @@ def mlflow(experiment: str | None, **given: Any) -> None:
     replaykit import mlflow --trace tr-8587b4f292f32356af1ee984320a878b
     replaykit import mlflow --experiment support --status all --since 7d --dry-run
     """
-    _bring_in("mlflow", experiment or "", "--experiment NAME", is_asked=experiment is not None, **given)
+    _bring_in("mlflow", experiment or "", "--experiment NAME", is_asked=experiment is not None, **parameters)
 
 
 COMMANDS = (langfuse, phoenix, mlflow)
 
 
 def _bring_in(
-    service: str, project: str, option: str, *, is_asked: bool, traces: tuple[str, ...], **given: Any
+    service: str, project: str, option: str, *, is_asked: bool, traces: tuple[str, ...], **parameters: Any
 ) -> None:
-    from replaykit.errors import UsageError
-    from replaykit.importing.services import records_of
-
-    search = {name: given.pop(name) for name in ("status", "since", "min_latency_ms", "limit", "timeout_s")}
+    search = {name: parameters.pop(name) for name in ("status", "since", "min_latency_ms", "limit", "timeout_s")}
     if not traces and not is_asked:
         raise UsageError("which traces?", hint=f"Name some: --trace ID, or {option}")
     if traces:
         refuse_choosing("--trace", "is_whole", "experiment")
-    importing.bring_in(records_of(service, traces, project, **search), **given)
+    import_runs.import_and_report(fetch_records(service, traces, project, **search), **parameters)
 
 
 def refuse_choosing(option: str, *more: str) -> None:
     """Refuse what chooses among many beside an option that names one: it would choose nothing."""
-    from replaykit.errors import UsageError
-
-    if unfit := _said("status", "since", "min_latency_ms", "limit", *more):
+    if unfit := _first_option_given("status", "since", "min_latency_ms", "limit", *more):
         raise UsageError(f"{option} names one, and {unfit} chooses among many: give one of them")
 
 
-def _said(*names: str) -> str:
+def _first_option_given(*names: str) -> str:
     """The first of the options that the call has, by its spelling."""
     context = click.get_current_context()
-    said = click.core.ParameterSource.COMMANDLINE
+    command_line = click.core.ParameterSource.COMMANDLINE
     options_ = {option.name: option.opts[0] for option in context.command.params}
-    return next((options_[name] for name in names if context.get_parameter_source(name) is said), "")
+    return next((options_[name] for name in names if context.get_parameter_source(name) is command_line), "")

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import click
 
+from replaykit.config import HOME
+from replaykit.project.find import PROJECT_FILES
+
 _README = """# Cases
 
 Each directory here is a failure that once happened, kept so that it cannot come back unseen.
@@ -51,9 +54,6 @@ def command(directory: Path) -> None:
 
     What is there already is left as it is.
     """
-    from replaykit.config import HOME
-    from replaykit.project.find import PROJECT_FILES
-
     for file, text in (
         (directory / HOME / ".gitignore", "*\n"),
         (directory / "cases" / "README.md", _README),

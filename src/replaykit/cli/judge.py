@@ -6,12 +6,16 @@ from pathlib import Path
 
 import click
 
-from replaykit.cli import judging, options
+from replaykit.cli import judge_options, options
+from replaykit.config import default_evidence_path
+from replaykit.errors import ExitCode, UsageError
+from replaykit.report.judgements import checks_json, checks_text
+from replaykit.trials.case_judgements import checks_of, load_judged_runs, record_judgements, required_questions
 
 
 @click.command(name="judge")
 @click.argument("case", type=click.Path(path_type=Path), metavar="CASE")
-@judging.judged_result
+@judge_options.judged_result
 @click.option("--record", is_flag=True, help="Ask the judge what is not answered yet, and store its answers.")
 @click.option("--again", is_flag=True, help="With --record: ask what the judge has answered as well.")
 @click.option("--judge", "spec", metavar="JUDGE", help="openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.")
@@ -39,27 +43,25 @@ def command(
     replaykit judge cases/billing --record --judge openai:gpt-4o-mini
     replaykit judge cases/billing
     """
-    from replaykit.config import default_evidence_path
-    from replaykit.errors import ExitCode, UsageError
-    from replaykit.report.judging import checks_json, checks_text
-    from replaykit.trials.judging import asked_in, checks_of, judged_runs, record_judgements
-
     if not record and (again or spec or config):
         raise UsageError("--judge, --again and --config go with --record", hint="Without it nobody is asked.")
-    found = judging.judged_case(case)
-    runs = judged_runs(found, result, evidence or default_evidence_path())
-    questions = asked_in(found, runs)
-    asked = 0
+    found = judge_options.judged_case(case)
+    runs = load_judged_runs(found, result, evidence or default_evidence_path())
+    questions = required_questions(found, runs)
+    answered_count = 0
     if record:
-        judge = judging.chosen_judge(spec, config)
+        judge = judge_options.chosen_judge(spec, config)
         with options.progress(len(questions), "judging") as advance:
-            asked = record_judgements(found, runs, judge, again=again, on_done=advance)
-        click.echo(f"asked {judge.about} {asked} of {len(questions)}", err=True)
+            answered_count = record_judgements(found, runs, judge, again=again, on_done=advance)
+        click.echo(f"asked {judge.identity} {answered_count} of {len(questions)}", err=True)
     checks = checks_of(found, runs)
-    click.echo(checks_json(found.id, checks, asked=asked) if as_json else checks_text(checks))
+    click.echo(checks_json(found.id, checks, asked=answered_count) if as_json else checks_text(checks))
     # What an answer means for an assertion, the assertion says: one of a failure signature should not be a pass.
     if any(check.status == "fail" and not check.kind for check in checks):
         code = ExitCode.FAILED
     else:
-        code = ExitCode.CANNOT if any(check.status == "unjudged" for check in checks) else ExitCode.PASSED
+        if any(check.status == "unjudged" for check in checks):
+            code = ExitCode.CANNOT
+        else:
+            code = ExitCode.PASSED
     click.get_current_context().exit(code)

@@ -5,8 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import msgspec
 
 from replaykit.cli import options
+from replaykit.config import default_store_path
+from replaykit.errors import UsageError
+from replaykit.model.run import RunStatus
+from replaykit.retention.policy import KEEP
+from replaykit.store.open import existing_store_path
+from replaykit.store.run_locks import running_numbers
 
 
 @click.command(name="keep")
@@ -23,19 +30,10 @@ def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json:
     replaykit keep 20260215-143200
     replaykit keep billing --undo
     """
-    import msgspec
-
-    from replaykit.config import default_store_path
-    from replaykit.errors import UsageError
-    from replaykit.model.run import RunStatus
-    from replaykit.retention.policy import KEEP
-    from replaykit.store.live import held
-    from replaykit.store.opening import existing
-
-    with existing(store_path or default_store_path()) as store, store.exclusive():
+    with existing_store_path(store_path or default_store_path()) as store, store.exclusive():
         found = [store.header(run) for run in runs]
         for header in found:
-            if header.status is RunStatus.RUNNING and held(store.path, [store.number_of(header.id)]):
+            if header.status is RunStatus.RUNNING and running_numbers(store.path, [store.number_of(header.id)]):
                 raise UsageError(
                     f"run {header.id} is still being recorded, and nothing prunes it",
                     hint=f"When it has ended: replaykit keep {header.id}",

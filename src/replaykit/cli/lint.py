@@ -6,13 +6,19 @@ from pathlib import Path
 
 import click
 
-from replaykit.cli import options, trust
+from replaykit.cases.find import find_case_files
+from replaykit.cases.lint import FlawSeverity, lint_cases
+from replaykit.cli import options, trusted_config
+from replaykit.config import default_store_path
+from replaykit.errors import ExitCode
+from replaykit.redaction.project import rules_beside
+from replaykit.report.cases import problems_json, problems_text
 
 
 @click.command(name="lint")
 @click.argument("cases", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CASE...")
 @click.option("--strict", is_flag=True, help="Warnings fail as well.")
-@trust.config_from
+@trusted_config.config_from
 @options.as_json
 def command(cases: tuple[Path, ...], strict: bool, config_from: str | None, untrusted: bool, as_json: bool) -> None:
     """Check cases: schema, references, fixtures, contradictions.
@@ -24,17 +30,18 @@ def command(cases: tuple[Path, ...], strict: bool, config_from: str | None, untr
     replaykit lint cases/search-loop/case.yaml
     replaykit lint cases
     """
-    from replaykit.cases.find import find_case_files
-    from replaykit.cases.lint import Severity, lint_cases
-    from replaykit.errors import ExitCode
-    from replaykit.report.cases import problems_json, problems_text
-
-    trusted = trust.config_files(config_from, untrusted=untrusted)
-    trust.tell_notices(trusted)
+    trusted = trusted_config.config_files(config_from, untrusted=untrusted)
+    trusted_config.tell_notices(trusted)
+    trusted_config.tell_notices(rules_beside(default_store_path()))
     files = find_case_files(cases)
     problems = lint_cases(files)
     click.echo(problems_json(problems) if as_json else problems_text(problems, len(files)))
-    failed = any(strict or problem.severity is Severity.ERROR for problem in problems)
+    failed = any(strict or problem.severity is FlawSeverity.ERROR for problem in problems)
     newer = any(problem.code == "format-too-new" for problem in problems)
-    code = ExitCode.CANNOT if newer else ExitCode.FAILED if failed else ExitCode.PASSED
+    if newer:
+        code = ExitCode.CANNOT
+    elif failed:
+        code = ExitCode.FAILED
+    else:
+        code = ExitCode.PASSED
     click.get_current_context().exit(code)

@@ -14,11 +14,16 @@ import click
 import orjson
 
 from replaykit.cli import options
-from replaykit.errors import ExitCode
+from replaykit.config import default_store_path
+from replaykit.errors import ExitCode, UsageError
+from replaykit.model.run import RunStatus
+from replaykit.programs.mcp.shim_session import join_session, server_environment, server_name, standalone_session
+from replaykit.programs.mcp.stdio import RecordedStdioServer, StdioRelay
+from replaykit.programs.plan import SESSION
 
 if TYPE_CHECKING:
-    from replaykit.mcp.joining import Joined
-    from replaykit.mcp.relay import Upstream
+    from replaykit.programs.mcp.http_relay import SendToServer
+    from replaykit.programs.mcp.shim_session import ShimSession
 
 
 @click.command(name="mcp")
@@ -71,17 +76,15 @@ def command(
     if record and run_id is not None:
         raise click.UsageError("--record or --replay, not both")
     called = name or _name_of(list(command), url)
-    joined = _joined(called, record=record, run_id=run_id, session=session, store_path=store_path)
+    shim_session = _joined(called, record=record, run_id=run_id, session=session, store_path=store_path)
     if url is None:
-        code = _stdio(called, joined, list(command))
+        code = _stdio(called, shim_session, list(command))
     else:
-        code = _http(called, joined, url, port or 0, as_json=as_json)
+        code = _http(called, shim_session, url, port or 0, as_json=as_json)
     click.get_current_context().exit(code)
 
 
 def _name_of(command: list[str], url: str | None) -> str:
-    from replaykit.mcp.joining import server_name
-
     if url is None:
         return server_name(command)
     from urllib.parse import urlsplit
@@ -91,17 +94,12 @@ def _name_of(command: list[str], url: str | None) -> str:
 
 def _joined(
     name: str, *, record: bool, run_id: str | None, session: Path | None, store_path: Path | None
-) -> AbstractContextManager[Joined]:
+) -> AbstractContextManager[ShimSession]:
     """The recording or replay that the options, or the environment, name."""
-    from replaykit.config import default_store_path
-    from replaykit.errors import UsageError
-    from replaykit.mcp.joining import alone, joined
-    from replaykit.programs.plan import SESSION
-
     if record or run_id is not None:
         if session is not None:
             raise click.UsageError("--session is for a recording or replay that is under way; leave out the other")
-        return alone(name, store_path or default_store_path(), replay=run_id)
+        return standalone_session(name, store_path or default_store_path(), replay=run_id)
     if store_path is not None:
         raise click.UsageError("--store goes with --record and --replay")
     if session is None and not os.environ.get(SESSION):
@@ -109,64 +107,65 @@ def _joined(
             "no recording or replay is under way here",
             hint="Record a run of its own with --record, or answer from one with --replay RUN.",
         )
-    return joined(name, session)
+    return join_session(name, session)
 
 
-def _stdio(called: str, joined: AbstractContextManager[Joined], command: list[str]) -> int:
-    from replaykit.mcp.joining import outside
-    from replaykit.mcp.stdio import Relay, Stage
-    from replaykit.model.run import RunStatus
-
+def _stdio(called: str, shim_session: AbstractContextManager[ShimSession], command: list[str]) -> int:
     sink = os.dup(1)
     os.dup2(2, 1)  # standard output is the client's: nothing else may be written there
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):  # not every system has both
             signal.signal(getattr(signal, name), _leave)
-    with joined as own:
+    with shim_session as own:
         if not own.has_server:
-            code = Stage(called, own.session, own.backstage, source=0, sink=sink).run()
+            code = RecordedStdioServer(called, own.session, own.recorded_server, source=0, sink=sink).run()
         else:
-            code = Relay(called, own.session, source=0, sink=sink).run(command, outside(os.environ, own.plan))
+            code = StdioRelay(called, own.session, source=0, sink=sink).run(
+                command, server_environment(os.environ, own.plan)
+            )
             own.status = RunStatus.ERROR if code else RunStatus.SUCCESS
-    return _told(own) or code
+    return _report_run(own) or code
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-def _http(name: str, joined: AbstractContextManager[Joined], url: str, port: int, *, as_json: bool) -> int:
+def _http(name: str, shim_session: AbstractContextManager[ShimSession], url: str, port: int, *, as_json: bool) -> int:
     import asyncio
     from urllib.parse import urlsplit
 
     from replaykit.errors import ReplayKitError, UsageError
-    from replaykit.mcp.http import McpEndpoint
-    from replaykit.mcp.serving import Shim
+    from replaykit.programs.mcp.http_endpoint import McpEndpoint
+    from replaykit.programs.mcp.http_shim import HttpShim
     from replaykit.programs.plan import Mode
 
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
         raise UsageError(f"--http {url!r}: expected a URL such as http://127.0.0.1:8000/mcp")
 
     def ready(here: str) -> None:
-        told = orjson.dumps({"replaykit": 1, "name": name, "url": here}).decode() if as_json else here
-        click.echo(told)
+        if as_json:
+            text = orjson.dumps({"replaykit": 1, "name": name, "url": here}).decode()
+        else:
+            text = here
+        click.echo(text)
         sys.stdout.flush()
 
-    with joined as own:
+    with shim_session as own:
 
-        def endpoint(upstream: Upstream) -> McpEndpoint:
+        def endpoint(upstream: SendToServer) -> McpEndpoint:
             real = upstream if own.has_server else None
             as_sent = own.plan.mode is Mode.RECORD
-            return McpEndpoint(name, own.session, upstream=real, backstage=own.backstage, as_sent=as_sent)
+            return McpEndpoint(name, own.session, upstream=real, recorded_server=own.recorded_server, as_sent=as_sent)
 
         try:
-            asyncio.run(Shim(url, endpoint).run(port, ready))
+            asyncio.run(HttpShim(url, endpoint).run(port, ready))
         except OSError as error:
             raise ReplayKitError(f"cannot listen on port {port}: {error.strerror}", hint="Leave out --port.") from None
-    return _told(own)
+    return _report_run(own)
 
 
-def _told(own: Joined) -> int:
+def _report_run(own: ShimSession) -> int:
     """Say what became of a run of its own; gives the exit code."""
     if own.run_id:
         verb = "recorded" if own.plan.mode == "record" else "replayed"
@@ -174,4 +173,6 @@ def _told(own: Joined) -> int:
     left = own.left_the_tape()
     for deviation in left:
         click.echo(deviation.text, err=True)
-    return ExitCode.FAILED if left else ExitCode.PASSED
+    if left:
+        return ExitCode.FAILED
+    return ExitCode.PASSED

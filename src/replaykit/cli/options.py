@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+import orjson
 
 from replaykit.config import MAX_TIMEOUT_S
+from replaykit.errors import nearest
+from replaykit.project.find import find_project
 from replaykit.terminal import style, unguarded, visible
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -68,18 +71,16 @@ store = click.option(
 )
 
 
-class Parts(click.Group):
+class SubcommandGroup(click.Group):
     """A verb with parts; one that there is not is answered with the nearest."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        from replaykit.errors import nearest
-
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             raise click.UsageError(f"no such part {args[0]!r}; {nearest(args[0], self.commands)}", ctx)
         return super().resolve_command(ctx, args)
 
 
-class Number(click.FloatRange):
+class NumberRange(click.FloatRange):
     """A number of a range. NaN belongs to none, though it is neither below nor above."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -89,14 +90,14 @@ class Number(click.FloatRange):
         return number
 
 
-class Seconds(Number):
+class Seconds(NumberRange):
     """A time limit: more than nothing, at most a day."""
 
     def __init__(self) -> None:
         super().__init__(min=0, max=MAX_TIMEOUT_S, min_open=True)
 
 
-class Speed(Number):
+class Speed(NumberRange):
     """A pace: `1x` as recorded, `0.5x` half as fast, 0 at once; the `x` may be left out."""
 
     name = "pace"
@@ -123,8 +124,6 @@ def project_of(config: Path | None, files: Any = None, *, untrusted: bool = Fals
 
     `files` are where it is read: the working tree by default. One that is for strangers has no variable of the
     environment filled in that it does not list."""
-    from replaykit.project.find import find_project
-
     file = config
     if file is None:
         file = find_project() if files is None else find_project(has=files.has)
@@ -167,8 +166,6 @@ def progress(total: int, label: str) -> Iterator[Callable[[], None]]:
 
 def json_or_text(text: str) -> Any:
     """The JSON value that a text spells, or else the text itself."""
-    import orjson
-
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import candidates, consent, options
+from replaykit.candidates.attempt import Stoppable
+from replaykit.candidates.prove import prove
+from replaykit.candidates.worlds import with_consent
+from replaykit.cli import candidate_options, consent_options, options
+from replaykit.config import default_evidence_path
+from replaykit.errors import StoreError, UsageError
+from replaykit.project.case_selection import select_cases
+from replaykit.report.replays import proof_json, proof_text
 
 if TYPE_CHECKING:
+    from replaykit.candidates.prove import Proving
     from replaykit.cases.case import ReplayCase
-    from replaykit.runners.proving import Proving
 
 
 @click.command(name="prove")
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Do not write the proof into the case.")
 @options.timeout
-@consent.options
+@consent_options.options
 @options.as_json
 def command(
     case: Path,
@@ -53,16 +60,11 @@ def command(
     replaykit prove cases/billing --bad "-- python old.py" --good "-- python agent.py" --repeat 3
     replaykit prove replays/incident_001.yaml -c replaykit.yaml --bad old_agent:answer
     """
-    from replaykit.config import default_evidence_path
-    from replaykit.report.replays import proof_json, proof_text
-    from replaykit.runners.proving import prove
-    from replaykit.runners.worlds import with_consent
-
     project = options.project_of(config)
-    subject = with_consent(_subject(project, case), consent.consent_of(live, allow_connect, allow_write))
+    subject = with_consent(_subject(project, case), consent_options.consent_of(live, allow_connect, allow_write))
     proving = prove(
         subject,
-        _stopped_at_the_end(candidates.candidate_of(bad)),
+        _stopped_at_the_end(candidate_options.candidate_of(bad)),
         _good(good, project),
         repeat=repeat,
         timeout_s=timeout_s,
@@ -75,10 +77,7 @@ def command(
 
 
 def _subject(project: Any, path: Path) -> ReplayCase:
-    from replaykit.errors import UsageError
-    from replaykit.project.subjects import find_subjects
-
-    subjects = find_subjects(project, [path])
+    subjects = select_cases(project, [path])
     options.tell_notices(subjects)
     if len(subjects.all) != 1:
         raise UsageError(f"{path} holds {len(subjects.all)} cases", hint="Prove them one by one.")
@@ -87,19 +86,15 @@ def _subject(project: Any, path: Path) -> ReplayCase:
 
 def _good(named: str | None, project: Any) -> Any:
     """The candidate with the fix: the one that is named, else the configuration's agent."""
-    from replaykit.errors import UsageError
-
     if named is not None:
-        return _stopped_at_the_end(candidates.candidate_of(named))
+        return _stopped_at_the_end(candidate_options.candidate_of(named))
     if project is None or project.agent is None:
         hint = "Name it: --good CANDIDATE; or an `agent:` in replaykit.yaml"
         raise UsageError("no candidate with the fix", hint=hint)
-    return candidates.candidate_and_jobs(None, None, None, jobs=1, project=project)[0]
+    return candidate_options.candidate_and_jobs(None, None, None, jobs=1, project=project)[0]
 
 
 def _stopped_at_the_end(candidate: Any) -> Any:
-    from replaykit.runners.attempt import Stoppable
-
     if isinstance(candidate, Stoppable):
         click.get_current_context().call_on_close(candidate.stop)
     return candidate
@@ -107,8 +102,6 @@ def _stopped_at_the_end(candidate: Any) -> Any:
 
 def _write(proving: Proving) -> None:
     """Write the proof; a case that cannot be written is proven all the same."""
-    from replaykit.errors import StoreError
-
     try:
         file = proving.write()
     except StoreError as error:

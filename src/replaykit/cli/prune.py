@@ -7,6 +7,12 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.config import default_store_path
+from replaykit.errors import UsageError
+from replaykit.report.retention import pruned_json, pruned_text
+from replaykit.retention.policy import RetentionPolicy
+from replaykit.retention.prune import prune, referenced_runs
+from replaykit.store.open import existing_store_path
 
 
 @click.command(name="prune")
@@ -29,21 +35,13 @@ def command(
     replaykit prune --dry-run
     replaykit prune
     """
-    from replaykit.config import default_store_path
-    from replaykit.errors import UsageError
-    from replaykit.report.retention import pruned_json, pruned_text
-    from replaykit.retention.policy import Policy
-    from replaykit.retention.prune import prune
-    from replaykit.retention.references import named_runs
-    from replaykit.store.opening import existing
-
     if compact and dry_run:
         raise UsageError("--compact and --dry-run do not go together")
     project = options.project_of(config)
-    policy = Policy() if project is None else project.retention
+    policy = RetentionPolicy() if project is None else project.retention
     if auto and not policy.auto:
         return
-    named = named_runs(() if project is None else project.cases)
-    with existing(store_path or default_store_path(), read_only=dry_run) as store:
+    named = referenced_runs(() if project is None else project.cases)
+    with existing_store_path(store_path or default_store_path(), read_only=dry_run) as store:
         result = prune(store, policy, named=named, dry_run=dry_run, compact=compact)
     click.echo(pruned_json(result) if as_json else pruned_text(result))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from replaykit.cases.changed_values import rename_changed_values
 from replaykit.cli import options
+from replaykit.errors import ExitCode, StoreError
+from replaykit.redaction.file_selection import Passed, files_below, texts_of
+from replaykit.redaction.files import leaks_in, replace_file
+from replaykit.redaction.project import project_redactor
+from replaykit.report.leaks import redact_json, redact_text
 
 if TYPE_CHECKING:
     from replaykit.redaction.files import Leak
     from replaykit.redaction.redactor import Redactor
-    from replaykit.redaction.trees import Passed
 
 
 @click.command(name="redact")
@@ -33,10 +39,6 @@ def command(targets: tuple[str, ...], dry_run: bool, store_path: Path | None, as
     replaykit redact cases/checkout --dry-run
     replaykit redact 20260215-143200
     """
-    from replaykit.errors import ExitCode
-    from replaykit.redaction.project import project_redactor
-    from replaykit.report.leaks import redact_json, redact_text
-
     redactor = project_redactor(store_path, foreign=dry_run)
     leaks: list[Leak] = []
     passed_over: list[Passed] = []
@@ -45,30 +47,26 @@ def command(targets: tuple[str, ...], dry_run: bool, store_path: Path | None, as
         if target not in runs:
             _redact_files(Path(target), redactor, leaks, passed_over, dry_run=dry_run)
     if runs:
-        from replaykit.store.redacting import redact_runs
+        from replaykit.store.redaction import redact_runs
 
         leaks += redact_runs(store_path, runs, redactor, dry_run=dry_run)
     for one in passed_over:
         click.echo(f"note: left alone: {one.file}: {one.why}", err=True)
-    told = redact_json(leaks, passed_over, dry_run=dry_run) if as_json else redact_text(leaks, dry_run=dry_run)
-    click.echo(told)
+    if as_json:
+        text = redact_json(leaks, passed_over, dry_run=dry_run)
+    else:
+        text = redact_text(leaks, dry_run=dry_run)
+    click.echo(text)
     click.get_current_context().exit(ExitCode.FAILED if dry_run and leaks else ExitCode.PASSED)
 
 
 def _is_path(target: str) -> bool:
-    import os
-
     return os.path.lexists(target) or os.sep in target
 
 
 def _redact_files(
     path: Path, redactor: Redactor, leaks: list[Leak], passed_over: list[Passed], *, dry_run: bool
 ) -> None:
-    from replaykit.cases.changed_values import rename_changed_values
-    from replaykit.errors import StoreError
-    from replaykit.redaction.files import leaks_in, replace_file
-    from replaykit.redaction.trees import Passed, files_below, texts_of
-
     changed: list[Path] = []
     for found in texts_of(files_below(path, ignored=True)):
         if isinstance(found, Passed):

@@ -8,19 +8,38 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from replaykit.cli import candidates, consent, importing, options, stages, trust
+from replaykit.candidates.many import exit_code, replay_many
+from replaykit.candidates.worlds import left_unset, with_chaos, with_consent, with_pins, with_take
+from replaykit.cases.case import ReplayCase
+from replaykit.cases.requests import refusal_text, refused_in
+from replaykit.checks.verdict import settled
+from replaykit.cli import candidate_options, consent_options, langsmith_replay, options, program_options, trusted_config
+from replaykit.cli.counter import counting
+from replaykit.config import default_evidence_path
+from replaykit.errors import UsageError, gravest
+from replaykit.intake.source_subjects import subjects_of
+from replaykit.model.result import Verdict
+from replaykit.programs.launch_options import LaunchOptions
+from replaykit.report.replays import (
+    evidence_text,
+    injected_text,
+    isolation_of_many,
+    isolation_text,
+    result_text,
+    results_json,
+    results_text,
+)
 
 if TYPE_CHECKING:
-    from replaykit.cases.case import ReplayCase
     from replaykit.model.consent import Consent
     from replaykit.model.result import ReplayResult
-    from replaykit.project.subjects import Subject, Subjects
+    from replaykit.project.case_selection import SelectedCase, SelectedCases
 
 
 _SHOWN_PLACES = 5
 
 
-class Asked(NamedTuple):
+class ReplayOptions(NamedTuple):
     """The options of one call."""
 
     cases: tuple[Path, ...]
@@ -48,11 +67,11 @@ class Asked(NamedTuple):
     as_json: bool
 
 
-@click.command(name="replay", cls=stages.BeforeProgram)
+@click.command(name="replay", cls=program_options.BeforeProgram)
 @click.argument("cases", nargs=-1, type=click.Path(path_type=Path), metavar="[CASE]...")
 @options.config
-@trust.config_from
-@candidates.candidate
+@trusted_config.config_from
+@candidate_options.candidate
 @click.option(
     "--expect",
     type=click.Choice(["fixed", "reproduced", "broken", "diverged"]),
@@ -63,9 +82,9 @@ class Asked(NamedTuple):
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each case N times.")
 @click.option("--take", metavar="NAME", help="Serve this take and no other.  [default: the first that fits]")
 @options.timeout
-@consent.options
-@consent.isolation
-@consent.keep_writes
+@consent_options.options
+@consent_options.isolation
+@consent_options.keep_writes
 @click.option(
     "--speed",
     type=options.Speed(),
@@ -73,11 +92,11 @@ class Asked(NamedTuple):
     show_default=True,
     help="Pace of every recorded response: 1x as recorded, 2x twice as fast, 0 only where the order depends on it.",
 )
-@stages.upstream
-@stages.mcp_config
+@program_options.upstream
+@program_options.mcp_config
 @click.option("--pin-env", multiple=True, metavar="NAME", help="Set this variable to the case's value. Repeatable.")
 @click.option("--no-pins", is_flag=True, help="Hold nothing still: today's clock, real chance, your environment.")
-@candidates.chaos
+@candidate_options.chaos
 @click.option(
     "-j",
     "--jobs",
@@ -91,11 +110,11 @@ class Asked(NamedTuple):
     default=None,
     help="Where replays leave their files.  [default: .replaykit/runs]",
 )
-@importing.from_langsmith
+@langsmith_replay.replays_langsmith
 @options.no_redact
 @options.otel
 @options.as_json
-def command(**given: Any) -> None:
+def command(**parameters: Any) -> None:
     """Run a candidate against cases: does the failure still happen?
 
     CASE is a case.yaml, a session file, or a directory of them; without one, everything that the configuration names
@@ -113,102 +132,96 @@ def command(**given: Any) -> None:
     replaykit replay cases/billing -- node agent.mjs
     replaykit replay cases --runner-cmd "python runner.py" -j 4
     """
-    from replaykit.checks.verdict import settled
-    from replaykit.config import default_evidence_path
-    from replaykit.errors import gravest
-    from replaykit.importing.subjects import subjects_of
-    from replaykit.model.result import Verdict
-    from replaykit.runners.many import exit_code, replay_many
-
-    at_best = importing.replayed_from_langsmith(given)
-    allowed = consent.taken_from(given) | consent.sandbox_from(given)
-    asked = Asked(**given, consent=allowed)
-    files = trust.config_files(asked.config_from, untrusted=asked.untrusted)
-    project = _project(asked, files)
-    candidate, jobs = _candidate(asked, project)
-    with importing.counting("fetching") as fetched:
-        subjects = subjects_of(project, asked.cases, on_fetched=fetched)
+    allowed = consent_options.taken_from(parameters) | consent_options.sandbox_from(parameters)
+    options_ = ReplayOptions(**parameters, consent=allowed)
+    files = trusted_config.config_files(options_.config_from, untrusted=options_.untrusted)
+    project = _project(options_, files)
+    candidate, jobs = _candidate(options_, project)
+    with counting("fetching") as fetched:
+        subjects = subjects_of(project, options_.cases, on_fetched=fetched)
     options.tell_notices(subjects)
-    found = _worlds(asked, subjects, files)
-    trust.tell_notices(files)
-    root, wrong = asked.evidence or default_evidence_path(), [subject.error for subject in subjects.unusable]
-    with options.progress(len(found) * asked.repeat, "replaying") as advance:
+    found = _worlds(options_, subjects, files)
+    trusted_config.tell_notices(files)
+    root, wrong = options_.evidence or default_evidence_path(), [subject.error for subject in subjects.unusable]
+    with options.progress(len(found) * options_.repeat, "replaying") as advance:
         results = replay_many(
-            [case for case in found for _ in range(asked.repeat)],
+            [case for case in found for _ in range(options_.repeat)],
             candidate,
-            timeout_s=asked.timeout_s,
+            timeout_s=options_.timeout_s,
             evidence=root,
-            jobs=min(jobs, len(found) * asked.repeat),
+            jobs=min(jobs, len(found) * options_.repeat),
             on_done=advance,
             on_wrong=wrong.append if len(found) > 1 else None,
         )
-    if asked.repeat > 1:
+    if options_.repeat > 1:
         results = settled(results)
-    code = gravest([*(error.exit_code for error in wrong), exit_code(results, Verdict(asked.expect))])
-    _tell(asked, results, root, passed=code == 0)
+    code = gravest([*(error.exit_code for error in wrong), exit_code(results, Verdict(options_.expect))])
+    _report(options_, results, root, passed=code == 0)
     for line in _advice(found, results):
         click.echo(line, err=True)
-    click.get_current_context().exit(gravest([code, at_best]))
+    click.get_current_context().exit(code)
 
 
-def _project(asked: Asked, files: Any) -> Any:
+def _project(options_: ReplayOptions, files: Any) -> Any:
     """The configuration; where a revision has none, one that says nothing, since contracts are read from there too."""
-    from replaykit.errors import UsageError
-
-    if asked.mcp_configs and files.revision_text:
+    if options_.mcp_configs and files.revision_text:
         hint = "It names programs to start, and is read from the working tree."
         raise UsageError("--mcp-config does not go with --config-from and --untrusted", hint=hint)
-    project = options.project_of(asked.config, files, untrusted=asked.untrusted)
-    if project is None and files.revision_text and asked.cases:
+    project = options.project_of(options_.config, files, untrusted=options_.untrusted)
+    if project is None and files.revision_text and options_.cases:
         from replaykit.project.project import Project
 
         return Project(file=Path("replaykit.yaml"), files=files, variables=())
     return project
 
 
-def _candidate(asked: Asked, project: Any) -> tuple[Any, int]:
+def _candidate(options_: ReplayOptions, project: Any) -> tuple[Any, int]:
     """The candidate and how many of its runs go side by side; a UsageError for options that do not go together."""
-    from replaykit.errors import UsageError
-    from replaykit.programs.wanted import Staging
-
-    servers = stages.mcp_props(asked.mcp_configs, in_place=asked.in_place)
-    candidate, jobs = candidates.candidate_and_jobs(
-        asked.runner_cmd,
-        asked.agent,
-        asked.endpoint,
-        jobs=asked.jobs,
+    servers = program_options.mcp_props(options_.mcp_configs, in_place=options_.in_place)
+    candidate, jobs = candidate_options.candidate_and_jobs(
+        options_.runner_cmd,
+        options_.agent,
+        options_.endpoint,
+        jobs=options_.jobs,
         program=click.get_current_context().meta.get("program"),
-        staging=Staging(speed=asked.speed, upstreams=stages.upstreams_of(asked.upstream), props=servers),
+        launch_options=LaunchOptions(
+            speed=options_.speed, upstreams=program_options.upstreams_of(options_.upstream), extension=servers
+        ),
         project=project,
     )
-    if asked.in_place and jobs > 1:
+    if options_.in_place and jobs > 1:
         raise UsageError("--mcp-config-in-place swaps one file: runs cannot share it", hint="Say --jobs 1.")
     if servers is not None and not _is_command(candidate):
         raise UsageError("--mcp-config is for programs", hint="Name one with --runner-cmd, or after two dashes.")
-    if asked.seed is not None and asked.chaos is None:
+    if options_.seed is not None and options_.chaos is None:
         raise UsageError("--seed says where faults strike, but there are none", hint="Name some: --chaos PROFILE")
-    if asked.pin_env and asked.no_pins:
+    if options_.pin_env and options_.no_pins:
         raise UsageError("--pin-env and --no-pins do not go together")
     return candidate, jobs
 
 
 def _is_command(candidate: Any) -> bool:
-    from replaykit.runners.command import CommandCandidate
+    from replaykit.candidates.command import CommandCandidate
 
     return isinstance(candidate, CommandCandidate)
 
 
-def _worlds(asked: Asked, subjects: Subjects, files: Any) -> list[Subject]:
+def _worlds(options_: ReplayOptions, subjects: SelectedCases, files: Any) -> list[SelectedCase]:
     """The subjects, each in the world that the options ask for."""
-    from replaykit.cases.case import ReplayCase
-    from replaykit.runners.worlds import left_unset, with_chaos, with_consent, with_pins, with_take
-
-    plan = None if asked.chaos is None else candidates.chaos_plan(asked.chaos, asked.seed, asked.endpoint, files)
+    if options_.chaos is None:
+        plan = None
+    else:
+        plan = candidate_options.chaos_plan(options_.chaos, options_.seed, options_.endpoint, files)
 
     def world(case: ReplayCase) -> ReplayCase:
-        taken = case if asked.take is None else with_take(case, asked.take, only=True)
-        pinned = with_pins(with_consent(taken, asked.consent), pin=not asked.no_pins, trusted=asked.pin_env)
-        return pinned if plan is None else with_chaos(pinned, plan)
+        if options_.take is None:
+            taken = case
+        else:
+            taken = with_take(case, options_.take, only=True)
+        pinned = with_pins(with_consent(taken, options_.consent), pin=not options_.no_pins, trusted=options_.pin_env)
+        if plan is None:
+            return pinned
+        return with_chaos(pinned, plan)
 
     found = [world(subject) if isinstance(subject, ReplayCase) else subject for subject in subjects.all]
     for name in left_unset(subject for subject in found if isinstance(subject, ReplayCase)):
@@ -216,8 +229,8 @@ def _worlds(asked: Asked, subjects: Subjects, files: Any) -> list[Subject]:
     return found
 
 
-def _advice(found: Sequence[Subject], results: Sequence[ReplayResult]) -> list[str]:
-    """What to do about that which lies with the case, and not with the candidate."""
+def _advice(found: Sequence[SelectedCase], results: Sequence[ReplayResult]) -> list[str]:
+    """Return advice on problems that lie with the case, not the candidate."""
     lines = [
         f"{case_id}: Python's clock stood still all the time. Where the candidate waits for it to move on, say"
         " `clock: tick` in the case, or --no-pins"
@@ -241,16 +254,13 @@ def _connections(results: Sequence[ReplayResult]) -> list[str]:
     return []
 
 
-def _refusals(found: Sequence[Subject]) -> list[str]:
+def _refusals(found: Sequence[SelectedCase]) -> list[str]:
     """Name the options for each case that was not run, since it asks for something live."""
-    from replaykit.cases.case import ReplayCase
-    from replaykit.cases.requests import refusal_text, refused_in
-
     asking = {case.id: refused_in(case) for case in found if isinstance(case, ReplayCase)}
     return [f"{case_id}: {refusal_text(refused)}" for case_id, refused in asking.items() if refused]
 
 
-def _out_of_time(found: Sequence[Subject], results: Sequence[ReplayResult]) -> list[str]:
+def _out_of_time(found: Sequence[SelectedCase], results: Sequence[ReplayResult]) -> list[str]:
     """The cases without an answer in time in which the clock stands still. One that is reproduced is as it was."""
     late = {
         result.case_id
@@ -268,18 +278,8 @@ def _out_of_time(found: Sequence[Subject], results: Sequence[ReplayResult]) -> l
     return [case_id for case_id, clock in clocks.items() if clock and parse_clock(clock)[1] is Clock.FROZEN]
 
 
-def _tell(asked: Asked, results: Sequence[ReplayResult], root: Path, *, passed: bool) -> None:
-    from replaykit.report.injected import injected_text
-    from replaykit.report.replays import (
-        evidence_text,
-        isolation_of_many,
-        isolation_text,
-        result_text,
-        results_json,
-        results_text,
-    )
-
-    if asked.as_json:
+def _report(options_: ReplayOptions, results: Sequence[ReplayResult], root: Path, *, passed: bool) -> None:
+    if options_.as_json:
         click.echo(results_json(results, passed=passed))
     elif len(results) == 1:
         click.echo(result_text(results[0]))
@@ -293,5 +293,5 @@ def _tell(asked: Asked, results: Sequence[ReplayResult], root: Path, *, passed: 
         click.echo(results_text(results))
         click.echo(f"Evidence: {root}", err=True)
         click.echo(f"Isolation: {isolation_of_many(results)}", err=True)
-    if asked.chaos is not None:
+    if options_.chaos is not None:
         click.echo(f"Injected: {injected_text(results)}", err=True)

@@ -7,6 +7,9 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.config import default_store_path
+from replaykit.report.retention import copied_json, copied_text
+from replaykit.store.backup import restore
 
 
 @click.command(name="restore")
@@ -23,9 +26,5 @@ def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> 
     \b
     replaykit restore nightly.db --force
     """
-    from replaykit.config import default_store_path
-    from replaykit.report.retention import copied_json, copied_text
-    from replaykit.store.backup import restore
-
     copied = restore(file, store_path or default_store_path(), force=force)
     click.echo(copied_json(copied) if as_json else copied_text(copied))

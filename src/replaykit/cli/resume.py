@@ -6,15 +6,16 @@ from typing import Any
 
 import click
 
-from replaykit.cli import journeys, options
+from replaykit.cli import fork_options, options
+from replaykit.travel.fork import resume
 
 
 @click.command(name="resume")
 @click.argument("run_id", metavar="RUN")
-@journeys.journey
+@fork_options.fork_verb
 @options.store
 @options.as_json
-def command(run_id: str, step: str, way: dict[str, Any]) -> Any:
+def command(run_id: str, step: str, fork_arguments: dict[str, Any]) -> Any:
     """Go on from a step of a run, with nothing changed.
 
     What was recorded up to the step is served; after it, recorded answers are given to exactly the recorded calls, and
@@ -23,6 +24,4 @@ def command(run_id: str, step: str, way: dict[str, Any]) -> Any:
     \b
     replaykit resume 20260215-143200 --at step_3 --agent my_agent:answer
     """
-    from replaykit.travel.go import resume
-
-    return resume(run_id, step, **way)
+    return resume(run_id, step, **fork_arguments)

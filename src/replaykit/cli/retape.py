@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import candidates, consent, options, stages
+from replaykit.candidates.agent_loader import load_agent
+from replaykit.candidates.golden_update import update_golden
+from replaykit.candidates.retaping import Retaping, retape, take_from_run
+from replaykit.candidates.retaping_many import NO_BUDGET, parse_budget, retape_many
+from replaykit.candidates.worlds import with_take
+from replaykit.cases.golden import SUFFIX
+from replaykit.cases.takes import check_take, take_calls
+from replaykit.cases.written_answers import WrittenAnswer, message_json, read_answers, unused_text
+from replaykit.checks.verdict import EXIT_CODES
+from replaykit.cli import candidate_options, consent_options, options, program_options
+from replaykit.config import default_evidence_path
+from replaykit.errors import ExitCode, UsageError, gravest
+from replaykit.model.consent import MODELS
+from replaykit.model.events import LlmCall
+from replaykit.model.result import Verdict
+from replaykit.model.values import raw
+from replaykit.project.case_selection import select_cases
+from replaykit.report.golden import updates_json, updates_text
+from replaykit.report.retapes import outcomes_json, outcomes_text, retaping_text
+from replaykit.store.open import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from replaykit.candidates.retaping import RetapeQuestion
+    from replaykit.candidates.retaping_many import Left
     from replaykit.cases.case import ReplayCase
-    from replaykit.cases.written_answers import WrittenAnswer
-    from replaykit.runners.retaping import Question, Retaping
-    from replaykit.runners.retaping_many import Left
 
 
-@click.command(name="retape", cls=stages.BeforeProgram)
+@click.command(name="retape", cls=program_options.BeforeProgram)
 @click.argument("cases", nargs=-1, type=click.Path(path_type=Path), metavar="[CASE]...")
 @options.config
-@candidates.candidate
-@consent.live
-@consent.allow_connect
+@candidate_options.candidate
+@consent_options.live
+@consent_options.allow_connect
 @click.option(
     "--answer",
     "answer_files",
@@ -87,10 +106,6 @@ def command(
     replaykit retape cases --diverged --live models --budget 2.50usd -- python agent.py
     replaykit retape cases/billing --from-run 20260215-143200
     """
-    from replaykit.cases.golden import SUFFIX
-    from replaykit.cases.written_answers import read_answers
-    from replaykit.errors import ExitCode, UsageError
-
     goldens = [path for path in cases if path.name.endswith(SUFFIX)]
     if goldens and len(goldens) < len(cases):
         raise UsageError("golden traces and cases cannot be retaped together", hint="Name one sort at a time.")
@@ -102,7 +117,7 @@ def command(
         raise UsageError("--ask needs a terminal", hint="Write the answers into a file: --answer FILE")
     answers = [answer for file in answer_files for answer in read_answers(file)]
     project = options.project_of(config)
-    candidate, _ = candidates.candidate_and_jobs(
+    candidate, _ = candidate_options.candidate_and_jobs(
         runner_cmd, agent, endpoint, jobs=1, program=click.get_current_context().meta.get("program"), project=project
     )
     subjects = _subjects(project, cases, take)
@@ -141,10 +156,6 @@ def _retape(
     diverged: bool,
     budget: str | None,
 ) -> list[Retaping | Left]:
-    from replaykit.config import default_evidence_path
-    from replaykit.runners.retaping import retape
-    from replaykit.runners.retaping_many import NO_BUDGET, parse_budget, retape_many
-
     evidence = default_evidence_path()
 
     def retape_case(case: ReplayCase) -> Retaping:
@@ -165,11 +176,7 @@ def _retape(
 
 
 def _subjects(project: Any, paths: tuple[Path, ...], take: str | None) -> list[ReplayCase]:
-    from replaykit.cases.takes import check_take
-    from replaykit.project.subjects import find_subjects
-    from replaykit.runners.worlds import with_take
-
-    subjects = find_subjects(project, paths)
+    subjects = select_cases(project, paths)
     options.tell_notices(subjects)
     if take is None:
         return subjects.cases
@@ -180,11 +187,6 @@ def _subjects(project: Any, paths: tuple[Path, ...], take: str | None) -> list[R
 
 def _confirm(live: Sequence[str], subjects: Sequence[ReplayCase], *, yes: bool) -> None:
     """Ask before anything is called for real that is not known to be a model: it may have effects."""
-    from replaykit.cases.takes import take_calls
-    from replaykit.errors import UsageError
-    from replaykit.model.consent import MODELS
-    from replaykit.model.events import LlmCall
-
     models = {call.name for case in subjects for call in take_calls(case, "recorded") if isinstance(call, LlmCall)}
     tools = [name for name in live if name != MODELS and name not in models]
     if not tools or yes:
@@ -195,12 +197,8 @@ def _confirm(live: Sequence[str], subjects: Sequence[ReplayCase], *, yes: bool) 
     click.confirm(f"{listed} will be called for real, with all its effects. Go on?", abort=True, err=True)
 
 
-def _ask_person(question: Question) -> WrittenAnswer | None:
+def _ask_person(question: RetapeQuestion) -> WrittenAnswer | None:
     """Show the call, and read its answer from the terminal; None where the person has none."""
-    from replaykit.cases.written_answers import WrittenAnswer, message_json
-    from replaykit.model.events import LlmCall
-    from replaykit.model.values import raw
-
     click.echo(f"\n{question.text}\n", err=True)
     hint = "text, or JSON; an empty line stops here"
     text = click.prompt(f"Answer of `{question.call.name}` ({hint})", default="", show_default=False, err=True)
@@ -213,11 +211,6 @@ def _ask_person(question: Question) -> WrittenAnswer | None:
 
 
 def _exit_code(outcomes: Sequence[Retaping | Left]) -> Any:
-    from replaykit.checks.verdict import EXIT_CODES
-    from replaykit.errors import ExitCode, gravest
-    from replaykit.model.result import Verdict
-    from replaykit.runners.retaping import Retaping
-
     codes = [ExitCode.PASSED]
     for outcome in outcomes:
         if outcome.result is None:
@@ -232,10 +225,6 @@ def _exit_code(outcomes: Sequence[Retaping | Left]) -> Any:
 def _print(
     outcomes: Sequence[Retaping | Left], unused: Sequence[WrittenAnswer], *, passed: bool, as_json: bool
 ) -> None:
-    from replaykit.cases.written_answers import unused_text
-    from replaykit.report.retaping import outcomes_json, outcomes_text, retaping_text
-    from replaykit.runners.retaping import Retaping
-
     if as_json:
         click.echo(options.redacted(outcomes_json(outcomes, passed=passed)))
     elif len(outcomes) == 1 and isinstance(outcomes[0], Retaping):
@@ -248,13 +237,9 @@ def _print(
 
 def _keep_run(cases: Sequence[Path], run_id: str, store_path: Path | None, *, as_json: bool, **settings: Any) -> None:
     """Write a run of the store as a take of one case."""
-    from replaykit.errors import ExitCode, UsageError
-    from replaykit.runners.retaping import take_from_run
-    from replaykit.store.opening import opened
-
     if len(cases) != 1:
         raise UsageError("--from-run needs exactly one CASE")
-    with opened(store_path, read_only=True) as store:
+    with open_store(store_path, read_only=True) as store:
         run = store.load(run_id)
     [case] = _subjects(options.project_of(None), tuple(cases), None)
     outcomes = [take_from_run(case, run, **settings)]
@@ -273,13 +258,6 @@ def _update_goldens(
     as_json: bool,
 ) -> None:
     """Let the agent do again what golden traces hold, and write what it does now in their place."""
-    import contextlib
-
-    from replaykit.errors import ExitCode, UsageError
-    from replaykit.report.golden import updates_json, updates_text
-    from replaykit.runners.accepting import update_golden
-    from replaykit.runners.loading import load_agent
-
     if agent is None:
         raise UsageError("a golden trace needs a Python agent", hint="Name it: --agent MODULE:FUNCTION")
     function = load_agent(agent)

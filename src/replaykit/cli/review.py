@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replaykit.cli import judging, options
+from replaykit.cli import judge_options, options
+from replaykit.config import default_evidence_path
+from replaykit.errors import ExitCode, UsageError
+from replaykit.judges.judge import Asks
+from replaykit.report.judgements import asked_text, checks_json, checks_text
+from replaykit.trials.case_judgements import checks_of, load_judged_runs, required_questions, review
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
-    from replaykit.judges.semantic import Asked
+    from replaykit.judges.semantic import JudgedItem
     from replaykit.model.run import TraceRun
 
 _SKIP, _QUIT = "\0skip", "\0quit"  # no label is spelled so
@@ -20,12 +25,12 @@ _SKIP, _QUIT = "\0skip", "\0quit"  # no label is spelled so
 
 @click.command(name="review")
 @click.argument("case", type=click.Path(path_type=Path), metavar="CASE")
-@judging.judged_result
+@judge_options.judged_result
 @click.option("--pass", "passed", type=int, multiple=True, metavar="N", help="Sentence N is true. Repeatable.")
 @click.option("--fail", "failed", type=int, multiple=True, metavar="N", help="Sentence N is not true. Repeatable.")
 @click.option(
     "--answer",
-    "given",
+    "answer_texts",
     multiple=True,
     metavar="N=VALUE",
     help="The answer to N: a score from 0 to 1, a label, pass or fail. Repeatable.",
@@ -38,7 +43,7 @@ def command(
     evidence: Path | None,
     passed: tuple[int, ...],
     failed: tuple[int, ...],
-    given: tuple[str, ...],
+    answer_texts: tuple[str, ...],
     note: str,
     as_json: bool,
 ) -> None:
@@ -53,17 +58,12 @@ def command(
     replaykit review cases/billing --pass 1 --fail 2 --note "It blames the customer"
     replaykit review cases/billing --answer 3=0.8 --answer 4=billing
     """
-    from replaykit.config import default_evidence_path
-    from replaykit.errors import ExitCode, UsageError
-    from replaykit.report.judging import checks_json, checks_text
-    from replaykit.trials.judging import checks_of, judged_runs, review
-
-    found = judging.judged_case(case)
-    runs = judged_runs(found, result, evidence or default_evidence_path())
+    found = judge_options.judged_case(case)
+    runs = load_judged_runs(found, result, evidence or default_evidence_path())
     checks_of(found, runs)
     if set(passed) & set(failed):
         raise UsageError(f"sentence {min(set(passed) & set(failed))} cannot both pass and fail")
-    answers = dict.fromkeys(passed, "pass") | dict.fromkeys(failed, "fail") | dict(map(_numbered, given))
+    answers = dict.fromkeys(passed, "pass") | dict.fromkeys(failed, "fail") | dict(map(_parse_answer, answer_texts))
     if not answers and not sys.stdin.isatty():
         hint = "Answer with --pass N, --fail N and --answer N=VALUE; `replaykit judge CASE` lists them."
         raise UsageError("there is no terminal to ask on", hint=hint)
@@ -77,7 +77,7 @@ def command(
     click.get_current_context().exit(ExitCode.FAILED if is_wrong else ExitCode.PASSED)
 
 
-def _numbered(text: str) -> tuple[int, str]:
+def _parse_answer(text: str) -> tuple[int, str]:
     number, equals, value = text.partition("=")
     if not equals or not number.isdecimal():
         raise click.UsageError(f"--answer {text!r}: expected N=VALUE, as in 3=0.8")
@@ -86,18 +86,16 @@ def _numbered(text: str) -> tuple[int, str]:
 
 def _ask(case: ReplayCase, runs: tuple[TraceRun, ...]) -> None:
     """Each question that no person has answered, about the run it is about."""
-    from replaykit.report.judging import asked_text
-    from replaykit.trials.judging import asked_in, checks_of, review
-
     shown = 0
-    for number, (asked, check) in enumerate(zip(asked_in(case, runs), checks_of(case, runs), strict=True), 1):
+    checked = zip(required_questions(case, runs), checks_of(case, runs), strict=True)
+    for number, (item, check) in enumerate(checked, 1):
         if check.by == "person":
             continue
-        if asked.run != shown:
-            shown = asked.run
+        if item.run != shown:
+            shown = item.run
             click.echo(asked_text(runs[shown - 1]), err=True)
         click.echo(f"\n{number}. {check.text}", err=True)
-        answer = _prompted(asked)
+        answer = _ask_person(item)
         if answer == _QUIT:
             return
         if answer != _SKIP:
@@ -105,18 +103,18 @@ def _ask(case: ReplayCase, runs: tuple[TraceRun, ...]) -> None:
             review(case, runs, {number: answer}, note)
 
 
-def _prompted(asked: Asked) -> str:
+def _ask_person(item: JudgedItem) -> str:
     """A person's answer to one question, or that there is none."""
-    from replaykit.judges.judge import Asks
-
-    question = asked.question
+    question = item.question
     if question.asks is Asks.SCORE:
-        said = click.prompt("a score from 0 to 1, or -1 to skip", type=options.Number(-1, 1), err=True)
-        return _SKIP if said < 0 else str(said)
+        answer = click.prompt("a score from 0 to 1, or -1 to skip", type=options.NumberRange(-1, 1), err=True)
+        if answer < 0:
+            return _SKIP
+        return str(answer)
     if question.asks is Asks.LABEL:
         labels = dict(enumerate(question.labels, 1))
         listed = ", ".join(f"{number} {label}" for number, label in labels.items())
-        said = click.prompt(f"{listed}, or 0 to skip", type=click.IntRange(0, len(labels)), err=True)
-        return labels.get(said, _SKIP)
+        answer = click.prompt(f"{listed}, or 0 to skip", type=click.IntRange(0, len(labels)), err=True)
+        return labels.get(answer, _SKIP)
     choice = click.prompt("[p]ass, [f]ail, [s]kip or [q]uit", type=click.Choice(["p", "f", "s", "q"]), err=True)
     return {"p": "pass", "f": "fail", "s": _SKIP}.get(choice, _QUIT)

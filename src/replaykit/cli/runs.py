@@ -5,8 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import msgspec
 
 from replaykit.cli import options
+from replaykit.errors import UsageError, nearest
+from replaykit.model.run import RunStatus
+from replaykit.programs.process_log import PROCESS_LOGS
+from replaykit.programs.recovery import interrupted_recordings
+from replaykit.report.runs import runs_text
+from replaykit.store.open import open_store
+from replaykit.telemetry.span import trace_id_of
 
 
 @click.command(name="runs")
@@ -27,28 +35,18 @@ def command(
     as_json: bool,
 ) -> None:
     """List recorded runs, newest first."""
-    import msgspec
-
-    from replaykit.errors import UsageError, nearest
-    from replaykit.model.run import RunStatus
-    from replaykit.programs.part import PARTS
-    from replaykit.programs.recovery import interrupted
-    from replaykit.report.runs import runs_text
-    from replaykit.store.opening import opened
-    from replaykit.telemetry.span import trace_id_of
-
     known = [known.value for known in RunStatus]
     if status is not None and status not in known:
         raise UsageError(f"no such status {status!r}; {nearest(status, known)}")
-    with opened(store_path, read_only=True) as store:
+    with open_store(store_path, read_only=True) as store:
         # Parts of a recording that is under way, or was killed, are not runs yet.
-        parts = {header.id for header in store.headers(below=PARTS)}
+        parts = {header.id for header in store.headers(below=PROCESS_LOGS)}
         most = None if everything or trace is not None else limit + len(parts)
         found = [run for run in store.headers(limit=most, status=status, name=name) if run.id not in parts]
         if trace is not None:
             found = [run for run in found if trace_id_of(run) == trace.strip().lower()]
         found = found if everything else found[:limit]
-        killed = interrupted(store)
+        killed = interrupted_recordings(store)
     for header in killed:
         click.echo(f"{header.id} was interrupted; put it together: replaykit record --recover", err=True)
     if as_json:

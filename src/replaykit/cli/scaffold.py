@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import candidates, consent, options, stages
+from replaykit.candidates.case_check import check_case
+from replaykit.cases.promote import promote
+from replaykit.cli import candidate_options, consent_options, options, program_options
+from replaykit.config import default_evidence_path
+from replaykit.errors import UsageError
+from replaykit.programs.command import HIDDEN
+from replaykit.report.cases import case_json, case_text, check_text
 
 if TYPE_CHECKING:
     from replaykit.cases.promote import Promoted
 
 
-@click.command(name="scaffold", cls=stages.BeforeProgram)
+@click.command(name="scaffold", cls=program_options.BeforeProgram)
 @click.argument("source", metavar="TRACE|RUN")
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="The case's directory.  [default: cases/NAME]"
@@ -36,7 +42,7 @@ if TYPE_CHECKING:
     "--agent", metavar="MODULE:FUNCTION", help="The agent that failed: replay it too, to see the case fail again."
 )
 @click.option("--no-check", is_flag=True, help="Run no agent and no program: judge the recorded run alone.")
-@consent.options
+@consent_options.options
 @options.no_redact
 @options.store
 @options.as_json
@@ -73,19 +79,13 @@ def command(
     replaykit scaffold exported.jsonl.gz --select 0199a1b2 --out cases/refund
     replaykit scaffold 20260215-143200 --out cases/checkout --agent my_agent:answer
     """
-    from replaykit.cases.promote import promote
-    from replaykit.config import default_evidence_path
-    from replaykit.errors import UsageError
-    from replaykit.report.cases import case_json, case_text, check_text
-    from replaykit.runners.case_check import check_case
-
     program = click.get_current_context().meta.get("program")
     if no_check and (agent is not None or program is not None):
         raise UsageError("--no-check runs no candidate, but one is named")
     if agent is not None and program is not None:
         raise UsageError("give one candidate: --agent MODULE:FUNCTION, or -- CMD")
-    allowed = consent.consent_of(live, allow_connect, allow_write)
-    made = promote(
+    allowed = consent_options.consent_of(live, allow_connect, allow_write)
+    promoted = promote(
         source,
         out,
         format=format_,
@@ -96,37 +96,39 @@ def command(
         force=force,
         store=store_path,
     )
-    for note in made.notes:
+    for note in promoted.notes:
         click.echo(f"note: {note}", err=True)
     if agent is None and program is None and not no_check:
-        program = _recorded_program(made)
+        program = _recorded_program(promoted)
     check = check_case(
-        made.case, made.run, _candidate(agent, program), evidence=default_evidence_path(), consent=allowed
+        promoted.case, promoted.run, _candidate(agent, program), evidence=default_evidence_path(), consent=allowed
     )
-    click.echo(case_json(made.case, check) if as_json else case_text(made.case, made.command, is_ready=check.is_ready))
+    click.echo(
+        case_json(promoted.case, check)
+        if as_json
+        else case_text(promoted.case, promoted.command, is_ready=check.is_ready)
+    )
     if not as_json:
         click.echo(check_text(check), err=True)
     click.get_current_context().exit(check.exit_code)
 
 
-def _recorded_program(made: Promoted) -> tuple[str, ...] | None:
+def _recorded_program(promoted: Promoted) -> tuple[str, ...] | None:
     """The program whose recording the case is made of, if it can be run again."""
-    from replaykit.programs.command import HIDDEN
-
-    facts = made.run.metadata.get("program") if made.command else None
+    facts = promoted.run.metadata.get("program") if promoted.command else None
     why = ""
-    if any(HIDDEN in word for word in made.command):
+    if any(HIDDEN in word for word in promoted.command):
         why = "its command held a secret, which was not recorded"
     elif isinstance(facts, dict) and facts.get("upstreams"):
         why = "it was recorded with --upstream"
     if why:
         click.echo(f"note: the recorded program is not replayed: {why}", err=True)
         return None
-    return made.command or None
+    return promoted.command or None
 
 
 def _candidate(agent: str | None, program: tuple[str, ...] | None) -> Any:
     """The agent or the program that failed; None where nobody knows it."""
     if agent is None and program is None:
         return None
-    return candidates.chosen_candidate(None, agent, None, program=program)
+    return candidate_options.chosen_candidate(None, agent, None, program=program)

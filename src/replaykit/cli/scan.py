@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replaykit.cli import options, trust
+from replaykit.cli import options, trusted_config
+from replaykit.errors import ExitCode, UsageError
+from replaykit.redaction.file_selection import Passed, as_text, files_below, staged_texts, texts_of, too_large
+from replaykit.redaction.files import leaks_in, missed_leaks
+from replaykit.redaction.project import project_redactor
+from replaykit.report.leaks import scan_json, scan_sarif, scan_text
 
 if TYPE_CHECKING:
-    from replaykit.redaction.trees import Passed, Text
+    from replaykit.redaction.file_selection import TreeText
 
 _STDIN = "-"
 
@@ -25,7 +30,7 @@ _STDIN = "-"
     "--max-mb", type=click.IntRange(1, 1024), default=16, show_default=True, help="Pass over files larger than this."
 )
 @click.option("--sarif", is_flag=True, help="Print the findings as SARIF 2.1.0.")
-@trust.config_from
+@trusted_config.config_from
 @options.as_json
 def command(
     paths: tuple[Path, ...],
@@ -49,17 +54,11 @@ def command(
     replaykit scan --staged
     git show HEAD | replaykit scan -
     """
-    from replaykit.errors import ExitCode, UsageError
-    from replaykit.redaction.files import leaks_in, missed_leaks
-    from replaykit.redaction.project import project_redactor
-    from replaykit.redaction.trees import Passed
-    from replaykit.report.leaks import scan_json, scan_sarif, scan_text
-
     if staged == bool(paths):
         raise UsageError("name files or directories, or say --staged", hint="All of this directory: replaykit scan .")
     if sarif and as_json:
         raise UsageError("--json and --sarif do not go together")
-    trust.tell_notices(trust.config_files(config_from, untrusted=untrusted))
+    trusted_config.tell_notices(trusted_config.config_files(config_from, untrusted=untrusted))
     redactor = project_redactor(foreign=True)
     for notice in redactor.rules.notices:
         click.echo(f"note: {notice}", err=True)
@@ -80,9 +79,7 @@ def command(
     click.get_current_context().exit(ExitCode.FAILED if leaks else ExitCode.PASSED)
 
 
-def _texts(paths: tuple[Path, ...], *, staged: bool, ignored: bool, max_bytes: int) -> Iterator[Text | Passed]:
-    from replaykit.redaction.trees import as_text, files_below, staged_texts, texts_of, too_large
-
+def _texts(paths: tuple[Path, ...], *, staged: bool, ignored: bool, max_bytes: int) -> Iterator[TreeText | Passed]:
     if staged:
         yield from staged_texts(max_bytes)
     for path in paths:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 import click
 
 
@@ -11,6 +13,4 @@ def command() -> None:
 
     For editors that complete and check while one types.
     """
-    from importlib.resources import files
-
     click.echo(files("replaykit.cases").joinpath("case.schema.json").read_text(encoding="utf-8").rstrip())

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
 from replaykit.cli import options
+from replaykit.config import default_store_path
+from replaykit.errors import install_hint
+from replaykit.formats.otel.protobuf import can_read
+from replaykit.intake.receiver.server import Server
+from replaykit.intake.receiver.span_codec import as_it_is
+from replaykit.intake.receiver.spool import Spool, spool_beside
+from replaykit.intake.receiver.trace_processor import ReceiverTotals, SettledTrace, TraceProcessor
+from replaykit.store.sqlite import SQLiteStore
 from replaykit.terminal import ERASE_LINE, style, visible
 
 if TYPE_CHECKING:
-    from replaykit.receiver.desk import Desk, Settled, Totals
+    pass
 
 STATUSES = ("all", "error")
 _MAX_REASONS = 20
@@ -46,7 +57,7 @@ _MAX_REASONS = 20
 @click.option(
     "--quiet",
     "quiet_s",
-    type=options.Number(0.1, 3600),
+    type=options.NumberRange(0.1, 3600),
     default=10,
     show_default=True,
     metavar="SECONDS",
@@ -74,18 +85,6 @@ def command(
     there after a crash. A run is made when a trace is whole, or when nothing came of it for --quiet seconds; a span
     that comes later makes it anew. Ctrl-C ends it, and finishes what has come.
     """
-    import asyncio
-    import ipaddress
-
-    from replaykit.config import default_store_path
-    from replaykit.errors import install_hint
-    from replaykit.importers.otel.protobuf import can_read
-    from replaykit.receiver.desk import Desk
-    from replaykit.receiver.packing import as_it_is
-    from replaykit.receiver.server import Server
-    from replaykit.receiver.spool import Spool, spool_beside
-    from replaykit.store.sqlite import SQLiteStore
-
     try:
         is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -95,11 +94,11 @@ def command(
     if not can_read():
         click.echo(f"note: only OTLP as JSON is taken. For protobuf: {install_hint('otel')}", err=True)
     path = default_store_path() if store_path is None else store_path
-    teller = _Teller(as_json=as_json)
+    teller = _Reporter(as_json=as_json)
     with SQLiteStore.open(path) as store:
         door = store.door
         spool = Spool(spool_beside(path), clean=as_it_is if door is None else door.redactor.raw)
-        desk = Desk(
+        processor = TraceProcessor(
             spool,
             store,
             quiet_s=quiet_s,
@@ -107,27 +106,27 @@ def command(
             on_settled=teller.settled,
             on_refused=teller.refused,
         )
-        teller.desk = desk
+        teller.processor = processor
 
         async def run() -> None:
-            server = Server(desk, on_tick=teller.progress, allowed_hosts=(host, *allowed_hosts))
+            server = Server(processor, on_tick=teller.progress, allowed_hosts=(host, *allowed_hosts))
             await server.serve(host, port, lambda url: teller.ready(url, path))
 
         try:
             asyncio.run(run())
-            teller.ended(desk.totals, desk.waiting())
+            teller.ended(processor.totals, processor.waiting())
         finally:
             spool.close()
 
 
-class _Teller:
+class _Reporter:
     """Says what happens: results on stdout, the rest on stderr."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._on_terminal = sys.stderr.isatty() and not as_json
-        self._told: set[str] = set()
-        self.desk: Desk | None = None
+        self._reported: set[str] = set()
+        self.processor: TraceProcessor | None = None
 
     def ready(self, url: str, store: Path) -> None:
         if self._as_json:
@@ -136,7 +135,7 @@ class _Teller:
             click.echo(f"listening on {url}, into {store}; Ctrl-C ends it", err=True)
             click.echo(f"send to it: OTEL_EXPORTER_OTLP_ENDPOINT={url}", err=True)
 
-    def settled(self, settled: Settled) -> None:
+    def settled(self, settled: SettledTrace) -> None:
         """A trace has become a run, or could not."""
         self._clear()
         if settled.problem:
@@ -145,8 +144,8 @@ class _Teller:
         if run is None or landing is None:
             return
         if self._as_json:
-            told = {"run": run.id, "name": run.name, "status": run.status.value, "result": landing.value}
-            self._line("run", **told, tool_calls=len(run.tool_calls), notes=list(settled.notes))
+            fields = {"run": run.id, "name": run.name, "status": run.status.value, "result": landing.value}
+            self._line("run", **fields, tool_calls=len(run.tool_calls), notes=list(settled.notes))
             return
         colour = "green" if run.status.value == "success" else "red"
         calls = len(run.tool_calls)
@@ -155,9 +154,9 @@ class _Teller:
 
     def refused(self, why: str) -> None:
         """A request, or spans of one, were not taken; each reason is told once, and not more than some of them."""
-        if why in self._told or len(self._told) >= _MAX_REASONS:
+        if why in self._reported or len(self._reported) >= _MAX_REASONS:
             return
-        self._told.add(why)
+        self._reported.add(why)
         self._clear()
         if self._as_json:
             self._line("refused", problem=why)
@@ -165,10 +164,10 @@ class _Teller:
             click.echo(f"refused: {why}", err=True)
 
     def progress(self) -> None:
-        if self._on_terminal and self.desk is not None:
-            click.echo(f"{ERASE_LINE}{_counts(self.desk.totals)}", nl=False, err=True)
+        if self._on_terminal and self.processor is not None:
+            click.echo(f"{ERASE_LINE}{_counts(self.processor.totals)}", nl=False, err=True)
 
-    def ended(self, totals: Totals, waiting: int) -> None:
+    def ended(self, totals: ReceiverTotals, waiting: int) -> None:
         self._clear()
         if self._as_json:
             import msgspec
@@ -188,8 +187,6 @@ class _Teller:
             click.echo(f"trace {trace}: {problem}", err=True)
 
     def _line(self, event: str, **fields: Any) -> None:
-        import orjson
-
         click.echo(orjson.dumps({"event": event, **fields}).decode())
         sys.stdout.flush()
 
@@ -198,7 +195,7 @@ class _Teller:
             click.echo(ERASE_LINE, nl=False, err=True)
 
 
-def _counts(totals: Totals) -> str:
-    told = f"{totals.spans:,} spans, {totals.traces:,} traces, {totals.runs:,} runs, {totals.failed_runs:,} failed"
+def _counts(totals: ReceiverTotals) -> str:
+    fields = f"{totals.spans:,} spans, {totals.traces:,} traces, {totals.runs:,} runs, {totals.failed_runs:,} failed"
     lost = {"spans rejected": totals.rejected, "requests refused": totals.refused, "traces without a run": totals.aside}
-    return ", ".join((told, *(f"{count:,} {what}" for what, count in lost.items() if count)))
+    return ", ".join((fields, *(f"{count:,} {what}" for what, count in lost.items() if count)))

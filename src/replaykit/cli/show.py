@@ -39,16 +39,16 @@ def command(
         raise click.UsageError("--agent goes with --state")
     import msgspec
 
+    from replaykit.candidates.agent_loader import load_agent
     from replaykit.model.run import encode_run
     from replaykit.model.steps import events_of_step
     from replaykit.model.values import freeze
     from replaykit.report.runs import event_text, events_json, run_text
-    from replaykit.runners.loading import load_agent
-    from replaykit.store.opening import opened
-    from replaykit.travel.reach import state_at
-    from replaykit.travel.steps import state_after
+    from replaykit.store.open import open_store
+    from replaykit.travel.checkpoints import state_after
+    from replaykit.travel.state_lookup import state_at
 
-    with opened(store_path, read_only=True) as store:
+    with open_store(store_path, read_only=True) as store:
         run = store.load(run_id)
         if step is not None and with_state and agent is None:
             state = state_after(store, run, step)
@@ -62,7 +62,10 @@ def command(
         return
     if step is not None:
         events = events_of_step(run, step)
-        shown = events_json(events) if as_json else "\n\n".join(event_text(e, run.started_at) for e in events)
+        if as_json:
+            shown = events_json(events)
+        else:
+            shown = "\n\n".join(event_text(e, run.started_at) for e in events)
         click.echo(shown)
         return
     click.echo(encode_run(run).decode() if as_json else run_text(run))

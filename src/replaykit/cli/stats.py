@@ -8,12 +8,17 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.config import default_evidence_path, default_store_path
+from replaykit.errors import UsageError
+from replaykit.report.stats import stats_json, stats_prometheus, stats_text
+from replaykit.retention.stats import gather_stats
+from replaykit.store.open import existing_store_path
 
 
 @click.command(name="stats")
 @click.option(
     "--days",
-    type=options.Number(min=0, min_open=True, max=36_500),
+    type=options.NumberRange(min=0, min_open=True, max=36_500),
     default=30,
     show_default=True,
     help="Count the replays of so many days.",
@@ -34,16 +39,10 @@ def command(days: float, prometheus: bool, evidence: Path | None, store_path: Pa
     replaykit stats
     replaykit stats --prometheus > /var/lib/node_exporter/replaykit.prom
     """
-    from replaykit.config import default_evidence_path, default_store_path
-    from replaykit.errors import UsageError
-    from replaykit.report.stats import stats_json, stats_prometheus, stats_text
-    from replaykit.retention.stats import gather
-    from replaykit.store.opening import existing
-
     if prometheus and as_json:
         raise UsageError("--prometheus and --json do not go together")
-    with existing(store_path or default_store_path(), read_only=True) as store:
-        stats = gather(store, evidence or default_evidence_path(), replay_days=days)
+    with existing_store_path(store_path or default_store_path(), read_only=True) as store:
+        stats = gather_stats(store, evidence or default_evidence_path(), replay_days=days)
     if prometheus:
         click.echo(stats_prometheus(stats), nl=False)
     else:

@@ -7,6 +7,9 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.report.forks import family_json, family_text
+from replaykit.store.open import open_store
+from replaykit.travel.family import family_of
 
 
 @click.command(name="tree")
@@ -15,10 +18,6 @@ from replaykit.cli import options
 @options.as_json
 def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
     """Show the family of a run: its parent, its forks, and theirs."""
-    from replaykit.report.travel import family_json, family_text
-    from replaykit.store.opening import opened
-    from replaykit.travel.family import family_of
-
-    with opened(store_path, read_only=True) as store:
+    with open_store(store_path, read_only=True) as store:
         family = family_of(store, run_id)
     click.echo(family_json(family) if as_json else family_text(family))

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from replaykit.candidates.upgrade import upgrade_case
+from replaykit.cases.case import CASE_FILE
+from replaykit.cases.find import find_case_files
 from replaykit.cli import options
+from replaykit.errors import ExitCode, ReplayKitError, UsageError, gravest
+from replaykit.report.cases import upgraded_json, upgraded_text
 from replaykit.terminal import style
 
 if TYPE_CHECKING:
-    from replaykit.errors import ReplayKitError
-    from replaykit.runners.upgrading import Upgraded
+    from replaykit.candidates.upgrade import Upgraded
 
 
 @click.command(name="upgrade")
@@ -33,12 +37,6 @@ def command(cases: tuple[Path, ...], config: Path | None, dry_run: bool, as_json
     replaykit upgrade --dry-run
     replaykit upgrade cases/search-loop
     """
-    from replaykit.cases.case import CASE_FILE
-    from replaykit.cases.find import find_case_files
-    from replaykit.errors import ExitCode, ReplayKitError, gravest
-    from replaykit.report.cases import upgraded_json, upgraded_text
-    from replaykit.runners.upgrading import upgrade_case
-
     files = [file for file in find_case_files(cases or _configured(config)) if file.name == CASE_FILE]
     done: list[Upgraded] = []
     wrong: list[ReplayKitError] = []
@@ -55,8 +53,6 @@ def command(cases: tuple[Path, ...], config: Path | None, dry_run: bool, as_json
 
 def _configured(config: Path | None) -> tuple[Path, ...]:
     """The paths of the configuration's cases."""
-    from replaykit.errors import UsageError
-
     project = options.project_of(config)
     if project is None or not project.cases:
         raise UsageError("no case to upgrade", hint="Name one: replaykit upgrade cases")

@@ -5,8 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import msgspec
 
 from replaykit.cli import options
+from replaykit.config import default_store_path
+from replaykit.errors import CorruptStore, ExitCode, UsageError
+from replaykit.report.layout import counted
+from replaykit.report.retention import salvaged_json, salvaged_text
+from replaykit.store.open import open_store
+from replaykit.store.protocol import Damage
+from replaykit.store.repair.salvage import salvage
 from replaykit.terminal import style
 
 
@@ -27,21 +35,13 @@ def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bo
     Reads every page, pack, event and blob. Exit 3 when one of them is damaged. With --repair every event that is whole
     goes into a new store, and what was lost is listed; exit 3 when something was.
     """
-    import msgspec
-
-    from replaykit.config import default_store_path
-    from replaykit.errors import CorruptStore, ExitCode, UsageError
-    from replaykit.report.panel import counted
-    from replaykit.store.opening import opened
-    from replaykit.store.protocol import Damage
-
     if repair:
         _repair(store_path or default_store_path(), out, as_json)
         return
     if out is not None:
         raise UsageError("--out names the store that --repair makes")
     try:
-        with opened(store_path, read_only=True) as store:
+        with open_store(store_path, read_only=True) as store:
             damage, runs = list(store.verify()), len(store.headers()) if not as_json else 0
     except CorruptStore as error:
         damage, runs = [Damage(where=error.where, what=error.reason)], 0
@@ -57,10 +57,6 @@ def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bo
 
 
 def _repair(source: Path, out: Path | None, as_json: bool) -> None:
-    from replaykit.errors import ExitCode
-    from replaykit.report.retention import salvaged_json, salvaged_text
-    from replaykit.store.salvage import salvage
-
     result = salvage(source, out or source.with_name(f"{source.stem}-salvaged{source.suffix}"))
     click.echo(salvaged_json(result) if as_json else salvaged_text(result, source))
     click.get_current_context().exit(ExitCode.CANNOT if result.lost else ExitCode.PASSED)

@@ -22,7 +22,7 @@ class When(StrEnum):
 
 
 class Conditions(Struct, frozen=True, kw_only=True):
-    """Which sorts of faults were active in a run."""
+    """The kinds of faults that were active in a run."""
 
     tool_faults: bool = False
     llm_faults: bool = False
@@ -33,7 +33,7 @@ class Conditions(Struct, frozen=True, kw_only=True):
         return self.tool_faults or self.llm_faults or self.context_faults
 
     def why_not(self, when: When) -> str:
-        """Why an invariant with this `when` is not asked here; nothing when it is."""
+        """Return why an invariant with this `when` is not asked; "" when it is."""
         met = {
             When.ALWAYS: True,
             When.TOOL_FAULTS: self.tool_faults,
@@ -41,16 +41,20 @@ class Conditions(Struct, frozen=True, kw_only=True):
             When.ANY_CHAOS: self.any_chaos,
             When.NO_CHAOS: not self.any_chaos,
         }
-        return "" if met[when] else f"when: {when.value}, and {self}"
+        if met[when]:
+            return ""
+        return f"when: {when.value}, and {self}"
 
     def __str__(self) -> str:
         faults = {"tool": self.tool_faults, "llm": self.llm_faults, "context": self.context_faults}
         active = [name for name, is_active in faults.items() if is_active]
-        return f"active are faults of: {', '.join(active)}" if active else "no fault is active"
+        if active:
+            return f"active are faults of: {', '.join(active)}"
+        return "no fault is active"
 
 
 def conditions_of(faults: Iterable[str] = (), recorded: Iterable[Event] = ()) -> Conditions:
-    """What was wrong while an agent ran: faults that struck, by their names, and calls of its tape that had failed."""
+    """Return what was wrong in a run: injected faults, by their names, and calls of its tape that had failed."""
     sorts = {name.partition(".")[0] for name in faults}
     failed = [call for call in recorded if isinstance(call, Call) and call_failed(call)]
     return Conditions(

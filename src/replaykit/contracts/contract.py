@@ -8,11 +8,12 @@ from msgspec import Struct
 
 from replaykit.checks.assertions import Assertion
 from replaykit.contracts.conditions import Conditions, When
+from replaykit.model.faults import ChaosPlan
 from replaykit.model.values import Json
 
 
 class Severity(StrEnum):
-    """How bad it is when an invariant does not hold."""
+    """The weight of a broken invariant."""
 
     CRITICAL = "critical"  # the contract fails, whatever its score
     HIGH = "high"
@@ -36,7 +37,7 @@ class Invariant(Struct, frozen=True, kw_only=True):
     when: When = When.ALWAYS
     negate: bool = False
     probes: tuple[str, ...] = ()
-    """What the agent is asked to find out whether it holds; none means whatever is asked anyway."""
+    """Inputs of its own; without any it is checked with the inputs of the trial."""
 
 
 class Contract(Struct, frozen=True, kw_only=True):
@@ -56,3 +57,14 @@ class Contract(Struct, frozen=True, kw_only=True):
     def probes(self) -> tuple[str, ...]:
         """Everything its invariants want to be asked, each once."""
         return tuple(dict.fromkeys(probe for invariant in self.invariants for probe in invariant.probes))
+
+
+class ChaosScenario(Struct, frozen=True, kw_only=True):
+    """One world of a chaos matrix: its name, and the faults in it."""
+
+    name: str
+    plan: ChaosPlan = ChaosPlan()
+
+
+CALM = ChaosScenario(name="no chaos")
+"""A world in which nothing is wrong."""

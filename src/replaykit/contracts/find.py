@@ -3,19 +3,50 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
+import msgspec
+
 from replaykit.cases.case import MAX_FLAWS
 from replaykit.cases.config_files import WORKING_TREE, ConfigFiles, load_config
-from replaykit.cases.document import Document
-from replaykit.cases.shape import Flaw, find_flaws
-from replaykit.contracts.build import contract_of
-from replaykit.contracts.contract import Contract
-from replaykit.contracts.shape import CONTRACT
-from replaykit.errors import UsageError, nearest
+from replaykit.cases.lint import Problem, located, problem_of
+from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered_text
+from replaykit.contracts.conditions import When
+from replaykit.contracts.contract import Contract, Invariant, Severity
+from replaykit.contracts.invariant_types import assertion_of, probes_of
+from replaykit.contracts.shape import CONTRACT, CONTRACTS
+from replaykit.documents.document import Document, load_document
+from replaykit.documents.document import Path as DocumentPath
+from replaykit.documents.shape import Flaw, FlawSeverity, Shape, find_flaws
+from replaykit.errors import InvalidFile, UsageError, nearest
 from replaykit.model.values import Json
+
+
+def contract_of(value: dict[str, Json]) -> Contract:
+    """The contract that a value without flaws describes."""
+    return Contract(
+        name=value["name"],
+        description=value.get("description", ""),
+        invariants=tuple(map(_invariant, value["invariants"])),
+        matrix=tuple(value.get("chaos_matrix") or ()),
+    )
+
+
+def _invariant(value: dict[str, Json]) -> Invariant:
+    severity = Severity(value.get("severity", Severity.MEDIUM))
+    return Invariant(
+        id=value["id"],
+        type=value["type"],
+        assertion=msgspec.structs.replace(assertion_of(value), id=value["id"], severity=severity.value),
+        description=value.get("description", ""),
+        severity=severity,
+        when=When(value.get("when", When.ALWAYS)),
+        negate=value.get("negate", False),
+        probes=probes_of(value),
+    )
+
 
 MAX_CONTRACT_BYTES = 8 * 1024 * 1024
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -28,7 +59,10 @@ def find_contract(
     files: ConfigFiles = WORKING_TREE,
 ) -> Contract:
     """The known contract of that name, or else the one in the file of that name below the directory."""
-    by_name = known if isinstance(known, Mapping) else {contract.name: contract for contract in known}
+    if isinstance(known, Mapping):
+        by_name = known
+    else:
+        by_name = {contract.name: contract for contract in known}
     if name in by_name:
         return by_name[name]
     file = directory / name
@@ -61,4 +95,52 @@ def contract_flaws(document: Document) -> list[Flaw]:
 
 def _inner(value: Json) -> tuple[Json, tuple[str, ...]]:
     wrapped = isinstance(value, dict) and value.keys() == {"contract"}
-    return (value["contract"], ("contract",)) if wrapped else (value, ())
+    if wrapped:
+        return (value["contract"], ("contract",))
+    return (value, ())
+
+
+def lint_contracts(path: str | os.PathLike[str]) -> list[Problem]:
+    """Everything that is wrong with the contracts in a file, in the order of its lines.
+
+    The file is a contract, or a configuration: of that, `contract` and `contracts`.
+    """
+    try:
+        document = load_document(path, limit_bytes=MAX_CONTRACT_BYTES)
+    except InvalidFile as error:
+        return [problem_of(error, os.fspath(path))]
+    problems = located(document, list(islice(_flaws(document), MAX_FLAWS)))
+    return sorted(problems, key=lambda problem: problem.line or 0)
+
+
+def _flaws(document: Document) -> Iterator[Flaw]:
+    value = document.value
+    parts: dict[str, Shape] = {"contract": CONTRACT, "contracts": CONTRACTS}
+    found = [part for part in parts if isinstance(value, dict) and value.get(part) is not None]
+    flaws = list(find_flaws(CONTRACT, value)) if not found else []
+    for part in found:
+        flaws += find_flaws(parts[part], value[part], (part,))
+    yield from flaws
+    if not flaws:
+        for path, contract in _contracts(value, found):
+            yield from _unregistered(path, contract)
+
+
+def _contracts(value: Json, parts: list[str]) -> Iterator[tuple[DocumentPath, dict[str, Json]]]:
+    """The contracts of a file without flaws, and where they are."""
+    if not parts:
+        yield (), value
+    if "contract" in parts:
+        yield ("contract",), value["contract"]
+    if "contracts" in parts:
+        many = value["contracts"]
+        for key, one in many.items() if isinstance(many, dict) else enumerate(many):
+            yield ("contracts", key), one
+
+
+def _unregistered(path: DocumentPath, contract: dict[str, Json]) -> Iterator[Flaw]:
+    """Checks in Python that nobody has registered where this is linted."""
+    assertions = [assertion_of(invariant) for invariant in contract["invariants"]]
+    for index, name in unregistered_in(assertions):
+        place = (*path, "invariants", index)
+        yield Flaw(place, "unknown-check", unregistered_text(name), REGISTER_HINT, FlawSeverity.WARNING)

@@ -14,7 +14,7 @@ RESULT_FORMAT = 1
 """Version of a contract's result as JSON."""
 
 
-class Check(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class InvariantCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One invariant in one run of the agent."""
 
     scenario: str
@@ -22,13 +22,13 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True):
     type: str
     severity: Severity
     probe: str = ""
-    """What the agent was asked; other inputs than texts as JSON."""
+    """The input; other values than texts as JSON."""
     holds: bool | None = None
     """None when it was not asked, or nobody can tell."""
     skipped: str = ""
-    """Why it was not asked."""
+    """The reason why it was not asked."""
     unjudged: str = ""
-    """Why nobody can tell whether it holds."""
+    """The reason why it is inconclusive."""
     text: str = ""
     expected: str = ""
     actual: str = ""
@@ -39,7 +39,7 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True):
     output: str = ""
     """The beginning of what the agent answered."""
     error: str = ""
-    """How the agent's run failed, or why there was none."""
+    """The error of the agent's run, or the reason why there was none."""
     evidence: str = ""
     """The directory with the files of its run, where they were kept."""
 
@@ -50,7 +50,7 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ContractResult(Struct, frozen=True, kw_only=True):
-    """How well an agent keeps a contract."""
+    """The checks of a contract and their score."""
 
     replaykit: int = RESULT_FORMAT
     contract: str
@@ -59,32 +59,32 @@ class ContractResult(Struct, frozen=True, kw_only=True):
     """No critical invariant failed, the score is what was asked for, nothing is unjudged and no scenario untested."""
     score: float
     min_score: float = 100.0
-    checks: tuple[Check, ...]
+    checks: tuple[InvariantCheck, ...]
     untested: tuple[str, ...] = ()
     """Scenarios whose faults struck nothing: of those worlds nothing is known."""
     reason: str = ""
-    """Why the agent could not be run, if it could not."""
+    """The reason why the agent could not be run, if it could not."""
     duration_s: float = 0.0
 
     @property
-    def failures(self) -> tuple[Check, ...]:
+    def failures(self) -> tuple[InvariantCheck, ...]:
         """The checks that did not hold."""
         return tuple(check for check in self.checks if check.holds is False)
 
     @property
-    def unjudged(self) -> tuple[Check, ...]:
+    def unjudged(self) -> tuple[InvariantCheck, ...]:
         """The checks of which nobody can tell whether they hold."""
         return tuple(check for check in self.checks if check.unjudged)
 
     @property
     def exit_code(self) -> ExitCode:
-        """What a command that ran it ends with."""
-        told = {
+        """The exit code of a command that ran it."""
+        codes = {
             ExitCode.FAILED: self.is_broken,
             ExitCode.CANNOT: bool(self.reason or self.unjudged),
             ExitCode.NOTHING: bool(self.untested),
         }
-        return gravest(code for code, is_so in told.items() if is_so)
+        return gravest(code for code, is_so in codes.items() if is_so)
 
     @property
     def is_broken(self) -> bool:
@@ -101,16 +101,18 @@ def score_of(checks: Iterable[tuple[Severity, bool]]) -> float:
     return round(100 * sum(weight for weight, holds in weights if holds) / sum(weight for weight, _ in weights), 2)
 
 
-def result_of(contract: str, checks: Sequence[Check], *, min_score: float = 100.0, **rest: Any) -> ContractResult:
-    """What the checks add up to; `NothingSelected` when nothing was asked."""
-    asked = [(check.severity, check.holds is True) for check in checks if check.was_asked]
-    if not asked:
+def result_of(
+    contract: str, checks: Sequence[InvariantCheck], *, min_score: float = 100.0, **rest: Any
+) -> ContractResult:
+    """Return the result of the checks; `NothingSelected` when nothing was asked."""
+    outcomes = [(check.severity, check.holds is True) for check in checks if check.was_asked]
+    if not outcomes:
         whys = "; ".join(dict.fromkeys(f"{check.invariant}: {check.skipped}" for check in checks))
         raise NothingSelected(
             f"no invariant of {contract!r} was checked" + (f": {whys}" if whys else ""),
             hint="Add a scenario that calls for one of them, or an invariant with `when: always`.",
         )
     result = ContractResult(
-        contract=contract, passed=False, score=score_of(asked), min_score=min_score, checks=tuple(checks), **rest
+        contract=contract, passed=False, score=score_of(outcomes), min_score=min_score, checks=tuple(checks), **rest
     )
     return structs.replace(result, passed=result.exit_code is ExitCode.PASSED)

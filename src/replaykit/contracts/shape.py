@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from replaykit.cases.chaos_shape import CHAOS_MATRIX
-from replaykit.cases.document import Path
-from replaykit.cases.shape import (
+from replaykit.checks.assertions import ASSERTIONS, BadAssertion
+from replaykit.contracts.conditions import When
+from replaykit.contracts.contract import Severity
+from replaykit.contracts.invariant_types import FLAKESTORM_INVARIANTS, assertion_of
+from replaykit.documents.document import Path
+from replaykit.documents.shape import (
     Anything,
     Choice,
     Either,
@@ -20,10 +24,6 @@ from replaykit.cases.shape import (
     describe,
     find_flaws,
 )
-from replaykit.checks.assertions import ASSERTIONS, BadAssertion
-from replaykit.contracts.conditions import When
-from replaykit.contracts.contract import Severity
-from replaykit.contracts.types import SPELLINGS, asked
 from replaykit.errors import nearest
 from replaykit.model.values import Json
 
@@ -42,8 +42,8 @@ _NOTES = {
     "id": "Its name, in reports.",
     "type": "What it says: a kind of assertion, or one of Flakestorm's types.",
     "description": "Why it matters.",
-    "severity": "How bad a failure is; medium unless said.",
-    "when": "The conditions it is asked under; always unless said.",
+    "severity": "How bad a failure is; default: medium.",
+    "when": "The conditions it is asked under; default: always.",
     "negate": "True: it must not hold.",
     "probes": "What the agent is asked to find out.",
     "value": "What a case writes behind the kind: a value, or its parameters by name.",
@@ -60,9 +60,11 @@ class InvariantShape:
 
     def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
         kind = value.get("type")
-        if isinstance(kind, str) and kind not in SPELLINGS and kind not in ASSERTIONS:
-            said = f"unknown invariant type {describe(kind)}; {nearest(kind[:40], [*SPELLINGS, *ASSERTIONS])}"
-            yield Flaw((*path, "type"), "unknown-type", said, "Correct the type.")
+        if isinstance(kind, str) and kind not in FLAKESTORM_INVARIANTS and kind not in ASSERTIONS:
+            message = (
+                f"unknown invariant type {describe(kind)}; {nearest(kind[:40], [*FLAKESTORM_INVARIANTS, *ASSERTIONS])}"
+            )
+            yield Flaw((*path, "type"), "unknown-type", message, "Correct the type.")
             yield from _known_flaws(value, path)
             return
         found = list(find_flaws(_record(kind), value, path))
@@ -72,35 +74,38 @@ class InvariantShape:
 
     def _meaning(self, value: dict[str, Json], path: Path) -> Iterator[Flaw]:
         try:
-            asked(value)
+            assertion_of(value)
         except BadAssertion as error:
-            yield Flaw((*path, *_place(value, error.path)), "bad-assertion", f"{value['type']}: {error.message}")
+            place = (*path, *_place(value, error.path))
+            yield Flaw(place, "bad-assertion", f"{value['type']}: {error.message}", error.hint or "Correct it.")
 
     def schema(self) -> dict[str, Json]:
         members = dict(_COMMON)
-        for spelling in SPELLINGS.values():
+        for spelling in FLAKESTORM_INVARIANTS.values():
             members.update(spelling.fields)
         members["value"] = Anything()  # what it may be depends on the type
         return Record(members, required=("id", "type"), notes=_NOTES).schema()
 
 
 def _place(value: dict[str, Json], path: Path) -> Path:
-    """Where in an invariant its assertion is wrong: in `value`, or in the key of its own type."""
-    spelling = SPELLINGS.get(value["type"])
+    """Return the place in an invariant where its assertion is wrong: in `value`, or in the key of its own type."""
+    spelling = FLAKESTORM_INVARIANTS.get(value["type"])
     if spelling is None:
-        return ("value", *path) if "value" in value else ()
+        if "value" in value:
+            return ("value", *path)
+        return ()
     return tuple(key for key in spelling.fields if key in value)[:1]
 
 
 def _record(kind: Json) -> Record:
-    spelling = SPELLINGS.get(kind) if isinstance(kind, str) else None
+    spelling = FLAKESTORM_INVARIANTS.get(kind) if isinstance(kind, str) else None
     own: Mapping[str, Shape] = {"value": Anything()} if spelling is None else spelling.fields
     required = () if spelling is None else spelling.required
     return Record({**_COMMON, **own}, required=("id", "type", *required), notes=_NOTES)
 
 
 def _known_flaws(value: dict[str, Json], path: Path) -> Iterator[Flaw]:
-    """What is wrong with the keys that every invariant has."""
+    """Return the flaws of the keys that every invariant has."""
     common = Record(_COMMON, required=("id", "type"))
     yield from find_flaws(common, {key: item for key, item in value.items() if key in _COMMON}, path)
 
@@ -109,11 +114,11 @@ def _contract_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
     if not value["invariants"]:
         hint = "Add one: - {id: answers, type: output_not_empty}"
         yield Flaw(("invariants",), "no-invariants", "a contract without an invariant promises nothing", hint)
-    yield from doubles(value, "invariants", "id")
-    yield from doubles(value, "chaos_matrix", "name")
+    yield from find_duplicates(value, "invariants", "id")
+    yield from find_duplicates(value, "chaos_matrix", "name")
 
 
-def doubles(value: dict[str, Json], key: str, name: str) -> Iterator[Flaw]:
+def find_duplicates(value: dict[str, Json], key: str, name: str) -> Iterator[Flaw]:
     """The items of a list that have the name of an earlier one."""
     seen: set[str] = set()
     for index, item in enumerate(value.get(key) or ()):
@@ -135,7 +140,7 @@ CONTRACT = Record(
         "name": "What sessions and commands call it.",
         "description": "What it is for.",
         "invariants": "What the agent promises.",
-        "chaos_matrix": "The worlds it is asked in; one without faults unless said.",
+        "chaos_matrix": "The worlds it is asked in; default: one without faults.",
     },
     cross=_contract_flaws,
 )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 
-from replaykit.doctor.item import Item, State
+from replaykit.doctor.results import DoctorItem, ItemState
 from replaykit.errors import install_hint
 
 OWN_NAME = "agent-replaykit"
@@ -56,14 +56,14 @@ _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 _CLAUSE = re.compile(r"(>=|<=|==|!=|~=|>|<)\s*([0-9][0-9.]*)")
 
 
-def examine_libraries() -> list[Item]:
+def examine_libraries() -> list[DoctorItem]:
     """Return what is installed of SDKs, frameworks and HTTP libraries."""
     own = Requirements.own()
     found = [*_dependencies(own), *_frameworks(own), *_sdks(), *_http_libraries(), *_not_reached()]
     missing = sorted(name for name in (*FRAMEWORKS, *SDKS) if version_of(name) is None)
     if missing:
         detail = f"not installed, and not needed: {', '.join(missing)}"
-        found.append(Item(group="libraries", name="others", state=State.OK, detail=detail))
+        found.append(DoctorItem(group="libraries", name="others", state=ItemState.OK, detail=detail))
     return found
 
 
@@ -105,9 +105,9 @@ def _split(text: str) -> tuple[str, str, str]:
     return found[1], found[2].strip("() "), found[3] or ""
 
 
-def fits(version: str, wanted: str) -> bool:
+def fits(version: str, required: str) -> bool:
     """Return True for a version inside of a range such as `>=1.4,<2`, by its numbers alone."""
-    return all(_holds(_numbers(version), sign, _numbers(bound)) for sign, bound in _CLAUSE.findall(wanted))
+    return all(_holds(_numbers(version), sign, _numbers(bound)) for sign, bound in _CLAUSE.findall(required))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -130,43 +130,43 @@ def _holds(version: tuple[int, ...], sign: str, bound: tuple[int, ...]) -> bool:
     }[sign]
 
 
-def _dependencies(own: Requirements) -> Iterator[Item]:
+def _dependencies(own: Requirements) -> Iterator[DoctorItem]:
     """Tell of what ReplayKit itself needs, and only where that is wrong."""
-    for name, wanted in own.needed.items():
+    for name, required in own.needed.items():
         version = version_of(name)
-        if version is not None and fits(version, wanted):
+        if version is not None and fits(version, required):
             continue
         state = "is not installed" if version is None else f"is {version}"
-        yield Item(
+        yield DoctorItem(
             group="libraries",
             name=name,
-            state=State.PROBLEM,
-            detail=f"ReplayKit needs {name}{wanted}, which {state}",
-            advice=(f"pip install '{name}{wanted}'",),
+            state=ItemState.PROBLEM,
+            detail=f"ReplayKit needs {name}{required}, which {state}",
+            advice=(f"pip install '{name}{required}'",),
         )
 
 
-def _frameworks(own: Requirements) -> Iterator[Item]:
+def _frameworks(own: Requirements) -> Iterator[DoctorItem]:
     for name, (extra, addition) in FRAMEWORKS.items():
         version = version_of(name)
         if version is None:
             continue
-        wanted = own.by_extra.get((extra, name), "")
+        required = own.by_extra.get((extra, name), "")
         module = extra.replace("-", "_")
-        if fits(version, wanted):
+        if fits(version, required):
             detail = f"{version}: reached by replaykit.integrations.{module}, {addition}"
-            yield Item(group="libraries", name=name, state=State.OK, detail=detail)
+            yield DoctorItem(group="libraries", name=name, state=ItemState.OK, detail=detail)
         else:
-            yield Item(
+            yield DoctorItem(
                 group="libraries",
                 name=name,
-                state=State.NOTE,
-                detail=f"{version}: the adapter is made for {wanted}; its model calls are recorded all the same",
+                state=ItemState.NOTE,
+                detail=f"{version}: the adapter is made for {required}; its model calls are recorded all the same",
                 advice=(install_hint(extra),),
             )
 
 
-def _sdks() -> Iterator[Item]:
+def _sdks() -> Iterator[DoctorItem]:
     for name, libraries in SDKS.items():
         version = version_of(name)
         if version is None:
@@ -174,38 +174,38 @@ def _sdks() -> Iterator[Item]:
         through = [library for library in libraries if version_of(library) is not None]
         if through:
             detail = f"{version}: reached, over {', '.join(through)}"
-            yield Item(group="libraries", name=name, state=State.OK, detail=detail)
+            yield DoctorItem(group="libraries", name=name, state=ItemState.OK, detail=detail)
         else:
             detail = f"{version}: none of {', '.join(libraries)} is installed, so its requests may not be recorded"
-            yield Item(group="libraries", name=name, state=State.NOTE, detail=detail)
+            yield DoctorItem(group="libraries", name=name, state=ItemState.NOTE, detail=detail)
 
 
-def _http_libraries() -> Iterator[Item]:
+def _http_libraries() -> Iterator[DoctorItem]:
     for name, oldest in HTTP_LIBRARIES.items():
         version = version_of(name)
         if version is None:
             continue
         if fits(version, f">={oldest}" if oldest else ""):
-            yield Item(group="libraries", name=name, state=State.OK, detail=f"{version}: reached")
+            yield DoctorItem(group="libraries", name=name, state=ItemState.OK, detail=f"{version}: reached")
         else:
-            yield Item(
+            yield DoctorItem(
                 group="libraries",
                 name=name,
-                state=State.NOTE,
+                state=ItemState.NOTE,
                 detail=f"{version}: requests are recorded from {oldest} on",
                 advice=(f"pip install '{name}>={oldest}'",),
             )
 
 
-def _not_reached() -> Iterator[Item]:
+def _not_reached() -> Iterator[DoctorItem]:
     """Tell of all of them in one line: most are there because something else needs them."""
     versions = {name: version_of(name) for name in NOT_REACHED}
     installed = [f"{name} {version} ({NOT_REACHED[name]})" for name, version in versions.items() if version is not None]
     if installed:
-        yield Item(
+        yield DoctorItem(
             group="libraries",
             name="not recorded",
-            state=State.NOTE,
+            state=ItemState.NOTE,
             detail=f"{', '.join(installed)}: what your agent does with these is not recorded, and a replay stops it",
             advice=("If it uses one of them, make a tool of what does: @rk.tool",),
         )

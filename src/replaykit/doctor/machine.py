@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from importlib import metadata
 
-from replaykit.doctor.item import Item, State
 from replaykit.doctor.libraries import OWN_NAME
+from replaykit.doctor.results import DoctorItem, ItemState
 
 _MAX_WAIT_S = 2.0
 _TESTED = "Programming Language :: Python :: "
@@ -22,25 +22,25 @@ _PROGRAMS = {  # name: what it is for
 }
 
 
-def examine_machine() -> Iterator[Item]:
+def examine_machine() -> Iterator[DoctorItem]:
     """Look at Python, the system and the programs."""
     yield _python()
     system = f"{platform.system()} {platform.release()}, {platform.machine()}"
-    yield Item(group="machine", name="platform", state=State.OK, detail=system)
-    yield Item(group="machine", name="sqlite", state=State.OK, detail=sqlite3.sqlite_version)
+    yield DoctorItem(group="machine", name="platform", state=ItemState.OK, detail=system)
+    yield DoctorItem(group="machine", name="sqlite", state=ItemState.OK, detail=sqlite3.sqlite_version)
     for name, absence in _PROGRAMS.items():
         yield _program(name, absence)
 
 
-def _python() -> Item:
+def _python() -> DoctorItem:
     version = platform.python_version()
     detail = f"{version} ({platform.python_implementation()}), {sys.executable}"
     tested = _tested_versions()
     if not tested or f"{sys.version_info.major}.{sys.version_info.minor}" in tested:
-        return Item(group="machine", name="python", state=State.OK, detail=detail)
+        return DoctorItem(group="machine", name="python", state=ItemState.OK, detail=detail)
     advice = f"Use one of {', '.join(tested)}."
     detail += ": ReplayKit is not tested with this version"
-    return Item(group="machine", name="python", state=State.NOTE, detail=detail, advice=(advice,))
+    return DoctorItem(group="machine", name="python", state=ItemState.NOTE, detail=detail, advice=(advice,))
 
 
 def _tested_versions() -> list[str]:
@@ -53,19 +53,19 @@ def _tested_versions() -> list[str]:
     return [version for version in versions if "." in version]
 
 
-def _program(name: str, absence: str) -> Item:
+def _program(name: str, absence: str) -> DoctorItem:
     path = shutil.which(name)
     if path is None:
-        return Item(group="machine", name=name, state=State.NOTE, detail=absence)
+        return DoctorItem(group="machine", name=name, state=ItemState.NOTE, detail=absence)
     try:
         done = subprocess.run(
             [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_MAX_WAIT_S
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
         detail = f"{path} does not tell its version: {type(error).__name__}"
-        return Item(group="machine", name=name, state=State.NOTE, detail=detail)
+        return DoctorItem(group="machine", name=name, state=ItemState.NOTE, detail=detail)
     if done.returncode != 0:
         detail = f"{path} does not tell its version: exit code {done.returncode}"
-        return Item(group="machine", name=name, state=State.NOTE, detail=detail)
+        return DoctorItem(group="machine", name=name, state=ItemState.NOTE, detail=detail)
     version = done.stdout.strip().split(os.linesep)[0].removeprefix("git version ")
-    return Item(group="machine", name=name, state=State.OK, detail=f"{version}, {path}")
+    return DoctorItem(group="machine", name=name, state=ItemState.OK, detail=f"{version}, {path}")

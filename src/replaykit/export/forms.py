@@ -59,8 +59,8 @@ def native(run: TraceRun) -> bytes:
         "metadata": run.metadata_json,
         "events": [native for event in run.events if (native := _native_event(event)) is not None],
     }
-    kept = {key: value for key, value in document.items() if value not in (None, "", ())}
-    return msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n"
+    filled = {key: value for key, value in document.items() if value not in (None, "", ())}
+    return msgspec.json.format(msgspec.json.encode(filled), indent=2) + b"\n"
 
 
 def _native_event(event: AnyEvent) -> dict[str, Json] | None:
@@ -86,20 +86,29 @@ def _native_event(event: AnyEvent) -> dict[str, Json] | None:
 
 def _request(call: LlmCall) -> dict[str, Json]:
     request = call.arguments
-    said: dict[str, Json] = dict(request) if isinstance(request, dict) else {"messages": request}
+    fields: dict[str, Json] = dict(request) if isinstance(request, dict) else {"messages": request}
     if call.usage is not None:
-        said["usage"] = call.usage
-    return {**said, "finish_reason": call.finish_reason} if call.finish_reason else said
+        fields["usage"] = call.usage
+    if call.finish_reason:
+        return {**fields, "finish_reason": call.finish_reason}
+    return fields
 
 
 def _answer(call: Call, name: str) -> dict[str, Json]:
-    time = {"duration_ms": round(call.duration_s * 1000, 3)} if call.duration_s else {}
+    if call.duration_s:
+        time = {"duration_ms": round(call.duration_s * 1000, 3)}
+    else:
+        time = {}
     if is_raised(call):
         return {"error": _error(call.error), **time}
     if call.items_json is not None:
         return {name: call.items_json, **time}
-    return {name: call.result_json, **time} if call.result_json else time
+    if call.result_json:
+        return {name: call.result_json, **time}
+    return time
 
 
 def _error(error: ErrorInfo | None) -> dict[str, str] | None:
-    return None if error is None else {"type": error.type, "message": error.message}
+    if error is None:
+        return None
+    return {"type": error.type, "message": error.message}

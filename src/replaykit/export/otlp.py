@@ -8,7 +8,15 @@ from replaykit import __version__
 from replaykit.export.registry import EXPORTERS
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
-from replaykit.telemetry.span import Attribute, Attributes, Happening, Span, origin_trace, root_id, trace_id_of
+from replaykit.telemetry.span import (
+    Attribute,
+    Attributes,
+    ExportedSpanEvent,
+    TelemetrySpan,
+    origin_trace,
+    root_id,
+    trace_id_of,
+)
 from replaykit.telemetry.spans import spans_of
 
 _ERROR = 2
@@ -27,11 +35,11 @@ def otlp(run: TraceRun) -> bytes:
     return msgspec.json.encode({"resourceSpans": [{"resource": resource, "scopeSpans": [scoped]}]}) + b"\n"
 
 
-def _span(span: Span, trace: str) -> dict[str, Json]:
-    said: dict[str, Json] = {"traceId": trace, "spanId": f"{span.id:016x}"}
+def _span(span: TelemetrySpan, trace: str) -> dict[str, Json]:
+    fields: dict[str, Json] = {"traceId": trace, "spanId": f"{span.id:016x}"}
     if span.parent:
-        said["parentSpanId"] = f"{span.parent:016x}"
-    said |= {
+        fields["parentSpanId"] = f"{span.parent:016x}"
+    fields |= {
         "flags": _SAMPLED,
         "name": span.name,
         "kind": int(span.kind),
@@ -40,13 +48,13 @@ def _span(span: Span, trace: str) -> dict[str, Json]:
         "attributes": _attributes(span.attributes),
     }
     if span.happenings:
-        said["events"] = [_event(told) for told in span.happenings]
+        fields["events"] = [_event(event) for event in span.happenings]
     status: dict[str, Json] = {} if span.failure is None else {"code": _ERROR}
-    return said | {"status": status | {"message": span.failure} if span.failure else status}
+    return fields | {"status": status | {"message": span.failure} if span.failure else status}
 
 
-def _event(told: Happening) -> dict[str, Json]:
-    return {"timeUnixNano": str(told.at_ns), "name": told.name, "attributes": _attributes(told.attributes)}
+def _event(event: ExportedSpanEvent) -> dict[str, Json]:
+    return {"timeUnixNano": str(event.at_ns), "name": event.name, "attributes": _attributes(event.attributes)}
 
 
 def _attributes(attributes: Attributes) -> list[Json]:

@@ -15,9 +15,9 @@ from agent_framework import Content, FunctionMiddleware, MiddlewareFailure
 from pydantic import BaseModel
 
 from replaykit.errors import ReplayKitError
-from replaykit.integrations.wrapping import checked
+from replaykit.integrations.wrapping import checked_effects
 from replaykit.model.values import Json
-from replaykit.seam.hosted import acall_tool
+from replaykit.seam.framework_tools import acall_tool
 
 _CONTENTS = "contents"
 
@@ -29,37 +29,46 @@ class ReplayKitMiddleware(FunctionMiddleware):
     """
 
     def __init__(self, *, effects: Mapping[str, str] | None = None) -> None:
-        self.effects = checked(effects)
+        self.effects = checked_effects(effects)
 
     async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
         """Put the function's result into the context, from the recording or from the function."""
         arguments = context.arguments
-        arguments = arguments.model_dump() if isinstance(arguments, BaseModel) else dict(arguments)
+        if isinstance(arguments, BaseModel):
+            arguments = arguments.model_dump()
+        else:
+            arguments = dict(arguments)
 
-        async def live(given: dict[str, Json]) -> Any:
-            if given != arguments:
-                context.arguments = given
+        async def live(call_arguments: dict[str, Json]) -> Any:
+            if call_arguments != arguments:
+                context.arguments = call_arguments
             await call_next()
             return context.result
 
         name = context.function.name
         effects = self.effects.get(name, "external")
         try:
-            context.result = await acall_tool(name, arguments, live, keep=_kept, give=_given, effects=effects)
+            context.result = await acall_tool(
+                name, arguments, live, keep=_to_recorded, give=_from_recorded, effects=effects
+            )
         except ReplayKitError as error:  # any other is told to the model as what the function raised
             raise MiddlewareFailure(str(error)) from error
 
 
-def _kept(result: Any) -> Json:
+def _to_recorded(result: Any) -> Json:
     contents = result if isinstance(result, list) else [result]
     if not contents or not all(isinstance(content, Content) for content in contents):
         return result
-    told = [{name: part for name, part in content.to_dict().items() if part != {}} for content in contents]
-    return told[0]["text"] if len(told) == 1 and told[0].keys() == {"type", "text"} else {_CONTENTS: told}
+    parts = [{name: part for name, part in content.to_dict().items() if part != {}} for content in contents]
+    if len(parts) == 1 and parts[0].keys() == {"type", "text"}:
+        return parts[0]["text"]
+    return {_CONTENTS: parts}
 
 
-def _given(value: Any) -> Any:
+def _from_recorded(value: Any) -> Any:
     if isinstance(value, str):
         return [Content.from_text(value)]
-    told = isinstance(value, dict) and value.keys() == {_CONTENTS}
-    return [Content.from_dict(content) for content in value[_CONTENTS]] if told else value
+    parts = isinstance(value, dict) and value.keys() == {_CONTENTS}
+    if parts:
+        return [Content.from_dict(content) for content in value[_CONTENTS]]
+    return value

@@ -21,16 +21,16 @@ import orjson
 
 from replaykit.errors import ReplayKitError
 from replaykit.integrations.wrapping import effect_of
-from replaykit.seam.hosted import acall_tool
+from replaykit.seam.framework_tools import acall_tool
 
 _SESSION = "REPLAYKIT_SESSION"
 _ALONE = {"REPLAYKIT_ALONE": "1"}  # the shim takes part by itself, not as a Python process that is recorded
-_ENOUGH_S = 10
+_EXIT_TIMEOUT_S = 10
 
 
-def tools(given: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
+def tools(framework_tools: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
     """The tools, each one wrapped; `effects` says by a tool's name what its calls do to the world."""
-    return [wrap(tool, effects=effects) for tool in given]
+    return [wrap(tool, effects=effects) for tool in framework_tools]
 
 
 def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
@@ -44,20 +44,20 @@ def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
 
 
 @contextmanager
-def servers(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def servers(entries: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The `mcp_servers` of the options with the MCP shim in front of each server that is not of this process.
 
     Only where a whole program is recorded or replayed; elsewhere they are as they were.
     """
     session = os.environ.get(_SESSION)
     if not session:
-        yield dict(given)
+        yield dict(entries)
         return
     with ExitStack() as started:
-        yield {name: _led(name, entry, session, started) for name, entry in given.items()}
+        yield {name: _behind_shim(name, entry, session, started) for name, entry in entries.items()}
 
 
-def _led(name: str, entry: Any, session: str, started: ExitStack) -> Any:
+def _behind_shim(name: str, entry: Any, session: str, started: ExitStack) -> Any:
     # -P: a file in the directory that servers are started in must not stand in for a module.
     shim = ["-P", "-m", "replaykit", "mcp", f"--name={name}", f"--session={session}"]
     if entry.get("command"):
@@ -65,21 +65,21 @@ def _led(name: str, entry: Any, session: str, started: ExitStack) -> Any:
         return {**entry, "command": sys.executable, "args": arguments, "env": {**entry.get("env", {}), **_ALONE}}
     if entry.get("url"):
         command = [sys.executable, *shim, f"--http={entry['url']}", "--json"]
-        return {**entry, "url": started.enter_context(_listening(name, command))}
+        return {**entry, "url": started.enter_context(_running_http_shim(name, command))}
     return entry
 
 
 @contextmanager
-def _listening(name: str, command: list[str]) -> Iterator[str]:
+def _running_http_shim(name: str, command: list[str]) -> Iterator[str]:
     """The shim of a server that speaks HTTP, for as long as the block lasts; gives the URL to use."""
     with subprocess.Popen(command, env={**os.environ, **_ALONE}, stdout=subprocess.PIPE) as shim:
         try:
-            told = shim.stdout.readline() if shim.stdout else b""
-            if not told:
+            output = shim.stdout.readline() if shim.stdout else b""
+            if not output:
                 raise ReplayKitError(
                     f"the shim of the MCP server {name!r} did not start; it says why on standard error"
                 )
-            yield orjson.loads(told)["url"]
+            yield orjson.loads(output)["url"]
         finally:
             shim.terminate()
-            shim.wait(_ENOUGH_S)
+            shim.wait(_EXIT_TIMEOUT_S)

@@ -18,22 +18,22 @@ from crewai.tools.base_tool import Tool
 from crewai.tools.tool_failure import ToolFailure
 from crewai.utilities.string_utils import sanitize_tool_name
 
-from replaykit.integrations.wrapping import effect_of, named, reads_the_same
+from replaykit.integrations.wrapping import arguments_by_name, effect_of, reads_the_same
 from replaykit.model.values import Json
-from replaykit.seam.hosted import acall_tool, call_tool
+from replaykit.seam.framework_tools import acall_tool, call_tool
 
 _FAILURE = "tool_failure"
 
 
-def tools(given: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
+def tools(framework_tools: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
     """The tools, each one wrapped; `effects` says by a tool's name what its calls do to the world."""
-    return [wrap(tool, effects=effects) for tool in given]
+    return [wrap(tool, effects=effects) for tool in framework_tools]
 
 
 def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
     """A copy of the tool whose calls are recorded and served; they have the name that the model knows the tool by."""
     name = sanitize_tool_name(tool.name)
-    through = functools.partial(_through, tool, name, effect_of(name, effects))
+    through = functools.partial(_through_seam, tool, name, effect_of(name, effects))
     if isinstance(tool, Tool):  # all its ways to be called end in this function
         return tool.model_copy(update={"func": through(tool.func)})
     wrapped = tool.model_copy()
@@ -43,31 +43,37 @@ def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
     return wrapped
 
 
-def _through(tool: Any, name: str, effects: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+def _through_seam(tool: Any, name: str, effects: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     def keep(result: Any) -> Json:
         if isinstance(result, ToolFailure):
             return {_FAILURE: result.model_dump(mode="json")}
-        return result if reads_the_same(result, fn) else str(result)
+        if reads_the_same(result, fn):
+            return result
+        return str(result)
 
-    seam: dict[str, Any] = {"keep": keep, "give": _given, "fn": fn, "effects": effects}
+    seam: dict[str, Any] = {"keep": keep, "give": _from_recorded, "fn": fn, "effects": effects}
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        arguments = named(tool.args_schema.model_fields, args, kwargs)
+        arguments = arguments_by_name(tool.args_schema.model_fields, args, kwargs)
         if arguments is None:
             return fn(*args, **kwargs)
-        return call_tool(name, arguments, lambda given: fn(**given), **seam)
+        return call_tool(name, arguments, lambda call_arguments: fn(**call_arguments), **seam)
 
     @functools.wraps(fn)
     async def acall(*args: Any, **kwargs: Any) -> Any:
-        arguments = named(tool.args_schema.model_fields, args, kwargs)
+        arguments = arguments_by_name(tool.args_schema.model_fields, args, kwargs)
         if arguments is None:
             return await fn(*args, **kwargs)
-        return await acall_tool(name, arguments, lambda given: fn(**given), **seam)
+        return await acall_tool(name, arguments, lambda call_arguments: fn(**call_arguments), **seam)
 
-    return acall if inspect.iscoroutinefunction(fn) else call
+    if inspect.iscoroutinefunction(fn):
+        return acall
+    return call
 
 
-def _given(value: Any) -> Any:
-    told = isinstance(value, dict) and value.keys() == {_FAILURE}
-    return ToolFailure.model_validate(value[_FAILURE]) if told else value
+def _from_recorded(value: Any) -> Any:
+    is_failure = isinstance(value, dict) and value.keys() == {_FAILURE}
+    if is_failure:
+        return ToolFailure.model_validate(value[_FAILURE])
+    return value

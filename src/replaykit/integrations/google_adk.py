@@ -18,9 +18,9 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 from pydantic import BaseModel
 
-from replaykit.integrations.wrapping import checked
+from replaykit.integrations.wrapping import checked_effects
 from replaykit.model.values import Json, decode, raw
-from replaykit.seam.hosted import acall_tool
+from replaykit.seam.framework_tools import acall_tool
 
 _BOTH, _MEDIA, _NO_MEDIA = {"result", "actions"}, "media", "plain"
 
@@ -33,15 +33,15 @@ class ReplayKitPlugin(BasePlugin):
 
     def __init__(self, name: str = "replaykit", *, effects: Mapping[str, str] | None = None) -> None:
         super().__init__(name)
-        self.effects = checked(effects)
+        self.effects = checked_effects(effects)
 
     async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> None:
         """Wrap the tool that is about to be called."""
-        if not isinstance(tool.run_async, _Through):
-            tool.run_async = _Through(tool, tool.run_async, self.effects.get(tool.name, "external"))
+        if not isinstance(tool.run_async, _AdkToolCall):
+            tool.run_async = _AdkToolCall(tool, tool.run_async, self.effects.get(tool.name, "external"))
 
 
-class _Through(msgspec.Struct, frozen=True):
+class _AdkToolCall(msgspec.Struct, frozen=True):
     """A tool's `run_async`, through the seam."""
 
     tool: Any
@@ -51,14 +51,16 @@ class _Through(msgspec.Struct, frozen=True):
     async def __call__(self, *, args: dict[str, Any], tool_context: Any) -> Any:
         before = _actions(tool_context)
 
-        async def live(given: dict[str, Json]) -> Any:
-            return await self.run(args=args if given == args else given, tool_context=tool_context)
+        async def live(call_arguments: dict[str, Json]) -> Any:
+            return await self.run(args=args if call_arguments == args else call_arguments, tool_context=tool_context)
 
         def keep(result: Any) -> Json:
-            done = {name: value for name, value in _actions(tool_context).items() if value != before[name]}
-            told = _plain(result)
-            both = done or (isinstance(told, dict) and told.keys() == _BOTH)
-            return {"result": told, "actions": done} if both else told
+            actions = {name: value for name, value in _actions(tool_context).items() if value != before[name]}
+            plain = _plain(result)
+            has_actions = actions or (isinstance(plain, dict) and plain.keys() == _BOTH)
+            if has_actions:
+                return {"result": plain, "actions": actions}
+            return plain
 
         def give(value: Any) -> Any:
             if not isinstance(value, dict) or value.keys() != _BOTH:
@@ -71,32 +73,34 @@ class _Through(msgspec.Struct, frozen=True):
 
 
 def _actions(context: Any) -> dict[str, Any]:
-    """What has been done to the context; the id of the call is left out of what is kept by it."""
-    return {
-        name: {"" if key == context.function_call_id else key: item for key, item in value.items()}
-        if isinstance(value, dict)
-        else value
-        for name, value in context.actions
-    }
+    """Return the changes to the context, without the id of the call."""
+    actions: dict[str, Any] = {}
+    for name, value in context.actions:
+        if isinstance(value, dict):
+            value = {"" if key == context.function_call_id else key: item for key, item in value.items()}
+        actions[name] = value
+    return actions
 
 
-def _act(context: Any, done: Mapping[str, Any]) -> None:
+def _act(context: Any, actions: Mapping[str, Any]) -> None:
     """Do to the context what was done to it."""
-    for name, value in EventActions.model_validate(done):
+    for name, value in EventActions.model_validate(actions):
         if name == "state_delta" and value:
             context.state.update(value)
-        elif name in done and isinstance(value, dict):
+        elif name in actions and isinstance(value, dict):
             getattr(context.actions, name).update({key or context.function_call_id: value[key] for key in value})
-        elif name in done:
+        elif name in actions:
             setattr(context.actions, name, value)
 
 
 def _plain(value: Any) -> Any:
     """Media and models as data. An object that is all of a result is told as ADK tells it."""
-    told = _inside(value)
+    plain = _inside(value)
     if isinstance(value, dict | types.Part):
-        return told
-    return {"result": told} if isinstance(decode(raw(told)), dict) else told
+        return plain
+    if isinstance(decode(raw(plain)), dict):
+        return {"result": plain}
+    return plain
 
 
 def _inside(value: Any) -> Any:
@@ -105,17 +109,25 @@ def _inside(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if type(value) is dict:
-        told = {key: _inside(item) for key, item in value.items()}
-        return {_MEDIA: {_NO_MEDIA: told[_MEDIA]}} if told.keys() == {_MEDIA} else told
-    return [_inside(item) for item in value] if type(value) in (list, tuple) else value
+        plain = {key: _inside(item) for key, item in value.items()}
+        if plain.keys() == {_MEDIA}:
+            return {_MEDIA: {_NO_MEDIA: plain[_MEDIA]}}
+        return plain
+    if type(value) in (list, tuple):
+        return [_inside(item) for item in value]
+    return value
 
 
 def _rich(value: Any) -> Any:
-    """What `_plain` was given, models as data."""
+    """Undo `_plain`; models stay plain data."""
     if type(value) is dict:
         if value.keys() == {_MEDIA} and isinstance(value[_MEDIA], dict):
-            told = value[_MEDIA]
-            own = told.keys() == {_NO_MEDIA}
-            return {_MEDIA: _rich(told[_NO_MEDIA])} if own else types.Part.model_validate(told)
+            plain = value[_MEDIA]
+            own = plain.keys() == {_NO_MEDIA}
+            if own:
+                return {_MEDIA: _rich(plain[_NO_MEDIA])}
+            return types.Part.model_validate(plain)
         return {key: _rich(item) for key, item in value.items()}
-    return [_rich(item) for item in value] if type(value) is list else value
+    if type(value) is list:
+        return [_rich(item) for item in value]
+    return value

@@ -10,6 +10,7 @@ answers then, a `Command` as a `Command`, and a tool that waited for a person wa
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NoReturn
 
@@ -17,9 +18,9 @@ from langchain_core.messages import BaseMessage, message_to_dict, messages_from_
 from langgraph.errors import GraphInterrupt
 from langgraph.types import Command, Send, interrupt
 
-from replaykit.integrations.wrapping import checked
+from replaykit.integrations.wrapping import checked_effects
 from replaykit.model.values import Json
-from replaykit.seam.hosted import acall_tool, call_tool
+from replaykit.seam.framework_tools import acall_tool, call_tool
 
 try:
     from langchain.agents.middleware import AgentMiddleware
@@ -37,36 +38,38 @@ class ReplayKitMiddleware(AgentMiddleware):
 
     def __init__(self, *, effects: Mapping[str, str] | None = None) -> None:
         super().__init__()
-        self.effects = checked(effects)
+        self.effects = checked_effects(effects)
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """The tool's answer, from the recording or from the tool."""
 
-        def live(given: dict[str, Any]) -> Any:
+        def live(call_arguments: dict[str, Any]) -> Any:
             try:
-                return handler(_asking(request, given))
+                return handler(_with_arguments(request, call_arguments))
             except GraphInterrupt as paused:
                 return paused
 
-        return _raised(call_tool(request.tool_call["name"], request.tool_call["args"], live, **self._seam(request)))
+        return _raise_interrupt(
+            call_tool(request.tool_call["name"], request.tool_call["args"], live, **self._seam(request))
+        )
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """`wrap_tool_call`, for an agent that is awaited."""
 
-        async def live(given: dict[str, Any]) -> Any:
+        async def live(call_arguments: dict[str, Any]) -> Any:
             try:
-                return await handler(_asking(request, given))
+                return await handler(_with_arguments(request, call_arguments))
             except GraphInterrupt as paused:
                 return paused
 
         name, arguments = request.tool_call["name"], request.tool_call["args"]
-        return _raised(await acall_tool(name, arguments, live, **self._seam(request)))
+        return _raise_interrupt(await acall_tool(name, arguments, live, **self._seam(request)))
 
     def _seam(self, request: Any) -> dict[str, Any]:
         call = request.tool_call
         return {
-            "keep": lambda answer: _kept(answer, call),
-            "give": lambda value: _given(value, call),
+            "keep": lambda answer: _to_recorded(answer, call),
+            "give": lambda value: _from_recorded(value, call),
             "effects": self.effects.get(call["name"], "external"),
         }
 
@@ -75,37 +78,53 @@ wrap_tool_call = ReplayKitMiddleware().wrap_tool_call
 awrap_tool_call = ReplayKitMiddleware().awrap_tool_call
 
 
-def _asking(request: Any, arguments: dict[str, Any]) -> Any:
+def _with_arguments(request: Any, arguments: dict[str, Any]) -> Any:
     call = request.tool_call
-    return request if arguments == call["args"] else request.override(tool_call={**call, "args": arguments})
+    if arguments == call["args"]:
+        return request
+    return request.override(tool_call={**call, "args": arguments})
 
 
-def _raised(answer: Any) -> Any:
+def _raise_interrupt(answer: Any) -> Any:
     if isinstance(answer, GraphInterrupt):
         raise answer
     return answer
 
 
-def _kept(answer: Any, call: Mapping[str, Any]) -> Json:
+def _to_recorded(answer: Any, call: Mapping[str, Any]) -> Json:
     if isinstance(answer, GraphInterrupt):
         return {"interrupt": [pause.value for pause in answer.args[0]]}
     if isinstance(answer, list):
-        return {"answers": [_kept(each, call) for each in answer]}
+        return {"answers": [_to_recorded(item, call) for item in answer]}
     if isinstance(answer, Command):
         parts = {name: getattr(answer, name) for name in _PARTS}
         return {"command": {name: _plain(part, call) for name, part in parts.items() if part not in (None, ())}}
-    told = _plain(answer, call)
-    return told["content"] if told.keys() == {_TYPE, "content"} else told
+    plain = _plain(answer, call)
+    if plain.keys() == {_TYPE, "content"}:
+        return plain["content"]
+    return plain
 
 
-def _given(value: Any, call: Mapping[str, Any]) -> Any:
-    if not isinstance(value, dict):
-        return _rich({_TYPE: "tool", "content": value}, call)
-    if "interrupt" in value:
-        _wait(value["interrupt"][0])
-    if "answers" in value:
-        return [_given(each, call) for each in value["answers"]]
-    return Command(**_rich(value["command"], call)) if "command" in value else _rich(value, call)
+def _from_recorded(value: Any, call: Mapping[str, Any]) -> Any:
+    if isinstance(value, dict) and _TYPE in value:
+        return _rich(value, call)
+    match value:
+        case {"interrupt": [first, *_], **more} if not more:
+            _wait(first)
+        case {"answers": list(answers), **more} if not more:
+            return [_from_recorded(item, call) for item in answers]
+        case {"command": dict(command), **more} if not more:
+            return Command(**_rich(command, call))
+    return _rich({_TYPE: "tool", "content": _content(value)}, call)
+
+
+def _content(value: Json) -> Json:
+    """Return the text that the model reads: a foreign trace may hold the result itself, which LangChain turns into
+    JSON."""
+    is_blocks = isinstance(value, list) and all(isinstance(block, dict) and "type" in block for block in value)
+    if isinstance(value, str) or is_blocks:
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _wait(value: Any) -> NoReturn:
@@ -116,26 +135,33 @@ def _wait(value: Any) -> NoReturn:
 def _plain(value: Any, call: Mapping[str, Any]) -> Any:
     """Messages and sends as data; a message that answers this very call does so without naming it."""
     if isinstance(value, BaseMessage):
-        told = message_to_dict(value)
-        usual = {"type": told["type"], "tool_call_id": call["id"], "name": call["name"], "status": "success"}
-        said = {k: v for k, v in told["data"].items() if v not in (None, {}, []) and v != usual.get(k)}
-        return {_TYPE: told["type"], "content": value.content, **said}
+        plain = message_to_dict(value)
+        usual = {"type": plain["type"], "tool_call_id": call["id"], "name": call["name"], "status": "success"}
+        fields = {k: v for k, v in plain["data"].items() if v not in (None, {}, []) and v != usual.get(k)}
+        return {_TYPE: plain["type"], "content": value.content, **fields}
     if isinstance(value, Send):
         return {"send_to": value.node, "arg": _plain(value.arg, call)}
     if isinstance(value, dict):
         return {key: _plain(item, call) for key, item in value.items()}
-    return type(value)(_plain(item, call) for item in value) if type(value) in (list, tuple) else value
+    if type(value) in (list, tuple):
+        return type(value)(_plain(item, call) for item in value)
+    return value
 
 
 def _rich(value: Any, call: Mapping[str, Any]) -> Any:
-    """What `_plain` was given."""
+    """Undo `_plain`."""
     if isinstance(value, dict):
         if _TYPE in value:
             kind = value[_TYPE]
-            data = {"tool_call_id": call["id"], "name": call["name"]} if kind == "tool" else {}
+            if kind == "tool":
+                data = {"tool_call_id": call["id"], "name": call["name"]}
+            else:
+                data = {}
             data |= {name: item for name, item in value.items() if name != _TYPE}
             return messages_from_dict([{"type": kind, "data": data}])[0]
         if value.keys() == {"send_to", "arg"}:
             return Send(value["send_to"], _rich(value["arg"], call))
         return {key: _rich(item, call) for key, item in value.items()}
-    return type(value)(_rich(item, call) for item in value) if type(value) in (list, tuple) else value
+    if type(value) in (list, tuple):
+        return type(value)(_rich(item, call) for item in value)
+    return value

@@ -17,26 +17,26 @@ from llama_index.core.base.llms.types import TextBlock
 from llama_index.core.tools import FunctionTool, ToolOutput
 from llama_index.core.tools.types import BaseTool, adapt_to_async_tool
 
-from replaykit.integrations.wrapping import effect_of, named
+from replaykit.integrations.wrapping import arguments_by_name, effect_of
 from replaykit.model.values import Json
-from replaykit.seam.hosted import acall_tool, call_tool
+from replaykit.seam.framework_tools import acall_tool, call_tool
 
 
-def tools(given: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
+def tools(framework_tools: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
     """The tools, each one wrapped; `effects` says by a tool's name what its calls do to the world."""
-    return [wrap(tool, effects=effects) for tool in given]
+    return [wrap(tool, effects=effects) for tool in framework_tools]
 
 
 def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
     """A copy of the tool, or a tool made of the function, whose calls are recorded and served."""
     own = adapt_to_async_tool(tool if isinstance(tool, BaseTool) else FunctionTool.from_defaults(tool))
     name = own.metadata.get_name()
-    wrapped, through = copy.copy(own), _Through(own, name, effect_of(name, effects))
+    wrapped, through = copy.copy(own), _LlamaIndexToolCall(own, name, effect_of(name, effects))
     wrapped.call, wrapped.acall = through.call, through.acall
     return wrapped
 
 
-class _Through(msgspec.Struct, frozen=True):
+class _LlamaIndexToolCall(msgspec.Struct, frozen=True):
     """The two ways to call a tool, through the seam."""
 
     tool: Any
@@ -44,38 +44,44 @@ class _Through(msgspec.Struct, frozen=True):
     effects: str
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        said = self._said(args, kwargs)
-        if said is None:
+        arguments = self._model_arguments(args, kwargs)
+        if arguments is None:
             return self.tool.call(*args, **kwargs)
 
-        def live(given: dict[str, Json]) -> Any:
-            return self.tool.call(*args, **kwargs) if given == said else self.tool.call(**{**kwargs, **given})
+        def live(call_arguments: dict[str, Json]) -> Any:
+            if call_arguments == arguments:
+                return self.tool.call(*args, **kwargs)
+            return self.tool.call(**{**kwargs, **call_arguments})
 
-        return call_tool(self.name, said, live, keep=_kept, give=self._giver(said), effects=self.effects)
+        return call_tool(
+            self.name, arguments, live, keep=_to_recorded, give=self._giver(arguments), effects=self.effects
+        )
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        said = self._said(args, kwargs)
-        if said is None:
+        arguments = self._model_arguments(args, kwargs)
+        if arguments is None:
             return await self.tool.acall(*args, **kwargs)
 
-        async def live(given: dict[str, Json]) -> Any:
-            same = given == said
-            return await (self.tool.acall(*args, **kwargs) if same else self.tool.acall(**{**kwargs, **given}))
+        async def live(call_arguments: dict[str, Json]) -> Any:
+            same = call_arguments == arguments
+            return await (self.tool.acall(*args, **kwargs) if same else self.tool.acall(**{**kwargs, **call_arguments}))
 
-        return await acall_tool(self.name, said, live, keep=_kept, give=self._giver(said), effects=self.effects)
+        return await acall_tool(
+            self.name, arguments, live, keep=_to_recorded, give=self._giver(arguments), effects=self.effects
+        )
 
-    def _said(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+    def _model_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
         """The arguments that the model gave, by name."""
         partial = getattr(self.tool, "partial_params", {})
         context = getattr(self.tool, "ctx_param_name", None)
         own = {n: v for n, v in kwargs.items() if n != context and not (n in partial and partial[n] is v)}
-        return named(self.tool.metadata.get_parameters_dict()["properties"], args, own)
+        return arguments_by_name(self.tool.metadata.get_parameters_dict()["properties"], args, own)
 
-    def _giver(self, said: dict[str, Any]) -> Any:
-        return lambda value: _given(self.name, said, value)
+    def _giver(self, arguments: dict[str, Any]) -> Any:
+        return lambda value: _from_recorded(self.name, arguments, value)
 
 
-def _kept(output: Any) -> Json:
+def _to_recorded(output: Any) -> Json:
     """Text as it is; of anything else the blocks that the model is shown, and what the tool itself returned."""
     texts = [block.text for block in output.blocks if isinstance(block, TextBlock)]
     if texts == [output.raw_output] and len(output.blocks) == 1 and not output.is_error:
@@ -84,6 +90,9 @@ def _kept(output: Any) -> Json:
     return {"blocks": blocks, "raw_output": output.raw_output, "is_error": output.is_error}
 
 
-def _given(name: str, said: dict[str, Any], value: Any) -> Any:
-    told = {"blocks": [{"block_type": "text", "text": value}], "raw_output": value} if isinstance(value, str) else value
-    return ToolOutput(name, raw_input={"args": (), "kwargs": said}, **told)
+def _from_recorded(name: str, arguments: dict[str, Any], value: Any) -> Any:
+    if isinstance(value, str):
+        output = {"blocks": [{"block_type": "text", "text": value}], "raw_output": value}
+    else:
+        output = value
+    return ToolOutput(name, raw_input={"args": (), "kwargs": arguments}, **output)

@@ -19,22 +19,22 @@ from pydantic import ValidationError
 
 from replaykit.integrations.wrapping import effect_of, reads_the_same
 from replaykit.model.values import Json, is_plain
+from replaykit.seam.framework_tools import acall_tool
 from replaykit.seam.hints import return_hint
-from replaykit.seam.hosted import acall_tool
 
 _OUTPUTS: dict[str, Any] = {"text": ToolOutputText, "image": ToolOutputImage, "file": ToolOutputFileContent}
 Invoke = Callable[[Any, str], Awaitable[Any]]
 
 
-def tools(given: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
+def tools(framework_tools: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
     """The tools, each function tool wrapped; `effects` says by a tool's name what its calls do to the world."""
-    return [wrap(tool, effects=effects) if isinstance(tool, FunctionTool) else tool for tool in given]
+    return [wrap(tool, effects=effects) if isinstance(tool, FunctionTool) else tool for tool in framework_tools]
 
 
 def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
     """A copy of the function tool whose calls are recorded and served."""
     wrapped = copy.copy(tool)
-    through = functools.partial(_through, tool, effect_of(tool.name, effects))
+    through = functools.partial(_through_seam, tool, effect_of(tool.name, effects))
     invoker = wrapped.on_invoke_tool
     inner = getattr(invoker, "_invoke_tool_impl", None)  # around it, `function_tool` makes text of an exception
     if inner is None:
@@ -44,47 +44,57 @@ def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
     return wrapped
 
 
-def _through(tool: Any, effects: str, invoke: Invoke) -> Invoke:
+def _through_seam(tool: Any, effects: str, invoke: Invoke) -> Invoke:
     fn = getattr(tool, "__wrapped__", None)
     typed = None if fn is None or return_hint(fn) is None else fn
 
     def keep(result: Any) -> Json:
-        return result if typed is not None and reads_the_same(result, typed) else _kept(result)
+        if typed is not None and reads_the_same(result, typed):
+            return result
+        return _to_recorded(result)
 
     @functools.wraps(invoke)
     async def call(context: Any, text: str) -> Any:
-        arguments = _parsed(text)
+        arguments = _parse_arguments(text)
 
-        async def live(given: dict[str, Json]) -> Any:
-            return await invoke(context, text if given == arguments else json.dumps(given))
+        async def live(call_arguments: dict[str, Json]) -> Any:
+            return await invoke(context, text if call_arguments == arguments else json.dumps(call_arguments))
 
-        return await acall_tool(tool.name, arguments, live, keep=keep, give=_given, fn=fn, effects=effects)
+        return await acall_tool(tool.name, arguments, live, keep=keep, give=_from_recorded, fn=fn, effects=effects)
 
     return call
 
 
-def _parsed(text: str) -> dict[str, Json]:
+def _parse_arguments(text: str) -> dict[str, Json]:
     """The arguments; text that is no JSON object is kept as it is, for the tool to refuse."""
     try:
         arguments = json.loads(text) if text else {}
     except ValueError:
         arguments = None
-    return arguments if isinstance(arguments, dict) else {"input": text}
+    if isinstance(arguments, dict):
+        return arguments
+    return {"input": text}
 
 
-def _kept(result: Any) -> Json:
+def _to_recorded(result: Any) -> Json:
     """Plain data, and what the SDK knows; anything else as the text that the model is told."""
     if isinstance(result, list):
-        return [_kept(item) for item in result]
-    known = isinstance(result, tuple(_OUTPUTS.values()))
-    return result.model_dump(exclude_none=True) if known else result if is_plain(result) else str(result)
+        return [_to_recorded(item) for item in result]
+    is_sdk_output = isinstance(result, tuple(_OUTPUTS.values()))
+    if is_sdk_output:
+        return result.model_dump(exclude_none=True)
+    if is_plain(result):
+        return result
+    return str(result)
 
 
-def _given(value: Any) -> Any:
+def _from_recorded(value: Any) -> Any:
     if isinstance(value, list):
-        return [_given(item) for item in value]
+        return [_from_recorded(item) for item in value]
     kind = _OUTPUTS.get(str(value.get("type"))) if isinstance(value, dict) else None
     try:
-        return value if kind is None else kind.model_validate(value)
+        if kind is None:
+            return value
+        return kind.model_validate(value)
     except ValidationError:
         return value  # data of the tool's own that has a "type"

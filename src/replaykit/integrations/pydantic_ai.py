@@ -18,9 +18,9 @@ from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from pydantic_ai.messages import tool_return_content_ta
 
-from replaykit.integrations.wrapping import checked
+from replaykit.integrations.wrapping import checked_effects
 from replaykit.model.values import Json
-from replaykit.seam.hosted import acall_tool
+from replaykit.seam.framework_tools import acall_tool
 
 _TOOL_RETURN = TypeAdapter(ToolReturn)
 
@@ -32,7 +32,7 @@ class ReplayKit(AbstractCapability[Any]):
     """
 
     def __init__(self, *, effects: Mapping[str, str] | None = None) -> None:
-        self.effects = checked(effects)
+        self.effects = checked_effects(effects)
 
     def get_ordering(self) -> CapabilityOrdering:
         """Next to the tool, so that what other capabilities make of its result is made in a replay too."""
@@ -43,9 +43,9 @@ class ReplayKit(AbstractCapability[Any]):
     ) -> Any:
         """The tool's result, from the recording or from the tool."""
 
-        async def live(given: dict[str, Any]) -> Any:
+        async def live(call_arguments: dict[str, Any]) -> Any:
             try:
-                return await handler(args if given == args else given)
+                return await handler(args if call_arguments == args else call_arguments)
             except Exception as error:
                 # A retry travels with the id of its call. What the tool raised has none, and is wrapped again above.
                 if isinstance(error.__cause__, ModelRetry | ToolFailed):
@@ -53,18 +53,21 @@ class ReplayKit(AbstractCapability[Any]):
                 raise
 
         effects = self.effects.get(call.tool_name, "external")
-        return await acall_tool(call.tool_name, args, live, keep=_kept, give=_given, effects=effects)
+        return await acall_tool(call.tool_name, args, live, keep=_to_recorded, give=_from_recorded, effects=effects)
 
 
-def _kept(result: Any) -> Json:
-    adapter = _TOOL_RETURN if isinstance(result, ToolReturn) else tool_return_content_ta
+def _to_recorded(result: Any) -> Json:
+    if isinstance(result, ToolReturn):
+        adapter = _TOOL_RETURN
+    else:
+        adapter = tool_return_content_ta
     try:
         return adapter.dump_python(result, mode="json", by_alias=True)
     except ValueError:
         return result  # there is no JSON of it; the recording says what it can
 
 
-def _given(value: Any) -> Any:
+def _from_recorded(value: Any) -> Any:
     if isinstance(value, dict) and value.get("kind") == "tool-return":
         try:
             return _TOOL_RETURN.validate_python(value)

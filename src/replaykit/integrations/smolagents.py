@@ -18,44 +18,48 @@ from typing import Any
 import PIL.Image
 from smolagents.agent_types import AgentImage
 
-from replaykit.integrations.wrapping import effect_of, named
+from replaykit.integrations.wrapping import arguments_by_name, effect_of
 from replaykit.model.values import Json
-from replaykit.seam.hosted import call_tool
+from replaykit.seam.framework_tools import call_tool
 
 _IMAGE = {"image", "png"}
 
 
-def tools(given: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
+def tools(framework_tools: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
     """The tools, each one wrapped; `effects` says by a tool's name what its calls do to the world."""
-    return [wrap(tool, effects=effects) for tool in given]
+    return [wrap(tool, effects=effects) for tool in framework_tools]
 
 
 def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
     """A copy of the tool whose calls are recorded and served."""
     wrapped = copy.copy(tool)
     wrapped.is_initialized = True  # what `setup` loads is needed only where the tool is called for real
-    wrapped.forward = _through(tool, effect_of(tool.name, effects))
+    wrapped.forward = _through_seam(tool, effect_of(tool.name, effects))
     return wrapped
 
 
-def _through(tool: Any, effects: str) -> Callable[..., Any]:
+def _through_seam(tool: Any, effects: str) -> Callable[..., Any]:
     @functools.wraps(tool.forward)
     def forward(*args: Any, **kwargs: Any) -> Any:
-        arguments = named(tool.inputs, args, kwargs)
+        arguments = arguments_by_name(tool.inputs, args, kwargs)
         if arguments is None:
             return tool(*args, **kwargs)
-        kept = {name: _kept(value) for name, value in arguments.items()}
+        recorded = {name: _to_recorded(value) for name, value in arguments.items()}
 
-        def live(given: dict[str, Json]) -> Any:
+        def live(call_arguments: dict[str, Json]) -> Any:
             # A tool gets its own objects; what a fork put in their place comes out of a log.
-            return tool(**{n: arguments[n] if v is kept.get(n) else _given(v) for n, v in given.items()})
+            return tool(
+                **{n: arguments[n] if v is recorded.get(n) else _from_recorded(v) for n, v in call_arguments.items()}
+            )
 
-        return call_tool(tool.name, kept, live, keep=_kept, give=_given, fn=tool.forward, effects=effects)
+        return call_tool(
+            tool.name, recorded, live, keep=_to_recorded, give=_from_recorded, fn=tool.forward, effects=effects
+        )
 
     return forward
 
 
-def _kept(value: Any) -> Json:
+def _to_recorded(value: Any) -> Json:
     if not isinstance(value, PIL.Image.Image):
         return value
     buffer = io.BytesIO()
@@ -64,8 +68,10 @@ def _kept(value: Any) -> Json:
     return {"image": kind, "png": base64.b64encode(buffer.getvalue()).decode()}
 
 
-def _given(value: Any) -> Any:
+def _from_recorded(value: Any) -> Any:
     if not isinstance(value, dict) or value.keys() != _IMAGE:
         return value
     image = PIL.Image.open(io.BytesIO(base64.b64decode(value["png"])), formats=["PNG"])
-    return AgentImage(image) if value["image"] == "AgentImage" else image
+    if value["image"] == "AgentImage":
+        return AgentImage(image)
+    return image

@@ -1,4 +1,4 @@
-"""What the adapters share that wrap a tool: its arguments by name, and what a call of it does to the world."""
+"""Helpers for adapters that wrap a tool: its arguments by name, and the effect of a call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replaykit.seam.results import rebuilt
 from replaykit.seam.tool import EFFECTS
 
 
-def named(names: Iterable[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
+def arguments_by_name(names: Iterable[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
     """The arguments of a call by their names; None where Python itself will refuse them."""
     if not args:
         return dict(kwargs)
@@ -22,14 +22,14 @@ def named(names: Iterable[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 
 
 def effect_of(name: str, effects: Mapping[str, str] | None) -> str:
-    """What a call of this tool does to the world, as `effects` says by its name; else `external`."""
+    """Return the effect of a call of this tool from `effects`; `external` by default."""
     effect = (effects or {}).get(name, "external")
     if effect not in EFFECTS:
         raise UsageError(f"effects[{name!r}]={effect!r}; {nearest(str(effect), EFFECTS)}")
     return effect
 
 
-def checked(effects: Mapping[str, str] | None) -> dict[str, str]:
+def checked_effects(effects: Mapping[str, str] | None) -> dict[str, str]:
     """`effects`, every word in it known: for adapters that meet their tools only when these are called."""
     return {name: effect_of(name, effects) for name in effects or {}}
 

@@ -25,7 +25,7 @@ class Common:
     """Namespaces and layers, by their descriptors: they last as long as these are open."""
 
     def __init__(self, max_written_bytes: int | None = None) -> None:
-        self._descriptors = _made(max_written_bytes)
+        self._descriptors = _make_descriptors(max_written_bytes)
         self.users, self.network, self.ipc, self.layers = self._descriptors[:4]
         self.listener = socket.socket(fileno=self._descriptors[4])
         """A socket on which the caller serves the sandboxes, at a port of 127.0.0.1 in their network."""
@@ -42,7 +42,7 @@ class Common:
             os.close(descriptor)
 
 
-def _made(max_written_bytes: int | None) -> list[int]:
+def _make_descriptors(max_written_bytes: int | None) -> list[int]:
     """Make the namespaces in a process of its own: this one must not change."""
     all_users = users.with_all_users() if users.can_map_all() else None
     ours, theirs = socket.socketpair()

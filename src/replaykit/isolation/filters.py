@@ -13,6 +13,10 @@ import struct
 
 from replaykit.isolation import kernel
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _LOAD, _EQUAL, _GREATER_EQUAL, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _ERRNO, _NOTIFY, _KILL = 0x7FFF0000, 0x00050000, 0x7FC00000, 0x80000000
 _NUMBER, _ARCHITECTURE = 0, 4
@@ -22,8 +26,12 @@ _MSG_FASTOPEN = 0x20000000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 WRITING_FLAGS = 0o1 | 0o2 | 0o100 | 0o1000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC
 
-_ABSENT = ("io_uring_setup", "io_uring_enter", "io_uring_register")
-"""io_uring makes system calls that no filter sees. Everybody who uses it has another way for kernels without it."""
+_ABSENT = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3")
+"""io_uring makes system calls that no filter sees, and clone3 has its flags in memory. Everybody who uses them has
+another way for kernels without."""
+
+_MAKING_NAMESPACES = ("unshare", "clone")
+"""In a namespace for control groups, root of a user namespace could mount those of the machine, and write to them."""
 
 _FORBIDDEN = (
     # The keyrings of the user and the session are shared with processes outside.
@@ -75,6 +83,10 @@ WRITING_CALLS = {
     "openat2": ((0, 1),),
 }
 """Calls that change files by path: for each path, which arguments are its directory and its text."""
+
+RENAMES = ("rename", "renameat", "renameat2")
+LINKED_FILES = {"link": (None, 0), "linkat": (0, 1)}
+"""Calls that make hard links, and which arguments are the directory and the text of the path of the file."""
 
 Instruction = tuple[int, int, int, int]
 _INSTRUCTION_BYTES = 8
@@ -162,11 +174,12 @@ def _socket_rules(*, own_network: bool) -> list[Instruction]:
     ]
 
 
-def program(*, own_network: bool) -> list[Instruction]:
+def program(*, own_network: bool, hears_writes: bool = True) -> list[Instruction]:
     """Return the filter's instructions.
 
     With `own_network` the process has a network namespace and its own mounts, and the guardian only names what fails;
-    without, the guardian also decides.
+    without, the guardian also decides. With `hears_writes` it hears of every call that changes files by path, without
+    only of renames and hard links.
     """
     rules: list[Instruction] = [
         (_LOAD, _ARCHITECTURE, 0, 0),
@@ -181,8 +194,12 @@ def program(*, own_network: bool) -> list[Instruction]:
     for name in _FORBIDDEN:
         rules += _for_call(name, [_refuse(errno.EPERM)])
     typed = [_argument(1), (_EQUAL, _TIOCSTI, 1, 0), (_EQUAL, _TIOCLINUX, 0, 1), _refuse(errno.EPERM), _answer(_ALLOW)]
+    for name in _MAKING_NAMESPACES:
+        no_groups = [(_ANY_BIT, kernel.CLONE_NEWCGROUP, 0, 1), _refuse(errno.EPERM)]
+        rules += _for_call(name, [_argument(0), *no_groups, _answer(_ALLOW)])
     rules += _for_call("ioctl", typed)  # keys typed into the terminal of whoever started this
     rules += _notifications(own_network=own_network)
+    rules += _file_notifications(WRITING_CALLS if hears_writes else (*RENAMES, *LINKED_FILES))
     rules.append(_answer(_ALLOW))
     return rules
 
@@ -202,15 +219,13 @@ def _notifications(*, own_network: bool) -> list[Instruction]:
     rules += _for_call("sendmmsg", [_argument(3), (_ANY_BIT, _MSG_FASTOPEN, 0, 1), fast_open, message])
     if own_network:
         rules += _for_call("listen", [_answer(_NOTIFY)])
-    else:
-        rules += _file_notifications()
     return rules
 
 
-def _file_notifications() -> list[Instruction]:
+def _file_notifications(names: Iterable[str]) -> list[Instruction]:
     flags_at = {"open": 1, "openat": 2}
     rules: list[Instruction] = []
-    for name in WRITING_CALLS:
+    for name in names:
         if name in flags_at:
             body = [_argument(flags_at[name]), (_ANY_BIT, WRITING_FLAGS, 0, 1), _answer(_NOTIFY), _answer(_ALLOW)]
         else:

@@ -13,7 +13,6 @@ import errno
 import fcntl
 import ipaddress
 import os
-import resource
 import select
 import signal
 import socket
@@ -23,6 +22,8 @@ from _thread import start_new_thread
 from typing import NoReturn
 
 from replaykit.isolation import dialing, filters, kernel
+from replaykit.isolation.layer_calls import LayerCalls
+from replaykit.isolation.process_tree import descendants, end_like, kill_descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class Guardian:
         self._servers: set[tuple[int, int]] = set()
         self._answers: dict[int, tuple[socket.socket, int, int, int]] = {}
         self._poll = select.poll()
+        self.keeper: int | None = None
+        """The process that ends as the first one of the tree did, where that is not the guardian's own child."""
         self.init: int | None = None
         """The process whose end ends all others; None where there is no process namespace."""
         self.owner: socket.socket | None = None
@@ -89,12 +92,13 @@ class Guardian:
         """True for a tree without namespaces of its own."""
         self.ports: tuple[int, ...] = ()
         self.writable: tuple[str, ...] = ()
+        self.layers = LayerCalls(processes, self._unwritten)
 
     def stand(self) -> NoReturn:
         """Wait until the tree has ended, and end in the same way."""
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody may trace it
         signals = kernel.signal_descriptor(_FORWARDED)
-        end = os.pidfd_open(self._child)
+        awaited = self._child if self.keeper is None else self.keeper
+        end = os.pidfd_open(awaited)
         for descriptor in (signals, end):
             self._poll.register(descriptor, select.POLLIN)
         if self._listener >= 0:
@@ -115,10 +119,10 @@ class Guardian:
                 self._hear()
             elif events.get(self._listener, 0):
                 self._poll.unregister(self._listener)
-        _, status = os.waitpid(self._child, 0)
+        _, status = os.waitpid(awaited, 0)
         self._end_tree()
         self._write_findings()
-        _end_like(status)
+        end_like(status)
 
     def _serve_owner(self, owner: socket.socket) -> None:
         """Make a socket in the network of the tree for the process that reads the report; without it, end the tree."""
@@ -127,16 +131,18 @@ class Guardian:
         except ConnectionResetError:  # it ended before it read what it was sent
             family = b""
         if not family:
-            os.kill(self._child, signal.SIGKILL)  # nobody is left who waits for it
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._child, signal.SIGKILL)  # nobody is left who waits for it
             self._poll.unregister(owner)
             return
-        with socket.socket(int(family), socket.SOCK_STREAM) as made:
-            socket.send_fds(owner, [family], [made.fileno()])
+        with socket.socket(int(family), socket.SOCK_STREAM) as client:
+            socket.send_fds(owner, [family], [client.fileno()])
 
     def _pass_on(self, data: bytes) -> None:
         number, _, code = struct.unpack_from("IiI", data)
         if code != _FROM_KERNEL:
-            os.kill(self._child, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._child, number)
 
     def _end_tree(self) -> None:
         if self.dialer is not None:
@@ -145,7 +151,7 @@ class Guardian:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.init, signal.SIGKILL)
         else:
-            _kill_descendants()
+            kill_descendants()
         while True:
             try:
                 os.waitpid(-1, 0)
@@ -205,8 +211,24 @@ class Guardian:
                 if target and length:
                     self._send(pid, kernel.read_memory(pid, target, min(length, _LONGEST_ADDRESS)))
         elif name in filters.WRITING_CALLS:
-            self._write(pid, name, arguments)
+            return self._change_files(number, pid, name, arguments)
         return False
+
+    def _change_files(self, number: int, pid: int, name: str, arguments: list[int]) -> bool:
+        if self.decides:
+            self._write(pid, name, arguments)
+            return False
+        if not self.layers.hold_all_owners:
+            self.layers.check_owner(pid, name, arguments)
+        if name in filters.LINKED_FILES:
+            self.layers.check_link(pid, name, arguments)
+        result = self.layers.rename(pid, name, arguments) if name in filters.RENAMES else None
+        if result is None:
+            return False
+        if result:
+            raise Stop(result)
+        self._answer(number, 0)
+        return True
 
     def _refuse_socket(self, pid: int, arguments: list[int]) -> NoReturn:
         family, kind, protocol = (argument & 0xFFFFFFFF for argument in arguments[:3])
@@ -349,7 +371,7 @@ class Guardian:
     def _write(self, pid: int, name: str, arguments: list[int]) -> None:
         """Name a file that is written in a place where this is refused. Landlock refuses it, not the guardian."""
         for directory_at, path_at in filters.WRITING_CALLS[name]:
-            path = _text_at(pid, arguments[path_at])
+            path = kernel.read_text(pid, arguments[path_at])
             directory = -1 if directory_at is None else arguments[directory_at] & 0xFFFFFFFF
             is_open = directory < 0x80000000 and directory_at is not None
             base = self._readlink(pid, f"fd/{directory}") if is_open else self._directory_of(pid)
@@ -371,6 +393,9 @@ class Guardian:
 
     def _stopped(self, channel: str, target: str, pid: int) -> None:
         self._findings.add(channel, target, self._program(pid), self._sandbox(pid))
+
+    def _unwritten(self, path: str, pid: int, reason: str) -> None:
+        self._findings.add("files", path, self._program(pid), self._sandbox(pid), reason=reason)
 
     def _program(self, pid: int) -> str:
         with contextlib.suppress(OSError):
@@ -481,7 +506,7 @@ class Guardian:
 
     def _is_held_inside(self, inode: str) -> bool:
         """Return True when a process of the tree holds a socket."""
-        for pid in _descendants(self._processes):
+        for pid in descendants(self._processes):
             with contextlib.suppress(OSError):
                 for name in os.listdir(f"/proc/{pid}/fd"):
                     with contextlib.suppress(OSError):
@@ -556,10 +581,10 @@ def _ip_in_table(text: str) -> str:
 
 def _reaches(ip: str, listening: str) -> bool:
     """Return True when a connection to one address comes to a socket that listens on the other."""
-    wanted, own = ipaddress.ip_address(ip), ipaddress.ip_address(listening)
-    if wanted.is_unspecified:
-        wanted = ipaddress.ip_address("127.0.0.1" if wanted.version == 4 else "::1")
-    return wanted == own or (own.is_unspecified and own.version >= wanted.version)
+    address, own = ipaddress.ip_address(ip), ipaddress.ip_address(listening)
+    if address.is_unspecified:
+        address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
+    return address == own or (own.is_unspecified and own.version >= address.version)
 
 
 def _unix_path(address: bytes) -> str:
@@ -569,63 +594,8 @@ def _unix_path(address: bytes) -> str:
     return os.fsdecode(path)
 
 
-def _text_at(pid: int, address: int) -> str:
-    """Return a path in the memory of a process. Memory is read page by page: the next one may not be there."""
-    text = b""
-    while len(text) < 4096:
-        data = kernel.read_memory(pid, address + len(text), min(256, 4096 - (address + len(text)) % 4096))
-        before, end, _ = data.partition(b"\0")
-        text += before
-        if end or not data:
-            break
-    return os.fsdecode(text)
-
-
 def _may_write(path: str) -> bool:
     """Return True when the person could write there: what fails anyway is not stopped by the isolation."""
     if os.path.lexists(path):
         return os.access(path, os.W_OK) or os.access(os.path.dirname(path), os.W_OK)
     return os.access(os.path.dirname(path), os.W_OK)
-
-
-def _descendants(processes: int) -> list[int]:
-    """Return all processes below this one."""
-    found: list[int] = []
-    waiting = [os.getpid()]
-    while waiting:
-        pid = waiting.pop()
-        with contextlib.suppress(OSError):
-            descriptor = os.open(f"{pid}/task", os.O_RDONLY | os.O_CLOEXEC, dir_fd=processes)
-            try:
-                for thread in os.listdir(descriptor):
-                    children = os.open(f"{thread}/children", os.O_RDONLY | os.O_CLOEXEC, dir_fd=descriptor)
-                    with open(children, encoding="utf-8") as file:
-                        waiting += map(int, file.read().split())
-            finally:
-                os.close(descriptor)
-        found.append(pid)
-    return found[1:]
-
-
-def _kill_descendants() -> None:
-    """Kill what the tree has left behind: orphans come to this process, so in the end there is nobody."""
-    directory = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
-    while pids := _descendants(directory):
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(-1, 0)
-
-
-def _end_like(status: int) -> NoReturn:
-    """End this process as another one ended."""
-    code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
-        os._exit(code)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler
-        signal.signal(-code, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [-code])
-    os.kill(os.getpid(), -code)
-    os._exit(128 - code)

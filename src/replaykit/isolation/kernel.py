@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import posix
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
@@ -37,6 +39,7 @@ AT_RECURSIVE = 0x8000
 AT_EMPTY_PATH = 0x1000
 AT_FDCWD = -100
 O_CLOEXEC = 0o2000000
+RENAME_EXCHANGE = 2
 _FSOPEN_CLOEXEC = 1
 _FSCONFIG_SET_FLAG, _FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 0, 1, 6
 _FSMOUNT_CLOEXEC = 1
@@ -46,6 +49,10 @@ MOUNT_ATTR_RDONLY = 1
 MOUNT_ATTR_NOSUID = 2
 MOUNT_ATTR_NODEV = 4
 MOUNT_ATTR_NOEXEC = 8
+
+_RESOLVE_IN_ROOT = 0x10
+_LONGEST_PATH, _PAGE = 4096, 4096
+_OVERLAY, _STATFS_BYTES = 0x794C7630, 256
 
 # Calls newer than 2019 have one number on every architecture.
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 442
@@ -57,6 +64,7 @@ _X86_64: Mapping[str, int] = {
     "ioctl": 16,
     "socket": 41,
     "connect": 42,
+    "clone": 56,
     "sendto": 44,
     "sendmsg": 46,
     "listen": 50,
@@ -111,6 +119,7 @@ _X86_64: Mapping[str, int] = {
     "linkat": 265,
     "symlinkat": 266,
     "fchmodat": 268,
+    "unshare": 272,
     "utimensat": 280,
     "signalfd4": 289,
     "perf_event_open": 298,
@@ -149,6 +158,7 @@ _AARCH64: Mapping[str, int] = {
     "quotactl": 60,
     "signalfd4": 74,
     "utimensat": 88,
+    "unshare": 97,
     "acct": 89,
     "capget": 90,
     "capset": 91,
@@ -168,6 +178,7 @@ _AARCH64: Mapping[str, int] = {
     "add_key": 217,
     "request_key": 218,
     "keyctl": 219,
+    "clone": 220,
     "swapon": 224,
     "swapoff": 225,
     "perf_event_open": 241,
@@ -186,6 +197,7 @@ _EVERYWHERE: Mapping[str, int] = {
     "io_uring_setup": 425,
     "io_uring_enter": 426,
     "io_uring_register": 427,
+    "clone3": 435,
     "openat2": 437,
     "quotactl_fd": 443,
     "fchmodat2": 452,
@@ -224,6 +236,13 @@ def number(name: str) -> int:
 
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+_MOST_ARGUMENTS = 6
+_UNUSED = (0,) * _MOST_ARGUMENTS
+if _libc is not None:
+    # Numbers and addresses alike, of the width of a register. Declared once, since a sandbox makes some 200 calls and
+    # to wrap each argument takes as long as the calls.
+    _libc.syscall.argtypes = (ctypes.c_long, *[ctypes.c_void_p] * _MOST_ARGUMENTS)
+    _libc.syscall.restype = ctypes.c_long
 
 
 def fork() -> int:
@@ -234,9 +253,8 @@ def fork() -> int:
 def call(syscall: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
     """Make a system call by its number, and return its result; raise OSError when it fails."""
     assert _libc is not None
-    wide = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    result = int(_libc.syscall(ctypes.c_long(syscall), *wide))
-    return _checked(result)
+    result: int = _libc.syscall(syscall, *arguments, *_UNUSED[len(arguments) :])
+    return result if result >= 0 else _checked(result)
 
 
 def _checked(result: int, what: str = "") -> int:
@@ -244,6 +262,13 @@ def _checked(result: int, what: str = "") -> int:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error), what or None)
     return result
+
+
+def exchange(first: str, second: str) -> None:
+    """Let two files or directories swap their names, in one step; raise OSError where the file system cannot."""
+    if not is_known_architecture():
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    call(number("renameat2"), AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), RENAME_EXCHANGE)
 
 
 def unshare(flags: int) -> None:
@@ -354,6 +379,32 @@ def read_memory(pid: int, address: int, length: int) -> bytes:
     return buffer.raw[: _checked(done, "process_vm_readv")]
 
 
+def read_text(pid: int, address: int) -> str:
+    """Return a path in the memory of a process. Memory is read page by page: the next one may not be there."""
+    text = b""
+    while len(text) < _LONGEST_PATH:
+        data = read_memory(pid, address + len(text), min(256, _PAGE - (address + len(text)) % _PAGE))
+        before, end, _ = data.partition(b"\0")
+        text += before
+        if end or not data:
+            break
+    return os.fsdecode(text)
+
+
+def open_below(root: int, path: str) -> int:
+    """Return a descriptor of a directory, found as a process finds it whose root is an open directory."""
+    how = struct.pack("QQQ", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, _RESOLVE_IN_ROOT)
+    return call(number("openat2"), root, os.fsencode(path), how, len(how))
+
+
+def is_overlay(descriptor: int) -> bool:
+    """Return True for a file of an overlay."""
+    assert _libc is not None
+    buffer = ctypes.create_string_buffer(_STATFS_BYTES)
+    _checked(_libc.fstatfs(descriptor, buffer), "fstatfs")
+    return int.from_bytes(buffer.raw[:8], sys.byteorder) == _OVERLAY
+
+
 def signal_descriptor(signals: Iterable[int]) -> int:
     """Return a descriptor from which signals that are blocked can be read, 128 bytes each."""
     mask = sum(1 << (one - 1) for one in signals)
@@ -372,14 +423,14 @@ def drop_capabilities(keep: Iterable[int] = ()) -> None:
 
     The process must have given up gaining privileges: then only root can have some again, by executing a program.
     """
-    wanted = set(keep)
+    kept_numbers = set(keep)
     held = held_capabilities()
     if os.geteuid() == 0:
         for one in range(64):
-            if one not in wanted and held >> one & 1:
+            if one not in kept_numbers and held >> one & 1:
                 prctl(PR_CAPBSET_DROP, one)
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    _set_capabilities(sum(1 << one for one in wanted) & held)
+    _set_capabilities(sum(1 << one for one in kept_numbers) & held)
 
 
 def drop_own_capabilities() -> None:

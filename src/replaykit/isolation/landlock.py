@@ -11,7 +11,6 @@ from replaykit.isolation import kernel
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 _CREATE_RULESET_VERSION = 1
 _WITH_SCOPES = 6
@@ -39,7 +38,7 @@ def restrict_signals() -> None:
         _restrict(files=0, network=0, scopes=_ABSTRACT_UNIX | _SIGNALS, writable=())
 
 
-def restrict_all(writable: Iterable[Path]) -> None:
+def restrict_all(writable: Iterable[str]) -> None:
     """Let this process write files below these directories only, and open no TCP connection by itself."""
     offered = version()
     files = _WRITE_FILE | _CHANGE_DIRECTORIES
@@ -52,7 +51,7 @@ def restrict_all(writable: Iterable[Path]) -> None:
     _restrict(files=files, network=network, scopes=scopes, writable=writable)
 
 
-def _restrict(*, files: int, network: int, scopes: int, writable: Iterable[Path]) -> None:
+def _restrict(*, files: int, network: int, scopes: int, writable: Iterable[str]) -> None:
     offered = version()
     fields = [files]
     if offered >= 4:
@@ -69,7 +68,7 @@ def _restrict(*, files: int, network: int, scopes: int, writable: Iterable[Path]
         os.close(rules)
 
 
-def _allow(rules: int, place: Path, files: int) -> None:
+def _allow(rules: int, place: str, files: int) -> None:
     try:
         descriptor = os.open(place, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import IntEnum, auto
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
@@ -20,13 +21,16 @@ from replaykit.isolation import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from replaykit.isolation.policy import Policy
 
-_SPECIAL = ("/proc", "/sys", "/dev")
+SPECIAL = ("/proc", "/sys", "/dev")
+"""Directories that every new root has, and that no plan lists."""
 _SHARED_MEMORY = "/dev/shm"
 _ENTRIES_LOOKED_AT = 200
+_MOST_COPIED_BYTES = 16 * 1024 * 1024
+_CHUNK_BYTES = 1 << 20
 _NOT_ENTERED = {"autofs"}  # looking at it would mount something
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/etc")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "kfd", "dri", "accel", "dxg")
@@ -44,21 +48,46 @@ class Mount:
     kind: str
     is_read_only: bool
     is_accessible: bool
+    is_written_elsewhere: bool = False
+    """True for a read-only mount of a file system that can be written: sockets and pipes in it lead to others."""
+
+
+class How(IntEnum):
+    """How an entry of a directory that is built anew comes into it."""
+
+    LINK = auto()  # a symbolic link to the same target
+    COPIED_FILE = auto()  # a copy, which can be written
+    FILE = auto()  # the real file, read-only
+    DIRECTORY = auto()  # built anew as well; what is in it follows
+    REAL_DIRECTORY = auto()  # the real one, read-only
+    OVERLAY = auto()
+    READ_ONLY_OVERLAY = auto()  # nothing is written, and sockets and pipes in it lead nowhere
+    CLOSED = auto()  # an empty directory: nobody may look into the real one
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A directory to be built anew in a file system of its own."""
+
+    path: str
+    mode: int
+    entries: tuple[tuple[How, str, str | int], ...]
+    """Entries at any depth with their paths; for a link its target, for a directory or a copy its mode."""
 
 
 @dataclass(slots=True)
-class Tree:
+class MountTree:
     """A new root while it is built: everything is prepared before the first mount is attached."""
 
     layers: int
     bases: list[tuple[str, int]] = field(default_factory=list)
     """Paths of directories that are built anew in a file system of their own, and descriptors of those."""
-    overlays: list[tuple[str, str]] = field(default_factory=list)
-    """Paths, and the names of the layers that hold what is written below them."""
-    rebuilt: list[tuple[str, int]] = field(default_factory=list)
-    """Directories that are built anew, and the number of the base that holds them."""
-    entries: list[str] = field(default_factory=list)
-    """Paths that were put into those directories."""
+    overlays: list[str] = field(default_factory=list)
+    """Paths of directories that have an overlay."""
+    missing: list[str] = field(default_factory=list)
+    """Entries of the plan that were gone when the tree was built."""
+    copied: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Files that were copied, and the attributes of the copies, the last of them when they were changed last."""
     notes: list[str] = field(default_factory=list)
     attachments: list[tuple[str, int]] = field(default_factory=list)
 
@@ -83,6 +112,11 @@ class Plan:
     """Whether root's capabilities over files hold."""
     mounts: tuple[Mount, ...] = ()
     """The mounts that paths lead to."""
+    parts: tuple[Base | str, ...] = ()
+    """What is built: directories that are built anew, and the paths of directories that have overlays."""
+    layer_names: Mapping[str, str] = field(default_factory=dict)
+    """The names of the layers that hold what is written below paths: the same for all sandboxes that share layers."""
+    notes: tuple[str, ...] = ()
     layers: int | None = None
     """A descriptor of layers that several sandboxes share; None where there are new ones."""
     devices: tuple[tuple[str, bool], ...] = ()
@@ -90,34 +124,46 @@ class Plan:
     machine_wide: tuple[str, ...] = ()
     """Names in /proc that nobody may write to."""
 
+    def bases(self) -> list[Base]:
+        """Return the directories that are built anew."""
+        return [part for part in self.parts if isinstance(part, Base)]
 
-def plan(policy: Policy, hosts: str, *, as_root: bool, layers: int | None = None) -> Plan:
+
+def plan(policy: Policy, hosts: str, *, as_root: bool, nested: bool = False, layers: int | None = None) -> Plan:
     """Return what the file system of a policy is like."""
     home = policy.home or Path(os.path.expanduser("~"))
     temporary = Path(os.environ.get("TMPDIR") or "/tmp")
     expected = (policy.project, home, temporary, Path("/tmp"), Path("/var/tmp"))
     writable = [os.path.realpath(place) for place in expected]
     real = [os.path.realpath(place) for place in (*policy.scratch, *policy.allow_write)]
+    places = tuple(place for place in writable if os.path.isdir(place))
+    mounts = visible_mounts()
+    layout = _Layout(mounts, places, as_root=as_root, has_hosts=bool(hosts))
+    parts = tuple(map(layout.part, _outermost(places))) if nested else (layout.base("/"),)
     return Plan(
         project=os.path.realpath(policy.project),
-        writable=tuple(place for place in writable if os.path.isdir(place)),
+        writable=places,
         real=tuple(place for place in real if os.path.exists(place)),
         max_written_bytes=policy.max_written_bytes,
         hosts=hosts,
         as_root=as_root,
-        mounts=visible_mounts(),
+        mounts=mounts,
+        parts=parts,
+        notes=tuple(layout.notes),
+        layer_names={path: sha256(os.fsencode(path)).hexdigest()[:32] for path in layout.overlays},
         layers=layers,
         devices=tuple(_harmless_devices()),
         machine_wide=tuple(name for name in _MACHINE_WIDE if os.path.exists(f"/proc/{name}")),
     )
 
 
-def build(plan: Plan, processes: Callable[[], int]) -> Tree:
+def build(plan: Plan, processes: Callable[[], int]) -> MountTree:
     """Make a new root for this mount namespace, and enter it. `processes` returns the file system for /proc."""
     kernel.make_private()
     tree = _new_tree(plan)
     builder = _Builder(plan, tree)
-    builder.rebuild("/")
+    for part in plan.parts:
+        builder.put(part)
     root = tree.bases[0][1]
     _prepare_special(tree, root, plan)
     tree.attachments.append(("/proc", processes()))
@@ -142,28 +188,28 @@ def new_processes() -> int:
     return kernel.new_filesystem("proc", {}, flags)
 
 
-def build_nested(plan: Plan) -> Tree:
+def build_nested(plan: Plan) -> MountTree:
     """Put new layers over the places where programs write, inside of a sandbox whose root is shut already."""
     kernel.make_private()
     tree = _new_tree(plan)
     builder = _Builder(plan, tree)
-    for place in _outermost(plan.writable):
-        builder.cover(place)
+    for part in plan.parts:
+        builder.put(part)
     tree.attachments.append((_SHARED_MEMORY, _new_shared_memory(plan.real)))
     builder.add_real_places()
     for path, mount in tree.attachments:
         with _opened(path) as place_descriptor:
             kernel.attach(mount, place_descriptor)
-    kept = tree.descriptors()
+    descriptors = tree.descriptors()
     for _, mount in tree.attachments:
-        if mount not in kept:
+        if mount not in descriptors:
             os.close(mount)
     tree.attachments.clear()
     kernel.detach(tree.layers)
     return tree
 
 
-def _new_tree(plan: Plan) -> Tree:
+def _new_tree(plan: Plan) -> MountTree:
     tree = _with_shared_layers(plan) or _with_own_layers(plan)
     # Linux before 6.15 takes layers only from a mount of this namespace. Over the root it covers nothing: paths begin
     # below it.
@@ -173,19 +219,19 @@ def _new_tree(plan: Plan) -> Tree:
     return tree
 
 
-def _with_own_layers(plan: Plan) -> Tree:
+def _with_own_layers(plan: Plan) -> MountTree:
     size = {} if plan.max_written_bytes is None else {"size": str(plan.max_written_bytes)}
-    tree = Tree(layers=kernel.new_filesystem("tmpfs", {"mode": "700", **size}))
+    tree = MountTree(layers=kernel.new_filesystem("tmpfs", {"mode": "700", **size}))
     if plan.layers is not None:
         tree.notes.append("files that a child process writes are not seen by the others: that takes Linux 6.15")
     return tree
 
 
-def _with_shared_layers(plan: Plan) -> Tree | None:
+def _with_shared_layers(plan: Plan) -> MountTree | None:
     if plan.layers is None:
         return None
     try:
-        return Tree(layers=kernel.copy_of_mount(plan.layers))
+        return MountTree(layers=kernel.copy_of_mount(plan.layers))
     except OSError:  # Linux before 6.15 copies no mount that is attached nowhere
         return None
 
@@ -205,27 +251,34 @@ def visible_mounts() -> tuple[Mount, ...]:
 @lru_cache(maxsize=1)
 def _visible_of(table: bytes) -> tuple[Mount, ...]:
     """Return the visible ones of a table of mounts. Most sandboxes of a process find the same table."""
-    found: dict[str, tuple[str, str, bool]] = {}
-    by_number: dict[str, tuple[str, str, bool]] = {}
+    found: dict[str, Mount] = {}
+    by_number: dict[str, Mount] = {}
     for line in table.decode("utf-8", "surrogateescape").split("\n")[:-1]:
         before, _, after = line.partition(" - ")
         fields = before.split(" ")
         path = _unescaped(fields[4])
-        options = (*fields[5].split(","), *after.split()[-1].split(","))
-        found[path] = by_number[fields[0]] = (path, after.split(" ", 1)[0], "ro" in options)
+        is_file_system_read_only = "ro" in after.split()[-1].split(",")
+        is_mount_read_only = "ro" in fields[5].split(",")
+        mount = Mount(
+            path,
+            kind=after.split(" ", 1)[0],
+            is_read_only=is_mount_read_only or is_file_system_read_only,
+            is_accessible=True,
+            is_written_elsewhere=is_mount_read_only and not is_file_system_read_only,
+        )
+        found[path] = by_number[fields[0]] = mount
     result = []
-    for path, (_, kind, is_read_only) in sorted(found.items()):
-        if path == "/" or _is_within(path, _SPECIAL):
+    for path, last in sorted(found.items()):
+        if path == "/" or _is_within(path, SPECIAL):
             continue
-        if kind in _NOT_ENTERED:
-            result.append(Mount(path, kind, True, False))
+        if last.kind in _NOT_ENTERED:
+            result.append(Mount(path, last.kind, is_read_only=True, is_accessible=False))
             continue
         number = _mount_number(path)
         if number is None:
-            result.append(Mount(path, kind, is_read_only, False))
-        elif number in by_number and by_number[number][0] == path:
-            _, kind, is_read_only = by_number[number]
-            result.append(Mount(path, kind, is_read_only, True))
+            result.append(replace(last, is_accessible=False))
+        elif number in by_number and by_number[number].path == path:
+            result.append(by_number[number])
     return tuple(result)
 
 
@@ -271,16 +324,93 @@ def _is_empty(path: str) -> bool:
         return False
 
 
+class _Layout:
+    """Finds out, before the fork, what a new root is made of."""
+
+    def __init__(self, mounts: tuple[Mount, ...], writable: tuple[str, ...], *, as_root: bool, has_hosts: bool) -> None:
+        self._mounts = {mount.path: mount for mount in mounts}
+        self._writable = writable
+        self._as_root = as_root
+        self._has_hosts = has_hosts
+        self._bytes_left = _MOST_COPIED_BYTES
+        self.overlays: list[str] = []
+        self.notes: list[str] = []
+
+    def part(self, path: str) -> Base | str:
+        """Return how a layer is put over one directory: the path for an overlay."""
+        if self._has_mounts_below(path):
+            return self.base(path)
+        self.overlays.append(path)
+        return path
+
+    def base(self, path: str) -> Base:
+        """Return how a directory is built anew."""
+        return Base(path, _mode_of(path), tuple(self._entries(path)))
+
+    def _entries(self, path: str) -> list[tuple[How, str, str | int]]:
+        with os.scandir(path) as entries:
+            found = sorted(entries, key=lambda one: one.name)
+        result: list[tuple[How, str, str | int]] = []
+        for entry in found:
+            with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+                result += self._entry(entry)
+        return result
+
+    def _entry(self, entry: os.DirEntry[str]) -> list[tuple[How, str, str | int]]:
+        if entry.path in SPECIAL:
+            return []
+        if entry.is_symlink():
+            return [(How.LINK, entry.path, os.readlink(entry.path))]
+        if entry.is_dir(follow_symlinks=False):
+            return self._directory(entry.path)
+        if entry.is_file(follow_symlinks=False):
+            return [self._file(entry)]
+        return []  # a socket, a pipe or a device of the outside
+
+    def _directory(self, path: str) -> list[tuple[How, str, str | int]]:
+        mount = self._mounts.get(path)
+        if mount is not None and not mount.is_accessible:
+            return [(How.CLOSED, path, 0o755)]
+        if self._has_mounts_below(path) or _is_empty(path):
+            return [(How.DIRECTORY, path, _mode_of(path)), *self._entries(path)]
+        if mount is not None and mount.is_written_elsewhere:
+            self.overlays.append(path)
+            return [(How.READ_ONLY_OVERLAY, path, 0o755)]
+        if (mount is not None and mount.is_read_only) or not self._needs_overlay(path):
+            return [(How.REAL_DIRECTORY, path, 0o755)]
+        self.overlays.append(path)
+        return [(How.OVERLAY, path, 0o755)]
+
+    def _file(self, entry: os.DirEntry[str]) -> tuple[How, str, int]:
+        """Return a file that stands in no overlay: a copy if it may be written and is not large."""
+        found = entry.stat(follow_symlinks=False)
+        if entry.path in self._mounts or not os.access(entry.path, os.R_OK | os.W_OK):
+            return How.FILE, entry.path, 0o600
+        if found.st_size > self._bytes_left:
+            if os.path.dirname(entry.path) != "/":  # where root has its swap files
+                self.notes.append(f"{entry.path} is read-only: it is large, and stands beside a mount")
+            return How.FILE, entry.path, 0o600
+        self._bytes_left -= found.st_size
+        return How.COPIED_FILE, entry.path, stat.S_IMODE(found.st_mode)
+
+    def _has_mounts_below(self, path: str) -> bool:
+        return any(other.startswith(f"{path}/") for other in self._mounts)
+
+    def _needs_overlay(self, path: str) -> bool:
+        """Return False for directories of the system, of a person who could not write there anyway."""
+        if self._as_root or path not in _SYSTEM or (path == "/etc" and self._has_hosts):
+            return True
+        return any(place.startswith(f"{path}/") for place in self._writable)
+
+
 class _Builder:
     """Prepares the ordinary directories of a new root."""
 
-    def __init__(self, plan: Plan, tree: Tree) -> None:
+    def __init__(self, plan: Plan, tree: MountTree) -> None:
         self._tree = tree
         self._hosts = plan.hosts
         self._as_root = plan.as_root
-        self._base = ""
-        self._root = -1
-        self._mounts = {mount.path: mount for mount in plan.mounts}
+        self._names = plan.layer_names
         self._writable = plan.writable
         self._real = plan.real
         # Several overlays may have one upper layer: without an index the kernel lets them.
@@ -293,58 +423,42 @@ class _Builder:
         for place in self._real:
             self._tree.attachments.append((place, kernel.copy_of_mounts(place, read_only=False)))
 
-    def cover(self, path: str) -> None:
+    def put(self, part: Base | str) -> None:
         """Put a layer over one directory."""
-        if any(other.startswith(f"{path}/") for other in self._mounts):
-            self.rebuild(path)
-            self._tree.attachments.insert(0, self._tree.bases[-1])
-        else:
-            self._overlay(path)
-
-    def rebuild(self, path: str) -> None:
-        """Build a directory anew in a file system of its own."""
-        mode = f"{_mode_of(path):o}"
-        self._base = path.rstrip("/")
-        self._root = kernel.new_filesystem("tmpfs", {"mode": mode})
-        self._tree.bases.append((path, self._root))
-        self._fill(path)
-
-    def _fill(self, path: str) -> None:
-        """Put a mount into a directory that is built anew for each entry of the real one."""
-        self._tree.rebuilt.append((path, len(self._tree.bases) - 1))
-        with os.scandir(path) as entries:
-            for entry in sorted(entries, key=lambda one: one.name):
-                if entry.path not in _SPECIAL:
-                    self._put(entry)
-
-    def _put(self, entry: os.DirEntry[str]) -> None:
-        inside = self._inside(entry.path)
-        if entry.is_symlink():
-            os.symlink(os.readlink(entry.path), inside, dir_fd=self._root)
-        elif entry.is_dir(follow_symlinks=False):
-            os.mkdir(inside, 0o755, dir_fd=self._root)
-            self._put_directory(entry.path)
-        elif entry.is_file(follow_symlinks=False):
-            os.close(os.open(inside, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=self._root))
-            self._attach_copy(entry.path)
-        else:
-            return  # a socket, a pipe or a device of the outside
-        self._tree.entries.append(entry.path)
-
-    def _inside(self, path: str) -> str:
-        return path.removeprefix(self._base).lstrip("/")
-
-    def _put_directory(self, path: str) -> None:
-        mount = self._mounts.get(path)
-        if mount is not None and not mount.is_accessible:
+        if isinstance(part, str):
+            self._overlay(part)
             return
-        if any(other.startswith(f"{path}/") for other in self._mounts) or _is_empty(path):
-            os.chmod(self._inside(path), _mode_of(path), dir_fd=self._root)
-            self._fill(path)
-        elif (mount is not None and mount.is_read_only) or not self._needs_overlay(path):
+        root = kernel.new_filesystem("tmpfs", {"mode": f"{part.mode:o}"})
+        self._tree.bases.append((part.path, root))
+        if part.path != "/":
+            self._tree.attachments.append(self._tree.bases[-1])
+        skipped = len(part.path.rstrip("/")) + 1
+        for how, path, detail in part.entries:
+            try:
+                self._put_entry(root, path[skipped:], how, path, detail)
+            except FileNotFoundError:  # it was removed meanwhile
+                self._tree.missing.append(path)
+                _remove_place(root, path[skipped:])
+
+    def _put_entry(self, root: int, inside: str, how: How, path: str, detail: str | int) -> None:
+        if isinstance(detail, str):
+            os.symlink(detail, inside, dir_fd=root)
+        elif how is How.COPIED_FILE:
+            self._tree.copied[path] = _copy_file(path, root, inside, detail, with_owner=self._as_root)
+        elif how is How.FILE:
+            os.close(os.open(inside, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=root))
             self._attach_copy(path)
         else:
-            self._overlay(path)
+            os.mkdir(inside, 0o755, dir_fd=root)
+            if how is How.DIRECTORY:
+                os.chmod(inside, detail, dir_fd=root)
+            elif how is How.REAL_DIRECTORY:
+                self._attach_copy(path)
+            elif how is How.OVERLAY:
+                self._overlay(path)
+            elif how is How.READ_ONLY_OVERLAY:
+                self._overlay(path)
+                kernel.make_read_only(self._tree.attachments[-1][1], recursive=False)
 
     def _note_other_owners(self, project: str) -> None:
         """Note when the project has files that the overlay cannot copy: their owner or group is unknown inside."""
@@ -356,17 +470,11 @@ class _Builder:
                     self._tree.notes.append(f"{entry.path} {why}")
                     return
 
-    def _needs_overlay(self, path: str) -> bool:
-        """Return False for directories of the system, of a person who could not write there anyway."""
-        if self._as_root or path not in _SYSTEM or (path == "/etc" and self._hosts):
-            return True
-        return any(place.startswith(f"{path}/") for place in self._writable)
-
     def _attach_copy(self, path: str) -> None:
         self._tree.attachments.append((path, kernel.copy_of_mounts(path)))
 
     def _overlay(self, path: str) -> None:
-        name = sha256(os.fsencode(path)).hexdigest()[:32]  # the same for all sandboxes that share layers
+        name = self._names[path]
         upper, work = f"{name}/upper", f"{name}/work-{os.getpid()}"
         with contextlib.suppress(FileExistsError):
             os.mkdir(name)
@@ -385,7 +493,7 @@ class _Builder:
             self._tree.notes.append(f"{path} is read-only: no overlay there ({error.strerror})")
             self._attach_copy(path)
             return
-        self._tree.overlays.append((path, name))
+        self._tree.overlays.append(path)
         self._tree.attachments.append((path, mount))
 
     def _make_ways(self, path: str, upper: str) -> None:
@@ -400,16 +508,49 @@ class _Builder:
                 way = f"{way}/{name}"
                 self._make_like(way, upper + way.removeprefix(path))
 
-    def _make_like(self, path: str, made: str) -> None:
+    def _make_like(self, path: str, copy: str) -> None:
         found = os.stat(path)
         try:
-            os.mkdir(made)
+            os.mkdir(copy)
         except FileExistsError:
             return  # a sandbox that shares this layer has made it
-        os.chmod(made, _mode_of(path))
+        os.chmod(copy, _mode_of(path))
         if self._as_root:
-            os.chown(made, found.st_uid, found.st_gid)
-        os.utime(made, ns=(found.st_atime_ns, found.st_mtime_ns))
+            os.chown(copy, found.st_uid, found.st_gid)
+        os.utime(copy, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def attributes(state: os.stat_result) -> tuple[int, ...]:
+    """Return what changes when somebody writes to a file."""
+    return (state.st_mode, state.st_uid, state.st_gid, state.st_size, state.st_mtime_ns)
+
+
+def _remove_place(root: int, inside: str) -> None:
+    """Remove the file or directory on which something was to be mounted."""
+    for remove in (os.rmdir, os.unlink):
+        with contextlib.suppress(OSError):
+            remove(inside, dir_fd=root)
+
+
+def _copy_file(path: str, root: int, inside: str, mode: int, *, with_owner: bool) -> tuple[int, ...]:
+    """Copy a small file with its attributes to a path below an open directory, and return those of the copy."""
+    source = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        found = os.fstat(source)
+        target = os.open(inside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=root)
+        try:
+            while os.sendfile(target, source, None, _CHUNK_BYTES):
+                pass
+            if with_owner:
+                os.chown(target, found.st_uid, found.st_gid)
+            os.chmod(target, mode)
+            os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+            copy = os.fstat(target)
+            return (*attributes(copy), copy.st_ctime_ns)
+        finally:
+            os.close(target)
+    finally:
+        os.close(source)
 
 
 def _write_hosts(upper: str, hosts: str) -> None:
@@ -418,11 +559,10 @@ def _write_hosts(upper: str, hosts: str) -> None:
     os.chmod(Path(upper, "hosts"), 0o644)
 
 
-def _prepare_special(tree: Tree, root: int, plan: Plan) -> None:
+def _prepare_special(tree: MountTree, root: int, plan: Plan) -> None:
     """Prepare /sys and /dev, and a place for /proc."""
     for name in ("proc", "sys", "dev"):
         os.mkdir(name, 0o755, dir_fd=root)
-    tree.entries += _SPECIAL
     if os.path.isdir("/sys"):
         tree.attachments.append(("/sys", kernel.copy_of_mounts("/sys")))
     _prepare_devices(tree, plan)
@@ -458,7 +598,7 @@ def _harmless_devices() -> Iterator[tuple[str, bool]]:
             yield name, os.path.isdir(path)
 
 
-def _prepare_devices(tree: Tree, plan: Plan) -> None:
+def _prepare_devices(tree: MountTree, plan: Plan) -> None:
     """Prepare a /dev with some of the devices."""
     devices = kernel.new_filesystem("tmpfs", {"mode": "755"})
     mounts: list[tuple[str, int]] = []

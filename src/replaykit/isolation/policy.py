@@ -41,6 +41,8 @@ class Policy:
     """Ports of 127.0.0.1 on which the caller serves the tree: the proxy's."""
     allow_connect: tuple[str, ...] = ()
     """What the person allowed to be reached: `HOST:PORT` over TCP, or the path of a unix socket."""
+    temporary: Path | None = None
+    """A directory of the caller's for this tree alone, which is removed if the caller is killed (level `landlock`)."""
     max_written_bytes: int | None = None
     """How much memory the tree may fill with what it writes. Default: half of the machine's."""
 
@@ -86,6 +88,8 @@ class Stopped:
     count: int = 1
     sandbox: int = 0
     """The sandbox it happened in: `Sandbox.id` of the outer or of a nested one."""
+    reason: str = ""
+    """Why a file could not be written, where it is not because nothing may be written there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +127,16 @@ class Report:
 class Findings:
     """What a guardian has seen so far: bounded, and written down as JSON for the process that reads the report."""
 
-    entries: dict[tuple[str, str, str, int], int] = field(default_factory=dict)
+    entries: dict[tuple[str, str, str, int, str], int] = field(default_factory=dict)
     more: int = 0
     notes: list[str] = field(default_factory=list)
     changes: int = 0
     """Grows with each change."""
 
-    def add(self, channel: str, target: str, program: str, sandbox: int = 0) -> None:
+    def add(self, channel: str, target: str, program: str, sandbox: int = 0, reason: str = "") -> None:
         """Count one more of these."""
         self.changes += 1
-        key = (channel, target[:300], program[:300], sandbox)
+        key = (channel, target[:300], program[:300], sandbox, reason)
         if key not in self.entries and len(self.entries) >= MAX_STOPPED:
             self.more += 1
         else:
@@ -154,5 +158,5 @@ class Findings:
                 self.changes += 1
 
     def to_json(self) -> bytes:
-        stopped = [asdict(Stopped(*key[:3], count, key[3])) for key, count in self.entries.items()]
+        stopped = [asdict(Stopped(*key[:3], count, *key[3:])) for key, count in self.entries.items()]
         return json.dumps({"stopped": stopped, "more": self.more, "notes": self.notes}).encode()

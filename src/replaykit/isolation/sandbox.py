@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import threading
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,6 +22,7 @@ from replaykit.isolation import dialing, filters, kernel, landlock, mounts, user
 from replaykit.isolation.guardian import Guardian
 from replaykit.isolation.loopback import start_loopback
 from replaykit.isolation.policy import CHANNELS, Findings, Level, Policy, Report, Stopped
+from replaykit.isolation.process_tree import Keeper
 from replaykit.isolation.support import Support, no_fork_warnings, support
 
 TYPE_CHECKING = False
@@ -31,7 +33,10 @@ if TYPE_CHECKING:
 
 _NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
 _BACKLOG = 512
+_LONGEST_END_S = 5.0
 _MOST_DESCRIPTORS = 64
+_FULL = "the memory for what is written is full"
+_ALL_SIGNALS = signal.valid_signals()
 _OK, _FAILED = b"ok", b"failed:"
 _ALWAYS_WRITABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts")
 
@@ -64,15 +69,16 @@ class Sandbox:
         self._support = support()
         self.level = _chosen(self._support, level, nested=nested)
         self._allowed = dialing.resolve(policy.allow_connect)
-        self._filter = _filter_for(self.level)
         as_root = users.can_map_all()
+        self._filter = _filter_for(self.level, as_root=as_root)
         self._common = common
         layers = None if common is None else common.layers
-        self._plan = mounts.plan(policy, self._allowed.hosts, as_root=as_root, layers=layers)
+        self._plan = mounts.plan(policy, self._allowed.hosts, as_root=as_root, nested=nested, layers=layers)
         has_own_users = as_root and common is None and self.level is Level.FULL
         self._users = users.with_all_users() if has_own_users else None
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._asking = threading.Lock()
+        self._caller = os.getpid()
         self._guardian = 0
         self._received: list[int] | None = None
         self._setup: dict[str, Any] = {}
@@ -108,10 +114,12 @@ class Sandbox:
         """
         if self.level is Level.PROCESS:
             return
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
         try:
-            entrance = _Entrance(self, self._theirs)
+            entrance = _Entrance(self, self._theirs, mask)
             entrance.enter(self.level)
         except (OSError, ReplayKitError) as error:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             text = f"{type(error).__name__}: {error}"
             with contextlib.suppress(OSError):
                 self._theirs.send(_FAILED + text.encode(errors="replace")[:4000])
@@ -128,7 +136,7 @@ class Sandbox:
 
         An empty list where the tree shares this machine's network: there the ports are the caller's own.
         """
-        descriptors = self._receive()[3 + len(self._setup.get("bases", ())) :]
+        descriptors = self._receive()[3 + len(self._plan.bases()) :]
         return [socket.socket(fileno=os.dup(descriptor)) for descriptor in descriptors]
 
     def has_own_network(self) -> bool:
@@ -157,7 +165,9 @@ class Sandbox:
         found = _json_in(descriptors[1])
         stopped = tuple(Stopped(**one) for one in found.get("stopped", ()))
         files, count = self._layers().listed() if len(descriptors) > 2 else ((), 0)
-        notes = (*self._setup.get("notes", ()), *found.get("notes", ()))
+        if len(descriptors) > 2 and os.fstatvfs(descriptors[2]).f_bavail == 0:
+            stopped += (Stopped("files", f"{self.policy.project}/", "", sandbox=self.id, reason=_FULL),)
+        notes = (*self._plan.notes, *self._setup.get("notes", ()), *found.get("notes", ()))
         return Report(
             levels=self._levels(),
             stopped=stopped,
@@ -186,12 +196,23 @@ class Sandbox:
         return self._layers().copy_to(directory) if len(self._receive()) > 2 else 0
 
     def close(self) -> None:
-        """Let go of the layers; the tree's writes are gone."""
+        """Let go of the layers; the tree's writes are gone. What is left of the tree ends."""
         self._theirs.close()
+        if self.level is Level.LANDLOCK:
+            self._wait_for_end()
         self._ours.close()
         for descriptor in self._received or ():
             os.close(descriptor)
         self._received = []
+
+    def _wait_for_end(self) -> None:
+        """Wait until the tree and its keeper have ended: without a process namespace that is not one step."""
+        with contextlib.suppress(OSError):  # they have
+            self._ours.shutdown(socket.SHUT_WR)
+        self._ours.settimeout(_LONGEST_END_S)
+        with contextlib.suppress(OSError):
+            while self._ours.recv(8192):
+                pass
 
     def _levels(self) -> dict[str, Level]:
         return self._support.levels(self.level, has_own_processes=self._common is None)
@@ -200,10 +221,10 @@ class Sandbox:
         descriptors = self._receive()
         return written.Layers(
             layers=descriptors[2],
-            bases=list(zip(self._setup["bases"], descriptors[3:], strict=False)),
-            overlays=[(path, name) for path, name in self._setup["overlays"]],
-            rebuilt=[(path, base) for path, base in self._setup["rebuilt"]],
-            entries=set(self._setup["entries"]),
+            bases=list(zip(self._plan.bases(), descriptors[3:], strict=False)),
+            overlays=[(path, self._plan.layer_names[path]) for path in self._setup["overlays"]],
+            missing=frozenset(self._setup["missing"]),
+            copied={path: tuple(found) for path, found in self._setup["copied"].items()},
             ours=("/etc/hosts",) if self._allowed.hosts else (),
         )
 
@@ -226,22 +247,23 @@ class Sandbox:
         return self._received
 
 
-def _chosen(offered: Support, wanted: Level | None, *, nested: bool) -> Level:
+def _chosen(offered: Support, requested: Level | None, *, nested: bool) -> Level:
     order = (Level.PROCESS, Level.LANDLOCK, Level.FULL)
     highest = offered.nested_level if nested else offered.level
-    if wanted is None:
+    if requested is None:
         return highest
-    if order.index(wanted) > order.index(highest):
+    if order.index(requested) > order.index(highest):
         reasons = "; ".join(offered.reasons())
-        raise IsolationFailed(f"the isolation level {wanted.value!r} is not possible here: {reasons}")
-    return wanted
+        raise IsolationFailed(f"the isolation level {requested.value!r} is not possible here: {reasons}")
+    return requested
 
 
 @cache
-def _filter_for(level: Level) -> bytes:
+def _filter_for(level: Level, *, as_root: bool) -> bytes:
     if level is Level.PROCESS:
         return b""
-    return filters.packed(filters.program(own_network=level is Level.FULL))
+    is_full = level is Level.FULL
+    return filters.packed(filters.program(own_network=is_full, hears_writes=not (is_full and as_root)))
 
 
 def _json_in(descriptor: int) -> dict[str, Any]:
@@ -253,8 +275,10 @@ def _json_in(descriptor: int) -> dict[str, Any]:
 class _Entrance:
     """The way of one process into its sandbox. Runs in the process that becomes the guardian, and in its children."""
 
-    def __init__(self, sandbox: Sandbox, owner: socket.socket) -> None:
+    def __init__(self, sandbox: Sandbox, owner: socket.socket, mask: set[int | signal.Signals]) -> None:
         self._ports = sandbox.policy.ports
+        self._caller = sandbox._caller
+        self._temporary = None if sandbox.policy.temporary is None else str(sandbox.policy.temporary)
         self._filter = sandbox._filter
         self._allowed = sandbox._allowed
         self._plan = sandbox._plan
@@ -263,7 +287,7 @@ class _Entrance:
         self._common = sandbox._common
         self._owner = owner
         self._directory = os.getcwd()
-        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        self._mask = mask
         self._setup = _memory_file("setup")
         self._findings = _memory_file("findings")
 
@@ -272,24 +296,34 @@ class _Entrance:
         gc.disable()  # a collection would copy every page of what the caller has in memory
         processes = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         dialer = self._start_dialer() if self._allowed.places else None
-        if level is Level.FULL:
-            tree, listeners, init = self._enter_namespaces()
-        else:
-            tree, listeners, init = None, [], None
-            self._describe({})
-        if init is None:
-            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         ours, theirs = socket.socketpair()
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ALL_SIGNALS)
+        keeper = Keeper(self._caller, self._temporary) if level is Level.LANDLOCK else None
+        listeners = self._enter_namespaces() if level is Level.FULL else []
+        has_processes = level is Level.FULL and not self._nested and self._common is None
+        if not has_processes:
+            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        # The forks come before the files are prepared, and one right after the other: after each of them, this
+        # process copies every page that it works with once more.
+        init = _Init.start() if has_processes else None
         child = kernel.fork()
+        if child == 0 and keeper is not None:
+            first = keeper.fork()
+            if first:
+                _close_all_but(*keeper.descriptors(), self._owner.fileno())
+                _run_out(lambda: keeper.keep(first))
         if child == 0:
             ours.close()
+            if init is not None:
+                init.channel.close()
+            if keeper is not None:
+                keeper.close()
             try:
                 self._become_isolated(level, theirs)
             except OSError as error:  # the guardian raises it: only one process may go on in the caller's code
                 os.write(theirs.fileno(), _FAILED + str(error).encode(errors="replace"))
                 os._exit(70)
-            for descriptor in (processes, self._setup, self._findings, *(tree.descriptors() if tree else ())):
+            for descriptor in (processes, self._setup, self._findings):
                 os.close(descriptor)
             for one in (*listeners, *filter(None, (dialer,)), self._owner):
                 one.close()
@@ -298,30 +332,40 @@ class _Entrance:
                 gc.enable()
             return
         theirs.close()
-        listener = self._listener_of(child, ours)
-        inside = [] if tree is None else tree.descriptors()
-        descriptors = [self._setup, self._findings, *inside, *(one.fileno() for one in listeners)]
+        try:
+            layers = self._prepare_files(level, init)
+        except BaseException:
+            ours.close()  # by which the child ends
+            os.waitpid(child, 0)
+            raise
+        first, listener = self._listener_of(child, ours, has_keeper=keeper is not None)
+        descriptors = [self._setup, self._findings, *layers, *(one.fileno() for one in listeners)]
         socket.send_fds(self._owner, [_OK], descriptors)
         for one in listeners:
             one.close()
-        guardian = Guardian(child, listener, processes, Findings(), self._findings)
-        guardian.init = init
+        guardian = Guardian(first, listener, processes, Findings(), self._findings)
+        guardian.keeper = child if keeper else None
+        guardian.init = None if init is None else init.pid
         guardian.owner = self._owner
         guardian.allowed = self._allowed
         guardian.dialer = dialer
         guardian.decides = level is Level.LANDLOCK
         guardian.ports = self._ports
-        guardian.writable = tuple(map(str, self._writable()))
+        guardian.writable = self._writable()
+        guardian.layers.real = self._plan.real
+        guardian.layers.mounts = tuple(mount.path for mount in self._plan.mounts)
+        guardian.layers.hold_all_owners = self._plan.as_root
         _close_all_but(
             listener, processes, self._findings, self._owner.fileno(), dialer.fileno() if dialer is not None else -1
         )
         _run_out(guardian.stand)
 
-    def _enter_namespaces(self) -> tuple[mounts.Tree, list[socket.socket], int | None]:
+    def _enter_namespaces(self) -> list[socket.socket]:
+        """Enter new namespaces, and return sockets that listen in them."""
         if self._common is not None:
             self._common.join()
             kernel.unshare(kernel.CLONE_NEWNS)
-            return self._build(lambda: kernel.copy_of_mounts("/proc")), [], None
+            return []
         namespaces = _NAMESPACES | (0 if self._nested else kernel.CLONE_NEWPID)
         if self._users is None:
             user, group = os.geteuid(), os.getegid()
@@ -331,21 +375,22 @@ class _Entrance:
             kernel.join(self._users)
             kernel.unshare(namespaces)
         start_loopback()
-        listeners = [socket.create_server(("127.0.0.1", port), backlog=_BACKLOG) for port in self._ports]
-        if self._nested:
-            return self._build(lambda: -1), listeners, None
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        init = kernel.fork()  # it prepares /proc while this process prepares the rest
-        if init == 0:
-            ours.close()  # else it would never see that the guardian has failed
-            _run_out(lambda: _be_init(theirs))
-        theirs.close()
-        with ours:
-            tree = self._build(lambda: _received_from(ours))
-            ours.send(b"!")
-        return tree, listeners, init
+        return [socket.create_server(("127.0.0.1", port), backlog=_BACKLOG) for port in self._ports]
 
-    def _build(self, processes: Callable[[], int]) -> mounts.Tree:
+    def _prepare_files(self, level: Level, init: _Init | None) -> list[int]:
+        """Give the namespaces their files, describe those, and return descriptors of what will be written."""
+        if level is not Level.FULL:
+            self._describe({})
+            return []
+        if init is None:
+            tree = self._build(lambda: kernel.copy_of_mounts("/proc"))
+        else:
+            with init.channel:
+                tree = self._build(init.processes)
+                init.channel.send(b"!")
+        return tree.descriptors()
+
+    def _build(self, processes: Callable[[], int]) -> mounts.MountTree:
         network = os.stat("/proc/self/ns/net").st_ino
         if self._nested:
             tree = mounts.build_nested(self._plan)
@@ -354,10 +399,9 @@ class _Entrance:
         self._describe(
             {
                 "id": network,
-                "bases": [path for path, _ in tree.bases],
                 "overlays": tree.overlays,
-                "rebuilt": tree.rebuilt,
-                "entries": tree.entries,
+                "missing": tree.missing,
+                "copied": tree.copied,
                 "notes": tree.notes,
             }
         )
@@ -368,6 +412,8 @@ class _Entrance:
 
     def _become_isolated(self, level: Level, guardian: socket.socket) -> None:
         """Go on as the isolated process: from here on nothing can be taken back."""
+        if not os.read(guardian.fileno(), 1):
+            os._exit(70)  # the guardian could not prepare the files
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if level is Level.FULL:
             os.chdir(self._directory)
@@ -385,7 +431,7 @@ class _Entrance:
             listener = -1  # the outer guardian hears of everything
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         # The guardian takes the descriptor by its number: to send it would be a call that waits for the guardian.
-        os.write(guardian.fileno(), b"%d" % listener)
+        os.write(guardian.fileno(), b"%d %d" % (os.getpid(), listener))
         if not os.read(guardian.fileno(), 1):
             os._exit(70)  # the guardian is gone
         guardian.close()
@@ -393,24 +439,28 @@ class _Entrance:
             os.close(listener)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
-    def _listener_of(self, child: int, channel: socket.socket) -> int:
-        """Return the descriptor to hear of the child's system calls; -1 when somebody else does."""
+    def _listener_of(self, child: int, channel: socket.socket, *, has_keeper: bool) -> tuple[int, int]:
+        """Return the isolated process, and the descriptor to hear of its system calls; -1 when somebody else does."""
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody inside may trace this process, from the first moment on
         with channel:
-            number = channel.recv(4096)
-            if not number or number.startswith(_FAILED):
+            channel.send(b"!")
+            data = channel.recv(4096)
+            if not data or data.startswith(_FAILED):
                 os.waitpid(child, 0)
-                why = number.removeprefix(_FAILED).decode(errors="replace")
+                why = data.removeprefix(_FAILED).decode(errors="replace")
                 raise IsolationFailed(why or "the isolated process died while it was set up")
+            own_number, number = map(int, data.split())
+            first = own_number if has_keeper else child  # which has another number in a process namespace
             listener = -1
-            if int(number) >= 0:
-                process = os.pidfd_open(child)
-                listener = kernel.descriptor_of(process, int(number))
+            if number >= 0:
+                process = os.pidfd_open(first)
+                listener = kernel.descriptor_of(process, number)
                 os.close(process)
             channel.send(b"!")
-        return listener
+        return first, listener
 
-    def _writable(self) -> list[Path]:
-        return [Path(place) for place in (*self._plan.real, *_ALWAYS_WRITABLE)]
+    def _writable(self) -> tuple[str, ...]:
+        return (*self._plan.real, *_ALWAYS_WRITABLE)
 
     def _start_dialer(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -421,9 +471,36 @@ class _Entrance:
         return ours
 
 
+@dataclass(frozen=True, slots=True)
+class _Init:
+    """The first process of a process namespace, as the guardian sees it."""
+
+    pid: int
+    channel: socket.socket
+
+    @staticmethod
+    def start() -> _Init:
+        """Start it; it prepares /proc while this process prepares the rest."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = kernel.fork()
+        if pid == 0:
+            ours.close()  # else it would never see that the guardian has failed
+            _run_out(lambda: _be_init(theirs))
+        theirs.close()
+        return _Init(pid, ours)
+
+    def processes(self) -> int:
+        """Return the file system for /proc that it has made."""
+        data, descriptors, _, _ = socket.recv_fds(self.channel, 8192, 1)
+        if data != _OK:
+            raise IsolationFailed(data.removeprefix(_FAILED).decode(errors="replace") or "its first process died")
+        return descriptors[0]
+
+
 def _be_init(guardian: socket.socket) -> NoReturn:
     """Be the first process of a process namespace: make its /proc, then reap orphans until killed."""
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # it has no filter: nobody inside may trace it, from the first moment on
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     try:
         socket.send_fds(guardian, [_OK], [mounts.new_processes()])
@@ -432,7 +509,6 @@ def _be_init(guardian: socket.socket) -> NoReturn:
     if not guardian.recv(1):
         os._exit(0)  # the guardian has failed
     _close_all_but()
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # it has no filter: nobody inside may trace it
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     kernel.drop_own_capabilities()
     while True:
@@ -442,25 +518,18 @@ def _be_init(guardian: socket.socket) -> NoReturn:
                 pass
 
 
-def _received_from(init: socket.socket) -> int:
-    data, descriptors, _, _ = socket.recv_fds(init, 8192, 1)
-    if data != _OK:
-        raise IsolationFailed(data.removeprefix(_FAILED).decode(errors="replace") or "its first process died")
-    return descriptors[0]
-
-
 def _memory_file(name: str) -> int:
     return os.memfd_create(f"replaykit-{name}", os.MFD_CLOEXEC)
 
 
-def _close_all_but(*kept: int) -> None:
+def _close_all_but(*descriptors: int) -> None:
     """Close all descriptors but these; the standard streams lead nowhere."""
     nowhere = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     for standard in (0, 1, 2):
-        if standard not in kept:
+        if standard not in descriptors:
             os.dup2(nowhere, standard)
     last = 2
-    for descriptor in sorted(one for one in kept if one > 2):
+    for descriptor in sorted(one for one in descriptors if one > 2):
         os.closerange(last + 1, descriptor)
         last = descriptor
     os.closerange(last + 1, 1 << 20)

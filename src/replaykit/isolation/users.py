@@ -30,7 +30,7 @@ def with_all_users() -> int:
     """Return a descriptor of a user namespace in which all users of this one are the same."""
     own = os.stat("/proc/self/ns/user").st_ino
     if own not in _known:
-        _known[own] = _made()
+        _known[own] = _make_namespace()
     return _known[own]
 
 
@@ -49,7 +49,7 @@ def map_self(user: int, group: int) -> None:
     _write("/proc/self/gid_map", f"{group} {group} 1\n")
 
 
-def _made() -> int:
+def _make_namespace() -> int:
     ours, theirs = socket.socketpair()
     with no_fork_warnings():
         pid = kernel.fork()

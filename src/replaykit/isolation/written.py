@@ -5,18 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from replaykit.isolation.mounts import SPECIAL, How, attributes
 from replaykit.isolation.policy import Written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from replaykit.isolation.mounts import Base
 
 MAX_LISTED = 1000
 """So many written files are listed; all are counted."""
-_OPAQUE = "user.overlay.opaque"
+_OVERLAY = "user.overlay."
+_OPAQUE = f"{_OVERLAY}opaque"
+_CHUNK_BYTES = 1 << 20
+_LONGEST_PATH = 4096 - 256 - 2  # of a directory: a name in it has up to 255 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +30,14 @@ class Layers:
     """The layers of a sandbox, by open directories: they have no path outside of it."""
 
     layers: int
-    bases: list[tuple[str, int]]
+    bases: list[tuple[Base, int]]
+    """Directories that were built anew, and descriptors of their file systems."""
     overlays: list[tuple[str, str]]
-    rebuilt: list[tuple[str, int]]
-    entries: set[str]
+    """Paths, and the names of the layers that hold what was written below them."""
+    missing: frozenset[str] = frozenset()
+    """Entries of the bases that were gone when they were to be built."""
+    copied: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Files that were copied into the bases, and the attributes of the copies."""
     ours: tuple[str, ...] = ()
     """Files that the isolation itself put there."""
 
@@ -64,11 +74,27 @@ class Layers:
     def _changes(self) -> Iterator[tuple[Written, str]]:
         for path, name in self.overlays:
             yield from self._in_layer(path, f"/proc/self/fd/{self.layers}/{name}/upper")
-        for path, base in self.rebuilt:
-            yield from self._in_rebuilt(path, *self.bases[base])
+        for base, descriptor in self.bases:
+            yield from self._in_base(base, f"/proc/self/fd/{descriptor}")
 
     def _in_layer(self, path: str, place: str) -> Iterator[tuple[Written, str]]:
-        """Yield what is in a directory of a layer. A device 0/0 stands for a file that was removed."""
+        """Yield what is in a directory of a layer and below.
+
+        A program may nest directories as deep as it likes. So there is no recursion, and what has no path that the
+        kernel takes is left out.
+        """
+        waiting = [(path, place)]
+        while waiting:
+            real, inside = waiting.pop()
+            if len(os.fsencode(inside)) > _LONGEST_PATH:
+                continue
+            below: list[tuple[str, str]] = []
+            yield from self._in_directory(real, inside, below)
+            waiting += reversed(below)
+
+    def _in_directory(self, path: str, place: str, below: list[tuple[str, str]]) -> Iterator[tuple[Written, str]]:
+        """Yield what is right in a directory of a layer, and add its directories to `below`. A device 0/0 stands for a
+        file that was removed."""
         names = sorted(os.listdir(place))
         if _is_opaque(place):
             with contextlib.suppress(OSError):
@@ -79,32 +105,95 @@ class Layers:
             if real in self.ours:
                 continue
             state = os.lstat(inside)
-            is_there = os.path.lexists(real)
+            before = _state_of(real)
+            is_there = before is not None
             if stat.S_ISCHR(state.st_mode) and state.st_rdev == 0:
                 if is_there:
                     yield Written(real, "removed"), inside
             elif stat.S_ISDIR(state.st_mode):
                 if not is_there:
                     yield Written(real, "created"), inside
-                yield from self._in_layer(real, inside)
-            else:
-                yield Written(real, "changed" if is_there else "created"), inside
+                below.append((real, inside))
+            elif before is None:
+                yield Written(real, "created"), inside
+            elif not _is_same(real, before, inside, state):
+                yield Written(real, "changed"), inside
 
-    def _in_rebuilt(self, path: str, base: str, descriptor: int) -> Iterator[tuple[Written, str]]:
-        start = f"/proc/self/fd/{descriptor}"
-        place = start + path.removeprefix(base.rstrip("/"))
+    def _in_base(self, base: Base, start: str) -> Iterator[tuple[Written, str]]:
+        known: dict[str, dict[str, How]] = {base.path: {}}
+        if base.path == "/":
+            known["/"] = {os.path.basename(path): How.CLOSED for path in SPECIAL}
+        for how, path, _ in base.entries:
+            if path in self.missing:
+                continue
+            known[os.path.dirname(path)][os.path.basename(path)] = how
+            if how is How.DIRECTORY:
+                known[path] = {}
+        for path, entries in known.items():
+            yield from self._in_rebuilt(path, start + path.removeprefix(base.path.rstrip("/")), entries)
+
+    def _in_rebuilt(self, path: str, place: str, entries: dict[str, How]) -> Iterator[tuple[Written, str]]:
+        """Yield what is in a directory that was built anew; `entries` were put there."""
         prefix = path.rstrip("/")
-        names = set(os.listdir(place))
+        names = set(os.listdir(place)) if os.path.isdir(place) else set()
         for name in sorted(names):
             real, inside = f"{prefix}/{name}", f"{place}/{name}"
-            if real in self.entries:
-                continue
-            yield Written(real, "created"), inside
-            if stat.S_ISDIR(os.lstat(inside).st_mode):
-                yield from self._in_layer(real, inside)
-        for real in sorted(self.entries):
-            if os.path.dirname(real) == path and os.path.basename(real) not in names:
-                yield Written(real, "removed"), place
+            if entries.get(name) is How.COPIED_FILE:
+                if self._is_copy_changed(real, inside):
+                    yield Written(real, "changed"), inside
+            elif name not in entries:
+                yield Written(real, "created"), inside
+                if stat.S_ISDIR(os.lstat(inside).st_mode):
+                    yield from self._in_layer(real, inside)
+        for name in sorted(entries.keys() - names):
+            yield Written(f"{prefix}/{name}", "removed"), place
+
+    def _is_copy_changed(self, real: str, inside: str) -> bool:
+        """Return True when the tree has written to a copy. The real file may have been changed by others meanwhile."""
+        state = os.lstat(inside)
+        *before, changed_ns = self.copied[real]
+        if attributes(state) != tuple(before):
+            return True
+        if state.st_ctime_ns == changed_ns:
+            return False
+        try:
+            return not _has_same_content(real, inside)
+        except OSError:  # the real file is gone
+            return True
+
+
+def _state_of(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def _is_same(real: str, before: os.stat_result, inside: str, state: os.stat_result) -> bool:
+    """Return True for a file that was copied into a layer and not changed: opened to be written, or moved and back."""
+    if attributes(before) != attributes(state):
+        return False
+    if stat.S_ISLNK(state.st_mode):
+        return os.readlink(real) == os.readlink(inside)
+    if not stat.S_ISREG(state.st_mode):
+        return True
+    try:
+        return _extended(real) == _extended(inside) and _has_same_content(real, inside)
+    except OSError:  # the real file cannot be read
+        return False
+
+
+def _extended(path: str) -> dict[str, bytes]:
+    names = [name for name in os.listxattr(path) if not name.startswith(_OVERLAY)]
+    return {name: os.getxattr(path, name) for name in names}
+
+
+def _has_same_content(real: str, inside: str) -> bool:
+    with open(real, "rb") as one, open(inside, "rb") as other:
+        while data := one.read(_CHUNK_BYTES):
+            if data != other.read(_CHUNK_BYTES):
+                return False
+        return not other.read(1)
 
 
 def _is_opaque(place: str) -> bool:

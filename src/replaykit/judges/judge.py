@@ -14,11 +14,11 @@ from replaykit.model.values import Json, canonical
 
 __all__ = [
     "PERSON",
-    "About",
     "Answer",
     "Asks",
     "Judge",
     "JudgeFailed",
+    "JudgeId",
     "Judgement",
     "Question",
     "key_of",
@@ -26,8 +26,8 @@ __all__ = [
 ]
 
 
-class About(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which judge it is: everything but the question that its answer depends on."""
+class JudgeId(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The identity of a judge: everything but the question that its answer depends on."""
 
     name: str
     """openai, anthropic, python, or person."""
@@ -35,19 +35,21 @@ class About(Struct, frozen=True, kw_only=True, omit_defaults=True):
     parameters: dict[str, Json] = {}
 
     def __str__(self) -> str:
-        return f"{self.name}:{self.model}" if self.model else self.name
+        if self.model:
+            return f"{self.name}:{self.model}"
+        return self.name
 
 
-PERSON = About(name="person")
+PERSON = JudgeId(name="person")
 
 
 @runtime_checkable
 class Judge(Protocol):
-    """Whoever answers questions."""
+    """A judge of questions."""
 
     @property
-    def about(self) -> About:
-        """Which judge it is."""
+    def identity(self) -> JudgeId:
+        """The identity of the judge."""
 
     def judge(self, question: Question) -> Judgement:
         """The answer; `JudgeFailed` when there is none to be had."""
@@ -57,33 +59,33 @@ class JudgeFailed(ReplayKitError):
     """The judge could not be asked, or gave no answer at all."""
 
 
-def key_of(question: Question, about: About) -> str:
+def key_of(question: Question, identity: JudgeId) -> str:
     """The hash of everything an answer depends on: equal keys are the same question to the same judge."""
-    asked = {
-        "judge": about.name,
-        "model": about.model,
-        "parameters": about.parameters,
-        "prompt": "" if about == PERSON else system_of(question),
+    content = {
+        "judge": identity.name,
+        "model": identity.model,
+        "parameters": identity.parameters,
+        "prompt": "" if identity == PERSON else system_of(question),
         "rubric": question.rubric,
         "input": question.input,
         "status": question.status,
         "output": question.output,
-        **_further(question),
+        **_optional_members(question),
     }
-    return hashlib.sha256(canonical(asked)).hexdigest()
+    return hashlib.sha256(canonical(content)).hexdigest()
 
 
-def _further(question: Question) -> dict[str, Json]:
-    """What only some questions have: the others are known by the same keys without it."""
-    found: dict[str, Json] = {}
+def _optional_members(question: Question) -> dict[str, Json]:
+    """Return the members that only some questions have; the keys of other questions do not change by them."""
+    members: dict[str, Json] = {}
     if question.asks is not Asks.VERDICT:
-        found["asks"] = question.asks.value
+        members["asks"] = question.asks.value
     if question.steps:
-        found["steps"] = list(question.steps)
+        members["steps"] = list(question.steps)
     if question.labels:
-        found["labels"] = list(question.labels)
+        members["labels"] = list(question.labels)
     if question.reference_json:
-        found["reference"] = question.reference
+        members["reference"] = question.reference
     if question.calls_json:
-        found["calls"] = question.calls
-    return found
+        members["calls"] = question.calls
+    return members

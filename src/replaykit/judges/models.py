@@ -12,10 +12,10 @@ from typing import IO, ClassVar
 import orjson
 
 from replaykit.errors import UsageError
-from replaykit.judges.judge import About, JudgeFailed, Judgement, Question
+from replaykit.judges.judge import JudgeFailed, JudgeId, Judgement, Question
 from replaykit.judges.prompt import MAX_CHARS, message_of, read_answer, system_of
 from replaykit.model.values import Json
-from replaykit.seam.adoption import apart
+from replaykit.seam.foreign_threads import apart
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 MAX_TOKENS = 500
@@ -37,9 +37,9 @@ class ModelJudge:
     def __init__(self, model: str, parameters: dict[str, Json] | None = None, *, timeout_s: float = 60.0) -> None:
         if not model.strip():
             raise UsageError(f"which model of {self.name}?", hint=f"Write {self.name}:MODEL")
-        asked = {**self.defaults(), **(parameters or {})}
-        given = {name: value for name, value in asked.items() if value is not None}
-        self.about = About(name=self.name, model=model, parameters=given)
+        all_parameters = {**self.defaults(), **(parameters or {})}
+        used_parameters = {name: value for name, value in all_parameters.items() if value is not None}
+        self.identity = JudgeId(name=self.name, model=model, parameters=used_parameters)
         self._timeout_s = timeout_s
 
     def judge(self, question: Question) -> Judgement:
@@ -47,10 +47,10 @@ class ModelJudge:
         return read_answer(self.ask(system_of(question), message_of(question)), question)
 
     def ask(self, system: str, text: str) -> str:
-        """What the model says to a message, once it is told what it is there for."""
+        """Return the model's answer to a message and a system prompt."""
         if len(text) > MAX_CHARS:
             raise JudgeFailed(f"the question has {len(text):,} characters, and {MAX_CHARS:,} is the most that is asked")
-        return self._said(self._post(self._body(system, text)))
+        return self._message_text(self._post(self._body(system, text)))
 
     def defaults(self) -> dict[str, Json]:
         """The parameters it is asked with unless others are given; null takes one away."""
@@ -65,13 +65,13 @@ class ModelJudge:
     def _text(self, answer: Json) -> Json:
         raise NotImplementedError
 
-    def _said(self, answer: Json) -> str:
+    def _message_text(self, answer: Json) -> str:
         try:
             text = self._text(answer)
         except (KeyError, IndexError, TypeError):
             text = None
         if not isinstance(text, str):
-            raise JudgeFailed(f"{self.about} answered something that is no message: {str(answer)[:200]}")
+            raise JudgeFailed(f"{self.identity} answered something that is no message: {str(answer)[:200]}")
         return text
 
     def _post(self, body: dict[str, Json]) -> Json:
@@ -84,10 +84,10 @@ class ModelJudge:
                 return orjson.loads(response.read(MAX_ANSWER_BYTES))
         except urllib.error.HTTPError as error:
             with error:
-                said = error.read(_SHOWN_BYTES).decode(errors="replace")
-            raise JudgeFailed(f"{self.about} answered {error.code} at {base}: {said}", hint=hint) from None
+                error_body = error.read(_SHOWN_BYTES).decode(errors="replace")
+            raise JudgeFailed(f"{self.identity} answered {error.code} at {base}: {error_body}", hint=hint) from None
         except (OSError, HTTPException, ValueError) as error:  # ValueError: an answer that is not JSON
-            raise JudgeFailed(f"{self.about} cannot be asked at {base}: {error}", hint=hint) from None
+            raise JudgeFailed(f"{self.identity} cannot be asked at {base}: {error}", hint=hint) from None
 
     def _whereto(self) -> tuple[str, str]:
         """The address and the key that the environment names; a key goes over TLS, or stays on this machine."""
@@ -98,7 +98,7 @@ class ModelJudge:
         if not local and (address.scheme != "https" or not address.hostname):
             raise UsageError(f"{self.base_variable} is {base!r}", hint="Give an https:// address, or one on loopback.")
         if not key and not local:
-            raise UsageError(f"{self.about} needs a key", hint=f"Set {self.key_variable}.")
+            raise UsageError(f"{self.identity} needs a key", hint=f"Set {self.key_variable}.")
         if not (key.isascii() and key.isprintable()):  # a library would show it in its complaint
             raise UsageError(f"{self.key_variable} is not a key: it holds characters that no header can")
         return base, key
@@ -118,7 +118,7 @@ class OpenAiJudge(ModelJudge):
 
     def _body(self, system: str, text: str) -> dict[str, Json]:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
-        return {**self.about.parameters, "model": self.about.model, "messages": messages}
+        return {**self.identity.parameters, "model": self.identity.model, "messages": messages}
 
     def _headers(self, key: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {key}"}
@@ -142,14 +142,16 @@ class AnthropicJudge(ModelJudge):
 
     def _body(self, system: str, text: str) -> dict[str, Json]:
         messages = [{"role": "user", "content": text}]
-        return {**self.about.parameters, "model": self.about.model, "system": system, "messages": messages}
+        return {**self.identity.parameters, "model": self.identity.model, "system": system, "messages": messages}
 
     def _headers(self, key: str) -> dict[str, str]:
         return {"x-api-key": key, "anthropic-version": "2023-06-01"}
 
     def _text(self, answer: Json) -> Json:
         texts = [part["text"] for part in answer["content"] if part["type"] == "text"]
-        return "".join(texts) if texts else None
+        if texts:
+            return "".join(texts)
+        return None
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -1,4 +1,4 @@
-"""What judgements mean for a replay: the state of everything that is judged, and the verdict.
+"""Judgements of a replay: the state of everything that is judged, and the verdict.
 
 What is judged are the sentences of a case, and the assertions that ask a judge. Only sentences touch the verdict here:
 what an answer means for an assertion, the assertion has said.
@@ -12,63 +12,65 @@ import msgspec
 from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase
-from replaykit.checks.inside import judged_in
-from replaykit.checks.judged import Judged, said
-from replaykit.checks.questions import Question, Told, question_of
+from replaykit.checks.assertions import find_judged
+from replaykit.checks.judge_rules import JudgeRule, answer_text
+from replaykit.checks.questions import KnownAnswer, Question, question_of
 from replaykit.judges.judge import PERSON, key_of
-from replaykit.judges.stored import Judgements
+from replaykit.judges.judgement_store import Judgements
 from replaykit.model.result import ReplayResult, SemanticCheck, Verdict
 from replaykit.model.run import TraceRun
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class JudgedItem(Struct, frozen=True, kw_only=True):
     """One thing that is judged of one run."""
 
     text: str
     question: Question
-    rule: Judged | None = None
+    rule: JudgeRule | None = None
     """Of the assertion that asks; None for a sentence."""
     kind: str = ""
     run: int = 1
 
-    def check(self, told: Told) -> SemanticCheck:
-        """What it comes to, with what is known."""
-        status, reason = told.status, told.reason
+    def check(self, answer: KnownAnswer) -> SemanticCheck:
+        """Return the check with this answer."""
+        status, reason = answer.status, answer.reason
         if self.rule is not None and status not in ("unjudged", "needs_human"):
-            status = "pass" if self.rule.is_met(told) else "fail"
-            reason = ": ".join(part for part in (said(told) if told.status == "given" else "", reason) if part)
-        return SemanticCheck(text=self.text, status=status, by=told.by, reason=reason, kind=self.kind, run=self.run)
+            status = "pass" if self.rule.is_met(answer) else "fail"
+            reason = ": ".join(
+                part for part in (answer_text(answer) if answer.status == "given" else "", reason) if part
+            )
+        return SemanticCheck(text=self.text, status=status, by=answer.by, reason=reason, kind=self.kind, run=self.run)
 
 
-def everything_asked(case: ReplayCase, runs: Sequence[TraceRun]) -> list[Asked]:
-    """What the case wants judged of these runs of one replay, in its order, each question once."""
-    found: dict[tuple[str, str], Asked] = {}
-    for one in _asked(case, runs):
-        found.setdefault((one.text, key_of(one.question, PERSON)), one)
-    return list(found.values())
+def find_questions(case: ReplayCase, runs: Sequence[TraceRun]) -> list[JudgedItem]:
+    """Return everything that is judged of these runs of one replay, in its order, each question once."""
+    items: dict[tuple[str, str], JudgedItem] = {}
+    for item in _questions_in(case, runs):
+        items.setdefault((item.text, key_of(item.question, PERSON)), item)
+    return list(items.values())
 
 
-def _asked(case: ReplayCase, runs: Sequence[TraceRun]) -> Iterator[Asked]:
+def _questions_in(case: ReplayCase, runs: Sequence[TraceRun]) -> Iterator[JudgedItem]:
     for text in case.semantic:
-        yield Asked(text=text, question=question_of(text, runs[0]))
-    for assertion, is_repeated in judged_in((*case.observed, *case.desired)):
+        yield JudgedItem(text=text, question=question_of(text, runs[0]))
+    for assertion, is_repeated in find_judged((*case.observed, *case.desired)):
         rule = assertion.rule
-        assert isinstance(rule, Judged)
+        assert isinstance(rule, JudgeRule)
         for number, run in enumerate(runs if is_repeated else runs[:1], 1):
             question = rule.question(run)
-            yield Asked(text=rule.sentence, question=question, rule=rule, kind=assertion.kind, run=number)
+            yield JudgedItem(text=rule.sentence, question=question, rule=rule, kind=assertion.kind, run=number)
 
 
-def checked(asked: Sequence[Asked], known: Judgements) -> tuple[SemanticCheck, ...]:
-    """What is known of everything that was asked."""
-    return tuple(one.check(known.told(one.question)) for one in asked)
+def check_items(items: Sequence[JudgedItem], known: Judgements) -> tuple[SemanticCheck, ...]:
+    """Return the checks of all items, with the stored answers."""
+    return tuple(item.check(known.look_up(item.question)) for item in items)
 
 
 def with_judgements(case: ReplayCase, result: ReplayResult, known: Judgements) -> ReplayResult:
     """The result, with its sentences judged: one that fails fails it, one that nobody judged keeps it from passing."""
     if result.run is None:
         return result
-    checks = checked(everything_asked(case, (result.run, *result.more)), known)
+    checks = check_items(find_questions(case, (result.run, *result.more)), known)
     result = msgspec.structs.replace(result, semantic=checks)
     if result.verdict is not Verdict.FIXED:
         return result

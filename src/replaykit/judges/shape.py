@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from replaykit.cases.shape import Anything, Either, MapOf, Record, Text
+from replaykit.documents.shape import Anything, Either, MapOf, Record, Text
 from replaykit.model.values import Json
 
 SPEC = Text(
@@ -14,7 +14,7 @@ SPEC = Text(
 
 
 class JudgeSpec(Struct, frozen=True, kw_only=True):
-    """Which judge a project asks."""
+    """The judge of a project."""
 
     use: str
     parameters: dict[str, Json] = {}
@@ -52,4 +52,6 @@ MODEL = Either(
 
 def judge_spec_of(value: Json) -> JudgeSpec:
     """The judge that a value without flaws describes."""
-    return JudgeSpec(use=value) if isinstance(value, str) else JudgeSpec(**value)
+    if isinstance(value, str):
+        return JudgeSpec(use=value)
+    return JudgeSpec(**value)

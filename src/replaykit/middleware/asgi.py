@@ -6,8 +6,15 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
 from replaykit.middleware.messages import TAPE_HEADER
-from replaykit.middleware.tapes import MAX_TAPE_BYTES, Reply, Request, Tapes, is_about_tapes, is_enabled
-from replaykit.seam.adoption import apart
+from replaykit.middleware.tape_registry import (
+    MAX_TAPE_BYTES,
+    TapeRegistry,
+    TapeReply,
+    TapeRequest,
+    is_about_tapes,
+    is_enabled,
+)
+from replaykit.seam.foreign_threads import apart
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -18,11 +25,13 @@ _HEADER = TAPE_HEADER.encode()
 
 def asgi(app: App, *, enabled: bool | None = None, token: str | None = None) -> App:
     """The application, able to serve requests inside of a tape; as it is, unless that is enabled."""
-    return _Asgi(app, Tapes(token)) if is_enabled(enabled) else app
+    if is_enabled(enabled):
+        return _Asgi(app, TapeRegistry(token))
+    return app
 
 
 class _Asgi:
-    def __init__(self, app: App, tapes: Tapes) -> None:
+    def __init__(self, app: App, tapes: TapeRegistry) -> None:
         self._app = app
         self._tapes = tapes
 
@@ -36,14 +45,14 @@ class _Asgi:
             await _answer(send, self._tapes.answer(request, await _body(receive)))
             return
         serving = self._tapes.begin(request)
-        if isinstance(serving, Reply):
+        if isinstance(serving, TapeReply):
             await _answer(send, serving)
             return
         with serving.at_work():
             await self._app(scope, receive, send)
 
     def __getattr__(self, name: str) -> Any:
-        """What else the application offers, such as its routes."""
+        """Return the application's other attributes, such as its routes."""
         return getattr(self._app, name)
 
 
@@ -52,9 +61,9 @@ def _concerns_tapes(scope: Scope) -> bool:
     return is_about_tapes(scope["path"]) or any(name.lower() == _HEADER for name, _ in scope["headers"])
 
 
-def _request(scope: Scope) -> Request:
+def _request(scope: Scope) -> TapeRequest:
     client = scope.get("client")
-    return Request(
+    return TapeRequest(
         method=scope["method"].upper(),
         path=scope["path"],
         headers={name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]},
@@ -77,7 +86,7 @@ async def _body(receive: Receive) -> bytes:
             return b"".join(parts)
 
 
-async def _answer(send: Send, reply: Reply) -> None:
+async def _answer(send: Send, reply: TapeReply) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(reply.body)).encode())]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})

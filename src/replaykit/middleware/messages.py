@@ -1,12 +1,12 @@
-"""What is said about tapes over HTTP: a world goes in, its id comes back, and later the log of what was done in it."""
+"""The HTTP messages about tapes: a world goes in, its id comes back, and later the log of what was done in it."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
+from replaykit.handlers.replay.world import World
 from replaykit.model.events import AnyEvent, ErrorInfo
 from replaykit.model.result import Deviation
-from replaykit.replayer.world import World
 
 TAPE_FORMAT = 1
 """Version of these messages."""
@@ -17,33 +17,33 @@ TOKEN_HEADER = "x-replaykit-token"
 TOKEN_VARIABLE = "REPLAYKIT_TAPE_TOKEN"
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class TapeOffer(Struct, frozen=True, kw_only=True):
     """A world to serve requests in: `POST /replaykit/tape`."""
 
     replaykit: int = TAPE_FORMAT
     world: World
 
 
-class Taken(Struct, frozen=True, kw_only=True):
+class TapeAccepted(Struct, frozen=True, kw_only=True):
     """The id of a world that was taken."""
 
     replaykit: int = TAPE_FORMAT
     tape: str
     process: str = ""
-    """Who has it: an application may run in several processes, and each has its own tapes."""
+    """The process that has it: an application may run in several, and each has its own tapes."""
 
 
-class Told(Struct, frozen=True, kw_only=True):
-    """What is said about tapes that is neither an id nor a log: why not."""
+class TapeError(Struct, frozen=True, kw_only=True):
+    """The error reply to a request about tapes."""
 
     replaykit: int
     error: str = ""
     process: str = ""
-    """Who says so."""
+    """The process that replied."""
 
 
-class Taped(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the application did in one request."""
+class RequestLog(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The log of one request to the application."""
 
     events: tuple[AnyEvent, ...] = ()
     deviations: tuple[Deviation, ...] = ()
@@ -54,8 +54,8 @@ class Taped(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TapeLog(Struct, frozen=True, kw_only=True):
-    """What was done inside of a tape, request by request: `GET /replaykit/tape/ID`."""
+    """The log of a tape, request by request: `GET /replaykit/tape/ID`."""
 
     replaykit: int = TAPE_FORMAT
     tape: str
-    runs: tuple[Taped, ...] = ()
+    runs: tuple[RequestLog, ...] = ()

@@ -7,8 +7,15 @@ from http import HTTPStatus
 from typing import Any, TypeAlias
 
 from replaykit.middleware.messages import TAPE_HEADER
-from replaykit.middleware.tapes import MAX_TAPE_BYTES, Reply, Request, Tapes, is_about_tapes, is_enabled
-from replaykit.seam.adoption import apart
+from replaykit.middleware.tape_registry import (
+    MAX_TAPE_BYTES,
+    TapeRegistry,
+    TapeReply,
+    TapeRequest,
+    is_about_tapes,
+    is_enabled,
+)
+from replaykit.seam.foreign_threads import apart
 
 Environ: TypeAlias = dict[str, Any]
 App: TypeAlias = Callable[[Environ, Any], Iterable[bytes]]
@@ -17,11 +24,13 @@ _HEADER = f"HTTP_{TAPE_HEADER.upper().replace('-', '_')}"
 
 def wsgi(app: App, *, enabled: bool | None = None, token: str | None = None) -> App:
     """The application, able to serve requests inside of a tape; as it is, unless that is enabled."""
-    return _Wsgi(app, Tapes(token)) if is_enabled(enabled) else app
+    if is_enabled(enabled):
+        return _Wsgi(app, TapeRegistry(token))
+    return app
 
 
 class _Wsgi:
-    def __init__(self, app: App, tapes: Tapes) -> None:
+    def __init__(self, app: App, tapes: TapeRegistry) -> None:
         self._app = app
         self._tapes = tapes
 
@@ -33,7 +42,7 @@ class _Wsgi:
         if request.is_about_tapes:
             return _answer(start_response, self._tapes.answer(request, _body(environ)))
         serving = self._tapes.begin(request)
-        if isinstance(serving, Reply):
+        if isinstance(serving, TapeReply):
             return _answer(start_response, serving)
         with serving.at_work():
             # All of it is made here: a generator would go on after the block, and call its tools for real.
@@ -46,7 +55,7 @@ class _Wsgi:
                     close()
 
     def __getattr__(self, name: str) -> Any:
-        """What else the application offers, such as its configuration."""
+        """Return the application's other attributes, such as its configuration."""
         return getattr(self._app, name)
 
 
@@ -54,12 +63,12 @@ def _path(environ: Environ) -> str:
     return str(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", ""))
 
 
-def _request(environ: Environ) -> Request:
+def _request(environ: Environ) -> TapeRequest:
     headers = {
         key[5:].replace("_", "-").lower(): str(value) for key, value in environ.items() if key.startswith("HTTP_")
     }
     client = environ.get("REMOTE_ADDR", "")
-    return Request(method=environ["REQUEST_METHOD"].upper(), path=_path(environ), headers=headers, client=client)
+    return TapeRequest(method=environ["REQUEST_METHOD"].upper(), path=_path(environ), headers=headers, client=client)
 
 
 def _body(environ: Environ) -> bytes:
@@ -67,10 +76,12 @@ def _body(environ: Environ) -> bytes:
         size = min(int(environ.get("CONTENT_LENGTH") or 0), MAX_TAPE_BYTES + 1)
     except ValueError:
         return b""
-    return bytes(environ["wsgi.input"].read(size)) if size > 0 else b""
+    if size > 0:
+        return bytes(environ["wsgi.input"].read(size))
+    return b""
 
 
-def _answer(start_response: Any, reply: Reply) -> Iterable[bytes]:
+def _answer(start_response: Any, reply: TapeReply) -> Iterable[bytes]:
     status = f"{reply.status} {HTTPStatus(reply.status).phrase}"
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(reply.body)))]
     start_response(status, headers)

@@ -58,11 +58,13 @@ def number_content(value: Any) -> Any:
     if kind in "SU":
         return value.item()
     exact = kind in _NUMBERS and (kind != "f" or size <= 8) and (kind != "c" or size <= _WIDEST)
-    return value.item() if exact else None
+    if exact:
+        return value.item()
+    return None
 
 
 def array_content(value: Any, freeze: Freeze) -> list[Any] | None:
-    """What is written of an array; None for one of records, or of numbers that differ between machines."""
+    """Return the encoded array; None for one of records, or of numbers that differ between machines."""
     dtype = value.dtype
     if dtype.names is not None or not dtype_parts(dtype.str):
         return None
@@ -79,12 +81,17 @@ def _items(value: Any, freeze: Freeze) -> Any:
 
 def dtype_parts(text: object) -> tuple[str, int] | None:
     """Kind and size of a data type that values may be of; None for any other text."""
-    found = _DTYPE.fullmatch(text) if isinstance(text, str) and len(text) < 40 else None
+    if isinstance(text, str) and len(text) < 40:
+        found = _DTYPE.fullmatch(text)
+    else:
+        found = None
     if found is None:
         return None
     kind, size = found[1], int(found[2] or 0)
     is_exact = (kind != "f" or size <= 8) and (kind != "c" or size <= _WIDEST)
-    return (kind, size) if is_exact else None
+    if is_exact:
+        return (kind, size)
+    return None
 
 
 def plain_array(content: Any, thaw: Thaw) -> Any:
@@ -98,7 +105,10 @@ def plain_array(content: Any, thaw: Thaw) -> Any:
         return thaw(content[1])
     shape = checked_shape(content[2])
     items = content[1]
-    flat = _unpacked(items, parts, content[0]) if isinstance(items, str) else [thaw(item) for item in items]
+    if isinstance(items, str):
+        flat = _unpacked(items, parts, content[0])
+    else:
+        flat = [thaw(item) for item in items]
     if len(flat) != math.prod(shape):
         raise ValueError(shape)
     return _nested(flat, shape)

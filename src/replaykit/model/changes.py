@@ -15,10 +15,10 @@ from typing import Protocol
 import msgspec
 import orjson
 
-from replaykit.model.cuts import cut, paste
 from replaykit.model.events import Change, State
-from replaykit.model.parts import PLAIN, Clean, Part, Spelling
-from replaykit.model.rows import LONG, Rows
+from replaykit.model.incremental_redaction import LONG, IncrementalRedaction
+from replaykit.model.state_members import PLAIN, Clean, MemberEncoder, StateMember
+from replaykit.model.text_splice import cut, paste
 from replaykit.model.values import ABSENT, Json, Raw, decode
 
 _UNCHANGED = Change()
@@ -26,7 +26,7 @@ _KEYFRAME_SLACK = 64 * 1024  # changes may add up to this, or twice the state, b
 
 
 class Cleaning(Protocol):
-    """What of a state may be written. The state itself stays as it is: only its text is another."""
+    """Redacts the text of a state before it is written. The state itself stays unchanged."""
 
     def text(self, text: bytes, key: str) -> bytes:
         """The JSON text of a key's value, or of some items of it, as it may be written; the same object if it may."""
@@ -42,13 +42,13 @@ class Cleaning(Protocol):
 class StateFold:
     """A state that is taken forward, change by change."""
 
-    def __init__(self, spelling: Spelling = PLAIN, cleaning: Cleaning | None = None) -> None:
+    def __init__(self, spelling: MemberEncoder = PLAIN, cleaning: Cleaning | None = None) -> None:
         self._spelling = spelling
         self._cleaning = cleaning
         self._buffer = bytearray()  # for prints: a large one is dear to make anew at each step
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, StateMember] = {}
         self._whole: bytes | None = b"null"  # a state that is not an object, or not plain
-        self._whole_rows: Rows | None = None
+        self._whole_rows: IncrementalRedaction | None = None
         self._since_keyframe = 0
         self.same = False
         """True when it was taken to the very state it had."""
@@ -67,20 +67,20 @@ class StateFold:
 
     def advance_to_text(self, values: Mapping[str, Raw]) -> tuple[Raw, Change | None]:
         """Take the fold to a state of named values that are JSON text already."""
-        return self._take({key: Part(bytes(text)) for key, text in values.items()})
+        return self._take({key: StateMember(bytes(text)) for key, text in values.items()})
 
     def catch_up(self, other: StateFold) -> tuple[Raw, Change | None]:
         """Take the fold to where another one is."""
         if other._whole is not None:
             return self._take_whole(other._whole)
-        return self._take({key: Part(part.text) for key, part in other._parts.items()})
+        return self._take({key: StateMember(part.text) for key, part in other._parts.items()})
 
     def _take_whole(self, text: bytes) -> tuple[Raw, Change | None]:
         self.same = self._whole == text
         self._parts, self._whole = {}, text
         return Raw(text), None
 
-    def _take(self, parts: dict[str, Part]) -> tuple[Raw, Change | None]:
+    def _take(self, parts: dict[str, StateMember]) -> tuple[Raw, Change | None]:
         change = self._change_to(parts)
         self.same = change == _UNCHANGED
         self._parts, self._whole = parts, None
@@ -133,7 +133,7 @@ class StateFold:
         fold._whole, fold._parts = self._whole, {key: part.copy() for key, part in self._parts.items()}
         return fold
 
-    def _split(self, state: Json) -> dict[str, Part] | None:
+    def _split(self, state: Json) -> dict[str, StateMember] | None:
         """The state's parts; None when it is not an object with plain names."""
         if type(state) is not dict or not all(type(key) is str for key in state):
             return None
@@ -145,48 +145,57 @@ class StateFold:
         except (TypeError, RecursionError, OverflowError):
             return None
 
-    def _part(self, key: str, value: Json) -> Part:
+    def _part(self, key: str, value: Json) -> StateMember:
         """One key's text. What was there before, byte for byte, is not looked at again."""
         old = self._parts.get(self._name(key))
         if type(value) is list:
             clean = self._clean(key)
-            grown = old.grown(value, self._spelling, self._buffer, clean) if old is not None else None
+            if old is not None:
+                grown = old.grown(value, self._spelling, self._buffer, clean)
+            else:
+                grown = None
             if grown is not None:
                 return grown
             if self._spelling.followed(value):
                 rows = self._rows(old)
-                return Part.of_list(value, self._spelling, self._clean(key, rows), rows)
+                return StateMember.of_list(value, self._spelling, self._clean(key, rows), rows)
         live = self._spelling.text(value)
         if self._cleaning is None:
-            return Part(live)
+            return StateMember(live)
         if old is not None and old.live == live:
             return old
         rows = self._rows(old) if len(live) > LONG else None
-        return Part(self._clean(key, rows)(live), live, rows)
+        return StateMember(self._clean(key, rows)(live), live, rows)
 
     def _name(self, key: str) -> str:
-        return key if self._cleaning is None else self._cleaning.name(key)
+        if self._cleaning is None:
+            return key
+        return self._cleaning.name(key)
 
-    def _rows(self, old: Part | None) -> Rows | None:
-        """What is remembered of a text that was cleaned; None where texts are looked at as a whole."""
+    def _rows(self, old: StateMember | None) -> IncrementalRedaction | None:
+        """The memory of a redacted text; None if texts are redacted as a whole."""
         if self._cleaning is None or not self._cleaning.is_local:
             return None
-        return Rows() if old is None or old.rows is None else old.rows
+        if old is None or old.rows is None:
+            return IncrementalRedaction()
+        return old.rows
 
-    def _clean(self, key: str, rows: Rows | None = None) -> Clean:
+    def _clean(self, key: str, rows: IncrementalRedaction | None = None) -> Clean:
         if self._cleaning is None:
             return _as_it_is
         clean = self._cleaning.text
-        return partial(clean, key=key) if rows is None else partial(rows.cleaned, name=key, clean=clean)
+        if rows is None:
+            return partial(clean, key=key)
+        return partial(rows.cleaned, name=key, clean=clean)
 
-    def _change_to(self, parts: dict[str, Part]) -> Change | None:
+    def _change_to(self, parts: dict[str, StateMember]) -> Change | None:
         """The change from here to `parts`; None when only the whole state says it."""
         if self._whole is not None:
             return None
         old = self._parts
         drop = tuple(key for key in old if key not in parts)
-        kept = [key for key in old if key in parts]
-        if list(parts)[: len(kept)] != kept:
+        remaining = [key for key in old if key in parts]
+        if list(parts)[: len(remaining)] != remaining:
             return None  # the order of the keys changed
         change = Change(drop=drop)
         for key, part in parts.items():
@@ -210,9 +219,9 @@ class StateFold:
         for key in change.drop:
             del parts[key]
         for key, value in change.put.items():
-            parts[key] = Part(bytes(value))
+            parts[key] = StateMember(bytes(value))
         for key, piece in change.cut.items():
-            parts[key] = Part(paste(parts[key].text, piece))
+            parts[key] = StateMember(paste(parts[key].text, piece))
 
     def _load(self, text: bytes) -> None:
         try:
@@ -220,7 +229,7 @@ class StateFold:
         except msgspec.ValidationError:
             self._parts, self._whole = {}, text
             return
-        self._parts, self._whole = {key: Part(bytes(value)) for key, value in members.items()}, None
+        self._parts, self._whole = {key: StateMember(bytes(value)) for key, value in members.items()}, None
 
 
 def _as_it_is(text: bytes) -> bytes:

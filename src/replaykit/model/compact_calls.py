@@ -24,7 +24,7 @@ _PLACES = "expected result, error, items.NUMBER or arguments.NAME"
 
 
 class References(Struct, frozen=True, omit_defaults=True):
-    """What stands beside a call: positions in shared parts, and files of values, by the members they stand for."""
+    """References beside a call: positions in shared parts and files of values, by the members they replace."""
 
     parts: dict[str, Reference] = {}
     values: dict[str, str] = {}
@@ -82,7 +82,10 @@ def without_large_values(run: TraceRun) -> TraceRun:
         items = event.items_json
         if items is not None:
             items = tuple(NULL if len(item) >= LARGE_BYTES else item for item in items)
-        result = NULL if len(event.result_json) >= LARGE_BYTES else event.result_json
+        if len(event.result_json) >= LARGE_BYTES:
+            result = NULL
+        else:
+            result = event.result_json
         events.append(msgspec.structs.replace(event, result_json=result, items_json=items))
     return msgspec.structs.replace(run, events=tuple(events))
 
@@ -143,13 +146,21 @@ def _error(value: Raw) -> ErrorInfo:
 def _misplaced(call: Call, member: str) -> str:
     """Say why a value cannot stand there; nothing where it can."""
     if member == "result":
-        return "the call has a result as well" if call.result_json else ""
+        if call.result_json:
+            return "the call has a result as well"
+        return ""
     if member == "error":
-        return "the call has an error as well" if call.error is not None else ""
+        if call.error is not None:
+            return "the call has an error as well"
+        return ""
     if member.startswith(_ITEMS):
         number = member[len(_ITEMS) :]
         items = call.items_json or ()
         if not _NUMBER.fullmatch(number) or int(number) >= len(items):
             return f"there is no {member[:40]!r}"
-        return "" if bytes(items[int(number)]) == b"null" else f"{member!r} has another value as well"
-    return "" if member.startswith(_ARGUMENTS) else f"{_PLACES}, not {member[:40]!r}"
+        if bytes(items[int(number)]) == b"null":
+            return ""
+        return f"{member!r} has another value as well"
+    if member.startswith(_ARGUMENTS):
+        return ""
+    return f"{_PLACES}, not {member[:40]!r}"

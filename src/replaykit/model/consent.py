@@ -11,7 +11,7 @@ ANYTHING, MODELS = "*", "models"
 
 
 class Consent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a replay may do for real. Only command-line flags and arguments of the Python API set this, never a file."""
+    """Live actions a replay may take. Only command-line flags and arguments of the Python API set this."""
 
     live: tuple[str, ...] = ()
     """Names of tools, models and requests that may be called for real; `*` is any."""

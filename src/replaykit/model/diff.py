@@ -28,14 +28,16 @@ class Difference(Struct, frozen=True):
 
 
 def differences(old: Json, new: Json, *, limit: int = 20) -> list[Difference]:
-    """Where `new` is not `old`, in document order, up to a limit."""
+    """Return the differences between `old` and `new`, in document order, up to a limit."""
     return list(islice(_walk(old, new, "$"), limit))
 
 
 def brief(value: Json, width: int = 60) -> str:
     """A value on one line, cut where it gets long."""
     text = repr(value)
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    if len(text) <= width:
+        return text
+    return f"{text[: width - 1]}…"
 
 
 def call_text(name: str, arguments: Json, width: int = 60) -> str:
@@ -62,7 +64,7 @@ def _in_words(old: Json, new: Json) -> str:
 
 
 def _in_common(old: str, new: str) -> int:
-    """How many characters both begin with."""
+    """Return the length of the common prefix."""
     low, high = 0, min(len(old), len(new))
     while low < high:
         middle = (low + high + 1) // 2
@@ -102,4 +104,6 @@ def _walk(old: Json, new: Json, path: str) -> Iterator[Difference]:
 
 def _member(path: str, key: Json) -> str:
     plain = isinstance(key, str) and key.replace("_", "a").isalnum()
-    return f"{path}.{key}" if plain else f"{path}[{key!r}]"
+    if plain:
+        return f"{path}.{key}"
+    return f"{path}[{key!r}]"

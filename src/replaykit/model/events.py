@@ -31,7 +31,9 @@ class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Only beside a result, in an imported call: it was raised, and the result is what the model was told of it."""
 
     def __str__(self) -> str:
-        return f"{self.type}: {self.message}" if self.message else self.type
+        if self.message:
+            return f"{self.type}: {self.message}"
+        return self.type
 
 
 class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,23 +45,23 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WireInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a call went over the wire, beside the chunks of its answer: no credentials are in it."""
+    """A call's HTTP exchange without the chunks of its answer. It holds no credentials."""
 
     method: str
     url: str
     status: int = 0
     """0 when no response came."""
     reason: str = ""
-    """What the server said beside the status, such as `OK`."""
+    """The reason phrase, such as `OK`."""
     version: str = "HTTP/1.1"
     headers: tuple[tuple[str, str], ...] = ()
     """Of the response, as they came."""
     pauses_ms: tuple[float, ...] = ()
-    """How long each chunk was waited for; of a response that did not end, also how long more was waited for."""
+    """The wait before each chunk and, if the response did not end, the wait for more."""
 
 
-class Span(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a call begins and ends in its run: positions in one count of all begins and ends, and seconds since the
+class CallSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The begin and end of a call: positions in one count of all begins and ends, and seconds since the
     run began."""
 
     begin: int
@@ -94,24 +96,24 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
     """Canonical JSON: equal arguments are equal bytes."""
     result_json: Raw = field(default=ABSENT, name="result")
     error: ErrorInfo | None = None
-    """What was raised. Beside a result, in an imported run: what the result says; `model.tool_errors` has the rule."""
+    """The raised error; in an imported run, beside a result: the error that it reports (see `model.tool_errors`)."""
     items_json: tuple[Raw, ...] | None = field(default=None, name="items")
-    """What a streamed answer yielded, one by one."""
+    """The items of a streamed answer."""
     complete: bool = True
     """False when the stream was left before its end."""
     sent_json: Raw = field(default=ABSENT, name="sent")
-    """What the caller of a generator sent or threw into it: a list of [number of items before, {send: …}]."""
+    """Values that the caller of a generator sent or threw into it: a list of [number of items before, {send: …}]."""
     pauses_ms: tuple[float, ...] = ()
-    """How long each item of a stream was waited for, and behind them its end; absent where nobody waited."""
+    """The waits before the items of a stream and before its end; absent if there were none."""
     mutated: tuple[str, ...] = ()
     """The arguments that the tool changed in place, which a replay does not repeat."""
     wire: WireInfo | None = None
     """Of a call that went over HTTP: the items are the chunks of the response as they came."""
     asked_json: Raw = field(default=ABSENT, name="asked")
-    """What the agent asked, where a fork called with other arguments; absent where it is the arguments."""
+    """The agent's own arguments, if a fork called with others."""
     faults: tuple[str, ...] = ()
     """The names of faults that were injected: the answer is theirs, or was changed by them."""
-    span: Span | None = None
+    span: CallSpan | None = None
     """Absent in imported runs, and in those that were recorded before there were any."""
     after: int | None = None
     """Of a tool's call in a case: the one that ended last before it while it was under way; in a log, times tell it."""
@@ -131,16 +133,20 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def request_json(self) -> Raw:
-        """What the agent asked, canonical: what a later call is matched with."""
+        """The agent's own arguments as canonical JSON, which later calls are matched with."""
         return self.asked_json or self.arguments_json
 
     @property
     def result(self) -> Json:
-        return decode(self.result_json) if self.result_json else None
+        if self.result_json:
+            return decode(self.result_json)
+        return None
 
     @property
     def items(self) -> list[Json] | None:
-        return None if self.items_json is None else [decode(item) for item in self.items_json]
+        if self.items_json is None:
+            return None
+        return [decode(item) for item in self.items_json]
 
     @property
     def answered(self) -> bool:
@@ -175,7 +181,7 @@ class Message(Event, frozen=True, kw_only=True, omit_defaults=True, tag="message
 
 
 class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happened to a state's top-level keys between two steps (`model.changes` makes and folds them)."""
+    """The changes of a state's top-level keys between two steps (`model.changes` makes and folds them)."""
 
     put: dict[str, Raw] = field(default_factory=dict, name="set")
     add: dict[str, Raw] = field(default_factory=dict)
@@ -194,13 +200,15 @@ class State(Event, frozen=True, kw_only=True, omit_defaults=True, tag="state"):
     state_json: Raw = field(default=ABSENT, name="state")
     change: Change | None = None
     about_json: Raw = field(default=ABSENT, name="about")
-    """What the framework that keeps this state says of it, such as its own id and versions."""
+    """The metadata of the framework that keeps this state, such as its own id and versions."""
     jobs: dict[str, int] = field(default_factory=dict)
-    """How many tasks, pool jobs and threads of each name the agent itself had started by then."""
+    """The number of tasks, pool jobs and threads of each name that the agent had started by then."""
 
     @property
     def about(self) -> Json:
-        return decode(self.about_json) if self.about_json else None
+        if self.about_json:
+            return decode(self.about_json)
+        return None
 
     @property
     def kept(self) -> bool:
@@ -209,7 +217,7 @@ class State(Event, frozen=True, kw_only=True, omit_defaults=True, tag="state"):
 
 
 class Decision(Event, frozen=True, kw_only=True, omit_defaults=True, tag="decision"):
-    """What the agent chose to do next."""
+    """The agent's choice of what to do next."""
 
     content_json: Raw = field(default=NULL, name="content")
 
@@ -244,9 +252,9 @@ class Shared(Event, frozen=True, kw_only=True, omit_defaults=True, tag="shared")
 
 
 AnyEvent = Union[ToolCall, LlmCall, Exchange, Message, State, Decision, ErrorEvent, Note]  # noqa: UP007 (msgspec reads it)
-"""What a run consists of."""
+"""The events of a run."""
 StoredEvent = Union[ToolCall, LlmCall, Exchange, Message, State, Decision, ErrorEvent, Note, Shared]  # noqa: UP007
-"""What a run consists of at rest."""
+"""The events of a stored run."""
 
 encode_event = msgspec.json.Encoder().encode
 """JSON text of one event."""

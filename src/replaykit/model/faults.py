@@ -1,6 +1,6 @@
 """Faults as values: what goes wrong between an agent and its tools, models and context.
 
-Where a fault strikes is decided by the seed (`replaykit.chaos`), never by the clock or by who comes first.
+Where a fault strikes is decided by the seed (`replaykit.handlers.chaos`), never by the clock or by who comes first.
 """
 
 # Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
@@ -13,7 +13,7 @@ from replaykit.model.values import Json
 
 
 class ToolTrouble(StrEnum):
-    """What is wrong with a tool."""
+    """Faults of a tool."""
 
     TIMEOUT = "timeout"  # no answer: TimeoutError
     ERROR = "error"  # ToolError with `error_code`; of an HTTP exchange, a response with that status
@@ -26,7 +26,7 @@ class ToolTrouble(StrEnum):
 
 
 class ModelTrouble(StrEnum):
-    """What is wrong with a model."""
+    """Faults of a model."""
 
     TIMEOUT = "timeout"
     TRUNCATED = "truncated_response"  # cut after `max_tokens`
@@ -37,7 +37,7 @@ class ModelTrouble(StrEnum):
 
 
 class Drift(StrEnum):
-    """How another version of a model answers otherwise."""
+    """Ways in which another version of a model answers differently."""
 
     FIELD_RENAME = "json_field_rename"  # members of a JSON answer have other names
     VERBOSITY = "verbosity_shift"  # longer or shorter
@@ -47,7 +47,7 @@ class Drift(StrEnum):
 
 
 class Attack(StrEnum):
-    """What is wrong with what an agent is told."""
+    """Faults of an agent's context."""
 
     MEMORY_POISONING = "memory_poisoning"  # `payload` in the input
     INDIRECT_INJECTION = "indirect_injection"  # one of `payloads` in the answers of tools
@@ -57,7 +57,7 @@ class Attack(StrEnum):
 
 
 class Strategy(StrEnum):
-    """Where a payload goes."""
+    """The place where a payload is put."""
 
     PREPEND = "prepend"
     APPEND = "append"
@@ -74,7 +74,7 @@ class Direction(StrEnum):
 
 
 class Grade(StrEnum):
-    """How much of an answer drifts."""
+    """The extent of a drift."""
 
     LOW = "low"  # one member
     MEDIUM = "medium"  # half of them
@@ -103,7 +103,7 @@ class ToolFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """What the log calls it."""
+        """Its name in the log."""
         return f"tool.{self.mode}"
 
 
@@ -125,7 +125,7 @@ class ModelFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """What the log calls it."""
+        """Its name in the log."""
         return f"model.{self.drift_type if self.mode is ModelTrouble.DRIFT else self.mode}"
 
 
@@ -144,7 +144,7 @@ class ContextAttack(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """What the log calls it."""
+        """Its name in the log."""
         return f"context.{self.type}"
 
     @property

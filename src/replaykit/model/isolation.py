@@ -11,7 +11,7 @@ CHANNELS = ("tcp", "udp", "unix", "files", "signals")
 
 
 class IsolationLevel(StrEnum):
-    """Who keeps a candidate from reaching the world."""
+    """The mechanism that keeps a candidate from reaching the world."""
 
     FULL = "full"  # the kernel: namespaces, overlays and a system call filter
     LANDLOCK = "landlock"  # the kernel: Landlock and a system call filter
@@ -26,7 +26,9 @@ class IsolationLevel(StrEnum):
 
 def weaker(one: IsolationLevel, other: IsolationLevel) -> IsolationLevel:
     """Return the level that lets more through."""
-    return one if one.strength <= other.strength else other
+    if one.strength <= other.strength:
+        return one
+    return other
 
 
 class StoppedAccess(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,6 +41,8 @@ class StoppedAccess(Struct, frozen=True, kw_only=True, omit_defaults=True):
     program: str = ""
     """The command line of the process that tried."""
     count: int = 1
+    reason: str = ""
+    """Why a file could not be written, if not because of the level."""
 
 
 class WrittenFile(Struct, frozen=True, kw_only=True):
@@ -50,7 +54,7 @@ class WrittenFile(Struct, frozen=True, kw_only=True):
 
 
 class Isolation(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a candidate was kept shut in during a replay, and what it ran into."""
+    """The isolation of a candidate during a replay, and the accesses it stopped."""
 
     level: IsolationLevel = IsolationLevel.NONE
     """That of the weakest channel."""
@@ -59,7 +63,7 @@ class Isolation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The levels of child processes, where they are higher: the agent itself runs in the caller's process."""
     stopped: tuple[StoppedAccess, ...] = ()
     more_stopped: int = 0
-    """How often something else was stopped that is not listed."""
+    """The number of stopped accesses that are not listed."""
     written: tuple[WrittenFile, ...] = ()
     """The first files that were written."""
     written_count: int = 0

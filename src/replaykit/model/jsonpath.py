@@ -19,7 +19,7 @@ from replaykit.model.values import Json
 
 
 class Pick(Enum):
-    """What one step of a path picks."""
+    """The selection of one step of a path."""
 
     MEMBER = auto()  # the member of that name
     ITEM = auto()  # the item at that index
@@ -27,7 +27,7 @@ class Pick(Enum):
     DEEP = auto()  # the member of that name, here and anywhere below
 
 
-class Step(Struct, frozen=True):
+class PathStep(Struct, frozen=True):
     """One step of a path, and the name or index it picks."""
 
     pick: Pick
@@ -42,11 +42,11 @@ class JsonPath(Struct, frozen=True):
     """A parsed path; `tool` is the one tool it is limited to, if any."""
 
     text: str
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     tool: str | None = None
 
 
-Rest = tuple[Step, ...]
+Rest = tuple[PathStep, ...]
 """The steps of a path that are still to be taken."""
 
 _STEP = re.compile(
@@ -85,7 +85,9 @@ def remove_paths(value: Json, paths: Iterable[JsonPath], *, tool: str | None = N
     rests = [path.steps for path in paths if path.tool is None or path.tool == tool]
     if () in rests:
         return None
-    return _without(value, rests) if rests else value
+    if rests:
+        return _without(value, rests)
+    return value
 
 
 def _split_tool(text: str) -> tuple[str | None, int]:
@@ -99,14 +101,14 @@ def _split_tool(text: str) -> tuple[str | None, int]:
     return text[:start], start + 1
 
 
-def _step(found: re.Match[str]) -> Step:
+def _step(found: re.Match[str]) -> PathStep:
     if found["every"]:
-        return Step(Pick.EVERY)
+        return PathStep(Pick.EVERY)
     if found["deep"]:
-        return Step(Pick.DEEP, found["deep"])
+        return PathStep(Pick.DEEP, found["deep"])
     if found["index"]:
-        return Step(Pick.ITEM, int(found["index"]))
-    return Step(Pick.MEMBER, found["name"] or _ESCAPE.sub(r"\1", found["quoted"] or ""))
+        return PathStep(Pick.ITEM, int(found["index"]))
+    return PathStep(Pick.MEMBER, found["name"] or _ESCAPE.sub(r"\1", found["quoted"] or ""))
 
 
 def _without(value: Json, rests: list[Rest]) -> Json:
@@ -129,7 +131,7 @@ def _without(value: Json, rests: list[Rest]) -> Json:
 
 
 def advance(rests: list[Rest], key: str | int) -> list[Rest] | None:
-    """What is left to do below this key; None when a path ends here."""
+    """Return the paths that continue below this key; None if one ends here."""
     below: list[Rest] = []
     for rest in rests:
         step = rest[0]

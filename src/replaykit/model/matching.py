@@ -11,7 +11,7 @@ from replaykit.errors import UsageError, nearest
 
 
 class MatchMode(StrEnum):
-    """What has to agree before a recorded outcome is served."""
+    """The parts of a call that must agree before a recorded outcome is served."""
 
     STRICT = "strict"  # the exact recorded order, names and arguments
     CAUSAL = "causal"  # path, arguments and occurrence; then arguments and occurrence anywhere
@@ -20,7 +20,7 @@ class MatchMode(StrEnum):
 
 
 class OnMiss(StrEnum):
-    """What a call meets that the tape does not hold."""
+    """The answer to a call that is not on the tape."""
 
     ERROR = "error"  # stop and explain
     LIVE = "live"  # do it for real; allow-listed names only
@@ -29,7 +29,7 @@ class OnMiss(StrEnum):
 
 
 class ToolMode(StrEnum):
-    """Where a tool's answers come from in a replay."""
+    """The source of a tool's answers in a replay."""
 
     RECORDED = "recorded"  # the tape
     LIVE = "live"  # the tool itself is called
@@ -44,7 +44,7 @@ class ModelMatch(StrEnum):
 
 
 class ToolErrors(StrEnum):
-    """How a tool's failed calls end in a replay, where a trace shows no more than what the model was told."""
+    """The end of a tool's failed calls in a replay, if the trace holds only the text the model read."""
 
     RETURNED = "returned"  # the tool returns that text
     RAISED = "raised"  # the tool raises an exception
@@ -58,7 +58,7 @@ class ErrorSpec(Struct, frozen=True, kw_only=True):
 
 
 class MatchRules(Struct, frozen=True, kw_only=True):
-    """How one case matches its candidate's calls."""
+    """The rules by which one case matches its candidate's calls."""
 
     mode: MatchMode = MatchMode.CAUSAL
     ignore: tuple[str, ...] = ()
@@ -67,14 +67,14 @@ class MatchRules(Struct, frozen=True, kw_only=True):
     live: tuple[str, ...] = ()
     """The names that may be done for real when `on_miss` is `live`; `models` is every model, `*` is anything."""
     fault: ErrorSpec | None = None
-    """What is raised when `on_miss` is `fault`."""
+    """The error that is raised when `on_miss` is `fault`."""
     network: tuple[str, ...] = ()
     """Hosts, or `host:port`, that may be connected to in a replay; `*` is any. Of a case, those that it asks for."""
     model: ModelMatch | None = None
     """None: of calls that were recorded over the wire everything is compared; of those that a trace tells of, messages
     and tools."""
     redaction_key_id: str = ""
-    """What tells the key that the tape was redacted with from others; nothing where that is not known."""
+    """The id of the key that the tape was redacted with; empty if unknown."""
 
     def __post_init__(self) -> None:
         """Words are taken for what they say: `mode="args"` is `MatchMode.ARGS`, and any other word is an error."""

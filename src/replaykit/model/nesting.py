@@ -78,7 +78,10 @@ def check_nesting(text: Text) -> None:
     """Raise `NestedTooDeeply` if a JSON text has too many levels, whether or not it is valid otherwise."""
     if len(text) <= 2 * MAX_NESTING:
         return  # each level takes two brackets
-    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
+    if isinstance(text, str):
+        data = text.encode("utf-8", "surrogatepass")
+    else:
+        data = bytes(text)
     if not _is_flat(data) and _levels(_steps(_without_strings(data))) > MAX_NESTING:
         raise NestedTooDeeply
 

@@ -53,7 +53,9 @@ def _apply(value: Json, operation: Mapping[str, Json]) -> Json:
     if kind == "remove":
         return _remove(value, path)[0]
     if kind == "replace":
-        return _add(_remove(value, path)[0], path, copy.deepcopy(operation["value"])) if path else operation["value"]
+        if path:
+            return _add(_remove(value, path)[0], path, copy.deepcopy(operation["value"]))
+        return operation["value"]
     if kind == "move":
         rest, moved = _remove(value, _pointer(operation.get("from")))
         return _add(rest, path, moved)

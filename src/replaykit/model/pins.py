@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Clock(StrEnum):
-    """How time passes in a replay."""
+    """The clock of a replay."""
 
     FROZEN = "frozen"  # it stands at the recorded start
     TICK = "tick"  # it starts at the recorded start and runs
@@ -21,13 +21,15 @@ def is_harmless(variable: str) -> bool:
 
 
 class Pins(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a replay holds still, and what a recording writes down for it."""
+    """The values a replay pins, as a recording noted them."""
 
     started_at: float = 0.0
-    """When the recorded run began, in seconds since the epoch; 0 when nobody knows."""
+    """The start of the recorded run, in seconds since the epoch; 0 if unknown."""
     clock: Clock = Clock.FROZEN
     seed: int | str | None = None
     """For `random`, `uuid4`, NumPy and `os.urandom`; None leaves them alone. A text is that of a run which `rk.record`
     recorded: it holds from where the run begins, a number from the beginning of the process."""
+    draw: int = 0
+    """Which draw of what `os.urandom` and `secrets` give: each number has another one."""
     environment: dict[str, str] = {}
     """Variables with the values they had."""

@@ -26,7 +26,7 @@ class Side(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a replay says about the failure."""
+    """The verdict of a replay about the failure."""
 
     REPRODUCED = "reproduced"  # every observed signature holds, inside the recorded world
     FIXED = "fixed"  # not reproduced, every desired assertion holds, and there is evidence for it
@@ -37,7 +37,7 @@ class Verdict(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a deviation does to the verdict."""
+    """The effect of a deviation on the verdict."""
 
     STANDS = "stands"  # the verdict stands, and the deviation is shown
     LIVE = "live"  # the verdict stands, labelled "with live calls"
@@ -68,7 +68,8 @@ EFFECTS: dict[str, Effect] = {
     "undecided": Effect.UNCERTAIN,  # an order or a moment that was too close to call
     "unordered": Effect.UNCERTAIN,  # threads that went on after calls that ended at nearly the same moment
     "unshared": Effect.UNCERTAIN,  # files of child processes that the agent's own process could not see
-    "mutated": Effect.UNCERTAIN,  # a served call whose tool changed its arguments when it was recorded
+    "mutated": Effect.UNCERTAIN,  # a served call whose tool changed more than its result when it was recorded
+    "leftover": Effect.UNCERTAIN,  # a file that the recorded run or a tool of it changed, and the candidate reads
     "ambiguous": Effect.INCONCLUSIVE,  # placeholders of another key, and several recorded calls fit
     "unanswerable": Effect.INCONCLUSIVE,  # recorded without an answer that could be served
     "chance": Effect.INCONCLUSIVE,  # differs by chance alone, which the recording could not hold
@@ -85,7 +86,7 @@ def effect_of(kind: str) -> Effect:
 
 
 class EvidenceSource(StrEnum):
-    """Who says that recorded answers were used."""
+    """The source of the fact that recorded answers were used."""
 
     SERVED = "served"  # ReplayKit did: it served them
     REPORTED = "reported"  # the candidate did: the calls it reports are on the tape
@@ -94,7 +95,7 @@ class EvidenceSource(StrEnum):
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
-    """How much of the recorded world the candidate took part in."""
+    """The share of the recorded world that the candidate used."""
 
     used: int = 0
     """Recorded answers that the candidate used."""
@@ -109,12 +110,12 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one assertion found in a run."""
+    """The result of one assertion on a run."""
 
     kind: str
     holds: bool
     text: str
-    """What was seen, in words: "Tool 'lookup_billing' called 5 times"."""
+    """The observation, in words: "Tool 'lookup_billing' called 5 times"."""
     expected: str = ""
     actual: str = ""
     seq: int | None = None
@@ -127,8 +128,10 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """What to call it: the invariant it is, or its kind."""
-        return f"{self.id} ({self.severity})" if self.id else self.kind
+        """Its name: the invariant, or its kind."""
+        if self.id:
+            return f"{self.id} ({self.severity})"
+        return self.kind
 
 
 class SemanticCheck(Struct, frozen=True, kw_only=True):
@@ -138,7 +141,7 @@ class SemanticCheck(Struct, frozen=True, kw_only=True):
     status: str = "needs_human"
     """pass, fail, needs_human, or unjudged: there is a judge, and no answer of theirs for this output."""
     by: str = ""
-    """Who answered."""
+    """The judge that answered."""
     reason: str = ""
     kind: str = ""
     """The kind of the assertion that asks; nothing for a sentence of the case."""
@@ -177,21 +180,21 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
     semantic: tuple[SemanticCheck, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     reason: str = ""
-    """Why the verdict is what it is, in plain words; empty for `reproduced` and `fixed`."""
+    """Why the verdict is what it is, in plain words; empty for `fixed`, and for `reproduced` unless takes disagree."""
     evidence: Evidence = Evidence()
-    """How much of the tape the candidate used."""
+    """The share of the tape that the candidate used."""
     offline: bool = True
     """False when a call was done for real."""
     isolation: Isolation = NOT_ISOLATED
-    """How the candidate was kept from reaching anything else."""
+    """The isolation of the candidate."""
     consent: Consent = NO_CONSENT
-    """What the person who ran it had allowed to be done for real."""
+    """The live actions that the person who ran it allowed."""
     take: str = ""
     """The take that the candidate was served from, where the case has several."""
     uncertain: tuple[str, ...] = ()
     """Why the order or the moment of something in the run could not be told."""
     expected_failure: str = ""
-    """How the incident of a session went wrong, in the words of whoever wrote it down."""
+    """The description of a session's incident, in its author's words."""
     unproven: str = ""
     """Why a `fixed` proves little: the case was never seen red, or has changed since. Empty for one that was."""
     run: TraceRun | None = None
@@ -201,7 +204,7 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
     directory: str | None = None
     """The directory with logs and files of this replay."""
     trial: str = ""
-    """What asked, where it was no replay of a case: contract, chaos or mutation."""
+    """The kind of trial, if it was not the replay of a case: contract, chaos or mutation."""
 
     @property
     def passed(self) -> bool:
@@ -209,7 +212,7 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
         return self.verdict is Verdict.FIXED
 
 
-class _Version(Struct):
+class _ResultVersion(Struct):
     replaykit: int = 1
 
 
@@ -218,7 +221,7 @@ class _DeviationKind(Struct):
 
 
 class _FirstFormat(Struct):
-    """What the first version of the form wrote otherwise."""
+    """The members that the first version of the format wrote differently."""
 
     verdict: str
     deviations: tuple[_DeviationKind, ...] = ()
@@ -227,7 +230,7 @@ class _FirstFormat(Struct):
 
 def read_result(data: bytes) -> ReplayResult:
     """Return the result in the text of a `result.json`, whichever version wrote it."""
-    version = decode_json(data, _Version).replaykit
+    version = decode_json(data, _ResultVersion).replaykit
     if version > RESULT_FORMAT:
         raise FormatTooNew(f"a result of version {version}; this version reads up to {RESULT_FORMAT}")
     if version == 1:
@@ -256,4 +259,6 @@ def upgraded_verdict(word: str, kinds: Iterable[str]) -> str:
     if word != "changed":
         return word
     left = any(effect_of(kind) is Effect.DIVERGED for kind in kinds)
-    return Verdict.DIVERGED.value if left else Verdict.BROKEN.value
+    if left:
+        return Verdict.DIVERGED.value
+    return Verdict.BROKEN.value

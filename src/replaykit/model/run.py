@@ -17,7 +17,7 @@ RUN_FORMAT = 1
 
 
 class RunStatus(StrEnum):
-    """How a run ended, or that it has not."""
+    """The status of a run."""
 
     RUNNING = "running"
     SUCCESS = "success"
@@ -27,7 +27,7 @@ class RunStatus(StrEnum):
 
 
 class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a run came from: recorded, imported (`format`), forked or replayed (`run`, `step`)."""
+    """The origin of a run: recorded, imported (`format`), forked or replayed (`run`, `step`)."""
 
     kind: str = "recorded"
     format: str | None = None
@@ -36,14 +36,19 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Chance(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What `rk.record` knows of the chance in a run."""
+    """The facts that `rk.record` notes about randomness and timing in a run."""
 
     seed: str = ""
-    """What `random`, `uuid4`, `uuid1` and NumPy drew from; nothing where nobody drew, or nobody held them."""
+    """The seed of `random`, `uuid4`, `uuid1` and NumPy; empty if none was used or pinned."""
     hash_seed: str = ""
     """PYTHONHASHSEED, on which the order of sets depends; nothing where it was not set."""
     not_held: tuple[str, ...] = ()
-    """What was drawn and is not known: a replay draws other values."""
+    """Sources of randomness that were used and not pinned: a replay draws other values."""
+    held_up_s: float = 0.0
+    """The longest time a thread or event loop was held up by the machine while others went on; 0 if that is too short
+    to make a difference, or unknown."""
+    after_calls_s: float = 0.0
+    """The time the run went on after its last call had ended; 0 if that is too short to make a difference."""
 
 
 NO_CHANCE = Chance()
@@ -69,7 +74,7 @@ class RunHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which states of the agent it keeps."""
     chance: Chance = NO_CHANCE
     event_count: int | None = None
-    """How many events the run had when it ended; None while it runs."""
+    """The number of events when it ended; None while it runs."""
 
     @property
     def input(self) -> Json:
@@ -77,7 +82,9 @@ class RunHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def output(self) -> Json:
-        return decode(self.output_json) if self.output_json else None
+        if self.output_json:
+            return decode(self.output_json)
+        return None
 
     @property
     def metadata(self) -> Json:
@@ -85,8 +92,10 @@ class RunHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def duration_s(self) -> float | None:
-        """How long it took; never less than nothing, though a clock may have been set back meanwhile."""
-        return None if self.ended_at is None else max(0.0, self.ended_at - self.started_at)
+        """The duration; never negative, even if the clock was set back meanwhile."""
+        if self.ended_at is None:
+            return None
+        return max(0.0, self.ended_at - self.started_at)
 
 
 class TraceRun(RunHeader, frozen=True, kw_only=True, omit_defaults=True):

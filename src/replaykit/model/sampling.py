@@ -16,7 +16,7 @@ from replaykit.model.events import Change
 from replaykit.model.values import ABSENT, Json, Raw
 
 Written: TypeAlias = tuple[Raw, Change | None]
-"""How a state stands in the log: whole, as a change from the one kept before, or (with neither) not kept."""
+"""A state as it is logged: whole, as a change from the last stored one, or (with neither) left out."""
 
 NOT_KEPT: Written = (ABSENT, None)
 
@@ -39,7 +39,9 @@ def sampling(every: int, on_change: bool, *, name: str) -> Sampling:
         raise UsageError(f"{name}={every!r}: a whole number from 1 on (1 keeps every state)")
     if type(on_change) is not bool:
         raise UsageError(f"{name.removesuffix('every')}on_change={on_change!r}: True or False")
-    return Sampling(every=every, on_change=on_change) if every > 1 or on_change else EVERY_STATE
+    if every > 1 or on_change:
+        return Sampling(every=every, on_change=on_change)
+    return EVERY_STATE
 
 
 class StateLog:
@@ -53,10 +55,10 @@ class StateLog:
         self.lost()
 
     def lost(self) -> None:
-        """What was given out last is not in the log: the next state is written whole."""
-        self._kept = StateFold(cleaning=self._cleaning)  # the last state that was kept
+        """Note that the last state did not reach the log: the next one is written whole."""
+        self._stored_fold = StateFold(cleaning=self._cleaning)  # the last state that was kept
         is_sampled = self._rules.every > 1
-        self._seen = StateFold(cleaning=self._cleaning) if is_sampled else self._kept  # the last state
+        self._seen = StateFold(cleaning=self._cleaning) if is_sampled else self._stored_fold  # the last state
         self._empty = True
         self._whole_next = False
 
@@ -66,7 +68,7 @@ class StateLog:
         self._empty, self._whole_next = False, True
 
     def next(self, state: Json, *, only_on_change: bool = False) -> Written | None:
-        """How the agent's next state stands in the log; None when it does not."""
+        """Return how the agent's next state is logged; None if it is not."""
         written = self._seen.advance(state)
         if (only_on_change or self._rules.on_change) and self._seen.same and not self._empty:
             return None
@@ -75,19 +77,19 @@ class StateLog:
         self._count += 1
         if not self._kept_last:
             return NOT_KEPT
-        if self._kept is not self._seen:
-            written = self._kept.advance(state)
+        if self._stored_fold is not self._seen:
+            written = self._stored_fold.advance(state)
         return self._as_written(written)
 
     def last(self) -> Written | None:
-        """How the last state is kept after all, when it was not; None when it was."""
+        """Return how to log the last state after all; None if it is in the log."""
         if self._kept_last or self._empty:
             return None
         self._kept_last = True
-        return self._as_written(self._kept.catch_up(self._seen))
+        return self._as_written(self._stored_fold.catch_up(self._seen))
 
     def _as_written(self, written: Written) -> Written:
         if not self._whole_next:
             return written
         self._whole_next = False
-        return Raw(self._kept.text), None
+        return Raw(self._stored_fold.text), None

@@ -14,6 +14,8 @@ inside of them, so no argument can be mistaken for one.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
@@ -23,6 +25,8 @@ import msgspec
 import orjson
 from msgspec import Raw, Struct
 
+from replaykit.model.common_prefix import common_prefix
+from replaykit.model.growing_objects import ObjectSplitter
 from replaykit.model.values import Json
 
 CanBeNamed: TypeAlias = Callable[[str], bool]
@@ -30,18 +34,20 @@ Reference: TypeAlias = int | str
 """One position, or a text of positions that stand for a list: `0-3,7-12`."""
 
 MAX_LEVELS = 3
-"""How deep in the arguments a member may lie that is written apart."""
+"""The depth in the arguments down to which members are written apart."""
 LARGE_BYTES = 64 * 1024
 """A value of this size, or more, is written to a file of its own."""
 MAX_EXPANDED_BYTES = 1 << 30
-"""How much arguments may hold together when they are whole again: a small file must not fill the memory."""
+"""The most bytes that arguments may expand to: a small file must not fill the memory."""
 
 _MIN_BYTES = 64  # a shorter value takes less room than a reference, with the line it stands on
 _MIN_ITEM_BYTES = 32  # the positions of shorter items would take as much room as the items
 _MIN_SAVED_BYTES = 1024  # small files stay as plain as they are
 _POSITIONS = re.compile(r"(?:[0-9]{1,9}(?:-[0-9]{1,9})?)(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*")
-_OBJECT = ord("{")
-_read_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_GAP = b"\0%d\0"
+"""Stands in arguments for a part of them; no JSON text has such a byte."""
+_GAPS = re.compile(rb"\0([0-9]+)\0")
+_OBJECT, _LIST = ord("{"), ord("[")
 _read_list = msgspec.json.Decoder(list[Raw]).decode
 
 
@@ -61,7 +67,8 @@ class PartWriter:
 
     def __init__(self, arguments: Iterable[Raw], can_be_named: CanBeNamed = lambda path: True) -> None:
         self._can_be_named = cache(can_be_named)
-        self._shared = frozenset(filter(self._can_be_named, _repeated_members(arguments)))
+        self._reader = _ArgumentReader()
+        self._shared = frozenset(filter(self._can_be_named, _repeated_members(arguments, self._reader)))
         self._tables: dict[str, _Table] = {}
 
     @property
@@ -80,7 +87,7 @@ class PartWriter:
         """Return the object without the members that are written apart; the same object if there are none."""
         if len(value) < _MIN_BYTES or _opening(value) != _OBJECT:
             return value
-        members = _read_object(value)
+        members = dict(self._reader.members(path, value))
         changed = False
         for name, member in list(members.items()):
             if len(member) < _MIN_BYTES or not _can_be_named(name):
@@ -88,7 +95,7 @@ class PartWriter:
             inner = (*path, name)
             key = ".".join(inner)
             if key in self._shared:
-                parts[key] = self._tables.setdefault(key, _Table()).reference(member)
+                parts[key] = self._tables.setdefault(key, _Table()).reference(member, self._reader.items(inner, member))
             elif len(member) >= LARGE_BYTES and _is_leaf(member, len(inner)) and self._can_be_named(key):
                 large[key] = member
             elif len(inner) < MAX_LEVELS:
@@ -100,7 +107,9 @@ class PartWriter:
                 continue
             del members[name]
             changed = True
-        return Raw(msgspec.json.encode(members)) if changed else value
+        if changed:
+            return Raw(msgspec.json.encode(members))
+        return value
 
 
 class _Table:
@@ -109,15 +118,19 @@ class _Table:
     def __init__(self) -> None:
         self.items: list[bytes] = []
         self._positions: dict[bytes, int] = {}
-        self._splitter = _Splitter()
+        self._last: tuple[list[bytes], list[int]] = [], []
+        """The items of the last list, and their positions."""
 
-    def reference(self, value: Raw) -> Reference:
+    def reference(self, value: Raw, items: list[bytes] | None) -> Reference:
         """Return the positions of a list's items, or that of the value itself."""
-        text = bytes(value)
-        items = self._splitter.items(text)
         if items is None:
-            return self._position(text)
-        return _as_text([self._position(item) for item in items])
+            return self._position(bytes(value))
+        last_items, positions = self._last
+        if items[: len(last_items)] != last_items:  # a list that has grown has the same objects, which is quick
+            positions = []
+        positions = [*positions, *map(self._position, items[len(positions) :])]
+        self._last = items, positions
+        return _as_text(positions)
 
     def _position(self, item: bytes) -> int:
         position = self._positions.setdefault(item, len(self.items))
@@ -126,42 +139,91 @@ class _Table:
         return position
 
 
-class _Splitter:
-    """Splits the lists of one member into items. Of a list that has grown, only the new items are read."""
+class ListSplitter:
+    """Splits lists into the texts of their items. Of a list that has grown since the last one, only the end is read."""
 
     def __init__(self) -> None:
+        self.shared = 0
+        """The number of leading items that the last list shares with the one before it."""
         self._text = b""
         self._items: list[bytes] = []
 
-    def items(self, text: bytes) -> list[bytes] | None:
-        """Return the items of a list that is shared item by item; None for a value that is shared as a whole."""
-        if text[:1] != b"[":
-            return None
+    def items(self, text: bytes) -> list[bytes]:
+        """Return the items of a list; those that the last list began with are the same objects."""
         # A comparison takes a fraction of the time that reading does, and an item that stays the same object has its
         # hash already: 200 calls over 200 messages then cost about as much as their messages do.
-        stem = self._text[:-1]
-        if self._items and text.startswith(stem) and text[len(stem) : len(stem) + 1] == b",":
-            new = _read_list(b"[" + text[len(stem) + 1 :])
-            items = [*self._items, *map(bytes, new)]
-        else:
-            items = list(map(bytes, _read_list(text)))
-        self._text, self._items = text, items
-        return items if items and len(text) >= _MIN_ITEM_BYTES * len(items) else None
+        known, end = self._items, max(0, len(self._text) - 1)
+        if not text.startswith(memoryview(self._text)[:end]) or text[end : end + 1] not in (b",", b"]"):
+            known, end = self._common(text) if self._is_compact else ([], 0)
+        rest = b"[" + text[end:].removeprefix(b",") if known else text
+        items = [*known, *map(bytes, _read_list(rest))]
+        self.shared, self._text, self._items = len(known), text, items
+        return items
+
+    @property
+    def _is_compact(self) -> bool:
+        """True when there are no blanks between the items of the last list, so that their places are known."""
+        return bool(self._items) and sum(map(len, self._items)) + len(self._items) + 1 == len(self._text)
+
+    def _common(self, text: bytes) -> tuple[list[bytes], int]:
+        """Return the items that the last list and this one begin with, and where they end."""
+        ends = list(accumulate(map(len, self._items), lambda end, size: end + 1 + size, initial=0))
+        # The character behind an item belongs to what is compared: `1` is not the beginning of `12`.
+        number = bisect_left(ends[1:], common_prefix(self._text, text))
+        return self._items[:number], ends[number]
+
+
+class _ArgumentReader:
+    """Reads the arguments of calls, and remembers what it has read: all of them are looked at twice."""
+
+    def __init__(self) -> None:
+        self._splitters: defaultdict[tuple[str, ...], ListSplitter] = defaultdict(ListSplitter)
+        self._objects: defaultdict[tuple[str, ...], ObjectSplitter] = defaultdict(ObjectSplitter)
+        self._members: dict[int, tuple[Raw, dict[str, Raw]]] = {}
+        """By the identity of a text, which is held so that no other text can get the same one."""
+        self._items: dict[int, tuple[Raw, list[bytes] | None]] = {}
+
+    def members(self, path: tuple[str, ...], value: Raw) -> dict[str, Raw]:
+        """Return the members of the object at a path."""
+        known = self._members.get(id(value))
+        if known is None:
+            known = self._members[id(value)] = value, self._objects[path].members(value)
+        return known[1]
+
+    def items(self, path: tuple[str, ...], member: Raw) -> list[bytes] | None:
+        """Return the items of a list that is shared item by item; None for a value that is shared as a whole."""
+        known = self._items.get(id(member))
+        if known is None:
+            known = self._items[id(member)] = member, self._read_items(path, member)
+        return known[1]
+
+    def _read_items(self, path: tuple[str, ...], member: Raw) -> list[bytes] | None:
+        if _opening(member) != _LIST:
+            return None
+        items = self._splitters[path].items(bytes(member))
+        if items and len(member) >= _MIN_ITEM_BYTES * len(items):
+            return items
+        return None
 
 
 class _Repetition:
-    """How much the values of one member hold, and how much of that is different."""
+    """The bytes of one member's values, in all and without repetition."""
 
     def __init__(self) -> None:
-        self._splitter = _Splitter()
+        self._last: list[bytes] = []
         self._hashes: set[int] = set()
         self._total_bytes = 0
         self._distinct_bytes = 0
 
-    def add(self, value: Raw) -> None:
-        text = bytes(value)
-        for item in self._splitter.items(text) or (text,):
-            self._total_bytes += len(item)
+    def add(self, value: Raw, items: list[bytes] | None) -> None:
+        if items is None:
+            items = [bytes(value)]
+        # The items of the list before have been counted among those that are different.
+        is_grown = items[: len(self._last)] == self._last
+        new = items[len(self._last) :] if is_grown else items
+        self._last = items
+        self._total_bytes += sum(map(len, items))
+        for item in new:
             known = len(self._hashes)
             self._hashes.add(hash(item))
             if len(self._hashes) > known:
@@ -173,14 +235,14 @@ class _Repetition:
         return saved_bytes >= _MIN_SAVED_BYTES and 2 * self._distinct_bytes <= self._total_bytes
 
 
-def _repeated_members(arguments: Iterable[Raw]) -> frozenset[str]:
+def _repeated_members(arguments: Iterable[Raw], reader: _ArgumentReader) -> frozenset[str]:
     """Return the paths of the members that repeat themselves from call to call, the outermost of each."""
     found: dict[tuple[str, ...], _Repetition] = {}
     for value in arguments:
-        for path, member in _members(value, ()):
+        for path, member in _members(value, (), reader):
             if path not in found:
                 found[path] = _Repetition()
-            found[path].add(member)
+            found[path].add(member, reader.items(path, member))
     shared: set[tuple[str, ...]] = set()
     for path in sorted(found, key=len):
         is_inside = any(path[:length] in shared for length in range(1, len(path)))
@@ -189,17 +251,48 @@ def _repeated_members(arguments: Iterable[Raw]) -> frozenset[str]:
     return frozenset(map(".".join, shared))
 
 
-def _members(value: Raw, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Raw]]:
+def _members(value: Raw, path: tuple[str, ...], reader: _ArgumentReader) -> Iterator[tuple[tuple[str, ...], Raw]]:
     """The members of an object that are long enough to be shared, and those of the objects among them."""
     if len(value) < _MIN_BYTES or _opening(value) != _OBJECT:
         return
-    for name, member in _read_object(value).items():
+    for name, member in reader.members(path, value).items():
         if len(member) < _MIN_BYTES or not _can_be_named(name):
             continue
         inner = (*path, name)
         yield inner, member
         if len(inner) < MAX_LEVELS:
-            yield from _members(member, inner)
+            yield from _members(member, inner, reader)
+
+
+def distinct_texts(values: Iterable[Raw]) -> Iterator[bytes]:
+    """Yield texts that hold whatever these values hold, each distinct item of their lists once."""
+    splitters: defaultdict[tuple[str, ...], ListSplitter] = defaultdict(ListSplitter)
+    objects: defaultdict[tuple[str, ...], ObjectSplitter] = defaultdict(ObjectSplitter)
+    seen: set[bytes] = set()
+
+    def texts(value: Raw, path: tuple[str, ...]) -> Iterator[bytes]:
+        if len(value) >= _MIN_BYTES and _opening(value) == _OBJECT and len(path) < MAX_LEVELS:
+            for name, member in objects[path].members(value).items():
+                yield name.encode()
+                yield from texts(member, (*path, name))
+            return
+        text = bytes(value)
+        if _holds_texts(text):
+            splitter = splitters[path]
+            yield from splitter.items(text)[splitter.shared :]
+        else:
+            yield text
+
+    for value in values:
+        for text in texts(value, ()):
+            if text not in seen:
+                seen.add(text)
+                yield text
+
+
+def _holds_texts(text: bytes) -> bool:
+    """True for a list of objects, lists or strings: nothing goes over from one of them to the next."""
+    return text[:1] == b"[" and text[1:2] in (b"{", b"[", b'"')
 
 
 def _opening(value: Raw) -> int:
@@ -217,6 +310,9 @@ def _is_leaf(value: Raw, level: int) -> bool:
 
 def _as_text(positions: Sequence[int]) -> str:
     """Spell positions as ranges: `0-3,7`."""
+    first, last = positions[0], positions[0] + len(positions) - 1
+    if len(positions) > 1 and positions == list(range(first, last + 1)):  # as those of most conversations
+        return f"{first}-{last}"
     ranges: list[list[int]] = []
     for position in positions:
         if ranges and position == ranges[-1][1] + 1:
@@ -235,8 +331,8 @@ class BadReference(ValueError):
         self.reason = reason
 
 
-class Budget:
-    """How many bytes may still be made of references: of all calls of a case together."""
+class ExpansionBudget:
+    """The bytes that references may still expand to, over all calls of a case."""
 
     def __init__(self, limit_bytes: int = MAX_EXPANDED_BYTES) -> None:
         self._limit_bytes = limit_bytes
@@ -252,34 +348,47 @@ class Budget:
 class PartReader:
     """Puts arguments together again."""
 
-    def __init__(self, tables: Mapping[str, Sequence[Raw]], budget: Budget) -> None:
+    def __init__(self, tables: Mapping[str, Sequence[Raw]], budget: ExpansionBudget) -> None:
         self._tables = {path: _ReadTable(items) for path, items in tables.items()}
         self._budget = budget
 
     def joined(self, rest: Raw, parts: Mapping[str, Reference], large: Mapping[str, bytes]) -> Raw:
         """Return the canonical text of whole arguments. `large` are canonical texts; raises `BadReference`."""
         value = orjson.loads(bytes(rest))
-        for path, reference in parts.items():
-            _put(value, path, self._text(path, reference))
+        texts = [self._texts(path, reference) for path, reference in parts.items()]
         for path, text in large.items():
             self._budget.spend(path, len(text))
-            _put(value, path, text)
-        return Raw(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
+            texts.append([text])
+        for number, path in enumerate([*parts, *large]):
+            _put(value, path, _GAP % number)
+        # The arguments are written with gaps, and put together once they are all there. 400 calls over 400 messages
+        # hold 80 MB: each further copy of that takes 40 ms, as much as everything else that reading their file does.
+        gapped = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        pieces = _GAPS.split(gapped)
+        filled = pieces[:1]
+        for gap, behind in zip(pieces[1::2], pieces[2::2], strict=True):
+            filled += texts[int(gap)]
+            filled.append(behind)
+        return Raw(b"".join(filled))
 
-    def _text(self, path: str, reference: Reference) -> bytes:
+    def _texts(self, path: str, reference: Reference) -> list[bytes]:
         table = self._tables.get(path)
         if table is None:
             raise BadReference((path,), f"there are no parts {path[:80]!r} in this file")
         if isinstance(reference, int):
             first, last = table.checked(path, reference, reference)
             self._budget.spend(path, table.size_bytes(first, last))
-            return table.items[first]
+            return [table.items[first]]
         if not _POSITIONS.fullmatch(reference):
             raise BadReference((path,), f"expected positions such as '0-3,7', not {reference[:40]!r}")
         ranges = [table.checked(path, *_ends(text)) for text in reference.split(",")]
         # Before any of it is put together.
         self._budget.spend(path, sum(table.size_bytes(first, last) for first, last in ranges))
-        return b"[%b]" % b",".join(item for first, last in ranges for item in table.items[first : last + 1])
+        texts = [b"["]
+        for first, last in ranges:
+            texts += table.followed[2 * first : 2 * last + 2]
+        texts[-1] = b"]"
+        return texts
 
 
 class _ReadTable:
@@ -287,6 +396,8 @@ class _ReadTable:
 
     def __init__(self, items: Sequence[Raw]) -> None:
         self.items = [canonical_text(item) for item in items]
+        self.followed = [text for item in self.items for text in (item, b",")]
+        """The items, with a comma behind each."""
         self._ends = [0, *accumulate(len(item) + 1 for item in self.items)]
 
     def checked(self, path: str, first: int, last: int) -> tuple[int, int]:

@@ -32,7 +32,13 @@ def events_of_step(run: TraceRun, step: str) -> list[AnyEvent]:
 
 def unknown_step(run: TraceRun, step: str) -> UsageError:
     """The error for a step that the run does not have; it names those it has."""
-    numbers = f"events {run.events[0].seq} to {run.events[-1].seq}" if run.events else "no events"
+    if run.events:
+        numbers = f"events {run.events[0].seq} to {run.events[-1].seq}"
+    else:
+        numbers = "no events"
     names = list(steps_of(run))
-    known = f"; steps {', '.join(names[:12])}{' …' if len(names) > 12 else ''}" if names else ""
+    if names:
+        known = f"; steps {', '.join(names[:12])}{' …' if len(names) > 12 else ''}"
+    else:
+        known = ""
     return UsageError(f"run {run.id} has no step {step!r}", hint=f"It has {numbers}{known}")

@@ -19,8 +19,8 @@ from replaykit.model.values import Raw
 EVERY_TOOL = "*"
 
 
-class Ended(Protocol):
-    """How a call ended."""
+class EndedCall(Protocol):
+    """The outcome of a call."""
 
     @property
     def result_json(self) -> Raw: ...
@@ -28,7 +28,7 @@ class Ended(Protocol):
     def error(self) -> ErrorInfo | None: ...
 
 
-def is_raised(outcome: Ended) -> bool:
+def is_raised(outcome: EndedCall) -> bool:
     """True for a call that ended with an exception, and not with a result that tells of one."""
     return outcome.error is not None and (outcome.error.raised or not outcome.result_json)
 
@@ -39,7 +39,7 @@ def is_switchable(call: Call) -> bool:
 
 
 def tool_errors_in(calls: Iterable[Call]) -> dict[str, ToolErrors]:
-    """How the failed calls of each tool end, for tools where a replay could do either.
+    """Return how the failed calls of each tool end, for tools where a replay could do either.
 
     A tool whose failures ended in both ways counts as one that raises.
     """

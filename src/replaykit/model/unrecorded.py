@@ -1,4 +1,4 @@
-"""What a recorded program did past the recording: told by notes in its log, since a replay cannot serve it."""
+"""Actions of a program that could not be recorded, as noted in its log: a replay cannot serve them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ UNRECORDED = "replaykit.unrecorded"
 """The name of notes that say what was done past the recording."""
 PYTHON = "python"
 SHOWN = 20
-"""How many lines are shown; the rest is counted."""
+"""The number of lines that are shown; the rest is counted."""
 
 
-class Kind(StrEnum):
-    """What was not recorded."""
+class UnrecordedKind(StrEnum):
+    """The kinds of unrecorded actions."""
 
     CONNECTION = "connection"
     DATAGRAM = "datagram"
@@ -28,8 +28,8 @@ class Kind(StrEnum):
     FURTHER = "further"  # places beyond those that are noted one by one
 
 
-class Effect(StrEnum):
-    """What a replay does about it."""
+class UnrecordedEffect(StrEnum):
+    """The effect in a replay."""
 
     STOPS = "stops"  # it stops the program there
     UNSERVED = "unserved"  # it neither serves nor stops it
@@ -37,22 +37,22 @@ class Effect(StrEnum):
 
 
 _WHAT = {
-    Kind.CONNECTION: "a connection to {}",
-    Kind.DATAGRAM: "a datagram to {}",
-    Kind.WEBSOCKET: "a websocket to {}",
-    Kind.CALL: "a call of `{}`",
+    UnrecordedKind.CONNECTION: "a connection to {}",
+    UnrecordedKind.DATAGRAM: "a datagram to {}",
+    UnrecordedKind.WEBSOCKET: "a websocket to {}",
+    UnrecordedKind.CALL: "a call of `{}`",
 }
 _EFFECTS = {
-    Effect.STOPS: "the replay will stop there",
-    Effect.UNSERVED: "a replay will not serve it",
-    Effect.REFUSED: "the proxy refused it",
+    UnrecordedEffect.STOPS: "the replay will stop there",
+    UnrecordedEffect.UNSERVED: "a replay will not serve it",
+    UnrecordedEffect.REFUSED: "the proxy refused it",
 }
 
 
 class Unrecorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that was done past the recording, as often as it was seen."""
 
-    kind: Kind
+    kind: UnrecordedKind
     place: str = ""
     """The host and port, or the path of a socket; of a call, the tool."""
     address: str = ""
@@ -61,24 +61,25 @@ class Unrecorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     where: str = ""
     """The line of the program that did it, or else who did."""
     count: int = 1
-    effect: Effect = Effect.STOPS
+    effect: UnrecordedEffect = UnrecordedEffect.STOPS
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What is the same in all that are told in one line."""
+        """The members that all actions reported in one line share."""
         return self.kind, self.place, self.program
 
     @property
     def text(self) -> str:
         """The sentence about it."""
-        if self.kind is Kind.FURTHER:
+        if self.kind is UnrecordedKind.FURTHER:
             return f"not recorded: connections to {self.count} more places; {_EFFECTS[self.effect]}"
         times = "" if self.count == 1 else f"{self.count} times"
-        who = (
-            self.where if self.program == PYTHON and self.where else " ".join(filter(None, (self.program, self.where)))
-        )
-        about = ", ".join(filter(None, (who, times)))
-        return f"not recorded: {_WHAT[self.kind].format(self.place)} ({about}); {_EFFECTS[self.effect]}"
+        if self.program == PYTHON and self.where:
+            who = self.where
+        else:
+            who = " ".join(filter(None, (self.program, self.where)))
+        details = ", ".join(filter(None, (who, times)))
+        return f"not recorded: {_WHAT[self.kind].format(self.place)} ({details}); {_EFFECTS[self.effect]}"
 
     @property
     def content(self) -> Raw:
@@ -97,18 +98,18 @@ def unrecorded_in(event: AnyEvent) -> Unrecorded | None:
 
 
 def all_unrecorded(events: Iterable[AnyEvent]) -> list[Unrecorded]:
-    """What was not recorded, each thing once with all its times."""
+    """Return the unrecorded actions, each once with its total count."""
     found: dict[tuple[str, str, str], Unrecorded] = {}
     for event in events:
         one = unrecorded_in(event)
         if one is None:
             continue
         before = found.get(one.key)
-        found[one.key] = one if before is None else more_often(before, one.count)
+        found[one.key] = one if before is None else with_count_added(before, one.count)
     return list(found.values())
 
 
-def more_often(one: Unrecorded, count: int) -> Unrecorded:
+def with_count_added(one: Unrecorded, count: int) -> Unrecorded:
     """The same, so many times more."""
     return msgspec.structs.replace(one, count=one.count + count)
 
@@ -116,7 +117,9 @@ def more_often(one: Unrecorded, count: int) -> Unrecorded:
 def unrecorded_lines(found: Iterable[Unrecorded], shown: int = SHOWN) -> list[str]:
     """One sentence each for those that are shown, and one for how many there are beside them."""
     every = list(found)
-    named = [one for one in every if one.kind is not Kind.FURTHER]
-    left_off = len(named[shown:]) + sum(one.count for one in every if one.kind is Kind.FURTHER)
+    named = [one for one in every if one.kind is not UnrecordedKind.FURTHER]
+    left_off = len(named[shown:]) + sum(one.count for one in every if one.kind is UnrecordedKind.FURTHER)
     lines = [one.text for one in named[:shown]]
-    return [*lines, f"and {left_off} more"] if left_off else lines
+    if left_off:
+        return [*lines, f"and {left_off} more"]
+    return lines

@@ -1,4 +1,4 @@
-"""How many values a JSON text makes: a few bytes are enough for one, and each takes many in memory.
+"""The number of values in a JSON text: one takes a few bytes of text, but many in memory.
 
 A text of 64 MB that says `{},` over and over makes 21 million objects, in more than a gigabyte. So texts from outside
 are counted before they are parsed.

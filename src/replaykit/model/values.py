@@ -74,6 +74,19 @@ class Opaque:
         return hash(self.type_name)
 
 
+_TOO_DEEP, _HOLDS_ITSELF = "nested too deeply", "a value that holds itself"
+"""The placeholder type of values that cannot be encoded."""
+
+
+def opaque_in_words(type_name: str) -> str:
+    """Return what to call a value without a form in a sentence."""
+    if type_name == _TOO_DEEP:
+        return "a value that is nested too deeply"
+    if type_name == _HOLDS_ITSELF:
+        return type_name
+    return f"a {type_name}"
+
+
 class Forms(Protocol):
     """Forms of objects beyond the plain ones: whoever records a tool's result can rebuild more than data can say."""
 
@@ -124,7 +137,9 @@ def raw(value: Json) -> Raw:
 def raw_plain(value: Json) -> Raw | None:
     """`raw` of a plain JSON value; None for any other."""
     text = _plain_text(value, _AS_IT_IS)
-    return None if text is None else Raw(text)
+    if text is None:
+        return None
+    return Raw(text)
 
 
 def raw_in(value: Json, forms: Forms) -> Raw:
@@ -215,12 +230,12 @@ def is_plain(value: Json) -> bool:
 def freeze(value: Json, depth: int = 0, forms: Forms | None = None) -> Json:
     """A JSON value that says everything about `value`, in tagged forms where JSON has no words."""
     if depth > MAX_DEPTH:
-        return {"$opaque": "nested too deeply"}
+        return {"$opaque": _TOO_DEEP}
     if type(value) in _ATOMS:
         return _WRITERS[type(value)](value, depth, forms)
     around = _AROUND.ids
     if id(value) in around:
-        return {"$opaque": "a value that holds itself"}
+        return {"$opaque": _HOLDS_ITSELF}
     around.add(id(value))
     try:
         return _WRITERS.get(type(value), _freeze_instance)(value, depth, forms)
@@ -256,7 +271,9 @@ def opaque(value: Json) -> Json:
 
 
 def _freeze_int(value: int, _depth: int, _forms: Forms | None = None) -> Json:
-    return value if -(2**63) <= value < 2**64 else {"$int": _int_text(value)}
+    if -(2**63) <= value < 2**64:
+        return value
+    return {"$int": _int_text(value)}
 
 
 def _int_text(value: int) -> str:
@@ -264,7 +281,9 @@ def _int_text(value: int) -> str:
 
 
 def _freeze_float(value: float, _depth: int, _forms: Forms | None = None) -> Json:
-    return value if math.isfinite(value) else {"$float": repr(value)}
+    if math.isfinite(value):
+        return value
+    return {"$float": repr(value)}
 
 
 def _freeze_str(value: str, _depth: int, _forms: Forms | None = None) -> Json:
@@ -290,6 +309,13 @@ def _freeze_set(tag: str) -> Writer:
     return write
 
 
+def _freeze_datetime(value: dt.datetime, depth: int, forms: Forms | None = None) -> Json:
+    is_told_by_text = not value.fold and not isinstance(getattr(value.tzinfo, "key", None), str)
+    if forms is not None and not is_told_by_text:
+        return forms.freeze(value, depth)  # the text has the offset alone
+    return {"$datetime": value.isoformat()}
+
+
 def _freeze_instance(value: Json, depth: int, forms: Forms | None) -> Json:
     """Values recognised by what they are, not by their exact class."""
     if isinstance(value, Opaque):
@@ -313,7 +339,9 @@ def _freeze_other(value: Json, depth: int, forms: Forms | None) -> Json:
         return _freeze_number(value, depth, forms)
     if is_array(value):
         content = array_content(value, lambda item: freeze(item, depth + 3, forms))
-        return opaque(value) if content is None else {"$numpy": content}
+        if content is None:
+            return opaque(value)
+        return {"$numpy": content}
     from pathlib import PurePath  # noqa: PLC0415 (slow to import; few agents bring values of their own)
 
     if isinstance(value, PurePath):
@@ -322,7 +350,9 @@ def _freeze_other(value: Json, depth: int, forms: Forms | None) -> Json:
     if base is not None:
         return freeze(_PLAIN_BASES[base](value), depth + 1, forms)
     reference = _reference(value)
-    return {"$ref": reference} if reference else opaque(value)
+    if reference:
+        return {"$ref": reference}
+    return opaque(value)
 
 
 def _freeze_number(value: Any, depth: int, forms: Forms | None) -> Json:
@@ -332,7 +362,9 @@ def _freeze_number(value: Any, depth: int, forms: Forms | None) -> Json:
         return opaque(value)
     content = freeze(plain, depth + 2, forms)
     is_moment = value.dtype.kind in "mM"
-    return content if forms is None and not is_moment else {"$numpy": [value.dtype.str, content]}
+    if forms is None and not is_moment:
+        return content
+    return {"$numpy": [value.dtype.str, content]}
 
 
 def plain_base(value: Json) -> type | None:
@@ -361,7 +393,9 @@ def _reference(value: Json) -> str:
         return ""
     if not isinstance(getattr(value, "__self__", None), ModuleType | None):
         return ""  # a method: its name says nothing of the object that it belongs to
-    return "" if "<" in value.__qualname__ else value.__qualname__
+    if "<" in value.__qualname__:
+        return ""
+    return value.__qualname__
 
 
 def record_fields(kind: Any) -> list[str] | None:
@@ -384,7 +418,10 @@ def _object_fields(value: Json) -> dict[str, Json] | None:
     names = record_fields(type(value))
     if names is None:
         return None
-    extra = getattr(value, "model_extra", None) if hasattr(value, "model_fields_set") else None
+    if hasattr(value, "model_fields_set"):
+        extra = getattr(value, "model_extra", None)
+    else:
+        extra = None
     return {name: getattr(value, name) for name in [*names, *(extra or ())] if hasattr(value, name)}
 
 
@@ -429,7 +466,7 @@ _WRITERS: dict[type, Writer] = {
     bytearray: lambda v, *_: {"$bytearray": _b64(bytes(v))},
     memoryview: lambda v, *_: {"$bytes": _b64(bytes(v))},
     complex: lambda v, depth, _: {"$complex": [freeze(v.real, depth + 1), freeze(v.imag, depth + 1)]},
-    dt.datetime: lambda v, *_: {"$datetime": v.isoformat()},
+    dt.datetime: _freeze_datetime,
     dt.date: lambda v, *_: {"$date": v.isoformat()},
     dt.time: lambda v, *_: {"$time": v.isoformat()},
     dt.timedelta: lambda v, *_: {"$timedelta": [v.days, v.seconds, v.microseconds]},

@@ -1,6 +1,7 @@
 """Programs: whole programs recorded and replayed from outside, with nothing changed in them.
 
-A program's processes each take part in one run: `plan` says what they are to do, `part` is what one of them records or
-is served, `merge` makes the run of the parts, `start` begins all that inside a Python process that knows nothing of
-it. `proxy` stands in for processes in other languages. Knows nothing of cases, reports or the command line.
+All processes of a program share one run. `plan` holds their instructions, `process_log` is what one of them records or
+is served, `merge` makes one run of their logs, and `process_startup` starts all that inside a Python process.
+`launcher` prepares the environment, and `proxy` records processes in other languages. Knows nothing of cases, reports
+or the command line.
 """

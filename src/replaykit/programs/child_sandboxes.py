@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from replaykit.handlers.replay.world import World
 from replaykit.isolation import Common, IsolationFailed, Level, Policy, Report, Sandbox, Written
 from replaykit.model.isolation import CHANNELS, Isolation, IsolationLevel
 from replaykit.model.result import Deviation
 from replaykit.programs.sandbox_findings import deviations_in, isolation_of
-from replaykit.replayer.world import World
 from replaykit.seam.processes import own_forks
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _outliving: list[Sandbox] = []
 
 
 @dataclass(slots=True)
-class _Child:
+class _SandboxedChild:
     sandbox: Sandbox
     outlives: bool
     is_started: bool = False
@@ -50,12 +50,12 @@ class ChildSandboxes:
         self._level = Level(level.value)
         self._world = world
         self._lock = threading.Lock()
-        self._children: list[_Child] = []
+        self._children: list[_SandboxedChild] = []
         self._reports: list[Report] = []
         self._written: dict[str, Written] = {}
         self._failures: list[str] = []
         self.notes: list[str] = []
-        """What is to be known of processes that are in no sandbox."""
+        """Remarks about processes that are in no sandbox."""
         self._common: Common | None = None
         if self._level is Level.FULL:
             with own_forks():
@@ -64,9 +64,11 @@ class ChildSandboxes:
     @property
     def listener(self) -> socket.socket | None:
         """The socket on which this process serves the children; None where they share its network."""
-        return None if self._common is None else self._common.listener
+        if self._common is None:
+            return None
+        return self._common.listener
 
-    def entrance(self, own_paths: Iterable[str], ports: Sequence[int], *, outlives: bool) -> Entrance:
+    def entrance(self, own_paths: Iterable[str], ports: Sequence[int], *, outlives: bool) -> SandboxEntrance:
         """Prepare the sandbox of a process that is about to be started. `own_paths` show through."""
         policy = Policy(
             project=Path.cwd(),
@@ -77,19 +79,19 @@ class ChildSandboxes:
         )
         with own_forks():
             sandbox = Sandbox(policy, level=self._level, common=self._common)
-        child = _Child(sandbox, outlives)
+        child = _SandboxedChild(sandbox, outlives)
         with self._lock:
             self._gather([one for one in self._children if one.has_ended()])
             self._children.append(child)
-        return Entrance(self, child)
+        return SandboxEntrance(self, child)
 
-    def forget(self, child: _Child) -> None:
+    def forget(self, child: _SandboxedChild) -> None:
         """Leave out a process that was not started after all."""
         with self._lock:
             self._children.remove(child)
         child.sandbox.close()
 
-    def fail(self, child: _Child, text: str) -> None:
+    def fail(self, child: _SandboxedChild, text: str) -> None:
         """Note a process that could not be isolated, and was not started for that reason."""
         self.forget(child)
         self._failures.append(text)
@@ -98,14 +100,14 @@ class ChildSandboxes:
         """End what is left of the processes, and return what they ran into; `others` are deviations known already."""
         with self._lock:
             self._gather([*self._children])
-        isolation = _isolation_of(self._reports, self._written, self.notes)
-        deviations = [*deviations_in(isolation, others), *_unshared(self._written)]
+        isolation = _combined_isolation(self._reports, self._written, self.notes)
+        deviations = [*deviations_in(isolation, others), *_unshared_files(self._written)]
         deviations += [Deviation(kind="outside", text=text) for text in self._failures]
         if self._common is not None:
             self._common.close()
         return isolation, deviations
 
-    def _gather(self, children: Sequence[_Child]) -> None:
+    def _gather(self, children: Sequence[_SandboxedChild]) -> None:
         """Take in the reports of children, and let go of their sandboxes: each holds descriptors."""
         for child in children:
             self._children.remove(child)
@@ -122,10 +124,10 @@ class ChildSandboxes:
                 child.sandbox.close()
 
 
-class Entrance:
+class SandboxEntrance:
     """The way of one child process into its sandbox."""
 
-    def __init__(self, sandboxes: ChildSandboxes, child: _Child) -> None:
+    def __init__(self, sandboxes: ChildSandboxes, child: _SandboxedChild) -> None:
         self._sandboxes = sandboxes
         self._child = child
 
@@ -154,7 +156,7 @@ class Entrance:
         return IsolationFailed(text)
 
 
-def _isolation_of(reports: Sequence[Report], written: Mapping[str, Written], notes: Sequence[str]) -> Isolation:
+def _combined_isolation(reports: Sequence[Report], written: Mapping[str, Written], notes: Sequence[str]) -> Isolation:
     """Return the reports of all children as one; the agent's own process has the level `process`."""
     if not reports:
         return Isolation(level=IsolationLevel.PROCESS, notes=tuple(dict.fromkeys(notes)))
@@ -180,7 +182,7 @@ def _isolation_of(reports: Sequence[Report], written: Mapping[str, Written], not
     )
 
 
-def _unshared(paths: Iterable[str]) -> list[Deviation]:
+def _unshared_files(paths: Iterable[str]) -> list[Deviation]:
     """Return the doubt about files that children wrote in their layer, where the agent's process does not see them."""
     missing = [path for path in paths if _CACHES.isdisjoint(Path(path).parts)]
     if not missing:

@@ -20,7 +20,7 @@ _SUBCOMMANDS = frozenset({"run", "exec"})
 
 
 def name_of_command(command: Sequence[str]) -> str:
-    """What to call its runs: the script's name where an interpreter runs one, or else the program's."""
+    """Return a name for the command's runs: the script's name if an interpreter runs one, else the program's."""
     words = [sayable(word) for word in command]
     while words and (_is_interpreter(words[0]) or words[0].startswith("-") or words[0] in _SUBCOMMANDS):
         if words[0] in ("-c", "-e", "-p", "--eval"):

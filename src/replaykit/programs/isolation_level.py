@@ -14,19 +14,21 @@ ISOLATION = "REPLAYKIT_ISOLATION"
 
 def level_of_environment() -> IsolationLevel:
     """Return the highest level that the environment allows."""
-    named = os.environ.get(ISOLATION) or IsolationLevel.FULL.value
+    level_name = os.environ.get(ISOLATION) or IsolationLevel.FULL.value
     try:
-        return IsolationLevel(named)
+        return IsolationLevel(level_name)
     except ValueError:
-        raise UsageError(f"${ISOLATION} is {named!r}", hint=f"Use one of: {', '.join(IsolationLevel)}") from None
+        raise UsageError(f"${ISOLATION} is {level_name!r}", hint=f"Use one of: {', '.join(IsolationLevel)}") from None
 
 
 def sandbox_level(highest: IsolationLevel) -> IsolationLevel | None:
     """Return the level of the sandboxes to use, up to the given one; None for no sandboxes."""
-    wanted = weaker(highest, level_of_environment())
-    if sys.platform != "linux" or wanted.strength <= IsolationLevel.PROCESS.strength:
+    requested = weaker(highest, level_of_environment())
+    if sys.platform != "linux" or requested.strength <= IsolationLevel.PROCESS.strength:
         return None
     from replaykit.isolation import support  # noqa: PLC0415 (for Linux alone)
 
-    level = weaker(wanted, IsolationLevel(support().level.value))
-    return None if level is IsolationLevel.PROCESS else level
+    level = weaker(requested, IsolationLevel(support().level.value))
+    if level is IsolationLevel.PROCESS:
+        return None
+    return level

@@ -1,4 +1,4 @@
-"""The parts of a program put together into one run."""
+"""Merge the logs of a program's processes into one run."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
+from replaykit.handlers.recording.interrupted import STOPPED, with_reason
+from replaykit.handlers.replay.keys import as_pending
+from replaykit.handlers.replay.tape import Matcher, Tape, is_refused
+from replaykit.handlers.replay.world import World
 from replaykit.model.changes import StateFold
-from replaykit.model.events import AnyEvent, Call, Change, LlmCall, Note, Span, State, ToolCall
+from replaykit.model.events import AnyEvent, Call, CallSpan, Change, LlmCall, Note, State, ToolCall
 from replaykit.model.matching import MatchMode, ToolMode
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.run import Chance, RunHeader, TraceRun
-from replaykit.model.unrecorded import Kind, Unrecorded, more_often, unrecorded_in
+from replaykit.model.unrecorded import Unrecorded, UnrecordedKind, unrecorded_in, with_count_added
 from replaykit.model.values import Json, Raw
-from replaykit.programs.own import OWN, is_own_place, stays_within
-from replaykit.programs.part import MAIN, deviations_of, parts_below, segment
-from replaykit.recording.stopping import STOPPED, with_reason
-from replaykit.replayer.keys import as_pending
-from replaykit.replayer.tape import Matcher, Tape, is_refused
-from replaykit.replayer.world import World
+from replaykit.programs.own_servers import OWN_PORT, is_internal_request, is_own_address
+from replaykit.programs.process_log import MAIN, deviations_of, path_segment, process_logs_prefix
 from replaykit.seam.scope import PendingCall
 from replaykit.seam.unrecorded import PASSED
 from replaykit.store.protocol import Store
@@ -26,60 +26,62 @@ from replaykit.store.protocol import Store
 _LONGEST_S = 86_400.0  # how long a run may take on a clock that was held
 
 
-def parts_of(store: Store, run_id: str) -> list[TraceRun]:
-    """The parts of a run, the earliest first."""
-    headers = store.headers(below=parts_below(run_id))
+def load_process_logs(store: Store, run_id: str) -> list[TraceRun]:
+    """Return the process logs of a run, the earliest first."""
+    headers = store.headers(below=process_logs_prefix(run_id))
     return [store.load(header.id) for header in sorted(headers, key=lambda header: header.started_at)]
 
 
-def merged(header: RunHeader, parts: Sequence[TraceRun]) -> TraceRun:
+def merge_runs(header: RunHeader, logs: Sequence[TraceRun]) -> TraceRun:
     """One run of all parts: events in the order they began, numbered anew, each process under its own path."""
-    own = {event.content for part in parts for event in part.events if isinstance(event, Note) and event.name == OWN}
+    own = {event.content for log in logs for event in log.events if isinstance(event, Note) and event.name == OWN_PORT}
     placed = [
         (order, event)
-        for order, part in enumerate(parts)
-        for event in part.events
-        if not _is_of_the_part(event) and not stays_within(event, own)
+        for order, log in enumerate(logs)
+        for event in log.events
+        if not _is_process_note(event) and not is_internal_request(event, own)
     ]
     placed.sort(key=lambda item: (item[1].at, item[0], item[1].seq))
-    placed = _once_unrecorded(placed, parts, own)
+    placed = _deduplicate_unrecorded(placed, logs, own)
     numbers = {(order, event.seq): number for number, (order, event) in enumerate(placed)}
     events: list[AnyEvent] = [
         msgspec.structs.replace(
             event,
             seq=number,
             parent=None if event.parent is None else numbers.get((order, event.parent)),
-            path=segment(parts[order].name) + event.path,
+            path=path_segment(logs[order].name) + event.path,
         )
         for number, (order, event) in enumerate(placed)
     ]
     orders = [order for order, _ in placed]
-    events = _in_one_order(events, [parts[order].started_at - header.started_at for order in orders])
-    if sum(any(isinstance(event, State) for event in part.events) for part in parts) > 1:
-        events = _refolded(events, orders)
-    stopped = next((part.metadata[STOPPED] for part in parts if STOPPED in part.metadata), "")
+    events = _renumber_spans(events, [logs[order].started_at - header.started_at for order in orders])
+    if sum(any(isinstance(event, State) for event in log.events) for log in logs) > 1:
+        events = _refold_states(events, orders)
+    stopped = next((log.metadata[STOPPED] for log in logs if STOPPED in log.metadata), "")
     header = with_reason(header, stopped)
-    header = msgspec.structs.replace(header, event_count=len(events), chance=_chance_of(header, parts))
+    header = msgspec.structs.replace(header, event_count=len(events), chance=_chance_of(header, logs))
     return TraceRun.of(header, tuple(events))
 
 
-def _once_unrecorded(
-    placed: list[tuple[int, AnyEvent]], parts: Sequence[TraceRun], own: Collection[Json]
+def _deduplicate_unrecorded(
+    placed: list[tuple[int, AnyEvent]], logs: Sequence[TraceRun], own: Collection[Json]
 ) -> list[tuple[int, AnyEvent]]:
     """The same events, in which each thing that was not recorded is noted once with all its times. Left out is what
     turned out to be the program's own, or that of a tool, whose call is recorded as a whole."""
-    of_tools = [_was_started_by_tool(part, parts) for part in parts]
+    of_tools = [_was_started_by_tool(log, logs) for log in logs]
     found: list[tuple[int, AnyEvent]] = []
     first: dict[tuple[str, str, str], tuple[int, Unrecorded]] = {}
     for order, event in placed:
         one = unrecorded_in(event)
         if one is None:
             found.append((order, event))
-        elif of_tools[order] or (one.kind is Kind.CONNECTION and is_own_place(one.address or one.place, own)):
+        elif of_tools[order] or (
+            one.kind is UnrecordedKind.CONNECTION and is_own_address(one.address or one.place, own)
+        ):
             continue
         elif one.key in first:
             index, before = first[one.key]
-            first[one.key] = index, more_often(before, one.count)
+            first[one.key] = index, with_count_added(before, one.count)
         else:
             first[one.key] = len(found), one
             found.append((order, event))
@@ -90,51 +92,59 @@ def _once_unrecorded(
     return found
 
 
-def _was_started_by_tool(part: TraceRun, parts: Sequence[TraceRun]) -> bool:
+def _was_started_by_tool(log: TraceRun, logs: Sequence[TraceRun]) -> bool:
     """True for a process that began while another one was in a tool's call: as far as can be told, inside of it."""
-    tools = (call for other in parts if other is not part for call in other.events if isinstance(call, ToolCall))
-    return part.name != MAIN and any(call.at <= part.started_at <= call.at + call.duration_s for call in tools)
+    tools = (call for other in logs if other is not log for call in other.events if isinstance(call, ToolCall))
+    return log.name != MAIN and any(call.at <= log.started_at <= call.at + call.duration_s for call in tools)
 
 
-def _chance_of(header: RunHeader, parts: Sequence[TraceRun]) -> Chance:
-    """What the run knows of its chance, and what its processes have drawn that nobody held."""
-    not_held = {name for one in (header, *parts) for name in one.chance.not_held}
-    if not_held == set(header.chance.not_held):
+def _chance_of(header: RunHeader, logs: Sequence[TraceRun]) -> Chance:
+    """Return the run's facts about randomness, with its processes' unpinned draws and the longest delays."""
+    not_held = {name for one in (header, *logs) for name in one.chance.not_held}
+    chance = msgspec.structs.replace(
+        header.chance,
+        not_held=tuple(sorted(not_held)),
+        held_up_s=max(one.chance.held_up_s for one in (header, *logs)),
+        after_calls_s=max(one.chance.after_calls_s for one in (header, *logs)),
+    )
+    if chance == header.chance:
         return header.chance
-    return msgspec.structs.replace(header.chance, not_held=tuple(sorted(not_held)))
+    return chance
 
 
-def put_together(
+def merge_in_store(
     store: Store,
     header: RunHeader,
     finish: Callable[[TraceRun], TraceRun] = lambda run: run,
-    unrecorded: Callable[[Sequence[TraceRun]], Sequence[Note]] = lambda parts: (),
+    unrecorded: Callable[[Sequence[TraceRun]], Sequence[Note]] = lambda logs: (),
 ) -> TraceRun:
-    """Replace the parts of a run by the run that they make: all at once, so that no kill leaves half of it.
+    """Replace the process logs of a run by the merged run, in one transaction: a kill never leaves half of it.
 
-    `unrecorded` gives notes of what was seen from outside of the parts, and is in none of them.
+    `unrecorded` returns notes about what was observed from outside, and is in none of the logs.
     """
     with store.exclusive():
-        parts = parts_of(store, header.id)
-        notes = unrecorded(parts)
+        logs = load_process_logs(store, header.id)
+        notes = unrecorded(logs)
         if notes:
-            parts.append(store.cleaned(TraceRun.of(msgspec.structs.replace(header, name=MAIN), tuple(notes))))
-        run = finish(merged(header, parts))
+            logs.append(store.cleaned(TraceRun.of(msgspec.structs.replace(header, name=MAIN), tuple(notes))))
+        run = finish(merge_runs(header, logs))
         # What it printed has been through no door yet; its events have, when they were written.
         run = TraceRun.of(store.cleaned(TraceRun.of(run.header, ())).header, run.events)
-        store.delete([part.id for part in parts])
+        store.delete([log.id for log in logs])
         store.replace([run])
     return run
 
 
-def all_deviations(parts: Iterable[TraceRun], run: TraceRun, world: World) -> list[Deviation]:
-    """Where the parts left their tapes, and what of the tapes did not happen."""
-    told = [deviation for part in parts for deviation in deviations_of(part)]
-    unused = [Deviation(kind="unused", name=name, text=f"`{name}` was not called") for name in _left(run, world)]
-    return [*told, *unused]
+def all_deviations(logs: Iterable[TraceRun], run: TraceRun, world: World) -> list[Deviation]:
+    """Return where the processes left the tape, and the recorded calls that none of them made."""
+    deviations = [deviation for log in logs for deviation in deviations_of(log)]
+    unused = [
+        Deviation(kind="unused", name=name, text=f"`{name}` was not called") for name in _unused_names(run, world)
+    ]
+    return [*deviations, *unused]
 
 
-def _left(run: TraceRun, world: World) -> list[str]:
+def _unused_names(run: TraceRun, world: World) -> list[str]:
     """The names of recorded calls that no process made. A process that was killed cannot tell which it was served, so
     it is told from what they did."""
     mode = world.rules.mode if world.rules.mode is MatchMode.SEQUENCE else MatchMode.CAUSAL
@@ -144,21 +154,21 @@ def _left(run: TraceRun, world: World) -> list[str]:
     for event in run.calls:
         if is_refused(event):
             continue
-        made = as_pending(event)
-        if matcher.take(made) is None:
-            _take_otherwise(matcher, made, world, run)
+        pending = as_pending(event)
+        if matcher.take(pending) is None:
+            _take_by_other_key(matcher, pending, world, run)
     calls = (matcher.calls[index] for index in matcher.unused())
     return [call.name for call in calls if _mode(world, call) is ToolMode.RECORDED]
 
 
-def _take_otherwise(matcher: Matcher, made: PendingCall, world: World, run: TraceRun) -> None:
+def _take_by_other_key(matcher: Matcher, pending: PendingCall, world: World, run: TraceRun) -> None:
     """Take the recorded call that differs only in placeholders of another key, or in the current time: by the clock
     that was held, or the real one."""
     held = world.pins.started_at
-    if matcher.take_by_kind(made, written=True) is not None:
+    if matcher.take_by_kind(pending, written=True) is not None:
         return
-    if matcher.take_as_now(made, held, held + _LONGEST_S) is None:
-        matcher.take_as_now(made, run.started_at, made.at)
+    if matcher.take_as_now(pending, held, held + _LONGEST_S) is None:
+        matcher.take_as_now(pending, run.started_at, pending.at)
 
 
 def _mode(world: World, call: Call) -> ToolMode:
@@ -167,16 +177,16 @@ def _mode(world: World, call: Call) -> ToolMode:
     return world.tools.get(call.name, world.tools.get("*", ToolMode.RECORDED))
 
 
-def _is_of_the_part(event: AnyEvent) -> bool:
-    """True for what is said of a process, and is no part of the run."""
-    return isinstance(event, Note) and event.name in (DEVIATION, OWN, PASSED)
+def _is_process_note(event: AnyEvent) -> bool:
+    """True for a note about one process that does not belong in the run."""
+    return isinstance(event, Note) and event.name in (DEVIATION, OWN_PORT, PASSED)
 
 
-def _in_one_order(events: list[AnyEvent], delays_s: list[float]) -> list[AnyEvent]:
+def _renumber_spans(events: list[AnyEvent], delays_s: list[float]) -> list[AnyEvent]:
     """Count the begins and ends of all processes together. `delays_s`: how much later than the run the process of each
     event began."""
     spans = {
-        index: _later(event.span, delay_s)
+        index: _shift_span(event.span, delay_s)
         for index, (event, delay_s) in enumerate(zip(events, delays_s, strict=True))
         if isinstance(event, Call) and event.span is not None
     }
@@ -190,7 +200,7 @@ def _in_one_order(events: list[AnyEvent], delays_s: list[float]) -> list[AnyEven
     ]
 
 
-def _later(span: Span, delay_s: float) -> Span:
+def _shift_span(span: CallSpan, delay_s: float) -> CallSpan:
     return msgspec.structs.replace(
         span,
         begin_s=round(max(0.0, span.begin_s + delay_s), 6),
@@ -198,8 +208,8 @@ def _later(span: Span, delay_s: float) -> Span:
     )
 
 
-def _refolded(events: list[AnyEvent], orders: list[int]) -> list[AnyEvent]:
-    """States of several processes, each of which was a change of its own process's last, as changes of each other."""
+def _refold_states(events: list[AnyEvent], orders: list[int]) -> list[AnyEvent]:
+    """Re-encode states: each is a change from the last of its process, and becomes one from the last of the run."""
     folds: dict[int, StateFold] = {}
     whole = StateFold()
     found: list[AnyEvent] = []

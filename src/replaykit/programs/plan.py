@@ -14,15 +14,25 @@ import msgspec
 from msgspec import Struct
 
 from replaykit.errors import StoreError, UsageError
+from replaykit.handlers.replay.world import World
 from replaykit.model.pins import Pins
-from replaykit.replayer.world import World
 from replaykit.seam.processes import RECORDED_TREE, SESSION
 
-__all__ = ["INJECTED", "PART", "RECORDED_TREE", "RECORDING", "SESSION", "Mode", "Plan", "read_plan", "write_plan"]
+__all__ = [
+    "INJECT_DIRECTORY",
+    "PROCESS_NAME",
+    "RECORDED_TREE",
+    "RECORDING",
+    "SESSION",
+    "Mode",
+    "ProgramPlan",
+    "read_plan",
+    "write_plan",
+]
 
-INJECTED = Path(__file__).parent / "inject"
+INJECT_DIRECTORY = Path(__file__).parent / "inject"
 """The directory of the start-up file that Python processes find first."""
-PART = "REPLAYKIT_PART"
+PROCESS_NAME = "REPLAYKIT_PART"
 """The environment variable that names a process's part, where whoever started it has given it a name."""
 RECORDING = "REPLAYKIT_RECORDING"
 """The environment variable that names the run that a program is recorded as."""
@@ -30,31 +40,31 @@ _FORMAT = 1
 
 
 class Mode(StrEnum):
-    """What is done with the calls of a program."""
+    """Whether calls are recorded or served."""
 
     RECORD = "record"  # they happen, and are written down
     REPLAY = "replay"  # they are served from the tape
 
 
-class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the processes of one program do together."""
+class ProgramPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The instructions that all processes of one program share."""
 
     replaykit: int = _FORMAT
     mode: Mode
     run_id: str
     store: str
-    """The file of the store that the parts are written to; absolute."""
+    """The absolute path of the store that the process logs are written to."""
     durability: str = "process"
     redact: bool | None = None
-    """Whether the parts are redacted; None leaves it to the environment."""
+    """Whether the process logs are redacted; None leaves it to the environment."""
     redact_as: str = ""
-    """The store whose project's rules and key hold for the parts, where it is another one."""
+    """The store whose redaction rules and key apply, if it is another one."""
     proxy: str = ""
-    """Where the proxy is, such as `http://127.0.0.1:40123`; nothing when there is none."""
+    """The proxy's address, such as `http://127.0.0.1:40123`; empty without a proxy."""
     token: str = ""
-    """What the processes of the program are handed to use the proxy; nothing when it asks for none."""
+    """The token that gives access to the proxy; empty if it needs none."""
     upstreams: dict[str, str] = {}
-    """What the proxy stands in front of: the name in its paths, and the address behind it."""
+    """The proxy's upstreams: name in its paths to real address."""
     endpoints: tuple[str, ...] = ()
     """Those of them that the proxy answers for in another way than by HTTP: the processes leave them to it."""
     in_process: bool = True
@@ -63,13 +73,15 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_tree: bool = False
     """True when it is for the processes that an agent starts, and not for a program from its first process on."""
     variables: dict[str, str] = {}
-    """What every process of the program has among its variables, also one that is started with others."""
+    """Variables that every process of the program gets, even if it is started with a fresh environment."""
+    working_directory: str = ""
+    """The program's working directory: changed files are named relative to it."""
     pins: Pins = Pins()
     speed: float = 0.0
     """The pace at which recorded responses are given; see `Session.speed`."""
 
 
-def write_plan(directory: Path, plan: Plan, world: World | None = None) -> None:
+def write_plan(directory: Path, plan: ProgramPlan, world: World | None = None) -> None:
     """Leave the plan where the processes of the program look for it."""
     if world is not None:
         (directory / "world.json").write_bytes(msgspec.json.encode(world))
@@ -86,11 +98,11 @@ def session_directory() -> Path:
     return Path(named)
 
 
-def read_plan(directory: Path | None = None) -> tuple[Plan, World | None]:
+def read_plan(directory: Path | None = None) -> tuple[ProgramPlan, World | None]:
     """The plan in a directory, or in the one that the environment names."""
     directory = directory or session_directory()
     try:
-        plan = msgspec.json.decode((directory / "plan.json").read_bytes(), type=Plan)
+        plan = msgspec.json.decode((directory / "plan.json").read_bytes(), type=ProgramPlan)
         if plan.mode is Mode.RECORD:
             return plan, None
         return plan, msgspec.json.decode((directory / "world.json").read_bytes(), type=World)

@@ -1,8 +1,8 @@
 """The proxy: a server on the loopback interface that stands between a program and the APIs it asks.
 
-It speaks plain HTTP to the program, and forwards to the upstreams it was told of. Each request is a call on the proxy's
-own part of the run. It runs in a thread with a loop of its own. The port is open before the server is: in a replay that
-has no pace to keep, who connects early waits a moment, and nobody waits for the imports.
+It speaks plain HTTP to the program, and forwards to its upstreams. Each request is a call in the proxy's own process
+log. It runs in a thread with its own event loop. The port is open before the server is: in a replay that has no pace
+to keep, an early client waits a moment, and the launch does not wait for the imports.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from replaykit.errors import ReplayKitError
+from replaykit.handlers.replay.schedule import overlapping, spans_of
+from replaykit.handlers.replay.world import World
 from replaykit.model.events import Call
 from replaykit.model.run import RunStatus
-from replaykit.programs.part import PROXY, Part, segment
-from replaykit.programs.plan import Mode, Plan
-from replaykit.programs.props import MakeEndpoints
-from replaykit.replayer.schedule import overlapping, spans_of
-from replaykit.replayer.world import World
-from replaykit.seam.guard import is_loopback
+from replaykit.programs.launch_extension import MakeEndpoints
+from replaykit.programs.plan import Mode, ProgramPlan
+from replaykit.programs.process_log import PROXY, ProcessLog, path_segment
+from replaykit.seam.sockets import is_loopback
 from replaykit.seam.unrecorded import UnrecordedLog
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ HEAD_S = 30.0  # for the head of the first request on a connection
 _GRACE_S = 0.2  # for responses that are under way when the program has ended
 
 
-ServeInside: TypeAlias = "Callable[[Sandbox], None]"
+ServeSandbox: TypeAlias = "Callable[[Sandbox], None]"
 """Lets the proxy serve a program that was started in a sandbox."""
 
 
@@ -54,35 +54,35 @@ def address_of(port: socket.socket) -> str:
 
 
 @contextmanager
-def proxying(
+def running_proxy(
     port: socket.socket,
-    plan: Plan,
+    plan: ProgramPlan,
     world: World | None = None,
     *,
     endpoints: MakeEndpoints | None = None,
     directory: Path | None = None,
-) -> Iterator[ServeInside]:
+) -> Iterator[ServeSandbox]:
     """The proxy serves that port during the block, and the same port in a sandbox that is handed to the function it
     gives. What went wrong inside of it is raised at the end.
 
     `endpoints` answer for some upstreams in a way of their own. `directory` is that of the session.
     """
     with port:
-        part = Part(plan, world, iter([PROXY]))
+        process_log = ProcessLog.open(plan, world, iter([PROXY]))
         if directory is not None:
-            part.leave_out_own_servers(directory)
+            process_log.leave_out_own_servers(directory)
         if plan.mode is Mode.RECORD:
-            part.session.unrecorded = UnrecordedLog(part.session)  # for what it refuses
-        thread = _Serving(port, plan, part, endpoints or (lambda part, ask: {}))
-        thread.has_work = world is None or any(event.path.startswith(segment(PROXY)) for event in world.calls)
+            process_log.session.unrecorded = UnrecordedLog(process_log.session)  # for what it refuses
+        thread = _ProxyThread(port, plan, process_log, endpoints or (lambda process_log, send: {}))
+        thread.has_work = world is None or any(event.path.startswith(path_segment(PROXY)) for event in world.calls)
         thread.start()
-        if world is None or (thread.has_work and _keeps_pace(part.tape_calls)):
+        if world is None or (thread.has_work and _keeps_pace(process_log.tape_calls)):
             thread.is_serving.wait(_START_S)  # else a program with little patience would give up before it is heard
         try:
             yield thread.serve_inside
         finally:
             thread.stop()
-            part.end(RunStatus.SUCCESS if thread.failure is None else RunStatus.ERROR)
+            process_log.end(RunStatus.SUCCESS if thread.failure is None else RunStatus.ERROR)
     if thread.failure is not None:
         raise ReplayKitError(f"the proxy failed: {thread.failure}") from thread.failure
 
@@ -93,16 +93,19 @@ def _keeps_pace(calls: Iterable[Call]) -> bool:
     return any(not call.complete for call in known) or bool(overlapping(spans_of(known)))
 
 
-class _Serving(threading.Thread):
+class _ProxyThread(threading.Thread):
     """The thread of the server."""
 
-    def __init__(self, port: socket.socket, plan: Plan, part: Part, endpoints: MakeEndpoints) -> None:
+    def __init__(
+        self, port: socket.socket, plan: ProgramPlan, process_log: ProcessLog, endpoints: MakeEndpoints
+    ) -> None:
         super().__init__(name="replaykit-proxy", daemon=True)
         self._port = port
         self._plan = plan
-        self._part = part
+        self._process_log = process_log
         self._endpoints = endpoints
-        self._bell, self._rope = socket.socketpair()  # a byte for each socket to listen on as well; its end is the end
+        # Wakes the thread: a byte for each further socket to listen on; closing it ends the server.
+        self._wakeup_receiver, self._wakeup_sender = socket.socketpair()
         self._listeners = [port]
         self._further: deque[socket.socket] = deque()
         self._sandbox: Sandbox | None = None
@@ -117,11 +120,11 @@ class _Serving(threading.Thread):
         if not sandbox.has_own_network():
             return
         self._sandbox = sandbox
-        if self._part.own is not None:
-            self._part.own.look_into(sandbox.network_tables())
+        if self._process_log.own_servers is not None:
+            self._process_log.own_servers.look_into(sandbox.network_tables())
         for listener in sandbox.listeners():
             self._further.append(listener)
-            self._rope.send(b"+")
+            self._wakeup_sender.send(b"+")
 
     def _new_socket(self, address: AddrInfoType) -> socket.socket:
         """Make the socket for a connection to an upstream: where that is this machine, in the program's network."""
@@ -132,15 +135,15 @@ class _Serving(threading.Thread):
 
     def stop(self) -> None:
         """End the server, and wait until it has ended."""
-        self._rope.close()
+        self._wakeup_sender.close()
         self.join()
-        self._bell.close()
+        self._wakeup_receiver.close()
         for listener in (*self._listeners, *self._further):
             listener.close()
 
     def run(self) -> None:
         try:
-            if self.has_work or self._is_visited():
+            if self.has_work or self._has_client():
                 import asyncio  # noqa: PLC0415 (slow to import)
 
                 asyncio.run(self._serve())
@@ -150,14 +153,14 @@ class _Serving(threading.Thread):
         finally:
             self.is_serving.set()
 
-    def _is_visited(self) -> bool:
-        """True when somebody connects; False when it is time to end."""
+    def _has_client(self) -> bool:
+        """Return True when a client connects, False when the server is to end."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._port, selectors.EVENT_READ)
-            selector.register(self._bell, selectors.EVENT_READ)
+            selector.register(self._wakeup_receiver, selectors.EVENT_READ)
             while True:
                 ready = [key.fileobj for key, _ in selector.select()]
-                if any(one is not self._bell for one in ready):
+                if any(one is not self._wakeup_receiver for one in ready):
                     return True
                 listener = self._next_listener()
                 if listener is None:
@@ -166,7 +169,7 @@ class _Serving(threading.Thread):
 
     def _next_listener(self) -> socket.socket | None:
         """Wait for one more socket to listen on; None when it is time to end."""
-        if not self._bell.recv(1):
+        if not self._wakeup_receiver.recv(1):
             return None
         listener = self._further.popleft()
         self._listeners.append(listener)
@@ -178,17 +181,17 @@ class _Serving(threading.Thread):
         from aiohttp import web  # noqa: PLC0415
 
         from replaykit.http_server import HeadDeadline  # noqa: PLC0415 (needs asyncio)
-        from replaykit.programs.relay import Relay  # noqa: PLC0415 (needs aiohttp, as does the next)
-        from replaykit.programs.upstreams import LONGEST_LINE, Upstreams  # noqa: PLC0415
+        from replaykit.programs.proxy_handler import ProxyHandler  # noqa: PLC0415 (needs aiohttp, as does the next)
+        from replaykit.programs.upstream_client import LONGEST_LINE, UpstreamClient  # noqa: PLC0415
 
-        loop, upstreams = asyncio.get_running_loop(), Upstreams(self._new_socket)
-        relay = Relay(self._plan, self._part, upstreams)
-        relay.endpoints = self._endpoints(self._part, upstreams.ask)
+        loop, upstreams = asyncio.get_running_loop(), UpstreamClient(self._new_socket)
+        proxy_handler = ProxyHandler(self._plan, self._process_log, upstreams)
+        proxy_handler.endpoints = self._endpoints(self._process_log, upstreams.send)
         deadline = HeadDeadline(HEAD_S)
 
         async def handle(request: web.BaseRequest) -> web.StreamResponse:
             deadline.met(request.protocol)
-            return await relay.handle(request)
+            return await proxy_handler.handle(request)
 
         server = web.Server(
             handle,
@@ -206,14 +209,14 @@ class _Serving(threading.Thread):
         for one in listening:
             one.close()
         await server.shutdown(_GRACE_S)
-        for endpoint in relay.endpoints.values():
+        for endpoint in proxy_handler.endpoints.values():
             endpoint.end()
         await upstreams.close()
-        self.failure = relay.failure
+        self.failure = proxy_handler.failure
 
 
 def _silent() -> logging.Logger:
-    """What clients send that is no HTTP is their affair, and is answered; nobody reads of it on stderr."""
+    """Return a logger that writes nothing: malformed requests are answered, and are not the user's concern."""
     import logging  # noqa: PLC0415 (aiohttp has imported it by now)
 
     logger = logging.getLogger("replaykit.proxy")

@@ -14,26 +14,26 @@ import msgspec
 from msgspec import Struct
 
 from replaykit.errors import ReplayKitError, StoreFull, is_full
+from replaykit.handlers.recording.automatic_pruning import prune_sometimes
+from replaykit.handlers.recording.run import new_run_id
+from replaykit.handlers.recording.sampling import is_kept, share_of
 from replaykit.model.pins import Pins
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json, raw
 from replaykit.programs.command import clean_command, name_of_command
-from replaykit.programs.ending import ended, shell_code, with_facts
-from replaykit.programs.merge import put_together
-from replaykit.programs.outgoing import ConnectionSampler, unaccounted
-from replaykit.programs.part import parts_below
-from replaykit.programs.pinning import pins_of_today
-from replaykit.programs.plan import Mode, Plan
-from replaykit.programs.recovery import RECORDER, being_recorded
-from replaykit.programs.running import Ran, run_through
-from replaykit.programs.staging import staged
-from replaykit.programs.wanted import Staging
-from replaykit.recording.auto import prune_sometimes
-from replaykit.recording.keeping import is_kept, share_of
-from replaykit.recording.run import new_run_id
+from replaykit.programs.connection_sampler import ConnectionSampler, unrecorded_connections
+from replaykit.programs.foreground_process import ProgramExit, run_in_foreground
+from replaykit.programs.launch_options import LaunchOptions
+from replaykit.programs.launcher import launch_environment
+from replaykit.programs.merge import merge_in_store
+from replaykit.programs.pinned_variables import new_pins
+from replaykit.programs.plan import Mode, ProgramPlan
+from replaykit.programs.process_log import process_logs_prefix
+from replaykit.programs.recovery import RECORDER, recorder_lock
+from replaykit.programs.run_outcome import finished_run, shell_code, with_program_facts
 from replaykit.seam.http.request import text_or_bytes
 from replaykit.store.sqlite import SQLiteStore
-from replaykit.telemetry.switch import Watched, watched
+from replaykit.telemetry.switch import WatchedRun, watched
 
 _LATE_S = 1.0  # for processes that end right after their program
 _LOOK_S = 0.01
@@ -44,14 +44,14 @@ class Recorded(Struct, frozen=True, kw_only=True):
 
     run: TraceRun
     exit_code: int
-    kept: bool = True
+    is_stored: bool = True
     """False when the program succeeded, and its run was not among those that are kept."""
     lost_input: bool = False
     """True when the program was given something on its standard input that is not in the run."""
     unrecorded: str = ""
     """Why there is no run, though the program ran: there was no room for one."""
     failure: ReplayKitError | None = None
-    """What went wrong with the recording itself; the run lacks something then."""
+    """The error that left the recording incomplete."""
 
 
 def record_program(
@@ -59,9 +59,9 @@ def record_program(
     store: SQLiteStore,
     *,
     name: str = "",
-    given: Json = None,
+    program_input: Json = None,
     keep_input: bool = False,
-    staging: Staging | None = None,
+    launch_options: LaunchOptions | None = None,
     pin: bool = True,
     pin_env: Sequence[str] = (),
     sample: float | None = None,
@@ -74,16 +74,16 @@ def record_program(
     of successful runs that stay in the store.
     """
     sampler = ConnectionSampler()
-    performing = _Performing(partial(run_through, out=out, keep_input=keep_input), sampler)
+    performing = _ProgramRunner(partial(run_in_foreground, out=out, keep_input=keep_input), sampler)
     try:
-        return _recorded(
+        return _record(
             command,
             store,
             performing,
             sampler,
             name=name,
-            given=given,
-            staging=staging or Staging(),
+            program_input=program_input,
+            launch_options=launch_options or LaunchOptions(),
             pin=pin,
             pin_env=pin_env,
             share=share_of(sample),
@@ -94,19 +94,19 @@ def record_program(
         ran = performing.result(command)
         run = TraceRun.of(RunHeader(id="", name=name or name_of_command(command)), ())
         why = error.message if isinstance(error, StoreFull) else str(error.strerror)
-        return Recorded(run=run, exit_code=shell_code(ran.code), kept=False, unrecorded=why)
+        return Recorded(run=run, exit_code=shell_code(ran.code), is_stored=False, unrecorded=why)
 
 
-class _Performing:
+class _ProgramRunner:
     """Runs a program once."""
 
-    def __init__(self, run: Callable[..., Ran], sampler: ConnectionSampler) -> None:
+    def __init__(self, run: Callable[..., ProgramExit], sampler: ConnectionSampler) -> None:
         self._run = run
         self._sampler = sampler
         self._has_begun = False
-        self._ran: Ran | None = None
+        self._ran: ProgramExit | None = None
 
-    def __call__(self, command: Sequence[str], environment: Mapping[str, str]) -> Ran:
+    def __call__(self, command: Sequence[str], environment: Mapping[str, str]) -> ProgramExit:
         self._has_begun = True
         try:
             self._ran = self._run(command, environment, on_start=lambda pid: self._sampler.begin(pid, environment))
@@ -114,8 +114,8 @@ class _Performing:
             self._sampler.end()
         return self._ran
 
-    def result(self, command: Sequence[str]) -> Ran:
-        """How the program ended; it is run now if it could not begin. One that was cut off is not run again."""
+    def result(self, command: Sequence[str]) -> ProgramExit:
+        """Return how the program ended. It is run now if it never started, but not again if it was interrupted."""
         if self._ran is None and not self._has_begun:
             return self(command, os.environ)
         if self._ran is None:
@@ -123,55 +123,69 @@ class _Performing:
         return self._ran
 
 
-def _recorded(
+def _record(
     command: Sequence[str],
     store: SQLiteStore,
-    perform: Callable[[Sequence[str], Mapping[str, str]], Ran],
+    perform: Callable[[Sequence[str], Mapping[str, str]], ProgramExit],
     sampler: ConnectionSampler,
     *,
     name: str,
-    given: Json,
-    staging: Staging,
+    program_input: Json,
+    launch_options: LaunchOptions,
     pin: bool,
     pin_env: Sequence[str],
     share: float,
 ) -> Recorded:
-    pins = pins_of_today(os.environ, pin_env) if pin else Pins(started_at=time.time())
+    if pin:
+        pins = new_pins(os.environ, pin_env)
+    else:
+        pins = Pins(started_at=time.time())
     header = RunHeader(
-        id=new_run_id(), name=name or name_of_command(command), input_json=raw(given), started_at=pins.started_at
+        id=new_run_id(),
+        name=name or name_of_command(command),
+        input_json=raw(program_input),
+        started_at=pins.started_at,
     )
-    header = with_facts(
+    header = with_program_facts(
         header,
         command=clean_command(command),
         python=platform.python_version(),
         started_at=pins.started_at,
         seed=pins.seed,
         environment=pins.environment or None,
-        **staging.facts,
+        **launch_options.facts,
     )
-    plan = Plan(
+    plan = ProgramPlan(
         mode=Mode.RECORD,
         run_id=header.id,
         store=str(store.path.absolute()),
         durability=store.durability.value,
         pins=pins,
+        working_directory=os.getcwd(),
     )
     with (
         _session_directory() as directory,
-        being_recorded(Path(directory), staging.swapped) as recorder,
+        recorder_lock(Path(directory), launch_options.swapped) as recorder,
     ):
-        writer = store.begin(with_facts(header, **{RECORDER: recorder}))
-        told = watched(writer.run_id)
-        ran, failure = _performed(command, store, plan, Path(directory), staging, perform)
-        _wait_for_the_late(store, header.id)
-        run = put_together(store, _asked(header, ran), lambda run: _told(run, ran, told), partial(unaccounted, sampler))
-    if told is not None:
-        told.whole(store.cleaned(run))
-    kept = failure is not None or is_kept(run, share)
-    if not kept:
+        writer = store.begin(with_program_facts(header, **{RECORDER: recorder}))
+        watcher = watched(writer.run_id)
+        ran, failure = _run_launched(command, store, plan, Path(directory), launch_options, perform)
+        _wait_for_late_processes(store, header.id)
+        run = merge_in_store(
+            store,
+            _with_exit(header, ran),
+            lambda run: _finished(run, ran, watcher),
+            partial(unrecorded_connections, sampler),
+        )
+    if watcher is not None:
+        watcher.whole(store.cleaned(run))
+    is_stored = failure is not None or is_kept(run, share)
+    if not is_stored:
         store.delete([run.id])
     prune_sometimes(store.path)
-    return Recorded(run=run, exit_code=shell_code(ran.code), kept=kept, lost_input=ran.lost_input, failure=failure)
+    return Recorded(
+        run=run, exit_code=shell_code(ran.code), is_stored=is_stored, lost_input=ran.lost_input, failure=failure
+    )
 
 
 def _session_directory() -> tempfile.TemporaryDirectory[str]:
@@ -181,50 +195,52 @@ def _session_directory() -> tempfile.TemporaryDirectory[str]:
         raise StoreFull("no temporary directory can be written to") from None
 
 
-def _performed(
+def _run_launched(
     command: Sequence[str],
     store: SQLiteStore,
-    plan: Plan,
+    plan: ProgramPlan,
     directory: Path,
-    staging: Staging,
-    perform: Callable[[Sequence[str], Mapping[str, str]], Ran],
-) -> tuple[Ran, ReplayKitError | None]:
-    ran: Ran | None = None
+    launch_options: LaunchOptions,
+    perform: Callable[[Sequence[str], Mapping[str, str]], ProgramExit],
+) -> tuple[ProgramExit, ReplayKitError | None]:
+    ran: ProgramExit | None = None
     try:
-        with staged(plan, None, directory, staging) as stage:
-            ran = perform(stage.command(command), stage.environment)
+        with launch_environment(plan, None, directory, launch_options) as launch:
+            ran = perform(launch.command(command), launch.environment)
     except ReplayKitError as failure:
         if ran is None:  # it has not begun: nothing is left of it
-            parts = [header.id for header in store.headers(below=parts_below(plan.run_id))]
-            store.delete([plan.run_id, *parts])
+            logs = [header.id for header in store.headers(below=process_logs_prefix(plan.run_id))]
+            store.delete([plan.run_id, *logs])
             raise
         return ran, failure
     return ran, None
 
 
-def _asked(header: RunHeader, ran: Ran) -> RunHeader:
+def _with_exit(header: RunHeader, ran: ProgramExit) -> RunHeader:
     """The header with how the program ended, and with what it was given where that was kept."""
-    if ran.given is None:
-        return with_facts(header, exit_code=ran.code)
-    header = msgspec.structs.replace(header, input_json=raw(text_or_bytes(ran.given)))
-    return with_facts(header, exit_code=ran.code, stdin=True)
+    if ran.input_bytes is None:
+        return with_program_facts(header, exit_code=ran.code)
+    header = msgspec.structs.replace(header, input_json=raw(text_or_bytes(ran.input_bytes)))
+    return with_program_facts(header, exit_code=ran.code, stdin=True)
 
 
-def _told(run: TraceRun, ran: Ran, told: Watched | None) -> TraceRun:
-    run = ended(run, ran.code, ran.printed, at=time.time(), interrupted=ran.interrupted)
-    return run if told is None else TraceRun.of(told.marked(run.header), run.events)
+def _finished(run: TraceRun, ran: ProgramExit, watcher: WatchedRun | None) -> TraceRun:
+    run = finished_run(run, ran.code, ran.printed, at=time.time(), interrupted=ran.interrupted)
+    if watcher is None:
+        return run
+    return TraceRun.of(watcher.marked(run.header), run.events)
 
 
-def _wait_for_the_late(store: SQLiteStore, run_id: str) -> None:
+def _wait_for_late_processes(store: SQLiteStore, run_id: str) -> None:
     """Give processes that end with their program the time to end; those that go on are cut off here."""
     give_up = time.monotonic() + _LATE_S
-    while time.monotonic() < give_up and any(map(_is_running, store.headers(below=parts_below(run_id)))):
+    while time.monotonic() < give_up and any(map(_is_running, store.headers(below=process_logs_prefix(run_id)))):
         time.sleep(_LOOK_S)
 
 
-def _is_running(part: RunHeader) -> bool:
-    pid = part.metadata.get("pid")
-    if part.status is not RunStatus.RUNNING or not isinstance(pid, int):
+def _is_running(log: RunHeader) -> bool:
+    pid = log.metadata.get("pid")
+    if log.status is not RunStatus.RUNNING or not isinstance(pid, int):
         return False
     try:
         os.kill(pid, 0)

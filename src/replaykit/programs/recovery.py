@@ -1,4 +1,4 @@
-"""Recordings whose recorder was killed: found by their locks, and put together from the parts that are left.
+"""Recordings whose recorder was killed: found by their locks, and merged from the process logs that are left.
 
 While it records, a recorder holds a lock on a file beside its plan. The operating system takes the lock away when the
 recorder dies, however it dies.
@@ -19,9 +19,9 @@ from replaykit.locking import locked
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json
-from replaykit.programs.ending import with_facts
-from replaykit.programs.merge import put_together
-from replaykit.programs.swapping import put_back, to_stderr
+from replaykit.programs.file_swap import restore_swapped_file, to_stderr
+from replaykit.programs.merge import merge_in_store
+from replaykit.programs.run_outcome import with_program_facts
 from replaykit.store.protocol import Store
 
 RECORDER = "recorder"
@@ -30,46 +30,49 @@ KILLED = ErrorInfo(type="RecordingInterrupted", message="the recorder was killed
 
 
 @contextlib.contextmanager
-def being_recorded(directory: Path, swapped: Iterable[Path] = ()) -> Iterator[Json]:
+def recorder_lock(directory: Path, swapped: Iterable[Path] = ()) -> Iterator[Json]:
     """Holds the lock during the block; gives what the run's header has to say for others to find it.
 
     `swapped` are files that another one takes the place of meanwhile.
     """
     with (directory / _LOCK).open("wb") as file:
         locked(file.fileno())
-        files = {"swapped": [str(one.absolute()) for one in swapped]} if swapped else {}
+        if swapped:
+            files = {"swapped": [str(one.absolute()) for one in swapped]}
+        else:
+            files = {}
         yield {"host": socket.gethostname(), "directory": str(directory.absolute()), **files}
 
 
-def interrupted(store: Store) -> list[RunHeader]:
+def interrupted_recordings(store: Store) -> list[RunHeader]:
     """Runs that are not recorded any more, and whose parts are still apart."""
     return [header for header in store.headers(status=RunStatus.RUNNING) if _is_abandoned(header)]
 
 
 def recover(store: Store) -> list[TraceRun]:
     """Put together what was left apart, and files back that were swapped; gives the runs."""
-    return [_recovered(store, header) for header in interrupted(store)]
+    return [_recovered(store, header) for header in interrupted_recordings(store)]
 
 
 def _recovered(store: Store, header: RunHeader) -> TraceRun:
     directory = Path(_recorder(header)["directory"])
-    _put_back(_recorder(header).get("swapped"))
-    run = put_together(store, with_facts(header, **{RECORDER: None}), _cut_short)
+    _restore_files(_recorder(header).get("swapped"))
+    run = merge_in_store(store, with_program_facts(header, **{RECORDER: None}), _cancelled)
     if (directory / _LOCK).exists():
         shutil.rmtree(directory, ignore_errors=True)
     return run
 
 
-def _put_back(swapped: Json) -> None:
+def _restore_files(swapped: Json) -> None:
     """Put swapped files back: the link in their place leads into a directory that goes."""
     for file in swapped if isinstance(swapped, list) else []:
         try:
-            put_back(Path(str(file)))
+            restore_swapped_file(Path(str(file)))
         except UsageError as error:  # changed since, or in use again: the run is put together all the same
             to_stderr(str(error))
 
 
-def _cut_short(run: TraceRun) -> TraceRun:
+def _cancelled(run: TraceRun) -> TraceRun:
     last = max((event.at + event.duration_s for event in run.events), default=run.started_at)
     return msgspec.structs.replace(run, status=RunStatus.CANCELLED, error=KILLED, ended_at=last)
 
@@ -91,4 +94,6 @@ def _is_abandoned(header: RunHeader) -> bool:
 def _recorder(header: RunHeader) -> dict[str, Json]:
     program = header.metadata.get("program")
     recorder = program.get(RECORDER) if isinstance(program, dict) else None
-    return recorder if isinstance(recorder, dict) else {}
+    if isinstance(recorder, dict):
+        return recorder
+    return {}

@@ -54,7 +54,9 @@ def deviations_in(isolation: Isolation, others: Sequence[Deviation]) -> list[Dev
 
 def _access(stopped: Stopped) -> StoppedAccess:
     target, program = sayable(stopped.target), sayable(stopped.program)
-    return StoppedAccess(channel=stopped.channel, target=target, program=program, count=stopped.count)
+    return StoppedAccess(
+        channel=stopped.channel, target=target, program=program, count=stopped.count, reason=stopped.reason
+    )
 
 
 def _is_named(access: StoppedAccess, deviations: Sequence[Deviation]) -> bool:
@@ -69,7 +71,10 @@ def _in_words(access: StoppedAccess) -> str:
 
 
 def _denied(access: StoppedAccess) -> str:
+    if access.reason:
+        why = f": {access.reason}"
+    else:
+        why = "; where the kernel offers overlays it could be"
     return (
-        f"{access.target} could not be written here; where the kernel offers overlays it could be\n"
-        f"To allow it: --allow-write {os.path.dirname(access.target)}"
+        f"{access.target} could not be written here{why}\nTo allow it: --allow-write {os.path.dirname(access.target)}"
     )

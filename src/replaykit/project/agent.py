@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from replaykit.cases.shape import Choice, Either, Flag, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
+from replaykit.documents.shape import Choice, Either, Flag, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.values import Json
 from replaykit.project.environment import check_variables
@@ -19,7 +19,7 @@ MAX_RETRIES = 10
 
 
 class AgentType(StrEnum):
-    """How an agent is run."""
+    """The type of an agent: how it is run."""
 
     HTTP = "http"  # a request to a URL
     PYTHON = "python"  # a function or an object of a Python module
@@ -28,7 +28,7 @@ class AgentType(StrEnum):
 
 
 class Method(StrEnum):
-    """How an HTTP agent is asked."""
+    """The method of an HTTP agent."""
 
     GET = "GET"
     POST = "POST"
@@ -37,14 +37,14 @@ class Method(StrEnum):
     DELETE = "DELETE"
 
 
-class Tools(StrEnum):
-    """What an agent's tools may be in a replay."""
+class AgentToolMode(StrEnum):
+    """The tools of an agent in a replay."""
 
     RECORDED = "recorded"  # answered from the session, or the replay is refused
     LIVE = "live"  # an agent that cannot be handed answers is asked all the same, and the result says so
 
 
-class Agent(Struct, frozen=True, kw_only=True):
+class AgentConfig(Struct, frozen=True, kw_only=True):
     """The agent of a configuration; texts may hold variables of the environment."""
 
     type: AgentType
@@ -61,7 +61,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     retries: int = 0
     reset_endpoint: str | None = None
     reset_function: str | None = None
-    tools: Tools = Tools.RECORDED
+    tools: AgentToolMode = AgentToolMode.RECORDED
 
 
 _SPEC = re.compile(r"[\w.]+:[\w.]+")
@@ -108,22 +108,22 @@ AGENT = Record(
         "query_params": MapOf(Text()),
         "parse_structured_input": Flag(),
         "timeout": Number(above=0, at_most=MAX_TIMEOUT_MS, whole=True),
-        "retries": Number(above=-1, at_most=MAX_RETRIES, whole=True),
+        "retries": Number(at_least=0, at_most=MAX_RETRIES, whole=True),
         "reset_endpoint": Either((_ADDRESS, Nothing())),
         "reset_function": Either((Text("module:function", pattern=rf"^{_SPEC.pattern}$"), Nothing())),
-        "tools": Choice(Tools),
+        "tools": Choice(AgentToolMode),
     },
     required=("endpoint",),
     notes={
         "endpoint": "A URL; module:attribute for type python and langchain; a command for type command.",
-        "type": "How the agent is run; http unless said.",
-        "method": "How an HTTP agent is asked; POST unless said.",
+        "type": "How the agent is run; default: http.",
+        "method": "How an HTTP agent is asked; default: POST.",
         "request_template": "The body as JSON, with {prompt}, {input}, {context} or {field} where the input goes.",
         "response_path": "Where in the answer the output is, as a JSON path.",
         "headers": "Headers of the request; ${NAME} is a variable of the environment.",
         "query_params": "Parameters behind the address; {prompt} and the like are filled in.",
         "timeout": "Milliseconds until a run is stopped.",
-        "retries": "How often a connection that failed is tried again; never unless said.",
+        "retries": "How often a connection that failed is tried again; default: never.",
         "reset_endpoint": "Posted to before each case.",
         "reset_function": "module:function, called before each case.",
         "tools": "live: ask an agent that cannot be handed recorded answers all the same.",
@@ -132,23 +132,32 @@ AGENT = Record(
 )
 
 
-def agent_of(value: dict[str, Json], *, retries: int = 0) -> Agent:
+def agent_of(value: dict[str, Json], *, retries: int = 0) -> AgentConfig:
     """The agent that a value without flaws describes; `retries` where it says none itself."""
-    endpoint, timeout = value["endpoint"], value.get("timeout")
-    path = value.get("response_path")
     sort = AgentType(value.get("type", AgentType.HTTP))
-    return Agent(
+    endpoint, words = value["endpoint"], None
+    if isinstance(endpoint, list):
+        endpoint, words = " ".join(endpoint), tuple(endpoint)
+    response_path = value.get("response_path")
+    if response_path is not None:
+        response_path = as_json_path(response_path)
+    timeout_s = None
+    if "timeout" in value:
+        timeout_s = value["timeout"] / 1000
+    if sort is not AgentType.HTTP:
+        retries = 0
+    return AgentConfig(
         type=sort,
-        endpoint=endpoint if isinstance(endpoint, str) else " ".join(endpoint),
-        words=tuple(endpoint) if isinstance(endpoint, list) else None,
+        endpoint=endpoint,
+        words=words,
         method=Method(value.get("method", Method.POST)),
         request_template=value.get("request_template"),
-        response_path=None if path is None else as_json_path(path),
+        response_path=response_path,
         headers=tuple(value.get("headers", {}).items()),
         query_params=tuple(value.get("query_params", {}).items()),
-        timeout_s=None if timeout is None else timeout / 1000,
-        retries=value.get("retries", retries) if sort is AgentType.HTTP else 0,
+        timeout_s=timeout_s,
+        retries=value.get("retries", retries),
         reset_endpoint=value.get("reset_endpoint"),
         reset_function=value.get("reset_function"),
-        tools=Tools(value.get("tools", Tools.RECORDED)),
+        tools=AgentToolMode(value.get("tools", AgentToolMode.RECORDED)),
     )

@@ -10,10 +10,10 @@ import msgspec
 
 from replaykit.cases.chaos_shape import CHAOS, CHAOS_MATRIX, plan_of
 from replaykit.cases.config_files import WORKING_TREE, ConfigFiles, load_config
-from replaykit.cases.shape import find_flaws
-from replaykit.chaos.profiles import PROFILES, profile
-from replaykit.contracts.matrix import ChaosScenario
+from replaykit.contracts.contract import ChaosScenario
+from replaykit.documents.shape import find_flaws
 from replaykit.errors import InvalidFile, UsageError, nearest
+from replaykit.handlers.chaos.profiles import PROFILES, profile
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.values import Json
 
@@ -24,10 +24,10 @@ MAX_PLAN_BYTES = 1024 * 1024
 
 def chaos_plan(faults: str | Mapping[str, Json], *, seed: int = 0) -> ChaosPlan:
     """The plan of a profile, or of faults as a file spells them."""
-    said = faults if isinstance(faults, str) else dict(faults)
-    for flaw in find_flaws(CHAOS, said):
+    spelled = faults if isinstance(faults, str) else dict(faults)
+    for flaw in find_flaws(CHAOS, spelled):
         raise UsageError(flaw.message, hint=flaw.hint)
-    return plan_of(said, seed=seed)
+    return plan_of(spelled, seed=seed)
 
 
 def matrix_of(worlds: Iterable[Json], *, seed: int = 0, where: str = "chaos_matrix") -> tuple[ChaosScenario, ...]:
@@ -53,7 +53,9 @@ def named_plan(name: str, *, seed: int | None = None, files: ConfigFiles = WORKI
             f"no chaos profile and no file {name!r}; {nearest(name, PROFILES)}", hint="replaykit chaos profiles"
         )
     plan = load_plan(name, files)
-    return plan if seed is None else msgspec.structs.replace(plan, seed=seed)
+    if seed is None:
+        return plan
+    return msgspec.structs.replace(plan, seed=seed)
 
 
 def load_plan(path: str | os.PathLike[str], files: ConfigFiles = WORKING_TREE) -> ChaosPlan:

@@ -1,4 +1,4 @@
-"""Which contract is meant: by its name, by its file, or because there is only one."""
+"""Choose a contract: by its name, by its file, or because there is only one."""
 
 from __future__ import annotations
 

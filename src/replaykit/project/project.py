@@ -5,34 +5,34 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from replaykit.cases.case_shape import ModelMode
 from replaykit.cases.chaos_shape import plan_of
 from replaykit.cases.config_files import WORKING_TREE, ConfigFiles, load_config
-from replaykit.cases.document import Document
-from replaykit.cases.document import Path as Place
 from replaykit.cases.session import Session, read_session
-from replaykit.cases.shape import Record, describe, find_flaws
 from replaykit.checks.assertions import Assertion, parse_assertion
-from replaykit.contracts.build import contract_of
 from replaykit.contracts.contract import Contract
+from replaykit.contracts.find import contract_of
+from replaykit.documents.document import Document
+from replaykit.documents.document import Path as Place
+from replaykit.documents.shape import Record, describe, find_flaws
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError
 from replaykit.judges.shape import MODEL, JudgeSpec, judge_spec_of
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.values import Json
-from replaykit.project.agent import Agent, agent_of
+from replaykit.project.agent import AgentConfig, agent_of
 from replaykit.project.shape import FLAKESTORM, FLAKESTORM_TYPES, LEFT_OUT, MAX_MUTATIONS, PROJECT, PROJECT_FORMAT
-from replaykit.project.sources import Source, source_of
-from replaykit.retention.policy import Policy
-from replaykit.retention.shape import policy_of
+from replaykit.project.sources import SessionSource, source_of
+from replaykit.retention.policy import RetentionPolicy, build_policy
 
 MAX_PROJECT_BYTES = 8 * 1024 * 1024
 
 
 class Scoring(Struct, frozen=True, kw_only=True):
-    """What each part weighs in the overall score."""
+    """The weight of each part in the overall score."""
 
     mutation: float = 0.20
     chaos: float = 0.35
@@ -41,7 +41,7 @@ class Scoring(Struct, frozen=True, kw_only=True):
 
 
 class Mutations(Struct, frozen=True, kw_only=True):
-    """How the inputs are said otherwise."""
+    """The mutations of the inputs."""
 
     count: int = 9
     """For each input."""
@@ -52,16 +52,16 @@ class Mutations(Struct, frozen=True, kw_only=True):
 
 
 class Project(Struct, frozen=True, kw_only=True):
-    """What a configuration file says."""
+    """The content of a configuration file."""
 
     file: Path
     files: ConfigFiles = WORKING_TREE
-    """Where it was read, and what else acts as configuration is."""
-    agent: Agent | None = None
+    """The working tree or the revision that configuration is read from."""
+    agent: AgentConfig | None = None
     variables: tuple[str, ...] | None = None
     """The variables of the environment that may be filled in; all when it is None."""
     inputs: tuple[Json, ...] = ()
-    """What the agent is asked where a contract has no probes: `inputs`, or `golden_prompts`."""
+    """The inputs where a contract has no probes: `inputs`, or `golden_prompts`."""
     cases: tuple[Path, ...] = ()
     """Directories and files, relative to the working directory."""
     contracts: dict[str, Contract] = {}
@@ -70,23 +70,23 @@ class Project(Struct, frozen=True, kw_only=True):
     mutations: Mutations | None = None
     sessions: tuple[Session | InvalidFile, ...] = ()
     """Those it writes or names; an error stands for one whose file is wrong."""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[SessionSource, ...] = ()
     models: ModelMode = ModelMode.RECORDED
     scoring: Scoring = Scoring()
     judge: JudgeSpec | None = None
     checks: tuple[Assertion, ...] = ()
-    retention: Policy = Policy()
-    """Which recorded runs stay."""
+    retention: RetentionPolicy = RetentionPolicy()
+    """The retention of recorded runs."""
     min_score: float | None = None
     """Of `ci`, as a percentage."""
     concurrency: int | None = None
     seed: int | None = None
     notices: tuple[str, ...] = ()
-    """What of the file is not used, in words."""
+    """Notices about parts of the file that are not used."""
 
     @property
     def directory(self) -> Path:
-        """Where its paths begin."""
+        """The directory that its paths are relative to."""
         return self.file.parent
 
     def error(self, message: str, place: Place = (), *, hint: str | None = None) -> UsageError:
@@ -111,53 +111,77 @@ def _shape_of(document: Document) -> Record:
     """Whose file it is; one that does not say is ours, so that the error says what to write."""
     value = document.value
     if not isinstance(value, dict):
-        said = "the file is empty" if value is None else f"expected a mapping, got {describe(value)}"
-        raise document.error(said, hint="Begin with `replaykit: 1`; or run `replaykit init`.")
+        message = "the file is empty"
+        if value is not None:
+            message = f"expected a mapping, got {describe(value)}"
+        raise document.error(message, hint="Begin with `replaykit: 1`; or run `replaykit init`.")
     version = value.get("replaykit")
     if type(version) is int and version > PROJECT_FORMAT:
         raise FormatTooNew(
             f"{document.file}: configuration format {describe(version)}, this version reads up to {PROJECT_FORMAT}"
         )
-    return FLAKESTORM if "version" in value and "replaykit" not in value else PROJECT
+    if "version" in value and "replaykit" not in value:
+        return FLAKESTORM
+    return PROJECT
 
 
 def _built(document: Document, file: Path, files: ConfigFiles) -> Project:
     value: dict[str, Json] = {key: part for key, part in document.value.items() if part is not None}
     replays, advanced = value.get("replays", {}), value.get("advanced") or {}
-    agent = value.get("agent")
-    cases = value.get("cases", ())
-    variables = value.get("variables")
     return Project(
         file=file,
         files=files,
-        variables=None if variables is None else tuple(variables),
-        agent=None if agent is None else agent_of(agent, retries=advanced.get("retries", 0)),
         inputs=tuple(value.get("inputs") or value.get("golden_prompts") or ()),
-        cases=tuple(file.parent / name for name in ([cases] if isinstance(cases, str) else cases)),
+        cases=_cases(value.get("cases", ()), file.parent),
         contracts={contract.name: contract for contract in _contracts(value)},
-        chaos=plan_of(value["chaos"], seed=advanced.get("seed") or 0) if "chaos" in value else None,
-        mutations=_mutations(document, value["mutations"]) if "mutations" in value else None,
         sessions=tuple(_sessions(document, replays.get("sessions") or ())),
         sources=tuple(map(source_of, replays.get("sources") or ())),
         models=ModelMode(replays.get("models", ModelMode.RECORDED)),
         scoring=_scoring(value.get("scoring", {})),
-        judge=judge_spec_of(value["judge"]) if "judge" in value else None,
-        checks=tuple(parse_assertion(kind, said) for item in value.get("checks", ()) for kind, said in item.items()),
-        retention=policy_of(value.get("retention", {})),
+        checks=tuple(parse_assertion(kind, inner) for item in value.get("checks", ()) for kind, inner in item.items()),
+        retention=build_policy(value.get("retention", {})),
         min_score=value.get("ci", {}).get("min_score"),
         concurrency=advanced.get("concurrency"),
         seed=advanced.get("seed"),
         notices=tuple(_notices(document, value)),
+        **_optional_parts(document, value, advanced),
     )
+
+
+def _optional_parts(document: Document, value: dict[str, Json], advanced: dict[str, Json]) -> dict[str, Any]:
+    """Return the members of a project that are None unless the file has them."""
+    parts: dict[str, Any] = {}
+    if "variables" in value:
+        parts["variables"] = tuple(value["variables"])
+    if "agent" in value:
+        parts["agent"] = agent_of(value["agent"], retries=advanced.get("retries", 0))
+    if "chaos" in value:
+        parts["chaos"] = plan_of(value["chaos"], seed=advanced.get("seed") or 0)
+    if "mutations" in value:
+        parts["mutations"] = _mutations(document, value["mutations"])
+    if "judge" in value:
+        parts["judge"] = judge_spec_of(value["judge"])
+    return parts
+
+
+def _cases(paths: str | list[str], directory: Path) -> tuple[Path, ...]:
+    if isinstance(paths, str):
+        paths = [paths]
+    return tuple(directory / path for path in paths)
 
 
 def _contracts(value: dict[str, Json]) -> Iterator[Contract]:
     """The contracts of the file; a matrix beside them is that of each that has none."""
-    found = [value["contract"]] if "contract" in value else []
-    many = value.get("contracts", ())
-    found += [{"name": name, **one} for name, one in many.items()] if isinstance(many, dict) else list(many)
-    for one in found:
-        yield contract_of({"chaos_matrix": value.get("chaos_matrix"), **one})
+    contracts = []
+    if "contract" in value:
+        contracts.append(value["contract"])
+    several = value.get("contracts", ())
+    if isinstance(several, dict):
+        contracts += [{"name": name, **contract} for name, contract in several.items()]
+    else:
+        contracts += several
+    for contract in contracts:
+        yield contract_of({"chaos_matrix": value.get("chaos_matrix"), **contract})
 
 
 def _sessions(document: Document, values: Iterable[Json]) -> Iterator[Session | InvalidFile]:
@@ -170,31 +194,40 @@ def _sessions(document: Document, values: Iterable[Json]) -> Iterator[Session | 
 
 def _mutations(document: Document, value: Json) -> Mutations:
     """Of Flakestorm's block the count and the types are taken, and our own `by`."""
-    from replaykit.chaos.mutations import KINDS  # noqa: PLC0415 (few configurations have mutations)
-    from replaykit.chaos.wordings import WORDINGS  # noqa: PLC0415
+    from replaykit.handlers.chaos.mutations import KINDS  # noqa: PLC0415 (few configurations have mutations)
+    from replaykit.handlers.chaos.rewording import WORDINGS  # noqa: PLC0415
 
-    said = value if isinstance(value, dict) else {}
-    count, by = said.get("count"), said.get("by")
-    for flaw in find_flaws(MODEL, by, ("mutations", "by")) if by is not None else ():
-        raise document.error(flaw.message, flaw.path, hint=flaw.hint)
-    known = KINDS if by is None else tuple(WORDINGS)
-    types = said.get("types") if isinstance(said.get("types"), list) else said.get("kinds")
-    kinds = [FLAKESTORM_TYPES.get(kind, kind) for kind in types or () if isinstance(kind, str)]
-    return Mutations(
-        count=count if type(count) is int and 0 < count <= MAX_MUTATIONS else Mutations().count,
-        kinds=tuple(dict.fromkeys(kind for kind in kinds if kind in known)),
-        by=None if by is None else judge_spec_of(by),
-    )
+    block = value if isinstance(value, dict) else {}
+    by, known = None, KINDS
+    if block.get("by") is not None:
+        for flaw in find_flaws(MODEL, block["by"], ("mutations", "by")):
+            raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+        by, known = judge_spec_of(block["by"]), tuple(WORDINGS)
+    types = block.get("types")
+    if not isinstance(types, list):
+        types = block.get("kinds") or ()
+    kinds: dict[str, None] = {}
+    for name in types:
+        if isinstance(name, str) and FLAKESTORM_TYPES.get(name, name) in known:
+            kinds.setdefault(FLAKESTORM_TYPES.get(name, name))
+    count = block.get("count")
+    if type(count) is not int or not 0 < count <= MAX_MUTATIONS:
+        count = Mutations().count
+    return Mutations(count=count, kinds=tuple(kinds), by=by)
 
 
 def _by_whom(value: dict[str, Json]) -> str:
-    said = value["mutations"] if isinstance(value["mutations"], dict) else {}
-    return "rules make them" if said.get("by") is None else "what the model wrote is looked up"
+    mutations = value["mutations"]
+    if isinstance(mutations, dict) and mutations.get("by") is not None:
+        return "what the model wrote is looked up"
+    return "rules make them"
 
 
 def _scoring(value: dict[str, Json]) -> Scoring:
     """Weights that are left out are 0 where some are given: what is not named does not count."""
-    return Scoring(**{"mutation": 0.0, "chaos": 0.0, "contract": 0.0, "replay": 0.0, **value}) if value else Scoring()
+    if value:
+        return Scoring(**{"mutation": 0.0, "chaos": 0.0, "contract": 0.0, "replay": 0.0, **value})
+    return Scoring()
 
 
 def _notices(document: Document, value: dict[str, Json]) -> Iterator[str]:

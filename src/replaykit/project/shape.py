@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator
 
 from replaykit.cases.case_shape import AssertionShape, ModelMode
 from replaykit.cases.chaos_shape import CHAOS, CHAOS_MATRIX
-from replaykit.cases.document import Path
 from replaykit.cases.session_shape import SESSION
-from replaykit.cases.shape import Anything, Choice, Either, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
 from replaykit.contracts.shape import CONTRACT
+from replaykit.documents.document import Path
+from replaykit.documents.shape import Anything, Choice, Either, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
 from replaykit.errors import nearest
 from replaykit.judges.shape import JUDGE, MODEL
 from replaykit.model.values import Json
 from replaykit.project.agent import AGENT, MAX_RETRIES
 from replaykit.project.sources import SOURCE
-from replaykit.retention.shape import RETENTION
+from replaykit.retention.policy import RETENTION
 
 PROJECT_FORMAT = 1
 """Version of replaykit.yaml; readers accept every older one."""
@@ -38,13 +38,13 @@ FLAKESTORM_TYPES = {
     "length_extremes": "length",
     "language_mixing": "language_noise",
 }
-"""What Flakestorm calls kinds of mutation that there are here; a type that there is none of is passed over."""
+"""Flakestorm's names for our kinds of mutation; its other types are skipped."""
 
 _SOME_TEXT = Text("some text", pattern=r"\S")
 _VARIABLES = ListOf(Text("the name of a variable", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)"))
 
 
-class _Version:
+class _VersionShape:
     """The version of the file, as a number or a text."""
 
     def __init__(self, *known: Json) -> None:
@@ -68,16 +68,13 @@ SHARES = ("mutation", "chaos", "contract", "replay")
 
 
 def _scoring_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
-    for key, share in value.items():
-        if share < 0:
-            yield Flaw((key,), "bad-value", f"scoring.{key}: a weight is not below 0")
     if value.keys() == set(SHARES) and abs(sum(value.values()) - 1) > 0.001:
         yield Flaw((), "bad-value", f"scoring: the weights add up to {sum(value.values()):g}, not to 1")
     if value and not sum(value.values()):
         yield Flaw((), "bad-value", "scoring: every weight is 0")
 
 
-_SCORING = Record({key: Number(above=-1, at_most=1) for key in SHARES}, cross=_scoring_flaws)
+_SCORING = Record(dict.fromkeys(SHARES, Number(at_least=0, at_most=1)), cross=_scoring_flaws)
 
 _REPLAYS = Record(
     {
@@ -98,8 +95,8 @@ _IN_MAP = Record(CONTRACT.members, required=("invariants",), notes=CONTRACT.note
 
 
 def _check_kind(text: str) -> None:
-    from replaykit.chaos.mutations import KINDS  # noqa: PLC0415 (few configurations name kinds; every replay reads one)
-    from replaykit.chaos.wordings import WORDINGS  # noqa: PLC0415
+    from replaykit.handlers.chaos.mutations import KINDS  # noqa: PLC0415 (few configurations name kinds; every replay reads one)
+    from replaykit.handlers.chaos.rewording import WORDINGS  # noqa: PLC0415
 
     known = dict.fromkeys((*KINDS, *WORDINGS))
     if text not in known:
@@ -108,8 +105,8 @@ def _check_kind(text: str) -> None:
 
 def _kinds_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
     """Kinds that whoever writes the mutations does not know."""
-    from replaykit.chaos.mutations import KINDS  # noqa: PLC0415 (as above)
-    from replaykit.chaos.wordings import WORDINGS  # noqa: PLC0415
+    from replaykit.handlers.chaos.mutations import KINDS  # noqa: PLC0415 (as above)
+    from replaykit.handlers.chaos.rewording import WORDINGS  # noqa: PLC0415
 
     by_model = "by" in value
     known = list(WORDINGS) if by_model else list(KINDS)
@@ -117,7 +114,10 @@ def _kinds_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
         if kind not in known:
             who = "a model writes" if by_model else "rules make"
             message = f"no kind of mutation {kind!r} that {who}; {nearest(kind, known)}"
-            hint = "" if by_model else "Name the model that writes it: `by: openai:MODEL`."
+            if by_model:
+                hint = ""
+            else:
+                hint = "Name the model that writes it: `by: openai:MODEL`."
             yield Flaw(("kinds", index), "bad-value", message, hint)
 
 
@@ -129,8 +129,8 @@ _MUTATIONS = Record(
         "by": MODEL,
     },
     notes={
-        "count": "How many for each input; 9 unless said.",
-        "kinds": "Which kinds; all unless said.",
+        "count": "How many for each input; default: 9.",
+        "kinds": "Which kinds; default: all.",
         "by": "The model that wrote them; without it rules make them.",
     },
     cross=_kinds_flaws,
@@ -139,8 +139,8 @@ _MUTATIONS = Record(
 _ADVANCED = Record(
     {
         "concurrency": Number(above=0, at_most=MAX_CONCURRENCY, whole=True),
-        "retries": Number(above=-1, at_most=MAX_RETRIES, whole=True),
-        "seed": Either((Number(above=-1, at_most=MAX_SEED, whole=True), Nothing())),
+        "retries": Number(at_least=0, at_most=MAX_RETRIES, whole=True),
+        "seed": Either((Number(at_least=0, at_most=MAX_SEED, whole=True), Nothing())),
     }
 )
 
@@ -166,7 +166,7 @@ def _names_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
 
 PROJECT = Record(
     {
-        "replaykit": _Version(PROJECT_FORMAT),
+        "replaykit": _VersionShape(PROJECT_FORMAT),
         "agent": Either((AGENT, Nothing())),
         "variables": Either((_VARIABLES, Nothing())),
         "inputs": Either((ListOf(Anything()), Nothing())),
@@ -181,13 +181,13 @@ PROJECT = Record(
         "judge": Either((*JUDGE.shapes, Nothing())),
         "checks": Either((ListOf(AssertionShape()), Nothing())),
         "retention": Either((RETENTION, Nothing())),
-        "ci": Either((Record({"min_score": Number(above=-1, at_most=100)}), Nothing())),
+        "ci": Either((Record({"min_score": Number(at_least=0, at_most=100)}), Nothing())),
     },
     required=("replaykit",),
     notes={
         "replaykit": "The version of this format.",
         "agent": "The agent under test.",
-        "variables": "Variables of the environment that ${NAME} may name; all unless said, none with --untrusted.",
+        "variables": "Variables of the environment that ${NAME} may name; default: all, none with --untrusted.",
         "inputs": "What the agent is asked where a contract has no probes.",
         "cases": "Directories of cases and sessions.",
         "contract": "A contract.",
@@ -207,7 +207,7 @@ PROJECT = Record(
 
 FLAKESTORM = Record(
     {
-        "version": _Version("2.0", 2.0),
+        "version": _VersionShape("2.0", 2.0),
         "agent": AGENT,
         "variables": Either((_VARIABLES, Nothing())),
         "contract": Either((CONTRACT, Nothing())),

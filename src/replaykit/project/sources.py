@@ -1,4 +1,4 @@
-"""Where sessions come from besides files: runs that LangSmith, Langfuse, Phoenix or MLflow keeps.
+"""Sources of sessions besides files: runs that LangSmith, Langfuse, Phoenix or MLflow keeps.
 
 A source is fetched once, and kept as files beside the configuration: those are for git, and need no network. With
 `auto_import` it is fetched each time.
@@ -13,17 +13,17 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from replaykit.cases.shape import Choice, Either, Flag, Flaw, Nothing, Number, Record, Text
-from replaykit.cases.slug import slug
-from replaykit.importers.langsmith_wanted import DEFAULT_LIMIT, MAX_LIMIT, Status, age_of
+from replaykit.documents.shape import Choice, Either, Flag, Flaw, Nothing, Number, Record, Text
+from replaykit.documents.slug import slug
+from replaykit.formats.core.run_query import DEFAULT_LIMIT, MAX_LIMIT, Status, age_of
 from replaykit.model.values import Json, canonical
 
-KEPT = Path("replays")
+SOURCE_DIRECTORY = Path("replays")
 """Below the configuration's directory: where sources are kept, those of each service in a directory of its own."""
 
 
 class SourceType(StrEnum):
-    """What a source names."""
+    """The kind of thing that a source names."""
 
     PROJECT = "langsmith"
     RUN = "langsmith_run"
@@ -32,7 +32,7 @@ class SourceType(StrEnum):
     MLFLOW = "mlflow"
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class SessionSource(Struct, frozen=True, kw_only=True):
     """A project of a service, or one run."""
 
     type: SourceType
@@ -46,30 +46,30 @@ class Source(Struct, frozen=True, kw_only=True):
     limit: int = DEFAULT_LIMIT
     auto_import: bool = False
     contract: str = ""
-    """The contract that its sessions must keep; the configuration's only one unless said."""
+    """The contract that its sessions must keep; default: the configuration's only one."""
 
     @property
     def service(self) -> str:
-        """Whoever keeps it."""
+        """The service that has it."""
         return (SourceType.PROJECT if self.type is SourceType.RUN else self.type).value
 
     @property
     def label(self) -> str:
-        """What it is called in results."""
+        """Its name in results."""
         return " ".join(filter(None, (self.service, self.run_id or self.project)))
 
     @property
     def home(self) -> Path:
-        """Where it is kept, relative to the configuration."""
-        return KEPT / self.service
+        """The directory of its files, relative to the configuration."""
+        return SOURCE_DIRECTORY / self.service
 
     @property
     def place(self) -> Path:
         """Its directory or its file, relative to where sources are; another filter is another place."""
         if self.run_id:
             return Path(f"{slug('tool_call', self.run_id)}.yaml")
-        asked = [self.project, self.status, self.date_range, self.min_latency_ms, self.limit]
-        digest = hashlib.sha256(canonical(asked)).hexdigest()[:8]
+        selection = [self.project, self.status, self.date_range, self.min_latency_ms, self.limit]
+        digest = hashlib.sha256(canonical(selection)).hexdigest()[:8]
         return Path(f"{slug('tool_call', self.project or self.service)[:40]}-{digest}")
 
 
@@ -80,7 +80,7 @@ _NAMES = {
     SourceType.PHOENIX: ("project", "trace_id"),
     SourceType.MLFLOW: ("experiment", "trace_id"),
 }
-"""What a source of each type may be named by."""
+"""The keys that may name a source of each type."""
 _ONE = ("run_id", "trace_id")
 _OF_MANY = ("filter", "auto_import", "limit")
 
@@ -88,7 +88,10 @@ _OF_MANY = ("filter", "auto_import", "limit")
 def _source_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
     kind = SourceType(value["type"])
     one = next((name for name in _ONE if name in value), None)
-    needed = None if kind is SourceType.LANGFUSE or (kind is SourceType.MLFLOW and one) else _NAMES[kind][0]
+    if kind is SourceType.LANGFUSE or (kind is SourceType.MLFLOW and one):
+        needed = None
+    else:
+        needed = _NAMES[kind][0]
     if needed and needed not in value:
         yield Flaw((), "missing-key", f"the key {needed!r} is missing for type {kind}", f"Add {needed}.")
     unfit = [name for names in _NAMES.values() for name in names if name not in _NAMES[kind]]
@@ -96,7 +99,10 @@ def _source_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
         if key in value:
             yield Flaw((key,), "does-not-apply", f"{key} does not go with type {kind}", "Take it away.")
     is_one = kind is SourceType.RUN or one in _NAMES[kind]
-    many = (*_OF_MANY, *(["experiment"] if kind is SourceType.MLFLOW else [])) if is_one else ()
+    if is_one:
+        many = (*_OF_MANY, *(["experiment"] if kind is SourceType.MLFLOW else []))
+    else:
+        many = ()
     for key in many:
         if key in value:
             beside = f"type {kind}" if kind is SourceType.RUN else str(one)
@@ -132,22 +138,22 @@ SOURCE = Record(
     notes={
         "limit": "The most runs that are taken, newest first.",
         "auto_import": "Fetch it each time, instead of once.",
-        "contract": "The contract of its sessions; the only one of the configuration unless said.",
+        "contract": "The contract of its sessions; default: the only one of the configuration.",
     },
     cross=_source_flaws,
 )
 
 
-def source_of(value: dict[str, Json]) -> Source:
+def source_of(value: dict[str, Json]) -> SessionSource:
     """The source that a value without flaws describes."""
-    wanted = value.get("filter") or {}
-    return Source(
+    filters = value.get("filter") or {}
+    return SessionSource(
         type=SourceType(value["type"]),
         project=value.get("project") or value.get("experiment", ""),
         run_id=value.get("run_id") or value.get("trace_id", ""),
-        status=Status(wanted.get("status", Status.ERROR)),
-        date_range=wanted.get("date_range") or "",
-        min_latency_ms=wanted.get("min_latency_ms") or 0.0,
+        status=Status(filters.get("status", Status.ERROR)),
+        date_range=filters.get("date_range") or "",
+        min_latency_ms=filters.get("min_latency_ms") or 0.0,
         limit=value.get("limit", DEFAULT_LIMIT),
         auto_import=value.get("auto_import", False),
         contract=value.get("contract", ""),

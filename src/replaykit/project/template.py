@@ -15,7 +15,7 @@ from replaykit.model.values import Json
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 WHOLE = ("prompt", "input")
-"""What stands for the whole input."""
+"""Placeholders for the whole input."""
 CONTEXT = "context"
 
 
@@ -37,22 +37,22 @@ def check_template(text: str) -> None:
         raise ValueError(f"the template does not give JSON: {error.msg} (line {error.lineno} of it)") from None
 
 
-def fill_template(text: str, given: Json, context: Json = None) -> bytes:
+def fill_template(text: str, value: Json, context: Json = None) -> bytes:
     """The JSON that the template gives for an input; `NoSuchField` when it asks for more than there is."""
-    return _filled(text, lambda name: value_of(name, given, context)).encode()
+    return _filled(text, lambda name: value_of(name, value, context)).encode()
 
 
-def fill_text(text: str, given: Json, context: Json = None) -> str:
+def fill_text(text: str, value: Json, context: Json = None) -> str:
     """A plain text with its placeholders filled in."""
-    return _PLACEHOLDER.sub(lambda found: _as_text(value_of(found[1], given, context)), text)
+    return _PLACEHOLDER.sub(lambda found: _as_text(value_of(found[1], value, context)), text)
 
 
-def value_of(name: str, given: Json, context: Json) -> Json:
-    """What a placeholder stands for: a member of the input before anything else."""
-    if isinstance(given, dict) and name in given:
-        return given[name]
+def value_of(name: str, value: Json, context: Json) -> Json:
+    """Return the value of a placeholder: a member of the input before anything else."""
+    if isinstance(value, dict) and name in value:
+        return value[name]
     if name in WHOLE:
-        return given
+        return value
     if name == CONTEXT:
         return context
     raise NoSuchField(name)
@@ -85,4 +85,6 @@ def _inside(value: Json) -> str:
 def _as_text(value: Json) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    if isinstance(value, str):
+        return value
+    return orjson.dumps(value).decode()

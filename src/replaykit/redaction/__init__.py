@@ -8,18 +8,18 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from replaykit.redaction.finding import Finding
+    from replaykit.redaction.finding import SecretFinding
     from replaykit.redaction.keys import project_key
     from replaykit.redaction.redactor import Redactor
     from replaykit.redaction.rule_files import load_rules
     from replaykit.redaction.rules import DEFAULT, Rules
     from replaykit.redaction.search import find
 
-__all__ = ["DEFAULT", "Finding", "Redactor", "Rules", "find", "load_rules", "project_key"]
+__all__ = ["DEFAULT", "Redactor", "Rules", "SecretFinding", "find", "load_rules", "project_key"]
 
 _HOMES = {
     "DEFAULT": "rules",
-    "Finding": "finding",
+    "SecretFinding": "finding",
     "Redactor": "redactor",
     "Rules": "rules",
     "find": "search",

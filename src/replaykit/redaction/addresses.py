@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from replaykit.redaction.finding import Hit
-from replaykit.redaction.lazy import lazy
-from replaykit.redaction.view import View
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.text_view import View
 from replaykit.redaction.wordlist import words_of
 
 _LOCAL = lazy(r"(?:[\w+](?:[\w.+'~!#$%*/-]{0,62}[\w+~!$*-])?|\"[^\"\\\s@<>]{1,30}(?: [^\"\\@<>]{1,30})?\")\Z")
@@ -33,7 +33,7 @@ _VERSIONED = lazy(
 )
 
 
-def email_hits(view: View) -> Iterator[Hit]:
+def email_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
     """E-mail addresses, in any script. Remotes of git, packages with versions and picture sizes are none."""
     text = view.text
     at = view.flat.find(b"@")
@@ -43,7 +43,7 @@ def email_hits(view: View) -> Iterator[Hit]:
             yield hit
         at = view.flat.find(b"@", at + 1)
     for sign in (b"[at]", b"(at)"):
-        at = view.low.find(sign)
+        at = view.low.find(sign) if sign in literals else -1
         while at >= 0:
             yield from (Hit("email", *found.span(), 5) for found in _SPELLED.finditer(text, max(0, at - 66), at + 120))
             at = view.low.find(sign, at + 120)
@@ -82,14 +82,15 @@ def _is_remote(name: str, text: str, end: int) -> bool:
     return text[end : end + 1] == ":" and re.match(r"[\w~.-]*/|[~\w-]+\.git", text[end + 1 : end + 80]) is not None
 
 
-def ip_hits(view: View) -> Iterator[Hit]:
+def ip_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
     """Addresses of machines that other machines can reach: not loopback, private or reserved ones, not versions."""
-    dotted = b".0.0" in view.shape or b".00.0" in view.shape or b".000.0" in view.shape
-    for found in _V4.finditer(view.shape) if dotted else ():
+    shape = view.shape
+    dotted = b".0" in shape and (b".0.0" in shape or b".00.0" in shape or b".000.0" in shape)
+    for found in _V4.finditer(shape) if dotted else ():
         start, end = found.span()
         if _is_public_v4(view.flat[start:end].decode()) and not _is_version(view, start, end):
             yield Hit("ip", start, end, 6)
-    if b"::" in view.flat:
+    if b"::" in literals:
         yield from _v6(view, _SHORT)
     if view.flat.count(b":") > 6:
         yield from _v6(view, _EIGHT)

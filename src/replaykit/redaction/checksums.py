@@ -1,11 +1,10 @@
-"""Checksums: what tells a card, an account or a token from a number that only looks like one."""
+"""Checksums: what tells a card or an account from a number that only looks like one."""
 
 from __future__ import annotations
 
-import zlib
 from binascii import Error, a2b_base64
 
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 _COUNTRIES = {
     15: "NO", 16: "BE BI", 18: "DK FO FI GL NL SD FK", 19: "MK SI", 20: "AT BA EE KZ XK LT LU MN", 21: "CR HR LV LI CH",
@@ -16,11 +15,6 @@ _COUNTRIES = {
 IBAN_LENGTHS = {country: length for length, countries in _COUNTRIES.items() for country in countries.split()}
 """How many characters the accounts of a country have."""
 _DOUBLED = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
-_ALPHABETS = (
-    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
-)
 _CARD = lazy(
     r"4(?:\d{15}|\d{18})|5[1-5]\d{14}|3[47]\d{13}"
     r"|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}"
@@ -74,13 +68,6 @@ def is_ssn(area: str, group: str, serial: str) -> bool:
     return area not in ("000", "666") and area[0] != "9" and group != "00" and serial != "0000"
 
 
-def crc_token(token: str) -> bool:
-    """True when the last six characters are the CRC32 of the others in base 62, as GitHub and npm make them."""
-    body = token.rpartition("_")[2]
-    value = zlib.crc32(body[:-6].encode())
-    return any(_base62(value, alphabet) == body[-6:] for alphabet in _ALPHABETS)
-
-
 def jwt_header(token: str) -> bool:
     """True when the first part decodes to a JSON object, as the header of a JWT does."""
     head = unbase64(token.partition(".")[0])
@@ -97,11 +84,3 @@ def unbase64(text: str | bytes) -> bytes | None:
         return a2b_base64(data + b"=" * (-len(data) % 4))
     except Error:
         return None
-
-
-def _base62(value: int, alphabet: str) -> str:
-    text = ""
-    for _ in range(6):
-        value, rest = divmod(value, 62)
-        text = alphabet[rest] + text
-    return text

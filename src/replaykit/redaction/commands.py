@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from replaykit.redaction.finding import Hit
-from replaykit.redaction.lazy import lazy
-from replaykit.redaction.view import View
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.text_view import View
 
 _VALUE = rb"(?:'([^'\r\n]{1,200})'|\"([^\"\r\n]{1,200})\"|([^\s'\"|;&<>$]{3,200}))"
 _ARGUMENTS = rb"[^\r\n|;&]{0,200}?"

@@ -20,11 +20,11 @@ class Edit(Struct, frozen=True):
 
 def in_order(edits: list[Edit]) -> list[Edit]:
     """The edits in the order of the text, the earlier and longer of those that overlap."""
-    kept: list[Edit] = []
+    edits_left: list[Edit] = []
     for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
-        if not kept or edit.start >= kept[-1].end:
-            kept.append(edit)
-    return kept
+        if not edits_left or edit.start >= edits_left[-1].end:
+            edits_left.append(edit)
+    return edits_left
 
 
 def applied(text: str, edits: Sequence[Edit]) -> str:

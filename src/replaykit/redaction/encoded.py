@@ -12,9 +12,9 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from replaykit.redaction import traits
 from replaykit.redaction.checksums import unbase64
 from replaykit.redaction.finding import Hit, Spelling
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.text_view import View
 from replaykit.redaction.tokens import HEX_HEADS, HEX_TEXT, Run
-from replaykit.redaction.view import View
 
 MAX_DEPTH = 3
 _LONGEST = 4096
@@ -155,13 +155,16 @@ def hex_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
         found = HEX_TEXT.match(view.flat, start) if view.flat[start] in HEX_HEADS else None
         if found is None:
             below = view.flat.rfind(b"/", start, end) + 1  # as in a URL
-            found = HEX_TEXT.match(view.flat, below) if below else None
+            found = HEX_TEXT.match(view.flat, below) if below and end - below >= _SHORTEST_HEX else None
         if found is None:
             continue
         text = text_in_hex(found[1].decode())
         hits = scan(text) if text is not None else []
         if hits:
             yield Hit(hits[0].kind, *found.span(1), 4, Spelling.HEX)
+
+
+_SHORTEST_HEX = 20
 
 
 def text_in_hex(digits: str) -> str | None:

@@ -23,7 +23,7 @@ from replaykit.model.events import (
     StoredEvent,
     WireInfo,
 )
-from replaykit.model.rows import Rows
+from replaykit.model.incremental_redaction import IncrementalRedaction
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json, Raw, decode, raw
 from replaykit.redaction.pieces import LEAST_BYTES
@@ -88,8 +88,8 @@ class Door:
 
     def _place(self, event: Event) -> dict[str, str]:
         """Where it happened, where that has to be said otherwise."""
-        said = {name: value for name in ("path", "step") if (value := getattr(event, name))}
-        return {name: shown for name, value in said.items() if (shown := self.name(value)) != value}
+        places = {name: value for name in ("path", "step") if (value := getattr(event, name))}
+        return {name: shown for name, value in places.items() if (shown := self.name(value)) != value}
 
     def _call(self, call: Call, served: Call | None) -> Call:
         if self._is_plainly_clean(call, served):
@@ -113,8 +113,8 @@ class Door:
     def _is_plainly_clean(self, call: Call, served: Call | None) -> bool:
         if call.asked_json or call.sent_json or len(call.arguments_json) >= LEAST_BYTES:
             return False  # a long conversation is looked at message by message
-        said = f"{call.name}\n{call.path}\n{call.step or ''}".encode("utf-8", "surrogatepass")
-        texts = [said, call.arguments_json]
+        heading = f"{call.name}\n{call.path}\n{call.step or ''}".encode("utf-8", "surrogatepass")
+        texts = [heading, call.arguments_json]
         if served is not None:
             return self.redactor.passes(b"\n".join(texts))
         if call.error is not None:
@@ -147,15 +147,15 @@ class Door:
         values = _decoded(items)
         if call.wire is not None and all(isinstance(value, str | bytes) for value in values):
             return self._chunks(call.wire, values)
-        about: dict[str, object] = {} if call.wire is None else {"wire": self._wire(call.wire)}
+        wire_field: dict[str, object] = {} if call.wire is None else {"wire": self._wire(call.wire)}
         if all(type(value) is str for value in values):
             shown = self.redactor.chunks(values)
-            return about if shown is values else {**about, "items_json": tuple(map(raw, shown))}
-        return {**about, "items_json": tuple(self._raw(item, tool=call.name) for item in items)}
+            return wire_field if shown is values else {**wire_field, "items_json": tuple(map(raw, shown))}
+        return {**wire_field, "items_json": tuple(self._raw(item, tool=call.name) for item in items)}
 
     def _chunks(self, wire: WireInfo, chunks: list[Json]) -> dict[str, object]:
         """A body. One that is compressed, and holds what may not be written, is written as it is unpacked."""
-        said = self._wire(wire)
+        cleaned_wire = self._wire(wire)
         body = list(map(_as_bytes, chunks))
         packing = _packing(wire)
         if packing:
@@ -163,11 +163,11 @@ class Door:
             body = [] if plain is None else [plain]
         shown = self.redactor.chunks(body)
         if shown is body:
-            return {} if said == wire else {"wire": said}
+            return {} if cleaned_wire == wire else {"wire": cleaned_wire}
         if packing:
-            headers = tuple(pair for pair in said.headers if pair[0].lower() != "content-encoding")
-            said = msgspec.structs.replace(said, headers=headers, pauses_ms=said.pauses_ms[:1])
-        return {"wire": said, "items_json": tuple(raw(_text_or_bytes(piece)) for piece in shown)}
+            headers = tuple(pair for pair in cleaned_wire.headers if pair[0].lower() != "content-encoding")
+            cleaned_wire = msgspec.structs.replace(cleaned_wire, headers=headers, pauses_ms=cleaned_wire.pauses_ms[:1])
+        return {"wire": cleaned_wire, "items_json": tuple(raw(_text_or_bytes(piece)) for piece in shown)}
 
     def _wire(self, wire: WireInfo) -> WireInfo:
         headers = tuple((name, self.redactor.header(name, value)) for name, value in wire.headers)
@@ -197,7 +197,7 @@ class _States:
         self._door = door
         self._read = StateFold()
         self._written: StateFold | None = None
-        self._rows: defaultdict[str, Rows] = defaultdict(Rows)
+        self._rows: defaultdict[str, IncrementalRedaction] = defaultdict(IncrementalRedaction)
 
     def next(self, event: State) -> State:
         if not event.kept:
@@ -239,8 +239,8 @@ def _decoded(items: tuple[Raw, ...]) -> list[Json]:
 
 def _packing(wire: WireInfo) -> str:
     """How the body is compressed; nothing when it is not."""
-    said = next((value.lower() for name, value in wire.headers if name.lower() == "content-encoding"), "")
-    return "" if said == "identity" else said
+    encoding = next((value.lower() for name, value in wire.headers if name.lower() == "content-encoding"), "")
+    return "" if encoding == "identity" else encoding
 
 
 def _as_bytes(piece: Json) -> bytes:

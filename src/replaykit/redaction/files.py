@@ -55,8 +55,8 @@ def file_redactor(redact: bool | None = None, *, store: Path | None = None, fore
     """
     from replaykit.redaction.project import is_on, project_redactor  # noqa: PLC0415 (many files are written without)
 
-    wanted = is_on() if redact is None else redact
-    return project_redactor(store, foreign=foreign) if wanted else None
+    is_wanted = is_on() if redact is None else redact
+    return project_redactor(store, foreign=foreign) if is_wanted else None
 
 
 def clean_text(text: str, redactor: Redactor | None) -> str:
@@ -69,8 +69,12 @@ def clean_bytes(data: bytes, redactor: Redactor | None) -> bytes:
     return data if redactor is None else redactor.raw(data)
 
 
-def clean_struct(value: T, redactor: Redactor | None) -> T:
-    """A value as it may be written: all of its texts, and what is told by the name it stands under."""
+def clean_struct(value: T, redactor: Redactor | None, kind: type[T] | None = None) -> T:
+    """A value as it may be written: all of its texts, and what is told by the name it stands under.
+
+    `kind`: what it is read as again, where its class alone does not tell that.
+    """
+    kind = kind or type(value)
     if redactor is None:
         return value
     before = msgspec.json.encode(value)
@@ -78,10 +82,10 @@ def clean_struct(value: T, redactor: Redactor | None) -> T:
     if after is before:
         return value
     try:
-        return msgspec.json.decode(after, type=type(value))
+        return msgspec.json.decode(after, type=kind)
     except msgspec.MsgspecError:  # a number has become a placeholder where only a number may stand
         plain = msgspec.json.decode(before)
-        return msgspec.convert(_texts_of(plain, redactor), type(value))
+        return msgspec.convert(_texts_of(plain, redactor), kind)
 
 
 def _texts_of(value: Json, redactor: Redactor) -> Json:

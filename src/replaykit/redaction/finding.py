@@ -7,7 +7,7 @@ from enum import IntEnum
 from msgspec import Struct
 
 
-class Finding(Struct, frozen=True):
+class SecretFinding(Struct, frozen=True):
     """A value in a text that must not be kept: its kind, and from where to where it goes."""
 
     kind: str

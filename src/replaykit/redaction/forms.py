@@ -13,8 +13,8 @@ from zlib import crc32
 from msgspec import Struct
 
 from replaykit.redaction.checksums import iban_check_digits, luhn_digit, unbase64
-from replaykit.redaction.dialing import country_code
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.country_codes import country_code
+from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.providers import LITERALS
 
 ALL = 2**32
@@ -66,7 +66,11 @@ def formed(kind: str, value: str, digest: int, domain: int) -> str | None:
         prefix = next((literal for literal in literals if value.startswith(literal)), "")
         return f"{prefix}<{kind}:{digest:08x}>"
     maker = _MAKERS.get(kind)
-    return maker(value, digest) if maker is not None else _email(value, digest, domain) if kind == "email" else None
+    if maker is not None:
+        return maker(value, digest)
+    if kind == "email":
+        return _email(value, digest, domain)
+    return None
 
 
 def domain_of(address: str) -> str | None:
@@ -265,8 +269,8 @@ def ip_slot(text: str) -> Slot | None:
     except AddressValueError:
         return None
     digest = number & 0xFFFFFFFF
-    made = _ip("::", digest)
-    return Slot(digest) if made is not None and int(IPv6Address(made)) == number else None
+    address = _ip("::", digest)
+    return Slot(digest) if address is not None and int(IPv6Address(address)) == number else None
 
 
 def _jwt(value: str, digest: int) -> str | None:

@@ -13,7 +13,7 @@ import orjson
 from msgspec import Struct
 
 from replaykit.model.jsonpath import JsonPath, Rest, advance
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 _TOKEN = lazy(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
 _STRICT = lazy(
@@ -123,34 +123,37 @@ class Places:
     Kept are only the places behind escapes: a text of 50 MB has as many characters, and few escapes.
     """
 
-    __slots__ = ("_decoded", "_shifts")
+    __slots__ = ("_decoded", "_shifts", "_text")
 
-    def __init__(self) -> None:
-        self._decoded = [0]
-        self._shifts = [0]
-
-    def add(self, decoded: int, place: int) -> None:
-        """Say that the character at `decoded`, and those behind it, stood at `place` and behind it."""
-        self._decoded.append(decoded)
-        self._shifts.append(place - decoded)
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._decoded: list[int] = []
+        self._shifts: list[int] = []
 
     def __getitem__(self, at: int) -> int:
+        if not self._decoded:
+            self._read()
         return at + self._shifts[bisect_right(self._decoded, at) - 1]
+
+    def _read(self) -> None:
+        """Find the escapes, which takes a microsecond each: only where something is replaced."""
+        self._decoded, self._shifts = [0], [0]
+        last, length = 0, 0
+        for escape in _ESCAPE.finditer(self._text):
+            start, end = escape.span()
+            length += start - last + 1
+            self._decoded.append(length)
+            self._shifts.append(end - length)
+            last = end
 
 
 def unescaped(text: str) -> tuple[str, Places]:
     """The inside of a JSON string, decoded, and where each of its characters stood."""
-    pieces: list[str] = []
-    places = Places()
-    last, length = 0, 0
-    for escape in _ESCAPE.finditer(text):
-        start, end = escape.span()
-        pieces += (text[last:start], _unescape(escape[0]))
-        length += start - last + 1
-        places.add(length, end)
-        last = end
-    pieces.append(text[last:])
-    return "".join(pieces), places
+    try:
+        value = orjson.loads(f'"{text}"')
+    except ValueError:  # what others take for a string, or a part of one
+        value = _ESCAPE.sub(lambda escape: _unescape(escape[0]), text)
+    return value, Places(text)
 
 
 def escaped(text: str) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.placeholders import without_placeholders
-from replaykit.redaction.quick import is_plainly_clean
+from replaykit.redaction.prefilter import is_plainly_clean
 
 LEAST_CHARS = 128 * 1024
 """A shorter text is searched as a whole."""

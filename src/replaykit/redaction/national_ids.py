@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from replaykit.redaction import traits
 from replaykit.redaction.checksums import is_ssn, luhn
 from replaykit.redaction.finding import Hit
-from replaykit.redaction.lazy import lazy
-from replaykit.redaction.view import View
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.text_view import View
 
 if TYPE_CHECKING:
     from ahocorasick_rs import BytesAhoCorasick
@@ -58,6 +59,8 @@ class NationalId(Struct, frozen=True):
 
 def national_id_hits(view: View) -> list[Hit]:
     """The numbers that pass a strict check."""
+    if not view.traits & traits.DIGITS:
+        return []
     signs = _signs().find_matches_as_indexes(view.shape, overlapping=True)
     if not signs:
         return []
@@ -67,10 +70,12 @@ def national_id_hits(view: View) -> list[Hit]:
     return [hit for one, starts in places.items() for hit in _hits(view, one, starts, _LONGEST)]
 
 
-def named_id_hits(view: View) -> Iterator[Hit]:
+def named_id_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
     """The numbers near a word for them."""
+    if literals.isdisjoint(NAMES_OF_IDS):
+        return
     for one in _NAMED:
-        starts = [at for word in one.words for at in places_of(view.low, word)]
+        starts = [at for word in one.words if word in literals for at in places_of(view.low, word)]
         if starts:
             yield from _hits(view, one, sorted(starts), 0)
 
@@ -266,6 +271,7 @@ _NAMED = (
     NationalId(_form(rb"\d{9}|\d{3} \d\d \d{4}"), _is_named_ssn, words=(b"ssn", b"social security"), kind="ssn"),
 )
 """Found near one of their words."""
+NAMES_OF_IDS = tuple(word for one in _NAMED for word in one.words)
 _OWNERS = tuple(one for one in _STRICT for _ in one.signs)
 
 

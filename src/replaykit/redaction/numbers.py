@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from replaykit.redaction.checksums import iban_length, is_card, is_imei, is_ssn
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.forms import is_spare_phone
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.national_ids import named_id_hits, national_id_hits
 from replaykit.redaction.phones import phone_hits
-from replaykit.redaction.placeholders import Found, is_placeholder, number_placeholders
-from replaykit.redaction.view import View
+from replaykit.redaction.placeholders import FoundPlaceholder, is_placeholder, number_placeholders
+from replaykit.redaction.text_view import View
 
 # Seven digits or more, with up to two separators between them; no part of a word, of a float or of a longer number.
 _CLUSTER = lazy(rb"0(?<![aA0]0)(?<!0\.0)(?!0*+\.0++(?![0 .\-()/]))(?:[ .\-()/]{0,2}0){6,}+")
@@ -29,11 +29,10 @@ _CARD_WORD = lazy(rb"card|visa|master|amex|maestro|karte|carte|tarjeta|cart[ao]|
 _SSN_WORD = lazy(rb"\bssn\b|social|security")
 
 
-def number_hits(view: View, *, near_ids: bool = False) -> Iterator[Hit]:
-    """Cards, social security numbers, devices, accounts, phones and national ids; `near_ids`: also those by name."""
-    yield from _ibans(view)
-    ids = national_id_hits(view)
-    for hit in [*ids, *named_id_hits(view)] if near_ids else ids:
+def number_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
+    """Cards, social security numbers, devices, accounts, phones and national ids."""
+    yield from _ibans(view, literals)
+    for hit in [*national_id_hits(view), *named_id_hits(view, literals)]:
         yield from _values(view, hit.start, hit.end, iter([hit]))
     for found in _CLUSTER.finditer(view.shape):
         start, end = found.span()
@@ -54,7 +53,7 @@ def _values(view: View, start: int, end: int, hits: Iterator[Hit]) -> list[Hit]:
     return [hit for hit in found if not _is_placeholder(view, hit, known)]
 
 
-def _is_placeholder(view: View, hit: Hit, known: list[Found]) -> bool:
+def _is_placeholder(view: View, hit: Hit, known: list[FoundPlaceholder]) -> bool:
     """True for a placeholder, or a part of one. Digits alone that are one of a phone may yet be a card."""
     text = view.flat[hit.start : hit.end]
     if hit.kind == "phone" and is_spare_phone(_NOT_DIGIT.sub(b"", text).decode(), plus=b"+" in text[:2]):
@@ -95,7 +94,7 @@ def _goes_on(flat: bytes, found: re.Match[bytes]) -> bool:
     )
 
 
-def _ibans(view: View) -> Iterator[Hit]:
+def _ibans(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
     shape, at = view.shape, -1
     while (at := shape.find(b"AA00", at + 1)) >= 0:
         if at and shape[at - 1 : at] in (b"a", b"A", b"0") and view.flat[at - 1 : at] != b"_":
@@ -103,7 +102,7 @@ def _ibans(view: View) -> Iterator[Hit]:
         end = _iban_end(view.flat, at)
         if end:
             yield Hit("iban", at, end, 3)
-    if b"iban" in view.low:
+    if b"iban" in literals:
         for found in _LOWER_IBAN.finditer(view.low):
             end = _iban_end(view.flat, found.start(1))
             if end:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replaykit.redaction.lazy import lazy
-from replaykit.redaction.placeholders import Found, canonical, digest, placeholder, placeholders_in
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.placeholders import FoundPlaceholder, canonical, digest, placeholder, placeholders_in
 
 _NAME = lazy(rb"(?<![\w@-])p-([0-9a-f]{8})(?![\w@-])")
 _PLAIN = {
@@ -25,7 +25,7 @@ class Parts:
     """The placeholders in a text, parts of such among them, and what stands between them."""
 
     def __init__(self, text: bytes) -> None:
-        names = [Found(*one.span(), "name", one[1].decode()) for one in _NAME.finditer(text)]
+        names = [FoundPlaceholder(*one.span(), "name", one[1].decode()) for one in _NAME.finditer(text)]
         self._found = sorted([*placeholders_in(text), *names])
         self._texts = [text[one.start : one.end] for one in self._found]
         self._between: list[bytes] = []
@@ -51,7 +51,7 @@ class Parts:
         """True when the other text may be the same, some of it in clear."""
         return self._each(other, _may_be)
 
-    def _each(self, other: bytes, is_same: Callable[[Found, bytes], bool]) -> bool:
+    def _each(self, other: bytes, is_same: Callable[[FoundPlaceholder, bytes], bool]) -> bool:
         plain = self._in_place(other)
         if plain is None:
             return False
@@ -74,7 +74,7 @@ class Parts:
         return plain
 
 
-def _may_be(one: Found, text: bytes) -> bool:
+def _may_be(one: FoundPlaceholder, text: bytes) -> bool:
     form = _PLAIN.get(one.kind)
     return form is not None and form.fullmatch(text) is not None and not placeholders_in(text)
 

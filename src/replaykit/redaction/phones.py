@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from replaykit.redaction.dialing import COUNTRY_CODE
+from replaykit.redaction.country_codes import COUNTRY_CODE
 from replaykit.redaction.finding import Hit
-from replaykit.redaction.lazy import lazy
-from replaykit.redaction.view import View
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.text_view import View
 
 _NATIONAL = lazy(
     rb"""(?<![\d])(?:
@@ -119,7 +119,8 @@ def _international(flat: bytes, begin: int, start: int, end: int) -> int:
     separated = len(found[0]) > digits
     if zeros and not (separated and digits >= 10):
         return 0
-    return found.end() if digits >= (8 if separated else 9) else 0
+    least_digits = 8 if separated else 9
+    return found.end() if digits >= least_digits else 0
 
 
 _LONG = lazy(rb"\d(?:[ .\-()/]{0,3}\d){7,14}")

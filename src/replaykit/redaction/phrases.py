@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.redaction.finding import Hit
-from replaykit.redaction.lazy import lazy
-from replaykit.redaction.view import View
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.text_view import View
 
 NAMES = (
     b"seed phrase|recovery phrase|backup phrase|secret phrase|wallet phrase|mnemonic|seed words|recovery words".split(

@@ -6,12 +6,14 @@ at each distinct piece once, and at the rest of the text with its pieces taken o
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
 
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 LEAST_BYTES = 16 * 1024
 """A shorter text is looked at as a whole."""
@@ -21,13 +23,15 @@ _SMALLEST_PIECE = 64
 _LARGEST_TEXT = 64 * 1024 * 1024
 STAND_IN = b"{}"
 """An object that holds nothing, in the place of a piece."""
+_NEXT = STAND_IN + b","
+_STEP = len(_NEXT)
 _GAP = lazy(rb"[\s,]*+")
 _KEY = lazy(rb'[\s,]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"\s*+:\s*+')
 _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """From where to where a piece goes."""
 
     start: int
@@ -37,21 +41,23 @@ class Span(NamedTuple):
 class Pieces:
     """A JSON text as its pieces and the rest."""
 
-    def __init__(self, text: bytes, spans: list[Span]) -> None:
+    def __init__(self, text: bytes, spans: list[TextSpan], flat: int = 0) -> None:
         self.text = text
         self.spans = spans
+        self.flat = flat
+        """How many pieces at the beginning are no part of another object in a list."""
 
-    @property
+    @cached_property
     def texts(self) -> list[bytes]:
         """The pieces, in order."""
         return [self.text[start:end] for start, end in self.spans]
 
-    @property
+    @cached_property
     def rest(self) -> bytes:
         """The text with an empty object in the place of each piece."""
         return STAND_IN.join(self._gaps())
 
-    @property
+    @cached_property
     def places(self) -> list[int]:
         """Where the empty objects stand in the rest."""
         places, removed = [], 0
@@ -60,10 +66,14 @@ class Pieces:
             removed += end - start - len(STAND_IN)
         return places
 
-    def borders(self) -> Iterator[tuple[int, int, int]]:
-        """The places where a piece begins or ends, with the numbers of the pieces before and behind (-1: the rest)."""
-        last_end = 0
-        for number, (start, end) in enumerate(self.spans):
+    def borders(self, since: int = 0) -> Iterator[tuple[int, int, int]]:
+        """The places where a piece begins or ends, with the numbers of the pieces before and behind (-1: the rest).
+
+        From a place on: all borders behind it, and maybe the one before.
+        """
+        first = bisect_left(self.spans, since, key=_end) if since > 0 else 0
+        last_end = self.spans[first - 1].end if first else 0
+        for number, (start, end) in enumerate(self.spans[first:], first):
             is_next = number > 0 and start - last_end < _SMALLEST_PIECE
             if number and not is_next:
                 yield last_end, number - 1, -1
@@ -71,6 +81,17 @@ class Pieces:
             last_end = end
         if self.spans:
             yield last_end, len(self.spans) - 1, -1
+
+    def cuts(self, first: int, last: int) -> Iterator[int]:
+        """The places between two others where a piece begins or ends."""
+        for number in range(bisect_right(self.spans, first, key=_end), len(self.spans)):
+            start, end = self.spans[number]
+            if start >= last:
+                return
+            if start > first:
+                yield start
+            if end < last:
+                yield end
 
     def _gaps(self) -> Iterator[bytes]:
         at = 0
@@ -85,18 +106,54 @@ def pieces_of(text: bytes, *, smallest: int = _SMALLEST_PIECE, largest: int = _L
     if len(text) > _LARGEST_TEXT:
         return None
     try:
-        return Pieces(text, _walk(text.rstrip(), 0, smallest, largest))
+        walk = _Walk(smallest, largest)
+        return walk.pieces(text, walk.spans(text.rstrip(), 0))
     except (ValueError, RecursionError, msgspec.MsgspecError):
         pass  # it may be a value on each line
-    spans: list[Span] = []
+    spans: list[TextSpan] = []
     at = 0
     try:
         for line in text.splitlines(keepends=True):
-            spans += _walk(line.rstrip(), at, smallest, largest)
+            spans += _Walk(smallest, largest).spans(line.rstrip(), at)
             at += len(line)
     except (ValueError, RecursionError, msgspec.MsgspecError):
         return None
     return Pieces(text, spans)
+
+
+def grown_pieces(before: Pieces, text: bytes, common: int) -> tuple[Pieces, int] | None:
+    """The text in pieces, and how many of them it shares with another text, with which it has `common` bytes in common.
+
+    The result is that of `pieces_of`, and only what is new is read. None where `pieces_of` has to tell.
+    """
+    shared = bisect_right(before.spans, common, hi=before.flat, key=_end)
+    if not shared or len(text) > _LARGEST_TEXT:
+        return None
+    rest, places, last = before.rest, before.places, shared - 1
+    first = bisect_left(range(last), True, key=lambda index: places[last] - places[index] == _STEP * (last - index))
+    if rest[places[first] : places[last]] != _NEXT * (last - first):
+        first = last
+    # Of the pieces that follow each other in a list, one is enough to read on behind them.
+    head = rest[: places[first]] + STAND_IN
+    moved = before.spans[last].end - len(head)
+    walk = _Walk(_SMALLEST_PIECE, _LARGEST_PIECE)
+    try:
+        new = walk.spans((head + text[before.spans[last].end :]).rstrip(), moved)
+    except (ValueError, RecursionError, msgspec.MsgspecError):
+        return None
+    grown = walk.pieces(text, before.spans[:shared] + new)
+    tail = Pieces(
+        text[before.spans[last].end :], [TextSpan(*(at - before.spans[last].end for at in span)) for span in new]
+    )
+    end = places[last] + len(STAND_IN)
+    grown.texts = before.texts[:shared] + tail.texts
+    grown.rest = rest[:end] + tail.rest
+    grown.places = places[:shared] + [end + place for place in tail.places]
+    return grown, shared
+
+
+def _end(span: TextSpan) -> int:
+    return span.end
 
 
 def joined(rest: bytes, places: list[int], texts: list[bytes]) -> bytes:
@@ -109,20 +166,37 @@ def joined(rest: bytes, places: list[int], texts: list[bytes]) -> bytes:
     return b"".join([*parts, rest[at:]])
 
 
-def _walk(value: bytes, at: int, smallest: int, largest: int) -> list[Span]:
-    """The pieces below a list or an object that begins at this place."""
-    found: list[Span] = []
-    children = _list_items(value) if value[:1] == b"[" else _object_members(value)
-    for start, child in children:
-        is_container = child[:1] in (b"{", b"[")
-        is_piece = child[:1] == b"{" and value[:1] == b"[" and len(child) >= smallest
-        below: list[Span] = []
-        if is_container and len(child) > (largest if is_piece else smallest):
-            below = _walk(child, at + start, smallest, largest)
-        if is_piece and not below:
-            below = [Span(at + start, at + start + len(child))]
-        found += below
-    return found
+class _Walk:
+    """A walk over a JSON value in search of pieces."""
+
+    def __init__(self, smallest: int, largest: int) -> None:
+        self._smallest = smallest
+        self._largest = largest
+        self._first_nested: int | None = None
+        """Where the first object of a list begins that is in pieces itself."""
+
+    def pieces(self, text: bytes, spans: list[TextSpan]) -> Pieces:
+        """The pieces of a text that these spans were found in."""
+        if self._first_nested is None:
+            return Pieces(text, spans, len(spans))
+        return Pieces(text, spans, bisect_left(spans, self._first_nested, key=_end))
+
+    def spans(self, value: bytes, at: int) -> list[TextSpan]:
+        """The pieces below a list or an object that begins at this place."""
+        found: list[TextSpan] = []
+        children = _list_items(value) if value[:1] == b"[" else _object_members(value)
+        for start, child in children:
+            is_container = child[:1] in (b"{", b"[")
+            is_piece = child[:1] == b"{" and value[:1] == b"[" and len(child) >= self._smallest
+            below: list[TextSpan] = []
+            if is_container and len(child) > (self._largest if is_piece else self._smallest):
+                below = self.spans(child, at + start)
+            if is_piece and below and (self._first_nested is None or at + start < self._first_nested):
+                self._first_nested = at + start
+            if is_piece and not below:
+                below = [TextSpan(at + start, at + start + len(child))]
+            found += below
+        return found
 
 
 def _list_items(value: bytes) -> Iterator[tuple[int, bytes]]:

@@ -6,20 +6,27 @@ the border of a piece is kept:
 - traits of the whole text decide which rules are asked in its pieces (`traits`);
 - a value that is found in one piece is looked for in all of them, pass by pass;
 - where something is found in one piece, members with telling names are taken in all of them;
-- the surroundings of each border are looked at. Where that finds anything else than a look at both of its sides, the
+- the surroundings of each border are looked at. Where that finds anything else than a look at each piece in them, the
   text is left to the plain path, and so is a text with a private key that is cut off.
+
+A conversation grows: of a text that begins like one of the last ones, only what is new is read, and what the passes saw
+in the pieces that both have is taken over (`_Reading`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from operator import attrgetter, or_
 from typing import TYPE_CHECKING
 
+from replaykit.model.common_prefix import common_prefix
 from replaykit.redaction.edits import Edit, applied
 from replaykit.redaction.finding import Hit
-from replaykit.redaction.lazy import lazy
-from replaykit.redaction.pieces import STAND_IN, Pieces, Span, joined, pieces_of
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.pieces import STAND_IN, Pieces, TextSpan, grown_pieces, joined, pieces_of
 from replaykit.redaction.search import hits_in
-from replaykit.redaction.view import View
+from replaykit.redaction.text_view import View
 
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Known, Redactor
@@ -27,13 +34,16 @@ if TYPE_CHECKING:
 _NEAR, _FAR = 512, 4096
 """How far rules see over a border: between pieces that hold no sign of any rule, and beside one that does."""
 _LIMIT_BYTES = 32 * 1024 * 1024
+_MAX_READINGS = 4
+"""How many of the last texts may go on: agents of one run have a conversation each."""
+_LARGEST_READING = 8 * 1024 * 1024
 _BEGIN, _END = b"-----BEGIN", b"-----END"
 
 
 class _Unit:
     """One piece, or the rest: what is known of it whatever it is a part of."""
 
-    __slots__ = ("_asked", "_held", "_traits", "is_clean", "is_open", "raw", "text")
+    __slots__ = ("_held", "_traits", "_value_count", "is_clean", "is_open", "raw", "text")
 
     def __init__(self, raw: bytes, is_clean: bool) -> None:
         self.raw = raw
@@ -43,14 +53,14 @@ class _Unit:
         """True when it holds the beginning of a key in armour, and not its end."""
         self._traits = -1
         self._held: list[str] = []
-        self._asked = 0
+        self._value_count = 0
 
     def held(self, values: list[str]) -> list[str]:
         """Those of the values that may stand in it. The list only grows, and each value is looked for once."""
-        for value in values[self._asked :]:
+        for value in values[self._value_count :]:
             if _may_hold(self.text, value):
                 self._held.append(value)
-        self._asked = len(values)
+        self._value_count = len(values)
         return self._held
 
     @property
@@ -63,13 +73,63 @@ class _Unit:
 class _Look:
     """What one pass finds in a unit."""
 
-    __slots__ = ("edits", "hits", "may_find")
+    __slots__ = ("after", "edits", "hits", "may_find", "values")
 
     def __init__(self, hits: list[Hit], *, may_find: bool) -> None:
         self.hits = hits
         self.may_find = may_find
         """True when the pass walks over the members of the whole text on account of this unit."""
         self.edits: list[Edit] | None = None
+        self.values: Known = {}
+        """Values of the edits that are looked for elsewhere, too."""
+        self.after: _Unit | None = None
+        """The unit with these edits; None where there are none."""
+
+
+class _Pass:
+    """One pass over the units of a text: what it began with, and what it saw."""
+
+    __slots__ = ("known", "looks", "sums", "traits", "units")
+
+    def __init__(self, units: list[_Unit], known: Known, sums: list[int], traits: int, looks: list[_Look]) -> None:
+        self.units = units
+        self.known = known
+        self.sums = sums
+        """The traits of each unit and of all before it."""
+        self.traits = traits
+        """Those of the whole text."""
+        self.looks = looks
+
+
+class _State:
+    """A text as its units, in one state: before the passes, or after them."""
+
+    __slots__ = ("pieces", "rest", "units")
+
+    def __init__(self, pieces: Pieces, units: list[_Unit], rest: _Unit) -> None:
+        self.pieces = pieces
+        self.units = units
+        self.rest = rest
+
+    def end_of(self, shared: int) -> int:
+        """Where the first so many units end in the text."""
+        return self.pieces.spans[shared - 1].end if shared else 0
+
+    def borders_known_from(self, other: _State, shared: int) -> int:
+        """Up to where no border needs a look, since another text, with the same first units, has had one."""
+        return self.end_of(shared) - _FAR if self.rest.is_clean == other.rest.is_clean else 0
+
+
+class _Reading:
+    """A text that was redacted, for those that begin like it."""
+
+    __slots__ = ("after", "before", "name", "passes")
+
+    def __init__(self, name: str, before: _State, passes: list[_Pass], after: _State) -> None:
+        self.name = name
+        self.before = before
+        self.passes = passes
+        self.after = after
 
 
 class Piecewise:
@@ -79,7 +139,10 @@ class Piecewise:
         self._redactor = redactor
         self._units: dict[bytes, _Unit] = {}
         self._looks: dict[tuple[object, ...], _Look] = {}
-        self._borders: dict[tuple[bytes, int], bool] = {}
+        self._borders: dict[tuple[bytes, tuple[int, ...]], bool] = {}
+        self._readings: tuple[_Reading, ...] = ()
+        """The last texts, the newest first."""
+        self._has_forms = redactor.has_forms
         self._size_bytes = 0
         self._values: list[str] = []
         """Values that were found in any text so far, in order."""
@@ -87,60 +150,110 @@ class Piecewise:
 
     def redacted(self, raw: bytes, name: str = "") -> bytes | None:
         """The text redacted, the same object when nothing was found; None where only a look at all of it can tell."""
-        if self._size_bytes > _LIMIT_BYTES:
+        if self._size_bytes > _LIMIT_BYTES or self._has_forms != self._redactor.has_forms:
             self._forget()
-        pieces = pieces_of(raw)
+        last, common = self._longest(raw, name)
+        grown = grown_pieces(last.before.pieces, raw, common) if last is not None else None
+        pieces, shared = grown or (pieces_of(raw), 0)
         if pieces is None or len(pieces.spans) < 2:
             return None
-        texts = pieces.texts
-        units = [self._unit(text) for text in texts]
+        units = list(map(self._unit, pieces.texts[shared:]))
         rest = self._unit(pieces.rest)
-        if rest.is_open or any(unit.is_open for unit in units) or not self._is_separable(pieces, units, rest):
+        if rest.is_open or any(unit.is_open for unit in units):
             return None
-        if rest.is_clean and all(unit.is_clean for unit in units):
-            return raw
-        rest_after, places, units_after = self._settled(rest, pieces.places, units, name)
-        if rest_after is rest and all(map(_is_same, units, units_after)):
-            return raw
-        return self._joined(rest_after, places, units_after)
+        if last is None or not shared:
+            return self._shown(_State(pieces, units, rest), name)
+        return self._shown(_State(pieces, last.before.units[:shared] + units, rest), name, last, shared)
 
-    def _joined(self, rest: _Unit, places: list[int], units: list[_Unit]) -> bytes | None:
-        """The whole text again; None where its pieces touch each other now."""
-        texts = [unit.raw for unit in units]
-        whole = joined(rest.raw, places, texts)
-        spans, shift = [], 0
-        for place, text in zip(places, texts, strict=True):
-            spans.append(Span(place + shift, place + shift + len(text)))
-            shift += len(text) - len(STAND_IN)
-        return whole if self._is_separable(Pieces(whole, spans), units, rest) else None
+    def _longest(self, raw: bytes, name: str) -> tuple[_Reading | None, int]:
+        """The one of the last texts that the text has most in common with, and how much."""
+        best, most = None, 0
+        for reading in self._readings:
+            common = common_prefix(reading.before.pieces.text, raw) if reading.name == name else 0
+            if common > most:
+                best, most = reading, common
+        return best, most
+
+    def _shown(self, before: _State, name: str, last: _Reading | None = None, shared: int = 0) -> bytes | None:
+        """The text as it may be written; `last` is another one that has its first so many units."""
+        since = before.borders_known_from(last.before, shared) if last is not None else 0
+        if not self._is_separable(before, since):
+            return None
+        passes: list[_Pass] = []
+        rest, places, units = before.rest, before.pieces.places, before.units
+        if not (rest.is_clean and all(map(_is_clean, units))):
+            rest, places, units = self._settled(before, name, last.passes if last is not None else [], passes)
+        raw = before.pieces.text
+        after = before
+        if rest is not before.rest or units != before.units:
+            after, since = self._joined(rest, places, units, last.after if last is not None else None)
+            if not self._is_separable(after, since):
+                return None  # its pieces touch each other now
+        if len(raw) <= _LARGEST_READING:
+            others = [reading for reading in self._readings if reading is not last]
+            self._readings = (_Reading(name, before, passes, after), *others[: _MAX_READINGS - 1])
+        return after.pieces.text
+
+    def _joined(self, rest: _Unit, places: list[int], units: list[_Unit], last: _State | None) -> tuple[_State, int]:
+        """The whole text again, and up to where its borders are known. `last` is another that may begin like it."""
+        shared = 0 if last is None else _same_beginning(last.units, units)
+        if last is None or not shared or not _has_same_places(last, rest, places, shared):
+            pieces = Pieces(joined(rest.raw, places, [unit.raw for unit in units]), _spans(places, units, 0))
+            pieces.places = places
+            return _State(pieces, units, rest), 0
+        start, at = last.end_of(shared), places[shared - 1] + len(STAND_IN)
+        moved = [place - at for place in places[shared:]]
+        tail = joined(rest.raw[at:], moved, [unit.raw for unit in units[shared:]])
+        spans = last.pieces.spans[:shared] + _spans(moved, units[shared:], start)
+        pieces = Pieces(last.pieces.text[:start] + tail, spans)
+        pieces.places = places
+        after = _State(pieces, units, rest)
+        return after, after.borders_known_from(last, shared)
 
     def _settled(
-        self, rest: _Unit, places: list[int], units: list[_Unit], name: str
+        self, before: _State, name: str, last: list[_Pass], passes: list[_Pass]
     ) -> tuple[_Unit, list[int], list[_Unit]]:
-        """Pass by pass over all units, as the plain path does over the whole text."""
-        from replaykit.redaction.redactor import MAX_PASSES, is_worth_knowing  # noqa: PLC0415 (it imports this module)
+        """Pass by pass over all units, as the plain path does over the whole text. `last` are those of another text."""
+        from replaykit.redaction.redactor import MAX_PASSES  # noqa: PLC0415 (it imports this module)
 
         known: Known = {}
-        units = list(units)
-        for _ in range(MAX_PASSES):
-            traits = rest.traits
-            for unit in units:
-                traits |= unit.traits
-            looks = [self._look(unit, traits, known, "") for unit in units]
-            rest_look = self._look(rest, traits, known, name)
-            if not rest_look.may_find and not any(look.may_find for look in looks):
+        rest, places, units = before.rest, before.pieces.places, before.units
+        for number in range(MAX_PASSES):
+            this = self._pass(units, rest.traits, known, last[number] if number < len(last) else None)
+            passes.append(this)
+            looks, rest_look = this.looks, self._look(rest, this.traits, known, name)
+            if not rest_look.may_find and not any(map(_may_find, looks)):
                 break
-            found = [self._edits(unit, look, known, "") for unit, look in zip(units, looks, strict=True)]
-            rest_found = self._edits(rest, rest_look, known, name)
-            if not rest_found and not any(found):
+            for unit, look in zip(units, looks, strict=True):
+                if look.edits is None:
+                    self._find_edits(unit, look, known, "")
+            self._find_edits(rest, rest_look, known, name)
+            if not rest_look.edits and not any(map(_edits, looks)):
                 break
-            for edits in (rest_found, *found):
-                known |= {edit.value: (edit.text, edit.kind) for edit in edits if is_worth_knowing(edit)}
+            known = known | rest_look.values
+            for values in filter(None, map(_values, looks)):
+                known |= values
             self._list(known)
-            units = [self._changed(unit, edits) for unit, edits in zip(units, found, strict=True)]
-            places = _shifted(places, rest, rest_found)
-            rest = self._changed(rest, rest_found)
+            units = [look.after or unit for unit, look in zip(units, looks, strict=True)]
+            places = _shifted(places, rest, rest_look.edits or [])
+            rest = rest_look.after or rest
         return rest, places, units
+
+    def _pass(self, units: list[_Unit], rest_traits: int, known: Known, last: _Pass | None) -> _Pass:
+        """Look at all units; what another pass saw in those that it began with, too, is taken over."""
+        shared = 0 if last is None else _same_beginning(last.units, units)
+        sums = [] if last is None else last.sums[:shared]
+        new = [unit.traits for unit in units[shared:]]
+        sums += accumulate(new, or_) if not sums else list(accumulate(new, or_, initial=sums[-1]))[1:]
+        traits = rest_traits | sums[-1]
+        looks: list[_Look] = []
+        if last is not None and traits == last.traits and last.known.items() <= known.items():
+            looks = last.looks[:shared]
+            values = [value for value in known if value not in last.known]
+            for index in _holding(units[:shared], values):
+                looks[index] = self._look(units[index], traits, known, "")
+        looks += [self._look(unit, traits, known, "") for unit in units[len(looks) :]]
+        return _Pass(units, known, sums, traits, looks)
 
     def _unit(self, raw: bytes) -> _Unit:
         unit = self._units.get(raw)
@@ -157,13 +270,14 @@ class Piecewise:
 
     def _forget(self) -> None:
         """Begin anew. Only between two texts: units remember which of the values they were asked for."""
-        self._units, self._looks, self._borders = {}, {}, {}
+        self._units, self._looks, self._borders, self._readings = {}, {}, {}, ()
         self._values, self._listed = [], set()
+        self._has_forms = self._redactor.has_forms
         self._size_bytes = 0
 
     def _look(self, unit: _Unit, traits: int, known: Known, name: str) -> _Look:
         values = tuple((value, *known[value]) for value in unit.held(self._values) if value in known)
-        key = (unit.raw, traits, values, name, self._redactor.has_forms)
+        key = (unit.raw, traits, values, name)
         look = self._looks.get(key)
         if look is not None:
             return look
@@ -175,48 +289,93 @@ class Piecewise:
         self._looks[key] = look
         return look
 
-    def _edits(self, unit: _Unit, look: _Look, known: Known, name: str) -> list[Edit]:
-        if look.edits is None:
-            look.edits = self._redactor.json_edits(unit.text, look.hits, known, name=name)
-        return look.edits
+    def _find_edits(self, unit: _Unit, look: _Look, known: Known, name: str) -> None:
+        from replaykit.redaction.redactor import is_worth_knowing  # noqa: PLC0415 (it imports this module)
 
-    def _changed(self, unit: _Unit, edits: list[Edit]) -> _Unit:
-        if not edits:
-            return unit
-        return self._unit(applied(unit.text, edits).encode("utf-8", "surrogateescape"))
+        if look.edits is not None:
+            return
+        edits = self._redactor.json_edits(unit.text, look.hits, known, name=name)
+        look.values = {edit.value: (edit.text, edit.kind) for edit in edits if is_worth_knowing(edit)}
+        if edits:
+            look.after = self._unit(applied(unit.text, edits).encode("utf-8", "surrogateescape"))
+        look.edits = edits
 
-    def _is_separable(self, pieces: Pieces, units: list[_Unit], rest: _Unit) -> bool:
-        """True when nothing is found over a border that is not found on one of its sides."""
-        for at, before, behind in pieces.borders():
+    def _is_separable(self, state: _State, since: int) -> bool:
+        """True when nothing is found over a border, from this place on, that is not found on one of its sides."""
+        units, rest, text = state.units, state.rest, state.pieces.text
+        for at, before, behind in state.pieces.borders(since):
             left = units[before] if before >= 0 else rest
             right = units[behind] if behind >= 0 else rest
             reach = _NEAR if left.is_clean and right.is_clean else _FAR
             first = max(0, at - reach)
-            window = pieces.text[first : at + reach]
-            key = (window, at - first)
+            window = text[first : at + reach]
+            cuts = tuple(cut - first for cut in state.pieces.cuts(first, first + len(window)))
+            key = (window, cuts)
             is_separable = self._borders.get(key)
             if is_separable is None:
                 self._size_bytes += len(window)
-                is_separable = self._borders[key] = self._splits(window, at - first)
+                is_separable = self._borders[key] = self._splits(window, cuts)
             if not is_separable:
                 return False
         return True
 
-    def _splits(self, window: bytes, at: int) -> bool:
+    def _splits(self, window: bytes, cuts: tuple[int, ...]) -> bool:
+        """True when a look at each part of a window finds what a look at all of it does.
+
+        It is cut at every border in it: of three pieces, the one in the middle may be found on account of either of
+        its neighbours, and then a single cut leaves one of them beside it.
+        """
         if self._redactor.passes(window):
             return True
-        left = window[:at].decode("utf-8", "surrogateescape")
-        right = window[at:].decode("utf-8", "surrogateescape")
-        rules, traits = self._redactor.rules, View(left + right).traits
-        apart = hits_in(left, rules, around=traits)
-        for hit in hits_in(right, rules, around=traits):
-            start, end = hit.start + len(left), hit.end + len(left)
-            apart.append(Hit(hit.kind, start, end, hit.rank, hit.spelling, hit.is_own))
-        return apart == hits_in(left + right, rules)
+        parts = [window[start:end] for start, end in pairwise((0, *cuts, len(window)))]
+        texts = [part.decode("utf-8", "surrogateescape") for part in parts]
+        whole = "".join(texts)
+        rules, traits = self._redactor.rules, View(whole).traits
+        apart: list[Hit] = []
+        at = 0
+        for text in texts:
+            for hit in hits_in(text, rules, around=traits):
+                apart.append(Hit(hit.kind, hit.start + at, hit.end + at, hit.rank, hit.spelling, hit.is_own))
+            at += len(text)
+        return apart == hits_in(whole, rules)
 
 
-def _is_same(one: _Unit, other: _Unit) -> bool:
-    return one is other
+_is_clean, _may_find, _edits, _values = map(attrgetter, ("is_clean", "may_find", "edits", "values"))
+
+
+def _same_beginning(one: Sequence[_Unit], other: Sequence[_Unit]) -> int:
+    """How many units at the beginning are the same."""
+    count = min(len(one), len(other))
+    if one[:count] == other[:count]:  # as most are: this is quick
+        return count
+    return next(index for index in range(count) if one[index] is not other[index])
+
+
+def _has_same_places(last: _State, rest: _Unit, places: list[int], shared: int) -> bool:
+    """True when the first so many units stand in the rest of another text as they stand in this one."""
+    end = places[shared - 1] + len(STAND_IN)
+    return last.pieces.places[:shared] == places[:shared] and last.rest.raw[:end] == rest.raw[:end]
+
+
+def _spans(places: list[int], units: list[_Unit], at: int) -> list[TextSpan]:
+    """Where units stand that are put into these places of a rest, which begins at this place."""
+    spans = []
+    for place, unit in zip(places, units, strict=True):
+        spans.append(TextSpan(place + at, place + at + len(unit.raw)))
+        at += len(unit.raw) - len(STAND_IN)
+    return spans
+
+
+def _holding(units: list[_Unit], values: list[str]) -> list[int]:
+    """The numbers of units that may hold one of the values."""
+    if not values or not units:
+        return []
+    # Most values that are new are in none of the units before.
+    text = "\n".join([unit.text for unit in units])
+    values = [value for value in values if _may_hold(text, value)]
+    if not values:
+        return []
+    return [index for index, unit in enumerate(units) if any(_may_hold(unit.text, value) for value in values)]
 
 
 def _may_hold(text: str, value: str) -> bool:
@@ -230,6 +389,8 @@ _ESCAPED = lazy(r'["\\/\x00-\x1f]')
 
 def _shifted(places: list[int], rest: _Unit, edits: list[Edit]) -> list[int]:
     """Where the empty objects stand when the edits are made. Places count bytes, edits characters."""
+    if not edits:
+        return places
     moved, shift, at, chars = [], 0, 0, 0
     waiting = list(reversed(edits))
     for place in places:

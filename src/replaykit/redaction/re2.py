@@ -1,7 +1,7 @@
 """RE2: patterns in the syntax of Go, as rule files have them, in the syntax of Python.
 
 They differ in flags that are set in the middle, in classes by name, in what `$` means, and in a few escapes. What has
-no counterpart is an error, and so is a repeat inside of a repeat: linear in RE2, it can take Python forever.
+no counterpart is an error, and so are repeats that are linear in RE2 and can take Python forever.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import re
 import warnings
 
 from replaykit.model.nesting import NestedTooDeeply, check_group_nesting
+from replaykit.redaction.repeats import refuse_slow_pattern
+from replaykit.redaction.rules import WINDOW
 
 MAX_CHARS = 8_000
-_MANY = 16
 
 _POSIX = {
     "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": r"\x00-\x7f", "blank": r"\t ", "cntrl": r"\x00-\x1f\x7f",
@@ -29,8 +30,8 @@ _TOKEN = re.compile(
 _UNICODE = {"L": "[A-Za-z\u00aa-\U0010ffff]", "Lu": "[A-Z]", "Ll": "[a-z]", "N": "[0-9]", "Nd": "[0-9]"}
 
 
-def compile_re2(pattern: str) -> re.Pattern[str]:
-    """The pattern, compiled; a `ValueError` says what Python cannot do."""
+def compile_re2(pattern: str, window: int = WINDOW) -> re.Pattern[str]:
+    """Return the pattern, compiled; a `ValueError` says what Python cannot do, or not soon in `window` characters."""
     if len(pattern) > MAX_CHARS:
         raise ValueError(f"expected a pattern of at most {MAX_CHARS:,} characters, got {len(pattern):,}")
     text = _Translation(pattern).run()
@@ -39,9 +40,9 @@ def compile_re2(pattern: str) -> re.Pattern[str]:
         try:
             check_group_nesting(text)
             compiled = re.compile(text, re.ASCII)
+            refuse_slow_pattern(text, re.ASCII, window)
         except (re.error, OverflowError, NestedTooDeeply) as error:
             raise ValueError(f"not a pattern: {error}") from None
-    _refuse_nested_repeats(text)
     return compiled
 
 
@@ -122,7 +123,11 @@ class _Translation:
             raise ValueError(f"{token[0]} stands outside of a set")
         if token["char"]:
             plain = token["char"]
-            self.out.append(r"\Z" if plain == "$" and not self._is_multiline() else r"\{" if plain == "{" else plain)
+            if plain == "$" and not self._is_multiline():
+                plain = r"\Z"
+            elif plain == "{":
+                plain = r"\{"
+            self.out.append(plain)
         elif token["counted"]:
             self.out.append(token["counted"])
         else:
@@ -171,29 +176,3 @@ def _escape(token: re.Match[str], *, inside: bool) -> str:
     if escape in "CXKRGhHZ" or (escape.isdigit() and escape != "0"):
         raise ValueError(f"the escape \\{escape} has no counterpart in Python")
     return "\\" + escape
-
-
-_PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(,?)(\d*)\}|.", re.DOTALL)
-
-
-def _refuse_nested_repeats(pattern: str) -> None:
-    """A repeat of many inside of a repeat of many can be tried in exponentially many ways."""
-    open_groups, last_closed = [False], False
-    before = ""
-    for part in _PARTS.finditer(pattern):
-        word = part[0]
-        many = word in ("*", "+") or (bool(part[1]) and ((part[2] and not part[3]) or int(part[3] or part[1]) > _MANY))
-        if word == "(":
-            open_groups.append(False)
-        elif word == ")":
-            last_closed = open_groups.pop() if len(open_groups) > 1 else False
-            open_groups[-1] = open_groups[-1] or last_closed
-        elif many and part[1] and not part[2]:
-            open_groups[-1] = open_groups[-1] or False  # an exact count leaves no choice
-            if before == ")" and last_closed:
-                raise ValueError("it repeats a group that repeats something itself, which can take Python forever")
-        elif many:
-            if before == ")" and last_closed:
-                raise ValueError("it repeats a group that repeats something itself, which can take Python forever")
-            open_groups[-1] = True
-        before = word

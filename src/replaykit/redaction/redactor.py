@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, overload
 from msgspec import Struct
 
 from replaykit.model.values import Json, decode, encode
-from replaykit.redaction.assigned import refined
-from replaykit.redaction.composed import COOKIE_ATTRIBUTES, cookie_hides_more, rest_is_secret
+from replaykit.redaction.composed_values import COOKIE_ATTRIBUTES, cookie_hides_more, rest_is_secret
 from replaykit.redaction.edits import Edit, applied, in_order
 from replaykit.redaction.encoded import as_base64, packed, text_in, text_in_hex, unpacked_whole
 from replaykit.redaction.finding import Hit, Spelling, settled
 from replaykit.redaction.json_text import Leaf, escaped, is_scalar, is_whole, leaves, looks_like_json, unescaped
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.name_hints import NameHint, Trust
+from replaykit.redaction.named_values import refined
 from replaykit.redaction.names import NameFinder, installed_finder
 from replaykit.redaction.percent import quoted, unquoted
 from replaykit.redaction.pieces import LEAST_BYTES
@@ -27,14 +28,14 @@ from replaykit.redaction.placeholders import (
     spans,
     without_placeholders,
 )
-from replaykit.redaction.plausible import is_plausible, looks_random
-from replaykit.redaction.quick import is_plainly_clean
+from replaykit.redaction.plausible_values import is_plausible, looks_random
+from replaykit.redaction.prefilter import is_plainly_clean
 from replaykit.redaction.rules import DEFAULT, Rules
 from replaykit.redaction.search import hits_in
-from replaykit.redaction.telling import Telling, Trust
 from replaykit.redaction.wordlist import words_of
 
 if TYPE_CHECKING:
+    from replaykit.redaction.clean_texts import HitlessTexts
     from replaykit.redaction.piecewise import Piecewise
 
 MAX_PASSES = 6
@@ -48,11 +49,14 @@ _HEADERS = frozenset(
     )
 )
 _PARAMETERS = frozenset(words_of("key sig code auth signature k apikey access"))
-_ANY = Telling("secret", Trust.ANY)
+_ANY = NameHint("secret", Trust.ANY)
 Known = dict[str, tuple[str, str]]
 """Values that were found before: what stands for them, and their kind."""
 _BYTE_LIMIT = 8
-_TEXTS_OF_A_NAME = lazy(r'"\s*:\s*\[\s*"')
+_HIDES_SOMETHING = lazy(r'\\[u/]|\[\["')
+_TEXTS = lazy(r'\[\s*"')
+_WIDEST_SIGN = 64
+"""How many characters may be between a name and its value."""
 
 
 class Located(Struct, frozen=True):
@@ -82,6 +86,8 @@ class Redactor:
         """False where placeholders shall be as older versions made them."""
         self._is_usual = self.names is None and rules.are_usual
         self._piecewise: Piecewise | None = None
+        self.hitless_texts: HitlessTexts | None = None
+        """Long texts in which nothing was found, where somebody has them looked at again."""
 
     def text(self, text: str) -> str:
         """The text without what must not be kept; the same object when there is nothing of that kind."""
@@ -117,8 +123,8 @@ class Redactor:
             return self.text(value)
         if name.lower() in ("cookie", "set-cookie"):
             return "; ".join(map(self._cookie, value.split("; ")))
-        told = self.rules.tells(name)
-        if name.lower() in _HEADERS or (told is not None and is_plausible(value, told, quoted=True)):
+        hint = self.rules.hint_of(name)
+        if name.lower() in _HEADERS or (hint is not None and is_plausible(value, hint, quoted=True)):
             start = _after_scheme(value)
             secret = value[start:]
             if is_placeholder(secret) or not is_plausible(secret, _ANY, quoted=True):
@@ -131,7 +137,7 @@ class Redactor:
 
     def tells_of_header(self, name: str) -> bool:
         """True when the name of a header says that its value is not for everybody."""
-        return name.lower() in _HEADERS or self.rules.tells(name) is not None
+        return name.lower() in _HEADERS or self.rules.hint_of(name) is not None
 
     def url(self, url: str) -> str:
         """A URL: credentials, and parameters of telling names, among them those that tell in a URL alone."""
@@ -164,8 +170,10 @@ class Redactor:
         """What would be replaced in a text, or in the JSON text of a value, with its places."""
         if not isinstance(content, bytes | str):
             content = encode(content)
-        if isinstance(content, bytes) and self._is_clean_in_pieces(content):
-            return []
+        if isinstance(content, bytes):
+            is_known = self.hitless_texts is not None and self.hitless_texts.has(content)
+            if is_known or self._is_clean_in_pieces(content):
+                return []
         text = content.decode("utf-8", "surrogateescape") if isinstance(content, bytes) else content
         found, line, counted = [], 1, 0
         for edit in self.edits(text):
@@ -204,9 +212,10 @@ class Redactor:
 
     def _edits(self, text: str, name: str, tool: str, known: Known, *, depth: int, is_json: bool = False) -> list[Edit]:
         hits = self.hits(text, known)
-        if not hits and not self.must_walk(text, name):
-            return []
-        if (is_json or looks_like_json(text)) and is_whole(text):
+        if not hits and self.hitless_texts is not None:
+            self.hitless_texts.add(text)
+        may_be_json = is_json or looks_like_json(text)
+        if may_be_json and (hits or self.must_walk(text, name)) and is_whole(text):
             return self.json_edits(text, hits, known, name=name, tool=tool, depth=depth)
         return [self._edit(text, hit, known) for hit in hits]
 
@@ -220,7 +229,7 @@ class Redactor:
     def _by_pieces(self, raw: bytes, name: str) -> bytes | None:
         """The same as a look at the whole of a long text, in less time where parts of it come again."""
         is_local = self.names is None and not self.rules.paths and not self.rules.extra
-        if not is_local or (name and self.rules.tells(name) is not None):
+        if not is_local or (name and self.rules.hint_of(name) is not None):
             return None
         if self._piecewise is None:
             from replaykit.redaction.piecewise import Piecewise  # noqa: PLC0415 (only for long texts)
@@ -233,15 +242,15 @@ class Redactor:
         return len(raw) >= LEAST_BYTES and self._by_pieces(raw, "") is raw
 
     def _is_plainly_clean(self, raw: bytes, name: str) -> bool:
-        return (not name or self.rules.tells(name) is None) and self.passes(raw)
+        return (not name or self.rules.hint_of(name) is None) and self.passes(raw)
 
     def must_walk(self, text: str, name: str) -> bool:
         """True when JSON may hold something that a look at its text cannot see."""
-        if name and self.rules.tells(name) is not None:
+        if name and self.rules.hint_of(name) is not None:
             return True
         if self.rules.paths or self.names is not None:
             return True
-        return "\\u" in text or "\\/" in text or '[["' in text or _TEXTS_OF_A_NAME.search(text) is not None
+        return _HIDES_SOMETHING.search(text) is not None or _has_texts_of_a_name(text)
 
     def hits(self, text: str, known: Known, around: int = 0) -> list[Hit]:
         """What is found in a text, and the known values in it; `around`: traits of what it is a part of."""
@@ -300,12 +309,12 @@ class Redactor:
         value = inside
         if "\\" in inside:
             value, places = unescaped(inside)
-        told = None if leaf.is_key else self._told(leaf, value)
-        if told is not None:
+        edit = None if leaf.is_key else self._named_edit(leaf, value)
+        if edit is not None:
             return (
-                [Edit(start + told.start, end, told.text, told.kind, told.value, leaf.path)]
+                [Edit(start + edit.start, end, edit.text, edit.kind, edit.value, leaf.path)]
                 if not places
-                else [Edit(start + places[told.start], end, told.text, told.kind, told.value, leaf.path)]
+                else [Edit(start + places[edit.start], end, edit.text, edit.kind, edit.value, leaf.path)]
             )
         if places is None and not (depth < MAX_DEPTH and looks_like_json(value)) and self.names is None:
             return [
@@ -336,17 +345,17 @@ class Redactor:
         edit = self._edit(text, within, known)
         return Edit(edit.start, edit.end, edit.text, edit.kind, edit.value, leaf.path)
 
-    def _told(self, leaf: Leaf, value: str) -> Edit | None:
+    def _named_edit(self, leaf: Leaf, value: str) -> Edit | None:
         """The edit of a whole value that its name or a path gives away."""
         is_own = leaf.picked
         if leaf.picked:
             kind = "secret"
         else:
-            told = self.rules.tells(leaf.name) if leaf.name else None
-            if told is None or not self._is_secret(value, told):
+            hint = self.rules.hint_of(leaf.name) if leaf.name else None
+            if hint is None or not self._is_secret(value, hint):
                 return None
-            kind = refined(leaf.name, value) if told.kind == "secret" else told.kind
-            is_own = told.is_own
+            kind = refined(leaf.name, value) if hint.kind == "secret" else hint.kind
+            is_own = hint.is_own
         start = _after_scheme(value)
         secret = value[start:]
         if not secret or is_placeholder(secret, kind) or self.rules.allows(value, is_own=is_own):
@@ -356,27 +365,27 @@ class Redactor:
             kind = found[0].kind if found[0].kind not in OF_DIGITS else kind  # `token: ghp_…`: as anywhere else
         return Edit(start, len(value), self._stand_in(kind, secret), kind, secret)
 
-    def _is_secret(self, value: str, told: Telling) -> bool:
+    def _is_secret(self, value: str, hint: NameHint) -> bool:
         """True for a value that its name gives away: by itself, behind a scheme, or for what else it holds."""
-        if told.trust is Trust.COOKIE:
-            return is_plausible(value, told, quoted=True) and (not spans(value.encode()) or cookie_hides_more(value))
-        if is_plausible(value, told, quoted=True):
+        if hint.trust is Trust.COOKIE:
+            return is_plausible(value, hint, quoted=True) and (not spans(value.encode()) or cookie_hides_more(value))
+        if is_plausible(value, hint, quoted=True):
             return True
-        if told.trust not in (Trust.SECRET, Trust.RANDOM):
+        if hint.trust not in (Trust.SECRET, Trust.RANDOM):
             return False
         start = _after_scheme(value)
-        if start and is_plausible(value[start:], _ANY if '="' in value else told, quoted=True):
+        if start and is_plausible(value[start:], _ANY if '="' in value else hint, quoted=True):
             return True
         return rest_is_secret(value, 0, hits_in(value, self.rules))
 
     def _scalar(self, text: str, leaf: Leaf) -> list[Edit]:
         """A bare number is taken by its name alone: ids and seeds pass every check on numbers now and then."""
         word = text[leaf.start : leaf.end]
-        told = None if word in ("true", "false", "null") else self._told(leaf, word)
-        if told is None:
+        edit = None if word in ("true", "false", "null") else self._named_edit(leaf, word)
+        if edit is None:
             return []
-        is_number = told.text.isdigit() and told.text[0] != "0"
-        return [Edit(leaf.start, leaf.end, told.text if is_number else f'"{told.text}"', told.kind, "", leaf.path)]
+        is_number = edit.text.isdigit() and edit.text[0] != "0"
+        return [Edit(leaf.start, leaf.end, edit.text if is_number else f'"{edit.text}"', edit.kind, "", leaf.path)]
 
     def _cookie(self, part: str) -> str:
         name, sign, value = part.partition("=")
@@ -409,6 +418,25 @@ _CODECS: dict[Spelling, tuple[Callable[[str], str | None], Callable[[str, str], 
     Spelling.PACKED: (unpacked_whole, packed),
 }
 """How text is taken out of what is encoded as a whole, and put back."""
+
+
+def _has_texts_of_a_name(text: str) -> bool:
+    """True when JSON may have a name with texts in brackets behind it.
+
+    The bracket is looked for first: a pattern that begins with the quote of the name stops at every quote of the text,
+    which takes six times as long.
+    """
+    return any(_ends_with_name(text, found.start()) for found in _TEXTS.finditer(text))
+
+
+def _ends_with_name(text: str, end: int) -> bool:
+    """True when what is before `end` ends with a name and a colon, or with more blanks than are looked at."""
+    start = max(0, end - _WIDEST_SIGN)
+    name, _, blanks = text[start:end].rpartition(":")
+    if blanks.strip():
+        return False
+    name = name.rstrip()
+    return name.endswith('"') or (start > 0 and not name)
 
 
 def _after_scheme(value: str) -> int:

@@ -4,6 +4,10 @@ headers = ["x-internal-token"]         keys = ["customer_name"]        paths = [
 allow = ["support@example.com"]        allow_patterns = ["^test-"]     names = true
 patterns = {customer-id = 'CUST-\\d+'}
 rule_files = ["gitleaks.toml"]         [[rules]] and [allowlist] as gitleaks has them
+strict_rule_files = true
+
+A pattern that Python cannot use, or not soon, is an error where it stands in the project's own file. In a file that
+`rule_files` names, which somebody else wrote, it is left out and named in `Rules.notices`, unless `strict_rule_files`.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +24,14 @@ from replaykit.errors import InvalidFile, nearest
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
 from replaykit.redaction.forms import WITH_FORM
+from replaykit.redaction.name_hints import compact
 from replaykit.redaction.providers import LITERALS
 from replaykit.redaction.re2 import compile_re2
-from replaykit.redaction.repeats import refuse_adjacent_repeats
-from replaykit.redaction.rules import HASH, Rule, Rules
-from replaykit.redaction.telling import compact
+from replaykit.redaction.rules import HASH, MAX_ALLOWED_CHARS, WINDOW, LeadIn, RedactionRule, Rules
 from replaykit.redaction.wordlist import words_of
 
 _LISTS = ("headers", "keys", "paths", "allow", "allow_patterns", "rule_files")
+_SWITCHES = ("names", "strict_rule_files")
 _GITLEAKS = ("title", "description", "minVersion", "extend", "rules", "allowlist", "allowlists")
 _RULE = frozenset(
     words_of("id description regex path secretGroup entropy keywords tags allowlist allowlists skipReport required")
@@ -36,46 +41,74 @@ _MAX_NESTING = 100
 _KIND = re.compile(r"[^a-z0-9]+")
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,29}")
 _SHA256 = re.compile(HASH + r"[0-9a-f]{64}")
+_LEAD_IN = re.compile(r"(?P<flags>\(\?i\))?(?P<chars>\[(?:\\.|[^\]\\])+\])\{0,(?P<most>\d{1,3})\}\?")
 _Table = dict[str, Any]
+
+
+class _Unusable(InvalidFile):
+    """A pattern is none, or could take Python too long."""
+
+
+@dataclass(slots=True)
+class _LeftOut:
+    """What of a file is not used, with lines and reasons."""
+
+    rules: list[str] = field(default_factory=list)
+    allowing: list[str] = field(default_factory=list)
+
+    def notices(self, path: Path, count: int) -> Iterator[str]:
+        """Yield what somebody should know who counts on the file; `count` is that of its rules."""
+        if self.rules:
+            names = "; ".join(self.rules)
+            share = f"{len(self.rules)} of {count} rules"
+            yield f"{path}: {share} are not used, so what only they find is not redacted: {names}"
+        if self.allowing:
+            names = "; ".join(self.allowing)
+            yield f"{path}: {len(self.allowing)} patterns that allow values are not used, so more is redacted: {names}"
 
 
 def load_rules(path: Path | str) -> Rules:
     """The built-in rules and those of the file; an `InvalidFile` says what is wrong with it, and where."""
-    return _read(Path(path), ())
+    return _read(Path(path), (), None)
 
 
-def _read(path: Path, through: tuple[Path, ...]) -> Rules:
+def _read(path: Path, through: tuple[Path, ...], left_out: _LeftOut | None) -> Rules:
+    """Read a file. Without `left_out`, a pattern that cannot be used is an error."""
     text, table = _parsed(path)
-    known = {*_LISTS, *_GITLEAKS, "names", "patterns"}
+    known = {*_LISTS, *_GITLEAKS, *_SWITCHES, "patterns"}
     for key in table:
         if key not in known:
             raise _wrong(path, text, key, f"unknown key {key!r}; {nearest(key, known)}")
     lists = {key: _texts(path, text, table, key) for key in _LISTS}
-    if not isinstance(table.get("names", False), bool):
-        raise _wrong(path, text, "names", "`names` is true or false")
+    for key in _SWITCHES:
+        if not isinstance(table.get(key, False), bool):
+            raise _wrong(path, text, key, f"`{key}` is true or false")
     for name in (*lists["headers"], *lists["keys"]):
         if not compact(name):
             raise _wrong(path, text, name, f"expected a name with letters in it, got {name!r}")
     for value in lists["allow"]:
         if value.startswith(HASH) and not _SHA256.fullmatch(value):
             raise _wrong(path, text, value, "`allow`: a hash is `sha256:` and 64 hexadecimal digits in lower case")
-    allowed = _allowlists(path, text, table, "the file")
-    patterns = (*(_pattern(path, text, one, "allow_patterns") for one in lists["allow_patterns"]), *allowed[0])
+    allowed = _allowlists(path, text, table, "the file", left_out)
+    patterns = (*(_allowing(path, text, one, "allow_patterns") for one in lists["allow_patterns"]), *allowed[0])
+    own_rules = tuple(_rules(path, text, table, allowed[1], left_out))
+    left_out_notices = () if left_out is None else tuple(left_out.notices(path, len(table.get("rules", ()))))
     rules = Rules(
         headers=lists["headers"],
         keys=lists["keys"],
         paths=tuple(_path(path, text, one) for one in lists["paths"]),
         allow=frozenset(lists["allow"]),
         allow_patterns=patterns,
-        extra=(*_named_patterns(path, text, table), *_rules(path, text, table, allowed[1])),
+        extra=(*_named_patterns(path, text, table), *own_rules),
         names=table.get("names", False),
-        notices=tuple(_notices(path, text, table, lists["allow_patterns"], patterns)),
+        notices=(*left_out_notices, *_notices(path, text, table, lists["allow_patterns"], patterns)),
     )
+    is_strict = table.get("strict_rule_files", False) or (bool(through) and left_out is None)
     for name in lists["rule_files"]:
         other = path.parent / name
         if other.resolve() in through or other.resolve() == path.resolve():
             raise _wrong(path, text, name, f"the rule file {name!r} leads back to itself")
-        rules = rules.plus(_read(other, (*through, path.resolve())))
+        rules = rules.plus(_read(other, (*through, path.resolve()), None if is_strict else _LeftOut()))
     return rules
 
 
@@ -135,7 +168,7 @@ _BUILT_IN_FINDINGS = (
 """One of each kind, to ask a pattern whether it is meant for such."""
 
 
-def _named_patterns(path: Path, text: str, table: _Table) -> Iterator[Rule]:
+def _named_patterns(path: Path, text: str, table: _Table) -> Iterator[RedactionRule]:
     """The rules of `patterns`."""
     entries = table.get("patterns", {})
     if not isinstance(entries, dict) or not all(isinstance(pattern, str) for pattern in entries.values()):
@@ -146,19 +179,37 @@ def _named_patterns(path: Path, text: str, table: _Table) -> Iterator[Rule]:
             raise _wrong(path, text, name, message)
         if name in WITH_FORM or name in LITERALS or name == "secret":
             raise _wrong(path, text, name, f"the name {name!r} is taken by a built-in rule; name the pattern otherwise")
-        compiled = _pattern(path, text, pattern, f"pattern {name!r}", near=name, is_bounded=True)
-        yield Rule(kind=name, pattern=compiled, group=1 if compiled.groups else 0)
+        compiled = _pattern(path, text, pattern, f"pattern {name!r}", near=name)
+        yield RedactionRule(kind=name, pattern=compiled, group=1 if compiled.groups else 0)
 
 
-def _rules(path: Path, text: str, table: _Table, stopwords: tuple[str, ...]) -> list[Rule]:
+def _rules(
+    path: Path, text: str, table: _Table, stopwords: tuple[str, ...], left_out: _LeftOut | None
+) -> Iterator[RedactionRule]:
     entries = table.get("rules", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise _wrong(path, text, "rules", "`rules` is a list of tables: [[rules]]")
-    found = (_rule(path, text, entry, stopwords) for entry in entries)
-    return [rule for rule in found if rule is not None]
+    for entry in entries:
+        try:
+            rule = _rule(path, text, entry, stopwords, left_out)
+        except _Unusable as error:
+            if left_out is None:
+                raise
+            left_out.rules.append(_short(error, f"rule {entry['id']!r}"))
+        else:
+            if rule is not None:
+                yield rule
 
 
-def _rule(path: Path, text: str, entry: _Table, stopwords: tuple[str, ...]) -> Rule | None:
+def _short(error: _Unusable, name: str) -> str:
+    """Return the name of what is left out with its line and the reason, without what to write instead."""
+    reason = error.message.partition("cannot be used: ")[2].partition(";")[0]
+    return f"{name} (line {error.line}: {reason})"
+
+
+def _rule(
+    path: Path, text: str, entry: _Table, stopwords: tuple[str, ...], left_out: _LeftOut | None
+) -> RedactionRule | None:
     name = entry.get("id")
     if not isinstance(name, str) or not name:
         raise _wrong(path, text, "[[rules]]", "a rule has no `id`")
@@ -172,13 +223,17 @@ def _rule(path: Path, text: str, entry: _Table, stopwords: tuple[str, ...]) -> R
         raise _wrong(
             path, text, name, f"rule {name!r}: expected `regex` as text, `secretGroup` and `entropy` as numbers"
         )
-    pattern = _pattern(path, text, entry["regex"], f"rule {name!r}", near=name)
+    regex, lead_in = _without_lead_in(entry["regex"])
+    pattern = _pattern(path, text, regex, f"rule {name!r}", near=name)
+    if lead_in is not None and not pattern.groups:  # then it is a part of the value
+        lead_in = None
+        pattern = _pattern(path, text, entry["regex"], f"rule {name!r}", near=name)
     if not 0 <= group <= pattern.groups:
         raise _wrong(
             path, text, name, f"rule {name!r}: secretGroup is {group}, but the pattern has {pattern.groups} groups"
         )
-    allowed, words = _allowlists(path, text, entry, f"rule {name!r}")
-    return Rule(
+    allowed, words = _allowlists(path, text, entry, f"rule {name!r}", left_out)
+    return RedactionRule(
         kind=_KIND.sub("-", name.lower()).strip("-")[:30] or "secret",
         pattern=pattern,
         keywords=tuple(word.lower() for word in _texts(path, text, entry, "keywords")),
@@ -186,11 +241,25 @@ def _rule(path: Path, text: str, entry: _Table, stopwords: tuple[str, ...]) -> R
         entropy=float(entropy),
         allow=allowed,
         stopwords=words + stopwords,
+        lead_in=lead_in,
     )
 
 
+def _without_lead_in(regex: str) -> tuple[str, LeadIn | None]:
+    found = _LEAD_IN.match(regex)
+    if found is None:
+        return regex, None
+    flags = found["flags"] or ""
+    most = int(found["most"])
+    try:
+        before = compile_re2(f"{flags}{found['chars']}{{0,{most}}}$")
+    except ValueError:  # whoever compiles the whole of it says what is wrong
+        return regex, None
+    return flags + regex[found.end() :], LeadIn(before, most)
+
+
 def _allowlists(
-    path: Path, text: str, table: _Table, where: str
+    path: Path, text: str, table: _Table, where: str, left_out: _LeftOut | None
 ) -> tuple[tuple[re.Pattern[str], ...], tuple[str, ...]]:
     """The patterns and words of `allowlist` and `allowlists`; what they say of paths and commits is passed over."""
     lists = table.get("allowlists", [])
@@ -203,7 +272,13 @@ def _allowlists(
             raise _wrong(path, text, "allowlist", f"{where}: an allowlist is a table")
         if entry.get("condition", "OR").upper() == "AND" and ("paths" in entry or "commits" in entry):
             continue  # it holds for some files only: leaving it out finds more, never less
-        patterns += [_pattern(path, text, regex, where) for regex in _texts(path, text, entry, "regexes")]
+        for regex in _texts(path, text, entry, "regexes"):
+            try:
+                patterns.append(_allowing(path, text, regex, where))
+            except _Unusable as error:
+                if left_out is None:
+                    raise
+                left_out.allowing.append(_short(error, where))
         words += [word.lower() for word in _texts(path, text, entry, "stopwords")]
     return tuple(patterns), tuple(words)
 
@@ -215,18 +290,19 @@ def _texts(path: Path, text: str, table: _Table, key: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _allowing(path: Path, text: str, pattern: str, where: str) -> re.Pattern[str]:
+    return _pattern(path, text, pattern, where, window=MAX_ALLOWED_CHARS)
+
+
 def _pattern(
-    path: Path, text: str, pattern: str, where: str, *, near: str = "", is_bounded: bool = False
+    path: Path, text: str, pattern: str, where: str, *, near: str = "", window: int = WINDOW
 ) -> re.Pattern[str]:
-    """`is_bounded`: refuse what is worse than quadratic. Files of gitleaks are written for an engine that never is."""
+    """Compile a pattern that is to search `window` characters at once."""
     try:
-        compiled = compile_re2(pattern)
-        if is_bounded:
-            refuse_adjacent_repeats(compiled.pattern)
-        return compiled
+        return compile_re2(pattern, window)
     except ValueError as error:
         message = f"{where}: the pattern {pattern[:80]!r} cannot be used: {error}"
-        raise _wrong(path, text, near or pattern[:40], message) from None
+        raise _wrong(path, text, near or pattern[:40], message, _Unusable) from None
 
 
 def _path(path: Path, text: str, one: str) -> Any:
@@ -236,7 +312,7 @@ def _path(path: Path, text: str, one: str) -> Any:
         raise _wrong(path, text, one, str(error)) from None
 
 
-def _wrong(path: Path, text: str, near: str, message: str) -> InvalidFile:
+def _wrong(path: Path, text: str, near: str, message: str, kind: type[InvalidFile] = InvalidFile) -> InvalidFile:
     """An error at the first line that has `near` in it."""
     at = text.find(near)
-    return InvalidFile(message, file=str(path), line=text.count("\n", 0, at) + 1 if at >= 0 else None)
+    return kind(message, file=str(path), line=text.count("\n", 0, at) + 1 if at >= 0 else None)

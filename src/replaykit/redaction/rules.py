@@ -9,13 +9,15 @@ from functools import cached_property
 from msgspec import Struct
 
 from replaykit.model.jsonpath import JsonPath, parse_path
-from replaykit.redaction.telling import Telling, Trust, compact, tells, words
+from replaykit.redaction.name_hints import NameHint, Trust, compact, hint_of_name, words
 
 WINDOW = 4096
 OVERLAP = 1024
 """Patterns of files see this much of a text at once: what is quadratic in it stays in the milliseconds."""
 
 
+MAX_ALLOWED_CHARS = 400
+"""Patterns allow no longer value: what is no secret is short, and theirs may be cubic in it."""
 HASH = "sha256:"
 """What the hash of an allowed value begins with."""
 
@@ -27,7 +29,27 @@ def sha256_of(value: str) -> str:
     return HASH + sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Rule(Struct, frozen=True):
+def matches_any(patterns: Sequence[re.Pattern[str]], value: str) -> bool:
+    """Return whether one of the patterns allows a value."""
+    return len(value) <= MAX_ALLOWED_CHARS and any(pattern.search(value) for pattern in patterns)
+
+
+class LeadIn(Struct, frozen=True):
+    """Characters that may stand before a match: many rules of gitleaks begin with `[\\w.-]{0,50}?`.
+
+    A search without it finds the same values, many times faster; allowlists see it.
+    """
+
+    pattern: re.Pattern[str]
+    most: int
+
+    def start(self, found: re.Match[str], first: int) -> int:
+        """Return where a match begins that has it, no earlier than `first`."""
+        begin = self.pattern.search(found.string, max(first, found.start() - self.most), found.start())
+        return begin.start() if begin else found.start()
+
+
+class RedactionRule(Struct, frozen=True):
     """A pattern of a project's own. `keywords` (lower case): one must be in the text; `group`: which is the value."""
 
     kind: str
@@ -37,6 +59,7 @@ class Rule(Struct, frozen=True):
     entropy: float = 0.0
     allow: tuple[re.Pattern[str], ...] = ()
     stopwords: tuple[str, ...] = ()
+    lead_in: LeadIn | None = None
 
     def windows(self, low: bytes) -> Iterator[tuple[int, int]]:
         """The stretches of the text to look at: around the keywords, or all of it in pieces that overlap."""
@@ -67,7 +90,7 @@ class Rules(Struct, frozen=True, dict=True):
     paths: tuple[JsonPath, ...] = ()
     allow: frozenset[str] = frozenset()
     allow_patterns: tuple[re.Pattern[str], ...] = ()
-    extra: tuple[Rule, ...] = ()
+    extra: tuple[RedactionRule, ...] = ()
     names: bool = False
     notices: tuple[str, ...] = ()
 
@@ -77,12 +100,12 @@ class Rules(Struct, frozen=True, dict=True):
     def __eq__(self, other: object) -> bool:
         return self is other
 
-    def tells(self, name: str) -> Telling | None:
+    def hint_of(self, name: str) -> NameHint | None:
         """What the name says about its value."""
-        told = tells(name)
-        if told is None and self.own_names and compact(name) in self.own_names:
-            return Telling("secret", Trust.ANY, is_own=True)
-        return told
+        hint = hint_of_name(name)
+        if hint is None and self.own_names and compact(name) in self.own_names:
+            return NameHint("secret", Trust.ANY, is_own=True)
+        return hint
 
     def allows(self, value: str, *, is_own: bool = False) -> bool:
         """True when the project says that this value is no secret.
@@ -91,7 +114,7 @@ class Rules(Struct, frozen=True, dict=True):
         """
         if value in self.allow or (self.hashes and sha256_of(value) in self.hashes):
             return True
-        return is_own and any(pattern.search(value) for pattern in self.allow_patterns)
+        return is_own and matches_any(self.allow_patterns, value)
 
     @cached_property
     def hashes(self) -> frozenset[str]:

@@ -4,33 +4,36 @@ from __future__ import annotations
 
 from replaykit.redaction import traits
 from replaykit.redaction.addresses import email_hits, ip_hits
-from replaykit.redaction.assigned import assigned_hits
-from replaykit.redaction.commands import command_hits
-from replaykit.redaction.company import company_in
-from replaykit.redaction.composed import hides_more
+from replaykit.redaction.commands import PROGRAMS, command_hits
+from replaykit.redaction.composed_values import hides_more
 from replaykit.redaction.encoded import MAX_DEPTH, base64_hits, hex_hits, packed_hits, percent_hits
-from replaykit.redaction.finding import Finding, Hit, settled
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.finding import Hit, SecretFinding, settled
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.literals import literals_in
 from replaykit.redaction.long_texts import LEAST_CHARS, long_hits
+from replaykit.redaction.named_values import assigned_hits
 from replaykit.redaction.numbers import number_hits
 from replaykit.redaction.patterns import pattern_hits
-from replaykit.redaction.phrases import phrase_hits
-from replaykit.redaction.quick import is_plainly_clean
+from replaykit.redaction.phrases import NAMES as PHRASE_NAMES
+from replaykit.redaction.phrases import SEED_NAMES, phrase_hits
+from replaykit.redaction.prefilter import is_plainly_clean
 from replaykit.redaction.rules import DEFAULT, Rules
 from replaykit.redaction.tables import sql_hits
+from replaykit.redaction.text_view import View
 from replaykit.redaction.tokens import long_runs, secret_hits, token_hits
 from replaykit.redaction.urls import url_hits
+from replaykit.redaction.vendors import WORDS as VENDOR_WORDS
 from replaykit.redaction.vendors import vendor_hits
-from replaykit.redaction.view import View
 
+_PHRASES = (*PHRASE_NAMES, *SEED_NAMES)
 _PLUS = lazy(r"\+(?<=[0-9A-Z]\+)(?=[0-9A-Z])")
 
 
-def find(text: str, rules: Rules = DEFAULT) -> list[Finding]:
+def find(text: str, rules: Rules = DEFAULT) -> list[SecretFinding]:
     """What must not be kept in the text: spans that do not overlap, in order, of the values alone."""
     if rules.are_usual and is_plainly_clean(text.encode("utf-8", "surrogatepass")):
         return []
-    return [Finding(hit.kind, hit.start, hit.end) for hit in hits_in(text, rules)]
+    return [SecretFinding(hit.kind, hit.start, hit.end) for hit in hits_in(text, rules)]
 
 
 def hits_in(text: str, rules: Rules, depth: int = 0, around: int = 0) -> list[Hit]:
@@ -45,31 +48,31 @@ def hits_in(text: str, rules: Rules, depth: int = 0, around: int = 0) -> list[Hi
 
 def _hits_in(text: str, rules: Rules, depth: int, around: int) -> list[Hit]:
     view = View(text, around)
+    literals = literals_in(view.low)
     hits = view.findings
     runs = list(long_runs(view))
     if runs:
         hits.extend(token_hits(view, runs))
-    hits.extend(secret_hits(view, hits))
-    company = company_in(view.low)
-    if "program" in company:
+    hits.extend(secret_hits(view, hits, literals))
+    if not literals.isdisjoint(PROGRAMS):
         hits.extend(command_hits(view))
-    if "phrase" in company or "seed" in company:
+    if not literals.isdisjoint(_PHRASES):
         hits.extend(phrase_hits(view))
-    if "vendor" in company or (runs and b"AC" in view.flat):
+    if not literals.isdisjoint(VENDOR_WORDS) or (runs and b"AC" in view.flat):
         hits.extend(vendor_hits(view))
-    if b"insert" in view.low and b"values" in view.low:
+    if b"insert" in literals and b"values" in view.low:
         hits.extend(sql_hits(view, rules))
-    logins = list(url_hits(view))
-    hits.extend(hit for hit in email_hits(view) if not _is_login(hit, logins))
+    logins = list(url_hits(view, literals))
+    hits.extend(hit for hit in email_hits(view, literals) if not _is_login(hit, logins))
     hits.extend(logins)
     has_fields = view.traits & traits.FIELDS == traits.FIELDS
     if b"0" in view.shape:
-        hits.extend(number_hits(view, near_ids="id" in company))
+        hits.extend(number_hits(view, literals))
         if has_fields and _PLUS.search(text):
             plain = View(_PLUS.sub(" ", text))  # in a query a plus is a blank
-            hits.extend(number_hits(plain, near_ids="id" in company))
-        hits.extend(ip_hits(view))
-    hits.extend(list(assigned_hits(view, rules)))
+            hits.extend(number_hits(plain, literals_in(plain.low)))
+        hits.extend(ip_hits(view, literals))
+    hits.extend(list(assigned_hits(view, rules, literals)))
     if depth < MAX_DEPTH:
 
         def deeper(inner: str) -> list[Hit]:

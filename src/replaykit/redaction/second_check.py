@@ -17,9 +17,9 @@ from msgspec import Struct
 from replaykit.redaction.forms import DOMAIN
 from replaykit.redaction.pieces import LEAST_BYTES, Pieces, pieces_of
 from replaykit.redaction.placeholders import placeholders_in
-from replaykit.redaction.plausible import entropy
+from replaykit.redaction.plausible_values import entropy
 from replaykit.redaction.rule_files import load_rules
-from replaykit.redaction.rules import Rule, Rules, sha256_of
+from replaykit.redaction.rules import RedactionRule, Rules, sha256_of
 from replaykit.redaction.wordlist import words_of
 
 RULES_FILE = Path(__file__).with_name("second_check.toml")
@@ -107,7 +107,7 @@ def _by_rules(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 @cache
-def _rules() -> tuple[Rule, ...]:
+def _rules() -> tuple[RedactionRule, ...]:
     return load_rules(RULES_FILE).extra
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from replaykit.redaction.alike import ALSO_APART, TELLS_APART, is_json
 from replaykit.redaction.edits import Edit, in_order, spread
-from replaykit.redaction.joined import joined_texts
 from replaykit.redaction.json_text import Leaf, Places, escaped, leaves, unescaped
+from replaykit.redaction.similar_events import ALSO_APART, TELLS_APART, is_json
+from replaykit.redaction.stream_texts import joined_texts
 
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Known, Redactor
@@ -35,7 +35,7 @@ class _Part(Struct, frozen=True):
     places: Places | range
 
 
-class _Event(Struct, frozen=True):
+class _StreamEvent(Struct, frozen=True):
     """A line with a payload: where it begins, its text, its members when it is JSON."""
 
     start: int
@@ -93,18 +93,18 @@ def _edits(redactor: Redactor, text: str, known: Known) -> list[Edit]:
     return _without_overlaps(in_order(across), alone)
 
 
-def _events(text: str) -> Iterator[_Event]:
+def _events(text: str) -> Iterator[_StreamEvent]:
     for line in _LINE.finditer(text):
         data = _DATA.match(line[0])
         start = line.start() + (data.end() if data else 0)
         payload = text[start : line.end()]
         if payload[:1] in ("{", "[") and is_json(payload):
-            yield _Event(start, payload, [leaf for leaf in leaves(payload) if not leaf.is_key])
+            yield _StreamEvent(start, payload, [leaf for leaf in leaves(payload) if not leaf.is_key])
         elif payload != "[DONE]":
-            yield _Event(start, payload, None)
+            yield _StreamEvent(start, payload, None)
 
 
-def _members(events: list[_Event], apart: frozenset[str]) -> dict[tuple[str, ...], list[_Part]]:
+def _members(events: list[_StreamEvent], apart: frozenset[str]) -> dict[tuple[str, ...], list[_Part]]:
     """The texts of the same member of all events, each in its share."""
     groups: dict[tuple[str, ...], list[_Part]] = {}
     for event in events:
@@ -140,13 +140,13 @@ def _spread_over(redactor: Redactor, parts: list[_Part], known: Known, as_json: 
 
 def _without_overlaps(first: list[Edit], second: list[Edit]) -> list[Edit]:
     taken = [(edit.start, edit.end) for edit in first]
-    at, kept = 0, []
+    at, pieces = 0, []
     for edit in in_order(second):
         while at < len(taken) and taken[at][1] <= edit.start:
             at += 1
         if at == len(taken) or taken[at][0] >= edit.end:
-            kept.append(edit)
-    return in_order([*first, *kept])
+            pieces.append(edit)
+    return in_order([*first, *pieces])
 
 
 def _in_bytes(text: str, edits: list[Edit], errors: str) -> list[tuple[int, int, bytes]]:

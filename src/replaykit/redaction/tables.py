@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from replaykit.redaction.finding import Hit
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.name_hints import NameHint, Trust
 from replaykit.redaction.placeholders import is_placeholder
-from replaykit.redaction.plausible import is_plausible
+from replaykit.redaction.plausible_values import is_plausible
 from replaykit.redaction.rules import Rules
-from replaykit.redaction.telling import Telling, Trust
-from replaykit.redaction.view import View
+from replaykit.redaction.text_view import View
 
 _HEAD = lazy(
     rb"[ \t]*((?:[\"']?[A-Za-z][\w .-]{0,39}+[\"']?[,;\t|][ \t]*){1,40}[\"']?[A-Za-z][\w .-]{0,39}+[\"']?)"
@@ -27,7 +27,7 @@ _OPENING = (b'"', b"=", b"{")
 _MAX_ROWS = 10_000
 _LONGEST = 1_000
 (_TAB,) = b"\t"
-Columns = dict[int, Telling]
+Columns = dict[int, NameHint]
 
 
 def sql_hits(view: View, rules: Rules) -> Iterator[Hit]:
@@ -75,8 +75,8 @@ def _head_in_json(view: View, at: int) -> re.Match[bytes] | None:
 
 
 def _columns(names: list[bytes], rules: Rules) -> Columns:
-    told = ((place, rules.tells(name.strip(b" \"`'[]\n\r\t").decode())) for place, name in enumerate(names))
-    return {place: telling for place, telling in told if telling is not None}
+    hints = ((place, rules.hint_of(name.strip(b" \"`'[]\n\r\t").decode())) for place, name in enumerate(names))
+    return {place: telling for place, telling in hints if telling is not None}
 
 
 def _cells(flat: bytes, at: int, columns: Columns, width: int, sign: int) -> Iterator[tuple[int, int, int]]:
@@ -115,10 +115,10 @@ def _rows_of_sql(view: View, at: int, columns: Columns) -> Iterator[Hit]:
             return
 
 
-def _hit(view: View, start: int, end: int, told: Telling) -> Hit | None:
+def _hit(view: View, start: int, end: int, hint: NameHint) -> Hit | None:
     while end > start and view.flat[end - 1 : end].isspace():
         end -= 1
     value = view.text[start:end]
-    if start == end or (told.trust is Trust.ANY and " " in value) or not is_plausible(value, told, quoted=True):
+    if start == end or (hint.trust is Trust.ANY and " " in value) or not is_plausible(value, hint, quoted=True):
         return None
-    return None if is_placeholder(value, told.kind) else Hit(told.kind, start, end, 4, is_own=told.is_own)
+    return None if is_placeholder(value, hint.kind) else Hit(hint.kind, start, end, 4, is_own=hint.is_own)

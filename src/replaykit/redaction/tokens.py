@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from replaykit.redaction import traits
 from replaykit.redaction.checksums import unbase64
 from replaykit.redaction.finding import Hit
-from replaykit.redaction.lazy import lazy
-from replaykit.redaction.providers import BEGIN, LOOSE, spans_at
-from replaykit.redaction.view import View
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.providers import BEGIN, LOOSE, may_begin, spans_at
+from replaykit.redaction.text_view import View
 
 SHORTEST = 20
 RUN = b"a" * SHORTEST
@@ -78,8 +78,8 @@ def token_hits(view: View, runs: list[Run]) -> Iterator[Hit]:
     for start, end in runs:
         first = start
         if start and flat[start - 1] in JOINTS:
-            first = _before_joints(view, start)
-        begin = BEGIN.search(flat, max(first, done), end)
+            first = before_joints(flat, view.runs, start)
+        begin = BEGIN.search(flat, max(first, done), end) if may_begin(flat[first:end]) else None
         while begin:
             span = spans_at(flat, begin.start(), begin[0])
             if span:
@@ -102,20 +102,20 @@ def _loose(flat: bytes, first: int, end: int) -> Iterator[Hit]:
             at = flat.find(provider.literal, at + 1, end + 2)
 
 
-def secret_hits(view: View, found: list[Hit]) -> Iterator[Hit]:
+def secret_hits(view: View, found: list[Hit], literals: frozenset[bytes]) -> Iterator[Hit]:
     """What is a secret by its surroundings: keys in armour, headers, hashes of passwords, AWS secrets by their ids."""
     low = view.low
-    if b"-----" in view.flat and b"private" in low:
+    if b"private" in literals and b"-----" in view.flat:
         yield from _armoured(view)
-    if b"bearer" in low:
+    if b"bearer" in literals:
         for match in _BEARER.finditer(low):
             if _mixed(view.flat[match.start(1) : match.end(1)]):
                 yield Hit("secret", *match.span(1), 3)
-    if b"basic" in low:
+    if b"basic" in literals:
         for match in _BASIC.finditer(low):
             if _is_user_and_password(view.flat[match.start(1) : match.end(1)]):
                 yield Hit("secret", *match.span(1), 3)
-    if b" -u" in low and b"curl" in low:
+    if b"curl" in literals and b" -u" in low:
         for match in _CURL.finditer(view.flat):
             yield Hit("url-credentials", *match.span(1), 2)
     if b"$" in view.flat:
@@ -127,12 +127,12 @@ def secret_hits(view: View, found: list[Hit]) -> Iterator[Hit]:
                     yield Hit("aws-secret", *match.span(), 2)
 
 
-def _before_joints(view: View, start: int) -> int:
+def before_joints(flat: bytes, runs: bytes, start: int) -> int:
     """Where the token begins that has this run as one of its later parts: `SG.x.y`, `123:AAx`."""
     first = start
     for _ in range(6):
-        if first and view.flat[first - 1] in JOINTS:
-            first = max(view.runs.rfind(b" ", max(0, first - 40), first - 1) + 1, first - 40)
+        if first and flat[first - 1] in JOINTS:
+            first = max(runs.rfind(b" ", max(0, first - 40), first - 1) + 1, first - 40)
         else:
             break
     return max(0, first)
@@ -145,7 +145,8 @@ def _armoured(view: View) -> Iterator[Hit]:
     while found := _PEM.search(flat, at):
         end = _PEM_END.search(flat, found.end(), found.end() + _PEM_LONGEST)
         body = _PEM_BODY.match(flat, found.end())
-        at = end.end() if end else body.end() if body else found.end()
+        last = end or body or found
+        at = last.end()
         while at > found.end() and flat[at - 1 : at] in (b" ", b"\n", b"\\", b"\r", b"\t"):
             at -= 1
         if at > found.end():

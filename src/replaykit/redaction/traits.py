@@ -6,7 +6,7 @@ number, because a flag of `enum` takes a microsecond each time it is asked.
 
 from __future__ import annotations
 
-from replaykit.redaction.lazy import lazy
+from replaykit.redaction.lazy_patterns import lazy
 
 DIGITS = 1
 """Three digits: names of numbers may have a value."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.redaction.finding import Hit
-from replaykit.redaction.lazy import lazy
-from replaykit.redaction.plausible import looks_random
-from replaykit.redaction.view import View
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.plausible_values import looks_random
+from replaykit.redaction.text_view import View
 
 _SCHEME = lazy(rb"[a-z][a-z0-9+.-]{0,30}\Z")
 _LOGIN = lazy(
@@ -28,19 +28,19 @@ _STAND_IN = lazy(
 _SIGNED = lazy(rb"[A-Za-z0-9%+/_\-]{20,2000}=*")
 
 
-def url_hits(view: View) -> Iterator[Hit]:
+def url_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
     """Passwords and tokens in URLs."""
     flat = view.flat
-    at = flat.find(b"://")
+    at = flat.find(b"://") if b"://" in literals else -1
     while at >= 0:
         hit = _login(view, at) or (_webhook(flat, at) if b"ook" in flat[at : at + 60] else None)
         if hit:
             yield hit
         at = flat.find(b"://", at + 3)
-    if b":thin:" in flat:
+    if b":thin:" in literals:
         yield from (Hit("connection-string", *found.span(1), 2) for found in _ORACLE.finditer(view.low))
-    for name in (b"sig=", b"signature=", b"security-token=") if b"=" in flat and b"?" in flat else ():
-        at = view.low.find(name)
+    for name in (b"sig=", b"signature=", b"security-token="):
+        at = view.low.find(name) if name in literals and b"?" in flat else -1
         while at >= 0:
             found = _SIGNED.match(flat, at + len(name))
             if found:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import msgspec
-
 from replaykit.checks.reference import FAMILIES, KindInfo, Parameter
+from replaykit.report.layout import to_json
 from replaykit.terminal import style
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
@@ -34,18 +33,21 @@ def kind_text(info: KindInfo) -> str:
 
 def kinds_json(kinds: Sequence[KindInfo]) -> str:
     """The kinds for programs."""
-    return msgspec.json.format(msgspec.json.encode({"replaykit": 1, "assertions": kinds}), indent=2).decode()
+    return to_json({"replaykit": 1, "assertions": kinds})
 
 
 def _lines(info: KindInfo) -> list[str]:
-    example = [style(f"      - {info.examples[0]}", dim=True)] if info.examples else []
+    if info.examples:
+        example = [style(f"      - {info.examples[0]}", dim=True)]
+    else:
+        example = []
     return [f"  {style(info.kind, fg='cyan')}  {_plain(info.line)}", *example]
 
 
 def _parameter(parameter: Parameter) -> list[str]:
     default = f"{parameter.default} by default" if parameter.default else "required"
-    about = ", ".join(part for part in (parameter.type, default) if part)
-    return [f"  {style(parameter.name, fg='cyan')}  ({about})", f"      {_plain(parameter.meaning)}"]
+    description = ", ".join(part for part in (parameter.type, default) if part)
+    return [f"  {style(parameter.name, fg='cyan')}  ({description})", f"      {_plain(parameter.meaning)}"]
 
 
 def _plain(text: str) -> str:

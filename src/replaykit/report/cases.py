@@ -6,22 +6,21 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
 import orjson
 
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.fixtures import FIXTURES
-from replaykit.cases.lint import Problem, Severity
+from replaykit.cases.lint import FlawSeverity, Problem
 from replaykit.cases.proof import RECORDED_RUN
 from replaykit.checks.assertions import Assertion
 from replaykit.model.values import Json
-from replaykit.report.panel import counted, short
+from replaykit.report.layout import counted, short, to_json
 from replaykit.terminal import style, visible
 from replaykit.value_files import VALUES
 
 if TYPE_CHECKING:
-    from replaykit.runners.case_check import CaseCheck
-    from replaykit.runners.upgrading import Upgraded
+    from replaykit.candidates.case_check import CaseCheck
+    from replaykit.candidates.upgrade import Upgraded
 
 
 def case_text(case: ReplayCase, command: Sequence[str] = (), *, is_ready: bool = True) -> str:
@@ -34,13 +33,16 @@ def case_text(case: ReplayCase, command: Sequence[str] = (), *, is_ready: bool =
         lines += ["Semantic checks:", *(f"  - {text}" for text in case.semantic)]
     if not is_ready:
         return "\n".join(lines)
-    candidate = f"-- {shlex.join(command)}" if command else "--agent MODULE:FUNCTION"
+    if command:
+        candidate = f"-- {shlex.join(command)}"
+    else:
+        candidate = "--agent MODULE:FUNCTION"
     lines += ["", f"Next: replaykit replay {case.directory} {candidate}"]
     return "\n".join(lines)
 
 
 def check_text(check: CaseCheck) -> str:
-    """What a new case says of the run it was made of."""
+    """Return whether a new case reproduces the run it was made of."""
     if check.is_ready:
         names = " and ".join(result.candidate for result in check.results)
         return f"{style('Ready', fg='green')}: reproduced by {names}"
@@ -50,7 +52,7 @@ def check_text(check: CaseCheck) -> str:
 
 def case_json(case: ReplayCase, check: CaseCheck) -> str:
     """A new case for programs."""
-    return _json(
+    return to_json(
         {
             "replaykit": 1,
             "id": case.id,
@@ -67,7 +69,7 @@ def case_json(case: ReplayCase, check: CaseCheck) -> str:
 
 
 def upgraded_text(cases: Sequence[Upgraded], *, dry_run: bool) -> str:
-    """What was done to each case, and what is left to do."""
+    """Return what was done to each case, and what is left to do."""
     rewritten, proven = ("would rewrite", "would be proven red") if dry_run else ("rewrote", "proven red")
     lines: list[str] = []
     for case in cases:
@@ -82,27 +84,30 @@ def upgraded_text(cases: Sequence[Upgraded], *, dry_run: bool) -> str:
 
 def upgraded_json(cases: Sequence[Upgraded]) -> str:
     """The same for programs."""
-    return _json({"replaykit": 1, "cases": cases})
+    return to_json({"replaykit": 1, "cases": cases})
 
 
 def problems_text(problems: Sequence[Problem], count: int, what: str = "case") -> str:
-    """What lint found, each with file, line and what to do."""
+    """Return lint problems, each with file, line and advice."""
     lines = []
     for problem in problems:
         where = f"{problem.file}:{problem.line}" if problem.line else problem.file
-        word = style(problem.severity.value, fg="red" if problem.severity is Severity.ERROR else "yellow")
+        word = style(problem.severity.value, fg="red" if problem.severity is FlawSeverity.ERROR else "yellow")
         lines.append(f"{visible(where)}: {word}: {visible(problem.message)} [{problem.code}]")
         if problem.hint:
             lines.append(f"    {visible(problem.hint)}")
-    errors = sum(problem.severity is Severity.ERROR for problem in problems)
+    errors = sum(problem.severity is FlawSeverity.ERROR for problem in problems)
     warnings = len(problems) - errors
-    found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}" if problems else style("ok", fg="green")
+    if problems:
+        found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
+    else:
+        found = style("ok", fg="green")
     return "\n".join([*lines, f"{counted(count, what)}: {found}"])
 
 
 def problems_json(problems: Sequence[Problem]) -> str:
-    """What lint found, for programs."""
-    return _json({"replaykit": 1, "problems": problems})
+    """Return lint problems as JSON."""
+    return to_json({"replaykit": 1, "problems": problems})
 
 
 def _files(case: ReplayCase) -> list[str]:
@@ -126,8 +131,6 @@ def _assertions(assertions: Sequence[Assertion], otherwise: str) -> list[str]:
 
 def _flow(value: Json) -> str:
     """A value as one would write it into the case."""
-    return value if isinstance(value, str) else short(orjson.dumps(value).decode(), 100)
-
-
-def _json(value: object) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    if isinstance(value, str):
+        return value
+    return short(orjson.dumps(value).decode(), 100)

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from replaykit.chaos.mutations import Mutation
-from replaykit.chaos.profiles import PROFILES, about, profile
+from replaykit.handlers.chaos.mutations import Mutation
+from replaykit.handlers.chaos.profiles import PROFILES, profile, profile_description
 from replaykit.model.values import Json, canonical
-from replaykit.report.injected import counts_text
-from replaykit.report.panel import counted, short, table
+from replaykit.report.layout import counted, counts_text, short, table, to_json
 from replaykit.terminal import style
-from replaykit.trials.chaos import ChaosResult, ChaosRun, ChaosVerdict, Struck
+from replaykit.trials.chaos import ChaosResult, ChaosRun, ChaosVerdict, InjectedFault
 from replaykit.trials.mutation import MutationResult
 
 _COLOURS = {ChaosVerdict.HELD: "green", ChaosVerdict.BROKE: "red", ChaosVerdict.ERROR: "magenta"}
@@ -58,7 +57,7 @@ def _failure_text(run: ChaosRun) -> Iterator[str]:
         yield f"    evidence {run.evidence}"
 
 
-def _struck_text(struck: Struck) -> str:
+def _struck_text(struck: InjectedFault) -> str:
     if not struck.call:
         return f"{struck.fault} in the input"
     where = f" in {struck.step}" if struck.step else ""
@@ -79,17 +78,17 @@ def chaos_json(result: ChaosResult, saved: Sequence[Path] = ()) -> str:
         "duration_s": result.duration_s,
         "runs": runs,
     }
-    return _formatted(document)
+    return to_json(document)
 
 
 def profiles_text() -> str:
     """The profiles, one on each line."""
-    return table(["PROFILE", "WHAT IS WRONG"], [[name, about(name)] for name in PROFILES])
+    return table(["PROFILE", "WHAT IS WRONG"], [[name, profile_description(name)] for name in PROFILES])
 
 
 def profiles_json() -> str:
     """The profiles with their plans, as a file may spell them."""
-    return _formatted({name: {"about": about(name), "plan": profile(name)} for name in PROFILES})
+    return to_json({name: {"about": profile_description(name), "plan": profile(name)} for name in PROFILES})
 
 
 def mutations_text(mutations: Sequence[Mutation]) -> str:
@@ -98,7 +97,7 @@ def mutations_text(mutations: Sequence[Mutation]) -> str:
 
 
 def mutations_json(mutations: Sequence[Mutation]) -> str:
-    return _formatted({"replaykit": 1, "mutations": mutations})
+    return to_json({"replaykit": 1, "mutations": mutations})
 
 
 def mutation_text(result: MutationResult) -> str:
@@ -117,12 +116,10 @@ def mutation_text(result: MutationResult) -> str:
 def mutation_json(result: MutationResult, *, passed: bool) -> str:
     """The result for programs."""
     document = {**msgspec.to_builtins(result), "passed": passed, "score": result.score}
-    return _formatted(document)
+    return to_json(document)
 
 
 def _text(value: Json) -> str:
-    return value if isinstance(value, str) else canonical(value).decode()
-
-
-def _formatted(document: Json) -> str:
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    if isinstance(value, str):
+        return value
+    return canonical(value).decode()

@@ -1,18 +1,16 @@
-"""What `ci` found, as text for a terminal and as JSON."""
+"""The result of `ci` as text for a terminal and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from replaykit.model.result import Finding
-from replaykit.report.panel import screen_width, short
+from replaykit.report.layout import screen_width, short, to_json
 from replaykit.terminal import style
-from replaykit.trials.ci_result import CiItem, CiPart, CiResult, Outcome, shown
+from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiResult, payload_text
 
-COLOURS = {Outcome.PASSED: "green", Outcome.FAILED: "red", Outcome.ERROR: "magenta", Outcome.UNTESTED: "yellow"}
-MARKS = {Outcome.PASSED: "✓", Outcome.FAILED: "✗", Outcome.ERROR: "!", Outcome.UNTESTED: "?"}
+COLOURS = {CiOutcome.PASSED: "green", CiOutcome.FAILED: "red", CiOutcome.ERROR: "magenta", CiOutcome.UNTESTED: "yellow"}
+MARKS = {CiOutcome.PASSED: "✓", CiOutcome.FAILED: "✗", CiOutcome.ERROR: "!", CiOutcome.UNTESTED: "?"}
 _SHOWN_FAILURES = 20
 _SHOWN_FINDINGS = 5
 _INDENT = 13
@@ -31,9 +29,9 @@ def ci_text(result: CiResult) -> str:
 
 
 def notes_of(result: CiResult) -> list[str]:
-    """What decides nothing and has to be known of what passed."""
+    """Return notes on what passed that do not change the verdict."""
     live = [item for item in result.items if not item.offline]
-    weak = [item for item in result.items if item.unproven and item.outcome is Outcome.PASSED]
+    weak = [item for item in result.items if item.unproven and item.outcome is CiOutcome.PASSED]
     notes = [f"note: calls were done for real in: {_names(live)}"] if live else []
     if weak:
         notes.append(f"note: green, and never seen red as they are: {_names(weak)} (see `replaykit prove`)")
@@ -42,7 +40,10 @@ def notes_of(result: CiResult) -> list[str]:
 
 def _names(items: Sequence[CiItem]) -> str:
     names = ", ".join(short(item.id, 40) for item in items[:_SHOWN_FINDINGS])
-    more = f" and {len(items) - _SHOWN_FINDINGS} more" if len(items) > _SHOWN_FINDINGS else ""
+    if len(items) > _SHOWN_FINDINGS:
+        more = f" and {len(items) - _SHOWN_FINDINGS} more"
+    else:
+        more = ""
     return names + more
 
 
@@ -54,14 +55,14 @@ def verdict_text(result: CiResult) -> str:
 
 def ci_json(result: CiResult) -> str:
     """The result for programs, and for `replaykit export --from-report`."""
-    text = msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+    text = to_json(result)
     # The same JSON; in the log of a job the other spelling is a command to whoever reads it.
     return text.replace("##[", "#\\u0023[")
 
 
-def told(item: CiItem) -> Iterator[tuple[str, str]]:
-    """What there is to say of an item, each with its word: the same in every report."""
-    yield "asked", shown(item.input_json)
+def item_lines(item: CiItem) -> Iterator[tuple[str, str]]:
+    """Yield label and text of each detail of an item, the same in every report."""
+    yield "asked", payload_text(item.input_json)
     if not item.failures:
         yield "why", item.reason
     for finding in item.failures[:_SHOWN_FINDINGS]:
@@ -72,7 +73,10 @@ def told(item: CiItem) -> Iterator[tuple[str, str]]:
         yield "failed", f"… and {len(item.failures) - _SHOWN_FINDINGS} more"
     yield "incident", item.expected_failure
     if item.faults:
-        more = f" (and {len(item.faults) - _SHOWN_FINDINGS} more)" if len(item.faults) > _SHOWN_FINDINGS else ""
+        if len(item.faults) > _SHOWN_FINDINGS:
+            more = f" (and {len(item.faults) - _SHOWN_FINDINGS} more)"
+        else:
+            more = ""
         yield "injected", "; ".join(item.faults[:_SHOWN_FINDINGS]) + more
     if item.divergence is not None:
         yield "diverged", item.divergence.text
@@ -85,12 +89,16 @@ def told(item: CiItem) -> Iterator[tuple[str, str]]:
 def name_of(finding: Finding) -> str:
     """An assertion by the name of its invariant, or by its kind."""
     name = f"{finding.id} ({finding.severity})" if finding.id else finding.kind
-    return f"{name}: {finding.text}" if finding.text and not finding.expected else name
+    if finding.text and not finding.expected:
+        return f"{name}: {finding.text}"
+    return name
 
 
 def place_of(item: CiItem) -> str:
     """The file and the line."""
-    return f"{item.file}:{item.line}" if item.line else item.file
+    if item.line:
+        return f"{item.file}:{item.line}"
+    return item.file
 
 
 def head_of(item: CiItem) -> str:
@@ -102,7 +110,7 @@ def _alike(items: Sequence[CiItem]) -> list[list[CiItem]]:
     """The items, with those together that could not be run for one and the same reason, such as no agent at all."""
     groups: dict[str, list[CiItem]] = {}
     for number, item in enumerate(items):
-        is_error = item.outcome is Outcome.ERROR and not item.is_wrong_file
+        is_error = item.outcome is CiOutcome.ERROR and not item.is_wrong_file
         groups.setdefault(f"error {item.reason}" if is_error else str(number), []).append(item)
     return list(groups.values())
 
@@ -111,7 +119,7 @@ def _block(item: CiItem, *others: CiItem) -> Iterator[str]:
     width = screen_width()
     mark = style(MARKS[item.outcome], fg=COLOURS[item.outcome])
     yield f"{mark} {style(short(head_of(item), width - 2), bold=True)}"
-    for word, text in told(item):
+    for word, text in item_lines(item):
         if not text:
             continue
         if word == "why":  # it says at its end what to do
@@ -120,7 +128,10 @@ def _block(item: CiItem, *others: CiItem) -> Iterator[str]:
             yield from (f"{'':<{_INDENT}}| {line}" for line in more if line)  # never the first of its line
             continue
         # What is to be pasted is never cut.
-        limit = len(text) * 8 if word in ("closer", "where", "evidence") else width - _INDENT
+        if word in ("closer", "where", "evidence"):
+            limit = len(text) * 8
+        else:
+            limit = width - _INDENT
         yield f"    {word:<8} {short(text, limit)}"
     if others:
         names = ", ".join(f"{other.part.value} {other.id}" for other in others)

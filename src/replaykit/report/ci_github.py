@@ -1,4 +1,4 @@
-"""What `ci` found, told to GitHub Actions: annotations at the lines, and the summary of the job."""
+"""The result of `ci` for GitHub Actions: annotations at the lines, and the summary of the job."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from replaykit.report.ci import head_of, told
+from replaykit.report.ci import head_of, item_lines
 from replaykit.report.ci_markdown import ci_markdown
-from replaykit.report.panel import short
-from replaykit.trials.ci_result import CiItem, CiResult, Outcome
+from replaykit.report.layout import short
+from replaykit.trials.ci_result import CiItem, CiOutcome, CiResult
 
 _SHOWN = 50
 _TOLD_CHARS = 500
@@ -40,7 +40,7 @@ def commands(result: CiResult, workspace: str = "") -> Iterator[str]:
     `workspace` is where the repository lies: GitHub finds files by their paths in there, wherever the job works.
     """
     for item in result.failures[:_SHOWN]:
-        is_warning = result.passed or item.outcome is Outcome.UNTESTED
+        is_warning = result.passed or item.outcome is CiOutcome.UNTESTED
         yield f"::{'warning' if is_warning else 'error'} {_properties(item, workspace)}::{_data(_message(item))}"
 
 
@@ -51,17 +51,19 @@ def harmless(text: str) -> str:
 
 def _properties(item: CiItem, workspace: str) -> str:
     file = _in_repository(item.file, workspace)
-    given = {"file": file, "line": str(item.line or 1) if item.file else "", "title": short(head_of(item), 120)}
-    return ",".join(f"{name}={_property(value)}" for name, value in given.items() if value)
+    properties = {"file": file, "line": str(item.line or 1) if item.file else "", "title": short(head_of(item), 120)}
+    return ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
 
 
 def _in_repository(file: str, workspace: str) -> str:
     whole, root = Path(file).resolve(), Path(workspace).resolve()
-    return whole.relative_to(root).as_posix() if file and workspace and whole.is_relative_to(root) else file
+    if file and workspace and whole.is_relative_to(root):
+        return whole.relative_to(root).as_posix()
+    return file
 
 
 def _message(item: CiItem) -> str:
-    lines = [f"{word}: {short(text, _TOLD_CHARS)}" for word, text in told(item) if text and word != "where"]
+    lines = [f"{word}: {short(text, _TOLD_CHARS)}" for word, text in item_lines(item) if text and word != "where"]
     return "\n".join(lines)
 
 

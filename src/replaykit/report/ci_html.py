@@ -1,4 +1,4 @@
-"""What `ci` found as one HTML page: nothing is loaded, nothing is run, and what an agent said is only text."""
+"""The result of `ci` as one HTML page that loads and runs nothing; an agent's words are only text."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from html import escape
 
 from replaykit.cases.seen_calls import SeenCall
 from replaykit.model.values import sayable
-from replaykit.report.ci import told
-from replaykit.report.panel import counted
+from replaykit.report.ci import item_lines
+from replaykit.report.layout import counted
 from replaykit.terminal import visible
-from replaykit.trials.ci_result import CiItem, CiResult, Outcome, shown
+from replaykit.trials.ci_result import CiItem, CiOutcome, CiResult, payload_text
 
 _SHOWN_CHARS = 20_000
 _OPEN = 20
@@ -35,7 +35,7 @@ def ci_html(result: CiResult) -> str:
     """The page."""
     word = "passed" if result.passed else "failed"
     failures = result.failures
-    passed = [item for item in result.items if item.outcome is Outcome.PASSED]
+    passed = [item for item in result.items if item.outcome is CiOutcome.PASSED]
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -70,8 +70,8 @@ def _table(result: CiResult) -> Iterator[str]:
 
 def _item(item: CiItem, number: int) -> str:
     head = f'<span class="{item.outcome.value}">{_text(item.verdict)}</span> {item.part.value} {_text(item.id)}'
-    rows = "".join(_row(word, text) for word, text in told(item) if text)
-    rows += _row("output", shown(item.output_json)) if item.output_json else ""
+    rows = "".join(_row(word, text) for word, text in item_lines(item) if text)
+    rows += _row("output", payload_text(item.output_json)) if item.output_json else ""
     rows += "".join(_row("tool", _call(call)) for call in item.calls)
     is_open = " open" if number < _OPEN else ""
     return f"<details{is_open}><summary>{head}</summary><table>{rows}</table></details>"
@@ -82,8 +82,14 @@ def _row(word: str, text: str) -> str:
 
 
 def _call(call: SeenCall) -> str:
-    how = "" if call.status is None else f" answered {call.status}" if call.status else " gave no answer"
-    return f"{call.name}({shown(call.arguments_json)}){how} in {call.latency_ms:g} ms\n{shown(call.response_json)}"
+    if call.status is None:
+        how = ""
+    elif call.status:
+        how = f" answered {call.status}"
+    else:
+        how = " gave no answer"
+    first_line = f"{call.name}({payload_text(call.arguments_json)}){how} in {call.latency_ms:g} ms"
+    return f"{first_line}\n{payload_text(call.response_json)}"
 
 
 def _text(text: str) -> str:

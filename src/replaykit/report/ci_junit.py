@@ -1,4 +1,4 @@
-"""What `ci` found as JUnit XML: a suite for each part, a test for each item."""
+"""The result of `ci` as JUnit XML: a suite for each part, a test for each item."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from xml.etree import ElementTree as Xml
 
 from replaykit.cases.seen_calls import SeenCall
 from replaykit.model.values import sayable
-from replaykit.report.ci import name_of, told
-from replaykit.trials.ci_result import CiItem, CiPart, CiResult, Outcome, shown
+from replaykit.report.ci import item_lines, name_of
+from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiResult, payload_text
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MESSAGE_CHARS = 300
@@ -41,8 +41,8 @@ def _suite(part: CiPart, items: Sequence[CiItem]) -> Xml.Element:
 
 
 def _count(element: Xml.Element, items: Sequence[CiItem]) -> None:
-    failed = sum(item.outcome is Outcome.FAILED for item in items)
-    passed = sum(item.outcome is Outcome.PASSED for item in items)
+    failed = sum(item.outcome is CiOutcome.FAILED for item in items)
+    passed = sum(item.outcome is CiOutcome.PASSED for item in items)
     element.set("tests", str(len(items)))
     element.set("failures", str(failed))
     element.set("errors", str(len(items) - passed - failed))
@@ -58,12 +58,12 @@ def _test(item: CiItem) -> Xml.Element:
     properties = Xml.SubElement(test, "properties")
     for name, value in _properties(item):
         Xml.SubElement(properties, "property", name=name, value=_clean(value))
-    if item.outcome is Outcome.PASSED:
+    if item.outcome is CiOutcome.PASSED:
         return test
-    kind = "failure" if item.outcome is Outcome.FAILED else "error"
+    kind = "failure" if item.outcome is CiOutcome.FAILED else "error"
     wrong = Xml.SubElement(test, kind, type=_clean(item.verdict), message=_clean(_message(item), _MESSAGE_CHARS))
-    wrong.text = _clean("\n".join(f"{word}: {text}" for word, text in told(item) if text), _TEXT_CHARS)
-    seen = [f"output: {shown(item.output_json)}"] if item.output_json else []
+    wrong.text = _clean("\n".join(f"{word}: {text}" for word, text in item_lines(item) if text), _TEXT_CHARS)
+    seen = [f"output: {payload_text(item.output_json)}"] if item.output_json else []
     seen += [_call(call) for call in item.calls]
     if seen:
         Xml.SubElement(test, "system-out").text = _clean("\n".join(seen), _TEXT_CHARS)
@@ -91,13 +91,15 @@ def _message(item: CiItem) -> str:
 
 def _call(call: SeenCall) -> str:
     status = "" if call.status is None else f" [{call.status}]"
-    return f"tool: {call.name}({shown(call.arguments_json)}){status} → {shown(call.response_json)}"
+    return f"tool: {call.name}({payload_text(call.arguments_json)}){status} → {payload_text(call.response_json)}"
 
 
 def _clean(text: str, limit: int = 1000) -> str:
     """A text that XML can hold: control characters are spelled out, and what is too long is cut."""
     whole = _NOT_XML.sub(lambda found: f"\\x{ord(found[0]):02x}", sayable(text))
-    return whole if len(whole) <= limit else whole[: limit - 1] + "…"
+    if len(whole) <= limit:
+        return whole
+    return whole[: limit - 1] + "…"
 
 
 def _seconds(duration_s: float) -> str:

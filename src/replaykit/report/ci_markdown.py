@@ -1,22 +1,22 @@
-"""What `ci` found as Markdown, for a pull request or the summary of a job."""
+"""The result of `ci` as Markdown, for a pull request or the summary of a job."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from replaykit.report.ci import notes_of, told
-from replaykit.report.panel import short
-from replaykit.trials.ci_result import CiItem, CiResult, Outcome
+from replaykit.report.ci import item_lines, notes_of
+from replaykit.report.layout import short
+from replaykit.trials.ci_result import CiItem, CiOutcome, CiResult
 
 _SHOWN_FAILURES = 50
 _SHOWN_CHARS = 1000  # with the number of failures, well below the megabyte that a job's summary may have
-_MARKS = {Outcome.PASSED: "✅", Outcome.FAILED: "❌", Outcome.ERROR: "⚠️", Outcome.UNTESTED: "❔"}
+_MARKS = {CiOutcome.PASSED: "✅", CiOutcome.FAILED: "❌", CiOutcome.ERROR: "⚠️", CiOutcome.UNTESTED: "❔"}
 
 
 def ci_markdown(result: CiResult) -> str:
     """The verdict, the parts, and what did not pass. What an agent said stands in code: it is shown, not obeyed."""
-    mark = _MARKS[Outcome.PASSED if result.passed else Outcome.FAILED]
+    mark = _MARKS[CiOutcome.PASSED if result.passed else CiOutcome.FAILED]
     lines = [f"## {mark} replaykit ci", "", result.verdict, "", *_parts(result), ""]
     lines += [part for note in notes_of(result) for part in (code(note), "")]
     failures = result.failures
@@ -38,7 +38,7 @@ def _parts(result: CiResult) -> Iterator[str]:
 def _item(item: CiItem) -> Iterator[str]:
     yield f"### {_MARKS[item.outcome]} {item.part.value} {item.verdict}: {code(item.id)}"
     yield ""
-    for word, text in told(item):
+    for word, text in item_lines(item):
         if text:
             yield f"- {word}: {code(text)}"
 
@@ -48,4 +48,6 @@ def code(text: str) -> str:
     line = short(text, _SHOWN_CHARS)
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
     # One blank on each side is taken away again; it is needed beside a backtick.
-    return f"{fence} {line} {fence}" if line.startswith("`") or line.endswith("`") else f"{fence}{line}{fence}"
+    if line.startswith("`") or line.endswith("`"):
+        return f"{fence} {line} {fence}"
+    return f"{fence}{line}{fence}"

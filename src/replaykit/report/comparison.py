@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-import msgspec
-
 from replaykit.model.diff import Difference, brief
-from replaykit.report.panel import counted, screen_width, short, table
+from replaykit.report.layout import counted, screen_width, short, table, to_json
 from replaykit.terminal import style
 from replaykit.travel.compare_result import (
     Comparison,
-    Ending,
-    Entry,
+    DivergenceKind,
     EntryKind,
+    EventEntry,
     FirstDivergence,
-    Parting,
+    RunEnding,
     StateEntry,
-    Totals,
+    UsageTotals,
 )
 
 _MARKS = {
@@ -49,7 +47,7 @@ def comparison_text(comparison: Comparison, a_name: str, b_name: str, *, whole: 
 
 def comparison_json(comparison: Comparison) -> str:
     """A comparison for programs."""
-    return msgspec.json.format(msgspec.json.encode(comparison), indent=2).decode()
+    return to_json(comparison)
 
 
 def _verdict(comparison: Comparison) -> str:
@@ -93,7 +91,7 @@ def _events(comparison: Comparison, a_name: str, b_name: str, whole: bool) -> It
         yield f"  … more: --all shows all {len(comparison.entries):,} events"
 
 
-def _lines(entries: tuple[Entry, ...], whole: bool) -> Iterator[str]:
+def _lines(entries: tuple[EventEntry, ...], whole: bool) -> Iterator[str]:
     stretches = [list(stretch) for _, stretch in groupby(entries, key=lambda entry: entry.kind)]
     wide = max(len(str(seq)) for entry in entries for seq in (entry.a_seq, entry.b_seq) if seq is not None)
     for number, stretch in enumerate(stretches):
@@ -114,7 +112,7 @@ def _lines(entries: tuple[Entry, ...], whole: bool) -> Iterator[str]:
                 yield from _entry_lines(entry, wide, whole)
 
 
-def _entry_lines(entry: Entry, wide: int, whole: bool) -> Iterator[str]:
+def _entry_lines(entry: EventEntry, wide: int, whole: bool) -> Iterator[str]:
     """`~ 5 5 search_docs(query='x')  $.result[0]`: mark, both numbers, the event, where it differs."""
     mark, _ = _MARKS[entry.kind]
     a_seq, b_seq = ("" if seq is None else str(seq) for seq in (entry.a_seq, entry.b_seq))
@@ -130,18 +128,20 @@ def _entry_lines(entry: Entry, wide: int, whole: bool) -> Iterator[str]:
 
 def _coloured(kind: EntryKind, text: str) -> str:
     colour = _MARKS[kind][1]
-    return style(text, fg=colour) if colour else style(text, dim=True)
+    if colour:
+        return style(text, fg=colour)
+    return style(text, dim=True)
 
 
 def _states(comparison: Comparison) -> Iterator[str]:
-    """Where the states differ first, unless that was told as the first difference of all, and where they do later."""
+    """Yield where the states differ, without repeating the first divergence."""
     if not comparison.states:
         return
     entry, *later = comparison.states
-    told = comparison.first is not None and comparison.first.kind is Parting.STATE
+    is_first = comparison.first is not None and comparison.first.kind is DivergenceKind.STATE
     steps = list(dict.fromkeys(_after(other) for other in later if _after(other) != _after(entry)))
     named = ", ".join(steps[:_STEPS]) + (f" and {len(steps) - _STEPS} more" if len(steps) > _STEPS else "")
-    if not told:
+    if not is_first:
         yield f"state after {_after(entry)}" + (f" (and after {named})" if steps else "")
         yield from _differences(entry.differences)
     elif steps:
@@ -160,7 +160,7 @@ def _unknown(comparison: Comparison) -> str:
 
 
 def _summary(comparison: Comparison, a_name: str, b_name: str) -> str:
-    """How both ended and what they took."""
+    """Return a table of how both runs ended and what they used."""
     a, b = comparison.outcome.a, comparison.outcome.b
     rows = [
         [name, _cell(one), _cell(other), "" if one == other else "≠"]
@@ -171,16 +171,18 @@ def _summary(comparison: Comparison, a_name: str, b_name: str) -> str:
     rows += [
         [name, one, other, more if more.strip("+-$ 0.s") else ""]
         for (name, one), (_, other), (_, more) in zip(
-            _taken(usage.a), _taken(usage.b), _taken(usage.difference, signed=True), strict=True
+            _usage_rows(usage.a), _usage_rows(usage.b), _usage_rows(usage.difference, signed=True), strict=True
         )
         if one or other
     ]
     lines = table(["", _label(a_name), _label(b_name), "difference"], rows)
     changed = [f"{tool.name} {tool.a} → {tool.b}" for tool in comparison.tools.counts if tool.a != tool.b]
-    return f"{lines}\n\ntools: {', '.join(changed)}" if changed else lines
+    if changed:
+        return f"{lines}\n\ntools: {', '.join(changed)}"
+    return lines
 
 
-def _ending(ending: Ending) -> tuple[str, str, str]:
+def _ending(ending: RunEnding) -> tuple[str, str, str]:
     output = "" if ending.output is None else brief(ending.output, 200)
     return ending.status.value, output, ending.error or ""
 
@@ -191,17 +193,26 @@ def _cell(text: str) -> str:
 
 def _label(name: str) -> str:
     """A name as the head of a column; of a long path the end tells more."""
-    return name if len(name) <= _CELL else "…" + name[1 - _CELL :]
+    if len(name) <= _CELL:
+        return name
+    return "…" + name[1 - _CELL :]
 
 
-def _taken(totals: Totals, *, signed: bool = False) -> list[tuple[str, str]]:
-    """What a run took, by name, each as text; nothing where nobody said."""
+def _usage_rows(totals: UsageTotals, *, signed: bool = False) -> list[tuple[str, str]]:
+    """Return what a run used, as names and texts; the text is empty where the log does not say."""
     plus = "+" if signed else ""
-    cost, time = totals.cost_usd, totals.duration_s
+    time = totals.duration_s
     return [
         ("model calls", f"{totals.llm_calls:{plus},}" if totals.llm_calls else ""),
         ("tool calls", f"{totals.tool_calls:{plus},}" if totals.tool_calls else ""),
         ("tokens", "" if totals.tokens is None else f"{totals.tokens:{plus},}"),
-        ("cost", "" if cost is None else f"{'-' if cost < 0 else plus}${abs(cost):.4f}"),
+        ("cost", _cost(totals.cost_usd, plus)),
         ("time", "" if time is None else f"{time:{plus}.2f} s"),
     ]
+
+
+def _cost(usd: float | None, plus: str) -> str:
+    if usd is None:
+        return ""
+    sign = "-" if usd < 0 else plus
+    return f"{sign}${abs(usd):.4f}"

@@ -1,17 +1,15 @@
-"""What the doctor found, as text and JSON."""
+"""The findings of `doctor` as text and JSON."""
 
 from __future__ import annotations
 
 from itertools import groupby
 
-import msgspec
-
-from replaykit.doctor.item import Examination, Item, State
-from replaykit.report.panel import counted
+from replaykit.doctor.results import DoctorItem, Examination, ItemState
+from replaykit.report.layout import counted, to_json
 from replaykit.terminal import style, visible
 
-_COLOURS = {State.OK: "green", State.NOTE: "yellow", State.PROBLEM: "red"}
-_STATE_WIDTH = max(len(state) for state in State)
+_COLOURS = {ItemState.OK: "green", ItemState.NOTE: "yellow", ItemState.PROBLEM: "red"}
+_STATE_WIDTH = max(len(state) for state in ItemState)
 
 
 def doctor_json(found: Examination) -> str:
@@ -23,7 +21,7 @@ def doctor_json(found: Examination) -> str:
         "isolation": found.isolation,
         "items": found.items,
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return to_json(document)
 
 
 def doctor_text(found: Examination) -> str:
@@ -37,7 +35,7 @@ def doctor_text(found: Examination) -> str:
     return "\n".join([*lines, "", _last_line(found)])
 
 
-def _lines(item: Item, width: int) -> list[str]:
+def _lines(item: DoctorItem, width: int) -> list[str]:
     state = style(f"{item.state:<{_STATE_WIDTH}}", fg=_COLOURS[item.state])
     indent = " " * (2 + _STATE_WIDTH + 2 + width + 2)
     first = f"  {state}  {item.name:<{width}}  {visible(item.detail)}"
@@ -48,5 +46,7 @@ def _last_line(found: Examination) -> str:
     if found.problems:
         names = ", ".join(item.name for item in found.problems)
         return f"{counted(len(found.problems), 'problem')}: {names}"
-    notes = sum(item.state is State.NOTE for item in found.items)
-    return f"nothing is wrong; {counted(notes, 'note')}" if notes else "nothing is wrong"
+    notes = sum(item.state is ItemState.NOTE for item in found.items)
+    if notes:
+        return f"nothing is wrong; {counted(notes, 'note')}"
+    return "nothing is wrong"

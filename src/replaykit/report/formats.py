@@ -9,10 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
-from replaykit.importers.registry import IMPORTERS
-from replaykit.report.panel import table
+from replaykit.formats.core.registry import IMPORTERS
+from replaykit.report.layout import table, to_json
 
 BEGIN = "<!-- The registry's own words: python -m replaykit.report.formats docs/importing.md -->"
 END = "<!-- So far the registry. -->"
@@ -26,7 +24,7 @@ def formats_text() -> str:
 def formats_json() -> str:
     """The formats for programs."""
     found = [{"name": name, "title": title} for name, title in _formats()]
-    return msgspec.json.format(msgspec.json.encode({"replaykit": 1, "formats": found}), indent=2).decode()
+    return to_json({"replaykit": 1, "formats": found})
 
 
 def page_with_formats(page: str) -> str:

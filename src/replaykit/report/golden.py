@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
+from replaykit.candidates.golden import GoldenResult
+from replaykit.candidates.golden_update import GoldenUpdate
 from replaykit.cases.golden import Aspect, Golden
 from replaykit.model.events import State
 from replaykit.model.values import Json
-from replaykit.report.panel import counted
-from replaykit.runners.accepting import GoldenUpdate
-from replaykit.runners.golden import GoldenResult
+from replaykit.report.layout import counted, to_json
 from replaykit.terminal import style, visible_lines
 
 
@@ -59,7 +59,7 @@ def golden_json(golden: Golden, file: Path | None, result: GoldenResult | None) 
         "failed": () if result is None else result.failed,
         "first": None if result is None else result.first,
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return to_json(document)
 
 
 def updates_text(updates: Sequence[GoldenUpdate]) -> str:
@@ -82,7 +82,7 @@ def updates_json(updates: Sequence[GoldenUpdate]) -> str:
             for update in updates
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return to_json(document)
 
 
 def _update_line(update: GoldenUpdate) -> str:

@@ -1,4 +1,4 @@
-"""What became of the runs of an import, and how much of them can be replayed."""
+"""Results of an import, and how much of each run can be replayed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from replaykit.importing.cases import CaseResult
-from replaykit.importing.entry import Entry, ImportResult
-from replaykit.report.panel import counted, short, table
+from replaykit.intake.cases import CaseResult
+from replaykit.intake.entries import ImportEntry, ImportResult
+from replaykit.report.layout import counted, short, table, to_json
 from replaykit.terminal import style, visible
 
 MAX_ROWS = 200
-"""What anybody reads; `--json` has them all."""
+"""Rows that are printed at most; `--json` has them all."""
 MAX_PROBLEMS = 100
 MAX_INCOMPLETE = 20
 _HEAD = ["run", "result", "status", "started (UTC)", "tools", "name → session"]
@@ -37,7 +37,7 @@ def import_text(result: ImportResult) -> str:
 
 
 def problems_text(result: ImportResult) -> str:
-    """What went wrong, a block each."""
+    """Return the problems of an import, a block each."""
     mark = style("error", fg="red", bold=True)
     lines = [f"{mark}: {_named(entry)}{_lines(entry.problem)}" for entry in result.failed[:MAX_PROBLEMS]]
     more = len(result.failed) - MAX_PROBLEMS
@@ -45,7 +45,7 @@ def problems_text(result: ImportResult) -> str:
 
 
 def _json(value: object, *, inside: int = 0) -> str:
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    text = to_json(value)
     return text.replace("\n", "\n" + " " * inside)
 
 
@@ -59,12 +59,12 @@ def _runs(result: ImportResult) -> Iterator[str]:
         yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"
 
 
-def _row(entry: Entry) -> list[str]:
+def _row(entry: ImportEntry) -> list[str]:
     name = f"{entry.name} → {entry.session}" if entry.session else entry.name
     return [short(entry.run, 60), entry.result, entry.status, _when(entry), str(entry.tool_calls), name]
 
 
-def _dry_row(entry: Entry) -> list[str]:
+def _dry_row(entry: ImportEntry) -> list[str]:
     tokens = entry.input_tokens + entry.output_tokens
     return [
         short(entry.run, 60),
@@ -80,9 +80,11 @@ def _dry_row(entry: Entry) -> list[str]:
     ]
 
 
-def _when(entry: Entry) -> str:
+def _when(entry: ImportEntry) -> str:
     try:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.started_at)) if entry.started_at else ""
+        if entry.started_at:
+            return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.started_at))
+        return ""
     except (ValueError, OverflowError, OSError):
         return str(entry.started_at)
 
@@ -117,21 +119,24 @@ def _cases(result: ImportResult) -> Iterator[str]:
 
 def _total(result: ImportResult) -> str:
     counts = Counter(entry.result for entry in result.entries)
-    told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    sessions = f"; {counted(len(result.sessions), 'session')}" if result.sessions else ""
-    made = Counter(entry.case.result for entry in result.entries if entry.case is not None)
+    result_counts = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    if result.sessions:
+        sessions = f"; {counted(len(result.sessions), 'session')}"
+    else:
+        sessions = ""
+    cases_by_result = Counter(entry.case.result for entry in result.entries if entry.case is not None)
     words = {CaseResult.MADE: "made", CaseResult.THERE: "there already", CaseResult.SAME: "that fail as another does"}
-    cases = ", ".join(f"{made[kind]} {word}" for kind, word in words.items() if made[kind])
+    cases = ", ".join(f"{cases_by_result[kind]} {word}" for kind, word in words.items() if cases_by_result[kind])
     would = "nothing was written; it would be: " if result.dry_run else ""
-    return f"{would}{told or 'no runs'}{sessions}{f'; cases: {cases}' if cases else ''}"
+    return f"{would}{result_counts or 'no runs'}{sessions}{f'; cases: {cases}' if cases else ''}"
 
 
 def _lines(text: str) -> str:
-    """What a server or a file said, without anything that a terminal would obey."""
+    """Return a foreign text with its control characters spelled out."""
     return "\n".join(map(visible, text.splitlines()))
 
 
-def _named(entry: Entry) -> str:
-    """Where it is from and which run it is, as far as the problem does not say so itself."""
+def _named(entry: ImportEntry) -> str:
+    """Return the origin and the run of an entry, unless its problem names them already."""
     names = (visible(entry.origin), short(entry.run, 80))
     return "".join(f"{name}: " for name in names if name and name not in entry.problem)

@@ -1,4 +1,4 @@
-"""What `scan` and `redact` found, as text, JSON and SARIF. Never a value, only its kind and its place."""
+"""Findings of `scan` and `redact` as text, JSON and SARIF: kinds and places, never values."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-import msgspec
-
 from replaykit import __version__
 from replaykit.model.values import Json
+from replaykit.redaction.file_selection import Passed
 from replaykit.redaction.files import Leak
-from replaykit.redaction.trees import Passed
-from replaykit.report.panel import counted
+from replaykit.report.layout import counted, to_json
 from replaykit.terminal import visible
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -22,7 +20,10 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 def kinds_text(leaks: Sequence[Leak]) -> str:
     """`3 email, 1 card`."""
     counts = Counter(leak.kind for leak in leaks)
-    return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+    return ", ".join(
+        f"{count} {kind}"
+        for kind, count in sorted(counts.items(), key=lambda kind_and_count: (-kind_and_count[1], kind_and_count[0]))
+    )
 
 
 def scan_text(leaks: Sequence[Leak], scanned: int) -> str:
@@ -37,7 +38,7 @@ def scan_text(leaks: Sequence[Leak], scanned: int) -> str:
 def scan_json(leaks: Sequence[Leak], scanned: int, passed_over: Sequence[Passed]) -> str:
     """The findings, and what was not looked at."""
     document = {"replaykit": 1, "scanned": scanned, "findings": leaks, "passed_over": passed_over}
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return to_json(document)
 
 
 def scan_sarif(leaks: Sequence[Leak]) -> str:
@@ -59,7 +60,7 @@ def scan_sarif(leaks: Sequence[Leak]) -> str:
         "results": [_result(leak, kinds.index(leak.kind)) for leak in leaks],
     }
     document = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return to_json(document)
 
 
 def _result(leak: Leak, rule: int) -> Json:
@@ -77,7 +78,7 @@ def _result(leak: Leak, rule: int) -> Json:
 
 
 def redact_text(leaks: Sequence[Leak], *, dry_run: bool) -> str:
-    """What was replaced: by place, then by kind."""
+    """Return what was replaced: by place, then by kind."""
     if not leaks:
         return "nothing to replace"
     lines = [visible(str(leak) if leak.line else f"{leak.file} {leak.kind}") for leak in leaks]
@@ -88,4 +89,4 @@ def redact_text(leaks: Sequence[Leak], *, dry_run: bool) -> str:
 def redact_json(leaks: Sequence[Leak], passed_over: Sequence[Passed], *, dry_run: bool) -> str:
     """The same, for programs."""
     document = {"replaykit": 1, "dry_run": dry_run, "replaced": leaks, "passed_over": passed_over}
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return to_json(document)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
 from click import unstyle
 
 from replaykit.model.isolation import Isolation, IsolationLevel
 from replaykit.model.result import RESULT_FORMAT, Deviation, Evidence, EvidenceSource, Finding, ReplayResult, Verdict
-from replaykit.report.injected import counts_text
-from replaykit.report.panel import counted, panel, short
+from replaykit.report.layout import counted, counts_text, panel, short, to_json
 from replaykit.terminal import style
 
 if TYPE_CHECKING:
-    from replaykit.runners.proving import Proving
+    from replaykit.candidates.prove import Proving
 
 _TITLES = {
     Verdict.REPRODUCED: ("FAILURE REPRODUCED", "red"),
@@ -62,7 +60,7 @@ _NOTES = {
 _SHOWN_IDS = 3
 _SHOWN_FILES = 3
 PROVE = "Prove it: replaykit prove CASE --bad CANDIDATE --good CANDIDATE"
-"""What to type where a green rests on no red."""
+"""The command to type for a case that was never seen failing."""
 
 
 def result_text(result: ReplayResult) -> str:
@@ -87,11 +85,13 @@ def headline(result: ReplayResult) -> str:
     words = _IN_WORDS.get(result.verdict)
     if words:
         title = f"{title}: {words}"
-    return title if result.offline else f"{title} {_WITH_LIVE_CALLS}"
+    if result.offline:
+        return title
+    return f"{title} {_WITH_LIVE_CALLS}"
 
 
 def evidence_text(evidence: Evidence) -> str:
-    """How much of the tape was used, and who says so."""
+    """Return how much of the tape was used, and who reports it."""
     if evidence.how is EvidenceSource.OUTPUT:
         return "none needed: the case says `evidence: output`"
     by = {EvidenceSource.REPORTED: ", as the candidate reports", EvidenceSource.NONE: ""}
@@ -102,7 +102,7 @@ def isolation_text(isolation: Isolation) -> str:
     """Who kept the candidate shut in, and what it wrote and tried meanwhile."""
     parts = [_level_text(isolation.level, isolation.channels)]
     if isolation.children:
-        level = min(isolation.children.values(), key=lambda one: one.strength)
+        level = min(isolation.children.values(), key=lambda level: level.strength)
         parts[0] += f", child processes {_level_text(level, isolation.children)}"
     if isolation.written_count:
         count = counted(isolation.written_count, "file")
@@ -117,7 +117,7 @@ def isolation_text(isolation: Isolation) -> str:
 
 
 def _level_text(level: IsolationLevel, channels: Mapping[str, IsolationLevel]) -> str:
-    others = [f"{name} {one.value}" for name, one in channels.items() if one is not level]
+    others = [f"{name} {level.value}" for name, level in channels.items() if level is not level]
     return level.value + (f" ({', '.join(others)})" if others else "")
 
 
@@ -131,14 +131,16 @@ def isolation_of_many(results: Sequence[ReplayResult]) -> str:
 
 
 def _incident(result: ReplayResult) -> list[str]:
-    """How the incident of a session went wrong, beside what failed now."""
+    """Return the recorded failure of a session's incident, to stand beside what failed now."""
     if result.passed or not result.expected_failure:
         return []
     return [f"the incident: {short(result.expected_failure, 200)}"]
 
 
 def _next(result: ReplayResult) -> list[str]:
-    return [_NEXT[result.verdict]] if result.verdict in _NEXT else []
+    if result.verdict in _NEXT:
+        return [_NEXT[result.verdict]]
+    return []
 
 
 def _is_said_below(result: ReplayResult) -> bool:
@@ -171,7 +173,7 @@ def results_text(results: Sequence[ReplayResult]) -> str:
 
 
 def _notes(result: ReplayResult) -> list[str]:
-    """What decides nothing and is good to know: where the candidate deviated, and what nobody saw or gave."""
+    """Return notes that do not change the verdict: deviations and missing context."""
     texts: list[str] = []
     for kind, words in _NAMED_NOTES.items():
         names = [deviation.name for deviation in result.deviations if deviation.kind == kind and deviation.name]
@@ -197,7 +199,7 @@ def _notes_of_many(results: Sequence[ReplayResult]) -> list[str]:
     """The same of many replays, a line for each sort."""
     kinds: dict[str, list[ReplayResult]] = {}
     for result in results:
-        for kind in dict.fromkeys(told.kind for told in result.deviations):
+        for kind in dict.fromkeys(deviation.kind for deviation in result.deviations):
             kinds.setdefault(kind, []).append(result)
     texts = [f"{_NOTES[kind]}: {_ids(kinds[kind])}" for kind in _NOTES if kind in kinds]
     weak = [result for result in results if result.unproven]
@@ -215,7 +217,7 @@ def _ids(results: Sequence[ReplayResult]) -> str:
 def results_json(results: Sequence[ReplayResult], *, passed: bool) -> str:
     """Results for programs."""
     document = {"replaykit": RESULT_FORMAT, "passed": passed, "results": results}
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return to_json(document)
 
 
 def _counts(result: ReplayResult) -> list[str]:
@@ -239,7 +241,9 @@ def _gap(finding: Finding) -> str:
 
 
 def _first_line(text: str) -> str:
-    return text.splitlines()[0] if text else ""
+    if text:
+        return text.splitlines()[0]
+    return ""
 
 
 def proof_text(proving: Proving) -> str:
@@ -250,17 +254,23 @@ def proof_text(proving: Proving) -> str:
         ("good", proving.good, Verdict.FIXED, proving.is_green),
     ):
         mark = style("✓", fg="green") if is_so else style("✗", fg="red")
-        result = next((one for one in results if one.verdict is not expected), results[0])
+        result = next((replay for replay in results if replay.verdict is not expected), results[0])
         times = f" × {len(results)}" if len(results) > 1 else ""
         lines.append(f"{mark} {name:<5} {result.verdict.value + times:<12} {short(result.candidate, 60)}")
         if not is_so:
             why = result.reason or "; ".join(finding.text for finding in result.observed)
             lines += [f"    expected {expected.value}: {line}" for line in why.splitlines()[:5]]
     proven = proving.is_proven
-    said = "proven: red → green" if proven else "not proven"
-    return "\n".join([*lines, "", f"{proving.case.id}: {style(said, fg='green' if proven else 'red', bold=True)}"])
+    verdict = "proven: red → green" if proven else "not proven"
+    return "\n".join([*lines, "", f"{proving.case.id}: {style(verdict, fg='green' if proven else 'red', bold=True)}"])
 
 
 def proof_json(proving: Proving) -> str:
     """A proof for programs: every replay, the bad candidate's first."""
     return results_json([*proving.bad, *proving.good], passed=proving.is_proven)
+
+
+def injected_text(results: Sequence[ReplayResult]) -> str:
+    """Return the faults that struck calls, and how often."""
+    runs = [result.run for result in results if result.run]
+    return counts_text(fault for run in runs for call in run.calls for fault in call.faults)

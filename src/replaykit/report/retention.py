@@ -1,4 +1,4 @@
-"""What pruning, copying and repairing a store did, as text and JSON."""
+"""Results of pruning, copying and repairing a store, as text and JSON."""
 
 from __future__ import annotations
 
@@ -7,25 +7,23 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import msgspec
-
-from replaykit.report.panel import counted, short, table
-from replaykit.retention.amounts import shown_bytes
-from replaykit.retention.prune import Pruned
+from replaykit.report.layout import counted, short, table, to_json
+from replaykit.retention.policy import shown_bytes
+from replaykit.retention.prune import PruneResult
 from replaykit.store.backup import Copied
-from replaykit.store.salvage import Salvaged
+from replaykit.store.repair.salvage import Salvaged
 from replaykit.terminal import style, visible
 
 _SHOWN = 20
 
 
-def pruned_json(result: Pruned) -> str:
+def pruned_json(result: PruneResult) -> str:
     """Everything, for programs."""
-    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+    return to_json(result)
 
 
-def pruned_text(result: Pruned) -> str:
-    """What went and why, a few runs by name, and the space."""
+def pruned_text(result: PruneResult) -> str:
+    """Return which runs were deleted and why, and the space that was freed."""
     lines: list[str] = []
     if result.runs:
         shown = result.runs[:_SHOWN]
@@ -45,7 +43,7 @@ def pruned_text(result: Pruned) -> str:
     return "\n".join([*lines, _summary(result)])
 
 
-def _summary(result: Pruned) -> str:
+def _summary(result: PruneResult) -> str:
     runs, size = counted(len(result.runs), "run"), shown_bytes(result.freed_bytes)
     if result.dry_run:
         return f"{runs} would go, about {size}; {result.kept} would stay. Do it: replaykit prune"
@@ -60,7 +58,7 @@ def _day(at: float) -> str:
 def copied_json(copied: Copied) -> str:
     """A backup or a restored store, for programs."""
     document = {"replaykit": 1, "file": str(copied.file), "runs": copied.runs, "size_bytes": copied.size_bytes}
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return to_json(document)
 
 
 def copied_text(copied: Copied) -> str:
@@ -69,12 +67,12 @@ def copied_text(copied: Copied) -> str:
 
 
 def salvaged_json(result: Salvaged) -> str:
-    """What was saved and lost, for programs."""
-    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+    """Return what was saved and lost, as JSON."""
+    return to_json(result)
 
 
 def salvaged_text(result: Salvaged, source: Path) -> str:
-    """What was saved and lost, and what to type next."""
+    """Return what was saved and lost, and what to type next."""
     lines = [f"{style('lost', fg='red')}  {visible(str(loss))}" for loss in result.lost]
     lines.append(f"{counted(result.runs, 'run')} with {counted(result.events, 'event')} saved in {result.store}")
     where = f" --store {shlex.quote(str(source))}"

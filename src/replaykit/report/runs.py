@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-import msgspec
-
-from replaykit.importers.replayable import replayability
+from replaykit.formats.core.replayability import replayability
+from replaykit.handlers.recording.interrupted import STOPPED
 from replaykit.model.diff import brief, call_text
 from replaykit.model.events import (
     AnyEvent,
@@ -19,9 +18,8 @@ from replaykit.model.events import (
     State,
 )
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
-from replaykit.model.unbuilt import concerns, note_text
-from replaykit.recording.stopping import STOPPED
-from replaykit.report.panel import counted, short, table
+from replaykit.model.unreplayable import concerns, note_text
+from replaykit.report.layout import counted, short, table, to_json
 from replaykit.telemetry.span import recorded_trace
 from replaykit.terminal import style
 
@@ -29,10 +27,12 @@ _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.RUNNING: "cyan", RunStatus.CAN
 _NOT_HELD = {
     "secrets": "what `secrets` and `os.urandom` gave is",
     "hashes": "what `hash` gave is",
+    "library_secrets": "what `secrets` and `os.urandom` gave a library is",
+    "library_hashes": "what `hash` gave a library is",
     "sets": "the order of a set in an argument is",
     "random": "`random` is",
 }
-"""What `show` says of chance that a replay cannot draw again."""
+"""Sources of chance that a replay cannot repeat, as `show` describes them."""
 
 
 def runs_text(headers: Sequence[RunHeader]) -> str:
@@ -64,7 +64,7 @@ def run_text(run: TraceRun) -> str:
         ("trace", recorded_trace(run) or ""),
         ("partly", _stopped(run)),
         ("states", _sampling(run)),
-        ("chance", _not_held(run)),
+        ("chance", _chance(run)),
         ("input", brief(run.input, 200)),
         ("output", brief(run.output, 200) if run.output_json else ""),
         ("error", short(str(run.error), 200) if run.error else ""),
@@ -79,17 +79,25 @@ def run_text(run: TraceRun) -> str:
 
 def _stopped(run: TraceRun) -> str:
     reason = run.metadata.get(STOPPED)
-    return f"the recording stopped before the run did: {short(str(reason), 200)}" if reason else ""
+    if reason:
+        return f"the recording stopped before the run did: {short(str(reason), 200)}"
+    return ""
 
 
-def _not_held(run: TraceRun) -> str:
+def _chance(run: TraceRun) -> str:
     names = (_NOT_HELD.get(name, name) for name in run.chance.not_held)
-    return ", ".join(f"{name} not held" for name in names)
+    facts = [f"{name} not held" for name in names]
+    if run.chance.held_up_s:
+        facts.append(f"held up for {run.chance.held_up_s * 1000:.0f} ms by a busy machine")
+    return ", ".join(facts)
 
 
 def event_line(event: AnyEvent, started_at: float) -> str:
     """One event on one line: number, time since the start, what happened."""
-    offset = f"{max(0.0, event.at - started_at):+8.3f}s" if event.at and started_at else " " * 9
+    if event.at and started_at:
+        offset = f"{max(0.0, event.at - started_at):+8.3f}s"
+    else:
+        offset = " " * 9
     step = f" [{event.step}]" if event.step else ""
     return f"{event.seq:>5} {offset}{step} {_what(event)}"
 
@@ -127,7 +135,9 @@ def _what(event: AnyEvent) -> str:
     if isinstance(event, Decision):
         return f"decided {short(str(event.content), 80)}"
     if isinstance(event, State):
-        return "checkpoint" + (" (change)" if event.change is not None else "" if event.kept else " (not kept)")
+        if event.change is not None:
+            return "checkpoint (change)"
+        return "checkpoint" if event.kept else "checkpoint (not kept)"
     return f"{event.name} {short(note_text(event) or str(event.content), 70)}"
 
 
@@ -136,12 +146,21 @@ def _answer(call: Call) -> str:
         return style(short(str(call.error), 70), fg="red")
     if call.items_json is not None and not (call.wire is not None and call.result_json):
         return counted(len(call.items_json), "item") + ("" if call.complete else ", left early")
-    return brief(call.result) if call.result_json else "no answer"
+    if call.result_json:
+        return brief(call.result)
+    return "no answer"
 
 
 def _one_line(header: RunHeader) -> str:
-    answer = str(header.error) if header.error else brief(header.output) if header.output_json else ""
-    return f"{brief(header.input)} → {answer}" if answer else brief(header.input)
+    if header.error:
+        answer = str(header.error)
+    elif header.output_json:
+        answer = brief(header.output)
+    else:
+        answer = ""
+    if answer:
+        return f"{brief(header.input)} → {answer}"
+    return brief(header.input)
 
 
 def _origin(run: RunHeader) -> str:
@@ -152,7 +171,7 @@ def _origin(run: RunHeader) -> str:
 
 
 def _replayable(run: TraceRun) -> list[str]:
-    """How much of an imported run can be replayed, and what to turn on for more; nothing where that is all of it."""
+    """Return how much of an imported run can be replayed, and advice for more; empty if all of it."""
     found = replayability(run) if run.origin.kind == "imported" else None
     if found is None or not found.lacking:
         return []
@@ -166,13 +185,17 @@ def _sampling(run: RunHeader) -> str:
 
 
 def _when(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at)) if at else ""
+    if at:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))
+    return ""
 
 
 def _seconds(duration: float | None) -> str:
-    return "" if duration is None else f"{duration:.2f} s"
+    if duration is None:
+        return ""
+    return f"{duration:.2f} s"
 
 
 def events_json(events: Sequence[AnyEvent]) -> str:
     """Events for programs."""
-    return msgspec.json.format(msgspec.json.encode({"replaykit": 1, "events": events}), indent=2).decode()
+    return to_json({"replaykit": 1, "events": events})

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import msgspec
-
-from replaykit.report.panel import counted, short
-from replaykit.retention.amounts import shown_bytes
+from replaykit.report.layout import counted, short, to_json
+from replaykit.retention.policy import shown_bytes
 from replaykit.retention.stats import Stats
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -15,17 +13,20 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 def stats_json(stats: Stats) -> str:
     """Everything, for programs."""
-    return msgspec.json.format(msgspec.json.encode(stats), indent=2).decode()
+    return to_json(stats)
 
 
 def stats_text(stats: Stats, *, bars: bool = False) -> str:
     """Everything, for people; `bars` draws the days."""
     rows = [*_runs(stats), *_space(stats, bars), *_rates(stats)]
     width = max(len(name) for name, _ in rows)
-    lines = [f"{name:<{width}}  {said}" for name, said in rows]
+    lines = [f"{name:<{width}}  {text}" for name, text in rows]
     if stats.signatures:
         lines += ["", f"How the newest {counted(stats.failed_looked_at, 'failed run')} failed"]
-        lines += [f"{one.runs:>6}  {short(one.signature, 70)}  ({one.newest})" for one in stats.signatures]
+        lines += [
+            f"{signature.runs:>6}  {short(signature.signature, 70)}  ({signature.newest})"
+            for signature in stats.signatures
+        ]
     if stats.damaged:
         lines += ["", f"{counted(stats.damaged, 'header')} cannot be read: replaykit verify"]
     return "\n".join(lines)
@@ -53,7 +54,10 @@ def _rates(stats: Stats) -> Iterator[tuple[str, str]]:
     yield "checkpointed", f"{_percent(stats.checkpoint_success_rate)} of runs have their whole log"
     replays = stats.replays
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in replays.verdicts.items())
-    some = f" (the newest {replays.looked_at})" if replays.looked_at < replays.total else ""
+    if replays.looked_at < replays.total:
+        some = f" (the newest {replays.looked_at})"
+    else:
+        some = ""
     yield (
         "replays",
         f"{replays.total} in {replays.days:g} days{some}: {_percent(replays.success_rate)} came to an end"
@@ -65,7 +69,9 @@ def _rates(stats: Stats) -> Iterator[tuple[str, str]]:
 
 
 def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f} %"
+    if share is None:
+        return "–"
+    return f"{100 * share:.1f} %"
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -109,7 +115,7 @@ def stats_prometheus(stats: Stats) -> str:
         (
             "failure_signatures",
             "How the newest failed runs failed.",
-            [({"signature": one.signature}, one.runs) for one in stats.signatures],
+            [({"signature": signature.signature}, signature.runs) for signature in stats.signatures],
         ),
         ("damaged_runs", "Runs whose headers cannot be read.", [({}, stats.damaged)]),
     ]
@@ -125,12 +131,12 @@ def _each(label: str, counts: dict[str, int]) -> _Samples:
 
 def _family(name: str, text: str, samples: _Samples, common: dict[str, str]) -> Iterator[str]:
     """A metric with its samples; one without a value is left out."""
-    told = [(labels, value) for labels, value in samples if value is not None]
-    if not told:
+    known = [(labels, value) for labels, value in samples if value is not None]
+    if not known:
         return
     yield f"# HELP replaykit_{name} {text}\n# TYPE replaykit_{name} gauge\n"
-    for labels, value in told:
-        pairs = ",".join(f'{key}="{_escaped(said)}"' for key, said in {**common, **labels}.items())
+    for labels, value in known:
+        pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in {**common, **labels}.items())
         yield f"replaykit_{name}{{{pairs}}} {value!r}\n"
 
 

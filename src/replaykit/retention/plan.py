@@ -1,4 +1,7 @@
-"""The plan: which runs go, and why. Pure: summaries and a policy in, names and reasons out."""
+"""The prune plan: which runs are deleted, and why. Pure: summaries and a policy in, names and reasons out.
+
+Runs stay or go in groups: a program with its parts, a thread with its subgraphs, any other run alone.
+"""
 
 from __future__ import annotations
 
@@ -7,55 +10,120 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from msgspec import Struct
 
 from replaykit.model.run import RunStatus
-from replaykit.retention.amounts import shown_bytes, shown_duration
-from replaykit.retention.policy import FOREVER, KEEP, Limits, Policy, Rule
-from replaykit.retention.units import Unit, units_of
+from replaykit.retention.policy import (
+    FOREVER,
+    KEEP,
+    RetentionLimits,
+    RetentionPolicy,
+    RetentionRule,
+    shown_bytes,
+    shown_duration,
+)
 from replaykit.store.summaries import Contents, RunSummary
 
+_BELOW = frozenset({"part", "subgraph"})  # origins of runs that belong to another
 _APART = frozenset({"part", "subgraph", "replayed"})  # runs of any other origin share events with the run they name
+THREAD = "langgraph"
+"""The format of runs that are threads: the memory of an application."""
 
 
-class Going(Struct, frozen=True, kw_only=True):
-    """A run that goes."""
+class RunGroup(Struct, frozen=True, kw_only=True, gc=False):
+    """A run, and what belongs to it."""
+
+    root: RunSummary
+    runs: tuple[RunSummary, ...]
+    """The root and all below it."""
+
+    @property
+    def is_thread(self) -> bool:
+        return self.root.origin.format == THREAD
+
+    @property
+    def is_success(self) -> bool:
+        return self.root.status is RunStatus.SUCCESS
+
+    @property
+    def time(self) -> float:
+        """When it ended; of one that never did, when its last part began."""
+        root = self.root
+        if root.ended_at is not None or len(self.runs) == 1:
+            return root.ended_at or root.started_at
+        return max(run.started_at for run in self.runs)
+
+    @property
+    def word(self) -> str:
+        """A word for how it ended."""
+        if self.root.status is RunStatus.RUNNING:
+            return "abandoned"
+        if self.is_success:
+            return "successful"
+        return "failed"
+
+
+def group_runs(runs: Iterable[RunSummary]) -> list[RunGroup]:
+    """Return the runs, each with its parts and subgraphs, in the order of their numbers."""
+    by_id = {run.id: run for run in runs}
+    roots = {run.id: run for run in by_id.values() if run.origin.kind not in _BELOW}
+    below: dict[str, list[RunSummary]] = {}
+    if len(roots) < len(by_id):
+        for run in by_id.values():
+            if run.id not in roots:
+                root = _root(run, by_id)
+                roots[root.id] = root
+                if root is not run:
+                    below.setdefault(root.id, []).append(run)
+    return [RunGroup(root=root, runs=(root, *below.get(root.id, ()))) for root in roots.values()]
+
+
+def _root(run: RunSummary, by_id: dict[str, RunSummary]) -> RunSummary:
+    seen = {run.id}
+    while run.origin.kind in _BELOW and run.origin.run in by_id and run.origin.run not in seen:
+        run = by_id[run.origin.run]
+        seen.add(run.id)
+    return run
+
+
+class PrunedRun(Struct, frozen=True, kw_only=True):
+    """A run that is deleted."""
 
     run: str
     name: str
     status: RunStatus
     ended_at: float
     size_bytes: int
-    """What comes back with it, but for what it shares with others."""
+    """The space that it frees, without what it shares with others."""
     why: str
 
 
-class Plan(Struct, frozen=True, kw_only=True):
-    """What goes, the oldest first, and what that gives back."""
+class PrunePlan(Struct, frozen=True, kw_only=True):
+    """The runs to delete, the oldest first, and the space they free."""
 
-    going: tuple[Going, ...]
+    going: tuple[PrunedRun, ...]
     runs: tuple[RunSummary, ...]
-    """Everything that is taken out for that, parts and subgraphs included."""
+    """All runs that are deleted for that, parts and subgraphs included."""
     stays: dict[str, int]
-    """How many runs would go by their age, and stay for another reason, by that reason."""
-    kept: int
+    """The number of expired runs that stay, by the reason."""
+    remaining: int
     size_bytes: int
     notes: tuple[str, ...] = ()
 
 
-def plan(
-    policy: Policy,
+def plan_pruning(
+    policy: RetentionPolicy,
     contents: Contents,
     *,
     now: float,
     named: Collection[str] = (),
     last_at: Callable[[RunSummary], float | None] = lambda run: None,
-) -> Plan:
-    """What goes by this policy. `named` are ids that cases name; `last_at` says when a thread last did something."""
-    return _Planning(policy, contents, now, frozenset(named), last_at).plan()
+) -> PrunePlan:
+    """Return the runs to delete. `named` are ids that cases name; `last_at` gives the time of a thread's last event."""
+    return _Planner(policy, contents, now, frozenset(named), last_at).build()
 
 
-class _Planning:
+class _Planner:
     def __init__(
         self,
-        policy: Policy,
+        policy: RetentionPolicy,
         contents: Contents,
         now: float,
         named: frozenset[str],
@@ -66,139 +134,153 @@ class _Planning:
         self._named = named
         self._last_at = last_at
         self._contents = contents
-        self._units = units_of(contents.runs)
-        self._bytes = _bytes_of(self._units, contents)
-        self._children: dict[str, list[Unit]] = {}
-        for unit in self._units:
-            origin = unit.root.origin
+        self._groups = group_runs(contents.runs)
+        self._bytes = _bytes_of(self._groups, contents)
+        self._children: dict[str, list[RunGroup]] = {}
+        for group in self._groups:
+            origin = group.root.origin
             if origin.run is not None and origin.kind not in _APART:
-                self._children.setdefault(origin.run, []).append(unit)
+                self._children.setdefault(origin.run, []).append(group)
         self._why: dict[str, str] = {}  # the runs that go, and why
         self._stays: dict[str, int] = {}
         self._notes: list[str] = []
 
-    def plan(self) -> Plan:
-        """By age first, then by how many there are."""
-        old = [(unit, why) for unit in self._units if (why := self._outlived(unit)) is not None]
-        self._let_go(old, count=True)
-        self._limit(self._units, self._policy.limits, "")
-        for title, rules in (("tag", self._policy.tags), ("agent", self._policy.agents)):
-            for name, rule in rules.items():
-                self._limit(
-                    [u for u in self._units if any(r is rule for r in self._rules(u))],
-                    rule.limits,
-                    f" of {title} {name!r}",
-                )
-        gone = [unit for unit in self._units if unit.root.id in self._why]
-        return Plan(
-            going=tuple(self._going(unit) for unit in sorted(gone, key=lambda unit: unit.time)),
-            runs=tuple(run for unit in gone for run in unit.runs),
+    def build(self) -> PrunePlan:
+        """Return the plan: by age first, then by the limits."""
+        self._delete_expired()
+        self._limit(self._groups, self._policy.limits, "")
+        for name, rule in self._policy.tags.items():
+            self._limit(self._groups_under(rule), rule.limits, f" of tag {name!r}")
+        for name, rule in self._policy.agents.items():
+            self._limit(self._groups_under(rule), rule.limits, f" of agent {name!r}")
+        deleted: list[RunGroup] = []
+        runs: list[RunSummary] = []
+        remaining = 0
+        for group in self._groups:
+            if group.root.id in self._why:
+                deleted.append(group)
+                runs += group.runs
+            elif not group.is_thread:
+                remaining += 1
+        return PrunePlan(
+            going=tuple(map(self._pruned_run, sorted(deleted, key=lambda group: group.time))),
+            runs=tuple(runs),
             stays=self._stays,
-            kept=sum(not unit.is_thread for unit in self._units) - sum(not unit.is_thread for unit in gone),
-            size_bytes=sum(self._bytes[unit.root.id] for unit in gone) + self._shared_bytes(gone),
+            remaining=remaining,
+            size_bytes=sum(self._bytes[group.root.id] for group in deleted) + self._shared_bytes(runs),
             notes=tuple(self._notes),
         )
 
-    def _going(self, unit: Unit) -> Going:
-        root = unit.root
-        return Going(
+    def _groups_under(self, rule: RetentionRule) -> list[RunGroup]:
+        return [group for group in self._groups if any(own is rule for own in self._rules(group))]
+
+    def _pruned_run(self, group: RunGroup) -> PrunedRun:
+        root = group.root
+        return PrunedRun(
             run=root.id,
             name=root.name,
             status=root.status,
-            ended_at=unit.time,
+            ended_at=group.time,
             size_bytes=self._bytes[root.id],
             why=self._why[root.id],
         )
 
-    def _outlived(self, unit: Unit) -> str | None:
-        """Why the run's time is over; None when it is not."""
-        if unit.is_thread:
-            return self._thread_outlived(unit)
-        if unit.root.origin.kind == "imported":  # its times are those of another place
+    def _expiry(self, group: RunGroup) -> str | None:
+        """Return why the run is expired; None when it is not."""
+        if group.is_thread:
+            return self._thread_expiry(group)
+        if group.root.origin.kind == "imported":  # its times are those of another place
             return None
-        limit = self._limit_s(unit)
-        if self._now - unit.time <= limit:
+        limit = self._limit_s(group)
+        if self._now - group.time <= limit:
             return None
-        return f"{unit.word} and older than {shown_duration(limit)}"
+        return f"{group.word} and older than {shown_duration(limit)}"
 
-    def _thread_outlived(self, unit: Unit) -> str | None:
+    def _thread_expiry(self, group: RunGroup) -> str | None:
         limit = self._policy.threads_s
         if limit == FOREVER:
             return None
-        times = [at for run in unit.runs if (at := self._last_at(run)) is not None]
-        if self._now - max(times, default=unit.time) <= limit:
+        times = [at for run in group.runs if (at := self._last_at(run)) is not None]
+        if self._now - max(times, default=group.time) <= limit:
             return None
         return f"a thread without a step for {shown_duration(limit)}"
 
-    def _limit_s(self, unit: Unit) -> float:
+    def _limit_s(self, group: RunGroup) -> float:
         """The longest time that a rule for this run gives it."""
-        given = [rule.successful_s if unit.is_success else rule.failed_s for rule in self._rules(unit)]
-        usual = self._policy.successful_s if unit.is_success else self._policy.failed_s
-        return max((usual if limit is None else limit for limit in given), default=usual)
+        limits = [rule.successful_s if group.is_success else rule.failed_s for rule in self._rules(group)]
+        if group.is_success:
+            usual = self._policy.successful_s
+        else:
+            usual = self._policy.failed_s
+        return max((usual if limit is None else limit for limit in limits), default=usual)
 
-    def _rules(self, unit: Unit) -> list[Rule]:
+    def _rules(self, group: RunGroup) -> list[RetentionRule]:
         """Those of its tags; without any, that of its agent."""
-        tagged = [self._policy.tags[tag] for tag in unit.root.tags if tag in self._policy.tags]
+        tagged = [self._policy.tags[tag] for tag in group.root.tags if tag in self._policy.tags]
         if tagged:
             return tagged
-        name = unit.root.name.partition("@")[0]
-        found = [self._policy.agents.get(agent) for agent in dict.fromkeys((unit.root.agent, name)) if agent]
-        return [rule for rule in found if rule is not None][:1]
+        name = group.root.name.partition("@")[0]
+        for agent in (group.root.agent, name):
+            if agent and agent in self._policy.agents:
+                return [self._policy.agents[agent]]
+        return []
 
-    def _protected(self, unit: Unit) -> str | None:
-        """Why a run stays whatever its age."""
-        if any(run.alive for run in unit.runs):
+    def _protected(self, group: RunGroup) -> str | None:
+        """Return why a run stays whatever its age; None when nothing protects it."""
+        if any(run.alive for run in group.runs):
             return "being recorded"
-        if KEEP in unit.root.tags:
+        if KEEP in group.root.tags:
             return f"tagged {KEEP!r}"
-        if any(run.id in self._named for run in unit.runs):
+        if any(run.id in self._named for run in group.runs):
             return "named by a case"
-        if any(child.root.id not in self._why for run in unit.runs for child in self._children.get(run.id, ())):
+        if any(child.root.id not in self._why for run in group.runs for child in self._children.get(run.id, ())):
             return "the parent of a fork that stays"
         return None
 
-    def _let_go(self, units: Iterable[tuple[Unit, str]], *, count: bool = False) -> None:
-        """Let go of those that nothing protects. Forks come before their parents, which may go with them."""
-        for unit, why in sorted(units, key=lambda item: item[0].root.number, reverse=True):
-            protection = self._protected(unit)
+    def _delete_expired(self) -> None:
+        """Delete the expired groups that nothing protects. Forks come before their parents, which may go with them."""
+        for group in sorted(self._groups, key=lambda group: group.root.number, reverse=True):
+            why = self._expiry(group)
+            if why is None:
+                continue
+            protection = self._protected(group)
             if protection is None:
-                self._why[unit.root.id] = why
-            elif count:
+                self._why[group.root.id] = why
+            else:
                 self._stays[protection] = self._stays.get(protection, 0) + 1
 
-    def _limit(self, units: list[Unit], limits: Limits, whose: str) -> None:
-        """Let go of the oldest until no more than these are left."""
+    def _limit(self, groups: list[RunGroup], limits: RetentionLimits, whose: str) -> None:
+        """Delete the oldest until no more than these are left."""
         if limits.max_runs is not None:
             why = f"more than {limits.max_runs} run{'s' * (limits.max_runs != 1)}{whose}"
-            self._limit_to(limits.max_runs, units, lambda unit: 1, why)
+            self._limit_to(limits.max_runs, groups, lambda group: 1, why)
         if limits.max_bytes is not None:
             why = f"more than {shown_bytes(limits.max_bytes)}{whose}"
-            self._limit_to(limits.max_bytes, units, lambda unit: self._bytes[unit.root.id], why)
+            self._limit_to(limits.max_bytes, groups, lambda group: self._bytes[group.root.id], why)
 
-    def _limit_to(self, most: int, units: list[Unit], size: Callable[[Unit], int], why: str) -> None:
-        left = [unit for unit in units if unit.root.id not in self._why and not unit.is_thread]
+    def _limit_to(self, most: int, groups: list[RunGroup], size: Callable[[RunGroup], int], why: str) -> None:
+        left = [group for group in groups if group.root.id not in self._why and not group.is_thread]
         over = sum(map(size, left)) - most
-        candidates = sorted(left, key=lambda unit: (not unit.is_success, unit.time))
+        candidates = sorted(left, key=lambda group: (not group.is_success, group.time))
         progress = True
         while over > 0 and progress:  # once more: a parent may go after its forks
             progress = False
-            for unit in candidates:
-                if over > 0 and unit.root.id not in self._why and self._protected(unit) is None:
-                    self._why[unit.root.id] = why
-                    over -= size(unit)
+            for group in candidates:
+                if over > 0 and group.root.id not in self._why and self._protected(group) is None:
+                    self._why[group.root.id] = why
+                    over -= size(group)
                     progress = True
         if over > 0:
             self._notes.append(f"there are {why}, and all that are left stay for another reason")
 
-    def _shared_bytes(self, gone: list[Unit]) -> int:
-        """Of blobs that several runs hold, those that only runs hold that go."""
-        numbers = {run.number for unit in gone for run in unit.runs}
-        holders = _holders(self._contents.uses)
-        return sum(
-            stored
-            for blob, (stored, _) in self._contents.blobs.items()
-            if len(runs := holders.get(blob, [])) > 1 and numbers.issuperset(runs)
-        )
+    def _shared_bytes(self, deleted: Iterable[RunSummary]) -> int:
+        """Return the size of blobs that several runs share, all of which go."""
+        numbers = {run.number for run in deleted}
+        total = 0
+        for blob, runs in _holders(self._contents.uses).items():
+            if len(runs) > 1 and numbers.issuperset(runs) and blob in self._contents.blobs:
+                total += self._contents.blobs[blob][0]
+        return total
 
 
 def _holders(uses: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
@@ -208,13 +290,13 @@ def _holders(uses: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
     return holders
 
 
-def _bytes_of(units: Iterable[Unit], contents: Contents) -> Mapping[str, int]:
-    """What each takes alone: its rows, and the blobs that nobody else holds."""
+def _bytes_of(groups: Iterable[RunGroup], contents: Contents) -> Mapping[str, int]:
+    """Return the size of each group: its rows, and the blobs that no other group has."""
     alone: dict[int, int] = {}
     for blob, runs in _holders(contents.uses).items():
         if len(runs) == 1 and blob in contents.blobs:
             alone[runs[0]] = alone.get(runs[0], 0) + contents.blobs[blob][0]
-    return {
-        unit.root.id: sum(contents.sizes[run.number].stored + alone.get(run.number, 0) for run in unit.runs)
-        for unit in units
-    }
+    sizes = {}
+    for group in groups:
+        sizes[group.root.id] = sum(contents.sizes[run.number].stored + alone.get(run.number, 0) for run in group.runs)
+    return sizes

@@ -3,73 +3,105 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 
 from msgspec import Struct
 
-from replaykit.errors import CorruptStore
-from replaykit.retention.plan import Going, plan
-from replaykit.retention.policy import Policy
-from replaykit.store.discarding import discard
-from replaykit.store.space import file_bytes, free_bytes, give_back
+from replaykit.cases.case import MAX_CASE_BYTES
+from replaykit.cases.find import CaseFile, find_files
+from replaykit.documents.document import load_document
+from replaykit.errors import CorruptStore, NothingSelected
+from replaykit.retention.plan import PrunedRun, plan_pruning
+from replaykit.retention.policy import RetentionPolicy
+from replaykit.store.bulk_removal import discard
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.store.summaries import RunSummary, contents, last_event_at
+from replaykit.store.vacuum import file_bytes, free_bytes, give_back
+
+CASES = Path("cases")
+"""The default directory of cases."""
 
 
-class Pruned(Struct, frozen=True, kw_only=True):
-    """What went, or in a dry run would go."""
+def referenced_runs(places: Iterable[Path] = ()) -> set[str]:
+    """The ids of runs that cases name, at these places and below `cases`.
+
+    A case that cannot be read is an error: the run it names would go.
+    """
+    found: set[str] = set()
+    for file in _files([*places, CASES]):
+        value = load_document(file, limit_bytes=MAX_CASE_BYTES).value
+        source = value.get("source") if isinstance(value, dict) else None
+        run = source.get("run") if isinstance(source, dict) else None
+        if isinstance(run, str):
+            found.add(run)
+    return found
+
+
+def _files(places: Iterable[Path]) -> Iterator[Path]:
+    for place in dict.fromkeys(places):
+        if not place.exists():
+            continue
+        try:
+            yield from (found.file for found in find_files([place]).files if isinstance(found, CaseFile))
+        except NothingSelected:
+            continue
+
+
+class PruneResult(Struct, frozen=True, kw_only=True):
+    """The runs that were deleted, or in a dry run would be."""
 
     replaykit: int = 1
     dry_run: bool
-    runs: tuple[Going, ...]
+    runs: tuple[PrunedRun, ...]
     kept: int
     stays: dict[str, int]
-    """How many runs are past their time and stay, by the reason."""
+    """The number of expired runs that stay, by the reason."""
     freed_bytes: int
-    """What the runs that went took in the store."""
+    """The size of the deleted runs in the store."""
     file_bytes_before: int
     file_bytes: int
     free_bytes: int
-    """What of the file holds nothing, and is used again before the file grows."""
+    """The free space in the file, which is used again before the file grows."""
     notes: tuple[str, ...] = ()
 
 
 def prune(
     store: SQLiteStore,
-    policy: Policy,
+    policy: RetentionPolicy,
     *,
     named: Collection[str] = (),
     dry_run: bool = False,
     compact: bool = False,
     now: float | None = None,
-) -> Pruned:
-    """Take out what the policy lets go; others may write meanwhile. `compact` rewrites the whole file besides."""
+) -> PruneResult:
+    """Delete expired runs; others may write meanwhile. `compact` rewrites the whole file besides."""
     found = contents(store)
-    wanted = plan(
+    deletions = plan_pruning(
         policy,
         found,
         now=time.time() if now is None else now,
         named=named,
         last_at=lambda run: _last_at(store, run),
     )
-    notes = [*wanted.notes, *(f"{damage.where} is damaged, its run stays: {damage.what}" for damage in found.damage)]
+    notes = [*deletions.notes, *(f"{damage.where} is damaged, its run stays: {damage.what}" for damage in found.damage)]
     before = file_bytes(store)
     if dry_run:
-        going = wanted.going
+        going = deletions.going
     else:
-        gone = {run.id for run in discard(store, wanted.runs, newest=found.newest)}
-        going = tuple(run for run in wanted.going if run.run in gone)
-        if len(going) < len(wanted.going):
-            notes.append(f"{len(wanted.going) - len(going)} changed or were forked meanwhile, and stay")
+        gone = {run.id for run in discard(store, deletions.runs, newest=found.newest)}
+        going = tuple(run for run in deletions.going if run.run in gone)
+        if len(going) < len(deletions.going):
+            notes.append(f"{len(deletions.going) - len(going)} changed or were forked meanwhile, and stay")
         if not give_back(store, rewrite=compact):
             notes.append("this store was made without a way to shrink; rewrite it once: replaykit prune --compact")
-    lost = {run.run for run in wanted.going} - {run.run for run in going}
-    return Pruned(
+    lost = {run.run for run in deletions.going} - {run.run for run in going}
+    return PruneResult(
         dry_run=dry_run,
         runs=going,
-        kept=wanted.kept + len(lost),
-        stays=wanted.stays,
-        freed_bytes=wanted.size_bytes - sum(run.size_bytes for run in wanted.going if run.run in lost),
+        kept=deletions.remaining + len(lost),
+        stays=deletions.stays,
+        freed_bytes=deletions.size_bytes - sum(run.size_bytes for run in deletions.going if run.run in lost),
         file_bytes_before=before,
         file_bytes=file_bytes(store),
         free_bytes=free_bytes(store),
@@ -78,7 +110,7 @@ def prune(
 
 
 def _last_at(store: SQLiteStore, run: RunSummary) -> float | None:
-    """A thread that cannot be read is not old."""
+    """Return the time of a thread's last event; one that cannot be read counts as new."""
     try:
         return last_event_at(store, run.number)
     except CorruptStore:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from bisect import bisect_right
 from collections import Counter
@@ -13,13 +14,97 @@ from msgspec import Struct
 
 from replaykit.cases.signatures import FailureSignature, detect
 from replaykit.errors import StoreError
+from replaykit.model.nesting import decode_json
+from replaykit.model.result import upgraded_verdict
 from replaykit.model.run import RunStatus
+from replaykit.retention.plan import RunGroup, group_runs
 from replaykit.retention.policy import DAY_S
-from replaykit.retention.replays import Replays, replays_since
-from replaykit.retention.units import Unit, units_of
-from replaykit.store.space import file_bytes, free_bytes
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.store.summaries import Contents, contents
+from replaykit.store.vacuum import file_bytes, free_bytes
+
+_MOST = 2000
+_STAMP = len("20240312-143200")
+
+
+class ReplayStats(Struct, frozen=True, kw_only=True):
+    """The outcomes of the replays of some days."""
+
+    days: float
+    total: int
+    """All of them; the newest 2,000 were looked at."""
+    looked_at: int = 0
+    verdicts: dict[str, int] = {}
+    success_rate: float | None = None
+    """Those that came to an end, whatever the end: every verdict but `inconclusive`."""
+    latency_p50_s: float | None = None
+    latency_p95_s: float | None = None
+    latency_sum_s: float = 0.0
+
+
+class _Deviation(Struct, frozen=True, kw_only=True):
+    kind: str = ""
+
+
+class _Result(Struct, frozen=True, kw_only=True):
+    verdict: str
+    duration_s: float = 0.0
+    deviations: tuple[_Deviation, ...] = ()
+
+    @property
+    def upgraded(self) -> str:
+        """The verdict in the words of today."""
+        return upgraded_verdict(self.verdict, (deviation.kind for deviation in self.deviations))
+
+
+_decode = msgspec.json.Decoder(_Result).decode
+
+
+def replays_since(evidence: Path, *, days: float, now: float) -> ReplayStats:
+    """The replays of the last days."""
+    names = _names(evidence, time.strftime("%Y%m%d-%H%M%S", time.gmtime(now - days * 86_400)))
+    results = [result for name in names[:_MOST] if (result := _read(evidence / name / "result.json")) is not None]
+    if not results:
+        return ReplayStats(days=days, total=len(names))
+    verdicts: dict[str, int] = {}
+    for result in results:
+        verdicts[result.upgraded] = verdicts.get(result.upgraded, 0) + 1
+    times = sorted(result.duration_s for result in results)
+    return ReplayStats(
+        days=days,
+        total=len(names),
+        looked_at=len(results),
+        verdicts=dict(sorted(verdicts.items())),
+        success_rate=1 - verdicts.get("inconclusive", 0) / len(results),
+        latency_p50_s=quantile(times, 0.5),
+        latency_p95_s=quantile(times, 0.95),
+        latency_sum_s=sum(times),
+    )
+
+
+def quantile(ordered: list[float], share: float) -> float:
+    """The smallest value that this share of them does not exceed."""
+    rank = -(-len(ordered) * round(share * 1000) // 1000)
+    return ordered[max(0, rank - 1)]
+
+
+def _names(evidence: Path, since: str) -> list[str]:
+    """The directories of replays since a moment, the newest first."""
+    try:
+        with os.scandir(evidence) as entries:
+            names = [entry.name for entry in entries]
+    except OSError:
+        return []
+    return sorted((name for name in names if name[:8].isdigit() and name[:_STAMP] >= since), reverse=True)
+
+
+def _read(file: Path) -> _Result | None:
+    """None for a replay that is under way, or whose file is none of ours."""
+    try:
+        return decode_json(file.read_bytes(), _Result)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
 
 ABANDONED = "abandoned"
 _AGES = (1, 7, 30, 90)
@@ -28,7 +113,7 @@ _MOST_FORKS = 1000
 _MOST_FAILED = 200
 _MOST_RAW = 4_000_000  # a run above this takes long to look at
 _TIME_S = 0.3
-_SAYS_LITTLE = frozenset({"status", "no_output"})
+_GENERAL_CODES = frozenset({"status", "no_output"})
 
 
 class Day(Struct, frozen=True, kw_only=True):
@@ -62,7 +147,7 @@ class Stats(Struct, frozen=True, kw_only=True):
     raw_bytes: int
     stored_bytes: int
     ratio: float | None
-    """How many bytes each stored byte stands for."""
+    """The ratio of raw to stored bytes."""
     file_bytes: int
     free_bytes: int
     growth_bytes_per_day: float
@@ -74,7 +159,7 @@ class Stats(Struct, frozen=True, kw_only=True):
     forks_diverged: int
     divergence_rate: float | None
     """Forks that ended otherwise than the run they come from: another status, output or error."""
-    replays: Replays
+    replays: ReplayStats
     failed_looked_at: int
     signatures: tuple[Signature, ...]
     """Of the failed runs that were looked at, the newest ones."""
@@ -82,19 +167,19 @@ class Stats(Struct, frozen=True, kw_only=True):
     """Runs whose headers cannot be read."""
 
 
-def gather(store: SQLiteStore, evidence: Path, *, replay_days: float = 30, now: float | None = None) -> Stats:
+def gather_stats(store: SQLiteStore, evidence: Path, *, replay_days: float = 30, now: float | None = None) -> Stats:
     """The figures of a store, and of the replays that left evidence. No event is decoded but of some failed runs."""
     now = time.time() if now is None else now
     found = contents(store)
-    units = units_of(found.runs)
-    runs = [unit for unit in units if not unit.is_thread]
+    groups = group_runs(found.runs)
+    runs = [group for group in groups if not group.is_thread]
     days = _days(runs, found, now)
     forks, diverged = _forks(store, runs)
     looked_at, signatures = _signatures(store, runs, found)
     return Stats(
         store=str(store.path),
         runs=len(runs),
-        threads=len(units) - len(runs),
+        threads=len(groups) - len(runs),
         by_status=dict(sorted(Counter(map(_word, runs)).items())),
         by_age=_ages(runs, now),
         events=sum(size.events for size in found.sizes.values()),
@@ -117,33 +202,37 @@ def gather(store: SQLiteStore, evidence: Path, *, replay_days: float = 30, now: 
 
 
 def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+    if whole:
+        return part / whole
+    return None
 
 
-def _word(unit: Unit) -> str:
-    if unit.root.status is not RunStatus.RUNNING:
-        return unit.root.status
-    return unit.root.status if any(run.alive for run in unit.runs) else ABANDONED
+def _word(group: RunGroup) -> str:
+    if group.root.status is not RunStatus.RUNNING:
+        return group.root.status
+    if any(run.alive for run in group.runs):
+        return group.root.status
+    return ABANDONED
 
 
-def _ages(units: Iterable[Unit], now: float) -> dict[str, int]:
+def _ages(groups: Iterable[RunGroup], now: float) -> dict[str, int]:
     names = [*(f"under {days} {'day' if days == 1 else 'days'}" for days in _AGES), "older"]
     counts = dict.fromkeys(names, 0)
-    for unit in units:
-        counts[names[bisect_right(_AGES, (now - unit.time) / DAY_S)]] += 1
+    for group in groups:
+        counts[names[bisect_right(_AGES, (now - group.time) / DAY_S)]] += 1
     return counts
 
 
-def _days(units: Iterable[Unit], found: Contents, now: float) -> tuple[Day, ...]:
+def _days(groups: Iterable[RunGroup], found: Contents, now: float) -> tuple[Day, ...]:
     """The last days, the oldest first; each ends at this time of day."""
     tallies = [[0, 0, 0] for _ in range(_DAYS_SHOWN)]
-    for unit in units:
-        age = int((now - unit.root.started_at) // DAY_S)
+    for group in groups:
+        age = int((now - group.root.started_at) // DAY_S)
         if 0 <= age < _DAYS_SHOWN:
             tally = tallies[age]
             tally[0] += 1
-            tally[1] += not unit.is_success and _word(unit) != RunStatus.RUNNING
-            tally[2] += sum(found.sizes[run.number].stored for run in unit.runs)
+            tally[1] += not group.is_success and _word(group) != RunStatus.RUNNING
+            tally[2] += sum(found.sizes[run.number].stored for run in group.runs)
     return tuple(
         Day(
             day=time.strftime("%Y-%m-%d", time.gmtime(now - age * DAY_S)),
@@ -155,23 +244,23 @@ def _days(units: Iterable[Unit], found: Contents, now: float) -> tuple[Day, ...]
     )
 
 
-def _checkpointed(units: Iterable[Unit], found: Contents) -> tuple[int, int]:
-    """How many runs have their whole log, and of how many that can be asked."""
-    over = [unit for unit in units if _word(unit) != RunStatus.RUNNING]
-    whole = [unit for unit in over if unit.root.event_count == found.sizes[unit.root.number].events]
+def _checkpointed(groups: Iterable[RunGroup], found: Contents) -> tuple[int, int]:
+    """Return the number of runs with their whole log, and the number of finished runs."""
+    over = [group for group in groups if _word(group) != RunStatus.RUNNING]
+    whole = [group for group in over if group.root.event_count == found.sizes[group.root.number].events]
     return len(whole), len(over)
 
 
-def _forks(store: SQLiteStore, units: Sequence[Unit]) -> tuple[int, int]:
-    """How many of the newest forks can be compared with what they come from, and how many ended otherwise."""
-    ids = {unit.root.id for unit in units}
-    forks = [
-        unit.root
-        for unit in units
-        if unit.root.origin.step is not None and unit.root.origin.run in ids and unit.root.status != RunStatus.RUNNING
-    ][-_MOST_FORKS:]
+def _forks(store: SQLiteStore, groups: Sequence[RunGroup]) -> tuple[int, int]:
+    """Return how many of the newest forks have a parent to compare with, and how many ended otherwise."""
+    ids = {group.root.id for group in groups}
+    forks = []
+    for group in groups:
+        origin = group.root.origin
+        if origin.step is not None and origin.run in ids and group.root.status != RunStatus.RUNNING:
+            forks.append(group.root)
     compared = diverged = 0
-    for fork in forks:
+    for fork in forks[-_MOST_FORKS:]:
         try:
             own, parent = store.header(fork.id), store.header(str(fork.origin.run))
         except StoreError:  # damaged, or deleted meanwhile
@@ -186,9 +275,9 @@ def _outcome(header: msgspec.Struct) -> tuple[object, ...]:
     return status, bytes(output), str(error)
 
 
-def _signatures(store: SQLiteStore, units: Sequence[Unit], found: Contents) -> tuple[int, tuple[Signature, ...]]:
-    """How the newest failed runs failed: as many as can be looked at in a moment."""
-    failed = [unit.root for unit in units if not unit.is_success and unit.root.status is not RunStatus.RUNNING]
+def _signatures(store: SQLiteStore, groups: Sequence[RunGroup], found: Contents) -> tuple[int, tuple[Signature, ...]]:
+    """Return the signatures of the newest failed runs: as many as can be read in a moment."""
+    failed = [group.root for group in groups if not group.is_success and group.root.status is not RunStatus.RUNNING]
     give_up, looked_at = time.monotonic() + _TIME_S, 0
     counts: dict[str, int] = {}
     newest: dict[str, str] = {}
@@ -202,19 +291,23 @@ def _signatures(store: SQLiteStore, units: Sequence[Unit], found: Contents) -> t
         except StoreError:
             continue
         looked_at += 1
-        for text in _telling(signatures):
+        for text in _specific_texts(signatures):
             counts[text] = counts.get(text, 0) + 1
             newest.setdefault(text, run.id)
     ranked = sorted(counts, key=lambda text: (-counts[text], text))
     return looked_at, tuple(Signature(signature=text, runs=counts[text], newest=newest[text]) for text in ranked[:10])
 
 
-def _telling(signatures: list[FailureSignature]) -> list[str]:
-    """What sets this failure apart; that it failed, and without an answer, only where there is nothing else."""
-    telling = [one for one in signatures if one.code not in _SAYS_LITTLE] or signatures
-    texts = (f"{one.assertion.kind}: {_value(one.assertion.value)}" for one in telling)
-    return list(dict.fromkeys(texts))
+def _specific_texts(signatures: list[FailureSignature]) -> list[str]:
+    """Return the specific signatures of a failure; the general ones only where there is nothing else."""
+    specific = [signature for signature in signatures if signature.code not in _GENERAL_CODES]
+    texts: dict[str, None] = {}
+    for signature in specific or signatures:
+        texts.setdefault(f"{signature.assertion.kind}: {_value(signature.assertion.value)}")
+    return list(texts)
 
 
 def _value(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()

@@ -1,8 +1,9 @@
 """Hold chance: `random`, `uuid4`, `uuid1` and NumPy's generators draw from a seed, for the whole process.
 
 A recording writes its seed down, and a replay begins with it. `os.urandom` and `secrets` are left alone in a recording,
-since keys that a recorded program makes are real ones; it only notes that they were drawn. The module's own generators
-are as they were when it is over.
+since keys that a recorded program makes are real ones; it only notes that they were drawn, and whether by the agent's
+own code, which may have decided something by them, or by a library. The module's own generators are as they were when
+it is over.
 """
 
 from __future__ import annotations
@@ -18,35 +19,42 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from replaykit.seam.own_code import is_library
 from replaykit.seam.set_order import hash_seed
 
 if TYPE_CHECKING:
     import random
 
-_RANDOM, _UUIDS, _BITS, _SEEDS, _NUMPY, _NUMPY_SEEDS, _FILES = range(7)
+_RANDOM, _UUIDS, _BITS, _SEEDS, _NUMPY, _NUMPY_SEEDS, _FILES, _KEYS = range(8)
 _UUID_EPOCH = 0x01B21DD213814000  # 100 ns from 1582 to 1970
 _TICKS_PER_MS = 10_000
 _MOST = 2**32
 SECRETS, HASHES = "secrets", "hashes"
 """The names of chance that a recording does not hold: what `secrets` and `os.urandom` gave, and what `hash` did."""
+LIBRARY_SECRETS, LIBRARY_HASHES = "library_secrets", "library_hashes"
+"""The same, given to a library: for its keys and tables, and hardly to decide what the agent does."""
+SETS = "sets"
+"""The name of the order of a set that got into an argument."""
 
 _lock = threading.Lock()
 _held_runs = 0
 _is_held = False
 
 
-class Chance:
+class HeldChance:
     """The generators that everything is drawn from, seeded alike wherever the seed and the salt are the same."""
 
-    def __init__(self, seed: int | str, started_at: float, *, keys: bool) -> None:
+    def __init__(self, seed: int | str, started_at: float, *, keys: bool, draw: int = 0) -> None:
+        """`keys`: what `os.urandom` gives is drawn from here as well; `draw`: see `Pins.draw`."""
         self._seed = seed
+        self._draw = draw
         self._started_ms = round(started_at * 1_000_000) // 1000
         self._holds_keys = keys
         self._draws = threading.Lock()
         self._generators: dict[int, random.Random] = {}
         self._has_drawn = False
         self.not_held: set[str] = set()
-        """What was drawn and is not held: `SECRETS`, `HASHES`."""
+        """What was drawn and is not held: `SECRETS`, `HASHES`, and those of libraries."""
         self._time_uuids = 0
         self._numpy: Any = None
 
@@ -61,6 +69,9 @@ class Chance:
         self._state = random.getstate()
         if self._numpy is not None:
             self._begin_numpy(self._numpy)
+        tempfile: Any = sys.modules.get("tempfile")
+        if tempfile is not None:  # the names of its files stand in arguments of tools
+            tempfile._name_sequence = None
 
     def has_drawn(self) -> bool:
         """True when anything was drawn that a replay has to draw again."""
@@ -79,17 +90,19 @@ class Chance:
             found = self._generators[number] = random.Random(self._digest(number))
         return found
 
-    def _digest(self, number: int) -> bytes:
+    def _digest(self, number: int | str) -> bytes:
         from hashlib import blake2b  # noqa: PLC0415
 
         seed = self._seed
         if isinstance(seed, str) and number in (_RANDOM, _NUMPY):
             # These two the program may have seeded before its run: what they draw follows from that alone.
             seed = seed.rpartition(".")[2]
+        if number == _KEYS and self._draw:
+            number = f"{number}.{self._draw}"
         return blake2b(f"{seed}/{number}/{self._salt}".encode(), digest_size=16).digest()
 
     @contextmanager
-    def standing(self, salt: str) -> Iterator[Chance]:
+    def standing(self, salt: str) -> Iterator[HeldChance]:
         """Everything is drawn from here inside of the block."""
         import random  # noqa: PLC0415
 
@@ -97,10 +110,11 @@ class Chance:
         real, in_random, real_seed = os.urandom, random._urandom, random.Random.seed  # type: ignore[attr-defined]
 
         def urandom(size: int, /) -> bytes:
-            is_uuid = sys._getframe(1).f_globals.get("__name__") == "uuid"
+            frame = sys._getframe(1)
+            is_uuid = frame.f_globals.get("__name__") == "uuid"
             if is_uuid or self._holds_keys:
                 return self._drawn_bytes(size, is_uuid=is_uuid)
-            self.not_held.add(SECRETS)
+            self._note_keys(frame)
             return real(size)
 
         def getrandbits(count: int, /) -> int:
@@ -120,12 +134,16 @@ class Chance:
         random.Random.seed = seed_itself  # type: ignore[method-assign,assignment]
         random.seed = partial(seed_itself, random._inst)
         random.getrandbits = getrandbits
+        tempfile: Any = sys.modules.get("tempfile")
+        names = getattr(tempfile, "_name_sequence", None)
         self.begin(salt)
         self._has_drawn = False
         try:
             with self._time_based_uuids(), self._numpy_generators(), self._hashes():
                 yield self
         finally:
+            if tempfile is not None:
+                tempfile._name_sequence = names
             os.urandom, random._urandom = real, in_random  # type: ignore[attr-defined]
             random.Random.seed = real_seed  # type: ignore[method-assign]
             random.seed, random.getrandbits = random._inst.seed, in_common
@@ -140,9 +158,12 @@ class Chance:
         real = builtins.hash
 
         def noticing(value: object, /) -> int:
-            if not isinstance(value, int | float) and _is_asked_for_number(sys._getframe(1)):
-                self.not_held.add(HASHES)
-                builtins.hash = real
+            if not isinstance(value, int | float) and _is_asked_for_number(frame := sys._getframe(1)):
+                if is_library(frame.f_code.co_filename):
+                    self.not_held.add(LIBRARY_HASHES)
+                else:
+                    self.not_held.add(HASHES)
+                    builtins.hash = real
             return real(value)
 
         builtins.hash = noticing
@@ -151,11 +172,21 @@ class Chance:
         finally:
             builtins.hash = real
 
+    def _note_keys(self, frame: FrameType) -> None:
+        """Note who asked for bytes, past the modules that give them to anybody; what we ask for is no part of a run."""
+        caller: FrameType | None = frame
+        while caller is not None and caller.f_globals.get("__name__") in ("random", "secrets"):
+            caller = caller.f_back
+        if caller is None or _is_ours(caller):
+            return
+        self.not_held.add(LIBRARY_SECRETS if is_library(caller.f_code.co_filename) else SECRETS)
+
     def _own_seed(self, frame: FrameType) -> int:
-        """The seed of a generator that is made without one. That of `tempfile` is made once in a process, in its run or
-        before: it must not matter to the others which."""
+        """The seed of a generator that is made without one. That of `tempfile` is made once in a process, and again in
+        its run: it must not matter to the others when."""
         maker = frame.f_back
         if maker is not None and maker.f_globals.get("__name__") == "tempfile":
+            self._has_drawn = True
             return self._generator(_FILES).getrandbits(128)
         self._has_drawn = True
         return self._generator(_SEEDS).getrandbits(128)
@@ -163,7 +194,7 @@ class Chance:
     def _drawn_bytes(self, size: int, *, is_uuid: bool) -> bytes:
         with self._draws:
             self._has_drawn = True
-            return self._generator(_UUIDS if is_uuid else _BITS).randbytes(size)
+            return self._generator(_UUIDS if is_uuid else _KEYS).randbytes(size)
 
     @contextmanager
     def _time_based_uuids(self) -> Iterator[None]:
@@ -231,7 +262,12 @@ class Chance:
 
 def _is_asked_for_number(frame: FrameType) -> bool:
     """True when the agent wants to know a hash, and no set or dictionary of its objects does, nor do we."""
-    return frame.f_code.co_name != "__hash__" and not frame.f_globals.get("__name__", "").startswith("replaykit.")
+    return frame.f_code.co_name != "__hash__" and not _is_ours(frame)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    module_name: str = frame.f_globals.get("__name__", "")
+    return module_name.startswith("replaykit.")
 
 
 @contextmanager
@@ -273,7 +309,7 @@ class _AfterImport:
 
 
 @contextmanager
-def held_for_run(run_id: str, started_at: float) -> Iterator[tuple[str, Chance | None]]:
+def held_for_run(run_id: str, started_at: float) -> Iterator[tuple[str, HeldChance | None]]:
     """Chance as a recorded run holds it, and its seed; neither where another run of the process holds it already.
 
     The seed is the run's id, so that no two runs draw the same ids, and behind it a number for what the program may
@@ -288,7 +324,7 @@ def held_for_run(run_id: str, started_at: float) -> Iterator[tuple[str, Chance |
         yield "", None
         return
     try:
-        with Chance(seed, started_at, keys=False).standing("") as chance:
+        with HeldChance(seed, started_at, keys=False).standing("") as chance:
             yield seed, chance
     finally:
         with _lock:

@@ -11,7 +11,7 @@ import os
 from typing import Any, Protocol
 
 
-class Clock(Protocol):
+class ForkableClock(Protocol):
     """Time as a replay has it."""
 
     @property
@@ -22,7 +22,7 @@ class Clock(Protocol):
         """Go on in a forked child."""
 
 
-standing: list[Clock] = []
+standing: list[ForkableClock] = []
 """The clocks that are in place."""
 _held: list[Any] = []
 """Mutexes that a fork holds: a thread that had one would be missing in the child, where others want it."""

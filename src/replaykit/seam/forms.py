@@ -72,8 +72,8 @@ class ResultForms:
         return self._object(kind, content, detail or None)
 
     def _object(self, kind: type, content: Json, detail: Json = None) -> Json:
-        said = [qualname(kind), content, home_of(kind)]
-        return {"$obj": said if detail is None else [*said, detail]}
+        form = [qualname(kind), content, home_of(kind)]
+        return {"$obj": form if detail is None else [*form, detail]}
 
     def _error(self, error: BaseException) -> Json:
         if self._levels == 0:

@@ -6,6 +6,7 @@ happen, or it is a bypass: a library that is not watched, a metric, a database n
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
@@ -17,13 +18,15 @@ from types import FrameType
 from typing import Any
 
 from replaykit.errors import LiveConnection
-from replaykit.seam.scope import OwnPlaces, Session, current
+from replaykit.seam.own_code import is_library
+from replaykit.seam.own_servers import ServersHere, is_in_sandbox, noting_servers
+from replaykit.seam.scope import OwnPlaces, RunSession, current
+from replaykit.seam.sockets import is_loopback
 
 _lock = threading.RLock()  # a guard may go down when the collector takes whoever put it up
 _guards: list[Guard] = []
 _names: dict[str, set[str]] = {}
 """The names that were looked up while a guard was up, by the addresses they have."""
-_OWN_NAMES = frozenset({"localhost", "::1", "0.0.0.0", "::"})
 _INTERNET = {socket.AF_INET, socket.AF_INET6}
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -33,10 +36,10 @@ class Guard:
     those of one that is over."""
 
     _everywhere = False
-    _session: Session | None = None
+    _session: RunSession | None = None
 
     def __init__(
-        self, session: Session, allow: Iterable[str], tell: Callable[[str], None], *, everywhere: bool = False
+        self, session: RunSession, allow: Iterable[str], tell: Callable[[str], None], *, everywhere: bool = False
     ) -> None:
         self._session = session
         self._allowed = {entry.lower() for entry in allow}
@@ -55,11 +58,20 @@ class Guard:
 
     def is_own(self, host: str, port: int) -> bool:
         """True where the program itself listens, or nobody does: no way to the world."""
-        return self._own is not None and self._own.has(host, port)
+        return (self._own is not None and self._own.has(host, port)) or is_in_sandbox(host, port)
 
-    def minds_connections_alone(self, name: str) -> bool:
+    def refuses(self, host: str, port: int) -> bool:
+        """True where the program listens on this port, but at another address of the machine."""
+        own = self._own
+        if not isinstance(own, ServersHere) or not own.has(host, port) or is_in_sandbox(host, port):
+            return False
+        return own.refuses(host, port)
+
+    def minds_connections_alone(self, name: str, port: int) -> bool:
         """True for the machine's own names where the program may listen itself: who looks them up may be its server."""
-        return self._own is not None and is_loopback(name)
+        if self._own is None or not is_loopback(name):
+            return False
+        return not isinstance(self._own, ServersHere) or not port or self.is_own(name, port)
 
     @property
     def _own(self) -> OwnPlaces | None:
@@ -69,7 +81,7 @@ class Guard:
         """The error for a connection that was stopped."""
         scope = current()
         # A whole program takes part from its first line on: there was nothing before.
-        may_be_outside = self._everywhere and self._own is None
+        may_be_outside = self._everywhere and (self._own is None or isinstance(self._own, ServersHere))
         outside = may_be_outside and (scope is None or scope.session is not self._session)
         error = LiveConnection(host, port, _who(), outside=outside)
         self._tell(error.message)
@@ -101,12 +113,6 @@ def permits(allowed: AbstractSet[str], host: str, port: int) -> bool:
     return not allowed.isdisjoint([f"{name}:{port}" for name in names] + [f"[{name}]:{port}" for name in names])
 
 
-def is_loopback(host: str) -> bool:
-    """True for the names and addresses by which a machine speaks to itself."""
-    name = host.lower().rstrip(".")
-    return name in _OWN_NAMES or name.startswith(("127.", "::ffff:127.")) or name.endswith(".localhost")
-
-
 def _check(sock: socket.socket, address: Any) -> list[Guard]:
     """The guards that let it through because it stays within the program."""
     if sock.family not in _INTERNET or not isinstance(address, tuple):
@@ -127,7 +133,7 @@ def _check_name(host: Any, port: Any) -> None:
         return
     number = int(port) if isinstance(port, int) or (isinstance(port, str) and port.isdecimal()) else 0
     for guard in list(_guards):
-        if guard.forbids(name, number) and not guard.minds_connections_alone(name):
+        if guard.forbids(name, number) and not guard.minds_connections_alone(name, number):
             raise guard.stop(name, number)
 
 
@@ -157,6 +163,8 @@ def _is_here(host: Any) -> bool:
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     def connect(self: socket.socket, address: Any, *rest: Any) -> Any:
         within = _check(self, address)
+        if any(guard.refuses(str(address[0]), int(address[1])) for guard in within):
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         try:
             return original(self, address, *rest)
         finally:
@@ -220,6 +228,7 @@ def _install() -> None:
     for owner, name, make in (
         (socket.socket, "connect", _watched),
         (socket.socket, "connect_ex", _watched),
+        (socket.socket, "listen", noting_servers),
         (socket.socket, "sendto", _sending),
         (socket.socket, "sendmsg", _sending_parts),
         (socket, "getaddrinfo", _looking_up),
@@ -259,7 +268,7 @@ def frame_of_program() -> FrameType | None:
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((_HOME, "<")):
-            if "site-packages" not in file and not file.startswith(os.path.dirname(os.__file__)):
+            if not is_library(file):
                 return frame
             nearest = nearest or frame
         frame = frame.f_back

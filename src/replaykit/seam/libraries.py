@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,7 +46,7 @@ def taken(value: Any) -> Taken | None:
     return None
 
 
-def made(module: str, name: str, content: Any) -> Any:
+def build_library_object(module: str, name: str, content: Any) -> Any:
     """The object that `taken` was given; an error where the content is no such, and KeyError where nobody knows it."""
     if (module, name) in _HTTP:
         return _HTTP[module, name][1](content)
@@ -70,8 +71,8 @@ def made_error(kind: type, attributes: Any) -> BaseException | None:
     if kind is not _validation_error() or not isinstance(attributes, dict):
         return None
     lines = [_validation_line(kind, line) for line in attributes["errors"]]
-    made: BaseException = _validation_error().from_exception_data(attributes["title"], lines)
-    return made
+    rebuilt: BaseException = _validation_error().from_exception_data(attributes["title"], lines)
+    return rebuilt
 
 
 def _validation_error() -> Any:
@@ -95,18 +96,37 @@ def _default_dict(value: defaultdict[Any, Any]) -> Json:
 
 
 def _made_counter(content: dict[Any, Any]) -> Counter[Any]:
-    made: Counter[Any] = Counter()
-    dict.update(made, content)
-    return made
+    rebuilt: Counter[Any] = Counter()
+    dict.update(rebuilt, content)
+    return rebuilt
 
 
 def _made_namespace(content: dict[str, Any]) -> SimpleNamespace:
-    made = SimpleNamespace()
-    made.__dict__.update(content)
-    return made
+    rebuilt = SimpleNamespace()
+    rebuilt.__dict__.update(content)
+    return rebuilt
+
+
+def _moment(value: datetime) -> Json:
+    """A date and time that its text alone does not tell: in the second hour of two, or of a named time zone."""
+    kind = (loaded_module("zoneinfo") or {}).get("ZoneInfo")
+    zone: Any = value.tzinfo
+    key = zone.key if kind is not None and type(zone) is kind else None
+    return [value.isoformat(), key, value.fold]
+
+
+def _made_moment(content: list[Any]) -> datetime:
+    text, zone, fold = content
+    moment = datetime.fromisoformat(text).replace(fold=fold)
+    if zone is None:
+        return moment
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 (slow to import; few results have a time zone)
+
+    return moment.replace(tzinfo=ZoneInfo(zone))
 
 
 _TAKE: dict[type, Callable[[Any], Json]] = {
+    datetime: _moment,
     OrderedDict: dict,
     Counter: dict,
     defaultdict: _default_dict,
@@ -124,6 +144,7 @@ _MAKE: dict[tuple[Any, Any], Callable[[Any], Any]] = {
     ("fractions", "Fraction"): lambda c: Fraction(*c),
     ("types", "SimpleNamespace"): _made_namespace,
     ("pathlib", "Path"): Path,
+    ("datetime", "datetime"): _made_moment,
 }
 
 
@@ -135,7 +156,41 @@ def _text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
+def _with_history(value: Any, content_of: Callable[[Any], dict[str, Any] | None]) -> Json:
+    """The response, and those that led to it.
+
+    Each of these has a history of its own, of the same responses. It is written as their places in the list: written
+    out, 30 redirects would be a billion responses.
+    """
+    content = content_of(value)
+    if content is None:
+        return None
+    responses = list(value.history)
+    places = {id(response): place for place, response in enumerate(responses)}
+    history: list[Json] = []
+    for response in responses:
+        earlier = content_of(response)
+        if earlier is not None:
+            earlier["history"] = [places[id(item)] for item in response.history if id(item) in places]
+        history.append(earlier)
+    return content | {"history": history}
+
+
+def _made_history(history: list[Any], make: Callable[[dict[str, Any]], Any]) -> list[Any]:
+    """The responses that led to another; recordings of older versions have them as they are."""
+    is_made = [not isinstance(item, dict) for item in history]
+    responses = [item if ready else make(item | {"history": []}) for item, ready in zip(history, is_made, strict=True)]
+    for item, response, ready in zip(history, responses, is_made, strict=True):
+        if not ready:
+            response.history = [responses[place] for place in item["history"]]
+    return responses
+
+
 def _requests_response(value: Any) -> Json:
+    return _with_history(value, _requests_content)
+
+
+def _requests_content(value: Any) -> dict[str, Any] | None:
     if value._content is False:
         return None  # nobody has read it, and reading it here would take it from who does
     return {
@@ -147,7 +202,6 @@ def _requests_response(value: Any) -> Json:
         "content": value._content,
         "elapsed": value.elapsed,
         "request": value.request,
-        "history": list(value.history),
     }
 
 
@@ -161,22 +215,27 @@ def _requests_request(value: Any) -> Json:
 
 
 def _made_requests_response(content: dict[str, Any]) -> Any:
-    made = _loaded("requests.models", "Response")()
-    made.headers = _loaded("requests.structures", "CaseInsensitiveDict")(content["headers"])
-    made._content, made._content_consumed = content["content"], True
-    for name in ("status_code", "reason", "url", "encoding", "elapsed", "request", "history"):
-        setattr(made, name, content[name])
-    return made
+    rebuilt = _loaded("requests.models", "Response")()
+    rebuilt.headers = _loaded("requests.structures", "CaseInsensitiveDict")(content["headers"])
+    rebuilt._content, rebuilt._content_consumed = content["content"], True
+    for name in ("status_code", "reason", "url", "encoding", "elapsed", "request"):
+        setattr(rebuilt, name, content[name])
+    rebuilt.history = _made_history(content["history"], _made_requests_response)
+    return rebuilt
 
 
 def _made_requests_request(content: dict[str, Any]) -> Any:
-    made = _loaded("requests.models", "PreparedRequest")()
-    made.headers = _loaded("requests.structures", "CaseInsensitiveDict")(content["headers"])
-    made.method, made.url, made.body = content["method"], content["url"], content["body"]
-    return made
+    rebuilt = _loaded("requests.models", "PreparedRequest")()
+    rebuilt.headers = _loaded("requests.structures", "CaseInsensitiveDict")(content["headers"])
+    rebuilt.method, rebuilt.url, rebuilt.body = content["method"], content["url"], content["body"]
+    return rebuilt
 
 
 def _httpx_response(value: Any) -> Json:
+    return _with_history(value, _httpx_content)
+
+
+def _httpx_content(value: Any) -> dict[str, Any] | None:
     if not hasattr(value, "_content"):
         return None  # as above
     return {
@@ -185,7 +244,6 @@ def _httpx_response(value: Any) -> Json:
         "content": value._content,
         "encoding": value.encoding,
         "request": value._request,
-        "history": list(value.history),
         "extensions": {key: item for key, item in value.extensions.items() if isinstance(item, bytes)},
     }
 
@@ -200,20 +258,21 @@ def _httpx_request(value: Any) -> Json:
 
 
 def _made_httpx_response(content: dict[str, Any]) -> Any:
-    made = _loaded("httpx", "Response")(
-        content["status_code"], request=content["request"], history=content["history"], extensions=content["extensions"]
+    history = _made_history(content["history"], _made_httpx_response)
+    rebuilt = _loaded("httpx", "Response")(
+        content["status_code"], request=content["request"], history=history, extensions=content["extensions"]
     )
-    made.headers = _loaded("httpx", "Headers")(list(map(tuple, content["headers"])))
-    made._content = content["content"]  # decoded when it was recorded: the headers may say otherwise
+    rebuilt.headers = _loaded("httpx", "Headers")(list(map(tuple, content["headers"])))
+    rebuilt._content = content["content"]  # decoded when it was recorded: the headers may say otherwise
     if content["encoding"] is not None:
-        made._encoding = content["encoding"]
-    return made
+        rebuilt._encoding = content["encoding"]
+    return rebuilt
 
 
 def _made_httpx_request(content: dict[str, Any]) -> Any:
-    made = _loaded("httpx", "Request")(content["method"], content["url"], content=content["content"])
-    made.headers = _loaded("httpx", "Headers")(list(map(tuple, content["headers"])))
-    return made
+    rebuilt = _loaded("httpx", "Request")(content["method"], content["url"], content=content["content"])
+    rebuilt.headers = _loaded("httpx", "Headers")(list(map(tuple, content["headers"])))
+    return rebuilt
 
 
 def _loaded(module: str, name: str) -> Any:

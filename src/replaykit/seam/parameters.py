@@ -81,28 +81,28 @@ class Parameters:
 
     def model_arguments(self, arguments: bytes, *, is_recorded: bool = False) -> bytes:
         """The arguments that a model gives, as canonical JSON; `is_recorded` is for those that a trace holds."""
-        given = orjson.loads(arguments)
-        if type(given) is not dict:
+        arguments_sent = orjson.loads(arguments)
+        if type(arguments_sent) is not dict:
             return arguments
-        kept = {}
-        for name, value in given.items():
+        remaining = {}
+        for name, value in arguments_sent.items():
             if not is_recorded and (name in self._injected or _is_opaque(value)):
                 continue
             plain = _as_json(value, self._hints.get(name))
             if canonical(plain) != self._defaults.get(name):  # as text: to Python, False is 0
-                kept[name] = plain
-        return canonical(kept)
+                remaining[name] = plain
+        return canonical(remaining)
 
     @cached_property
     def _signature(self) -> dict[str, inspect.Parameter]:
-        return dict(inspect.signature(self.fn).parameters)
+        return dict(signature_of(self.fn).parameters)
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
         """The annotations by name; one that cannot be resolved is the text that it is."""
         names = dict(namespace_of(self.fn))
-        given = {name: one.annotation for name, one in self._signature.items() if one.annotation is not one.empty}
-        return {name: _resolved(annotation, names) for name, annotation in given.items()}
+        annotations = {name: one.annotation for name, one in self._signature.items() if one.annotation is not one.empty}
+        return {name: _resolved(annotation, names) for name, annotation in annotations.items()}
 
     @cached_property
     def _defaults(self) -> dict[str, bytes]:
@@ -118,6 +118,22 @@ class Parameters:
     def _injected(self) -> frozenset[str]:
         names = (name for name, one in self._signature.items() if _injects(self._hints.get(name), one.default))
         return frozenset(names)
+
+
+def signature_of(fn: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a function; for builtins such as `max`, which have none, one that takes anything."""
+    try:
+        return inspect.signature(fn)
+    except ValueError:
+        return _ANY_ARGUMENTS
+
+
+_ANY_ARGUMENTS = inspect.Signature(
+    [
+        inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+        inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+    ]
+)
 
 
 def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
@@ -182,13 +198,13 @@ def _members(value: dict[str, Json], hint: Any) -> dict[str, Json]:
         return {name: _as_json(item, member_hint(hint, name)) for name, item in value.items()}
     (kind,) = kinds
     names = {alias: name for name, alias in _aliases(kind) if alias in value and name not in value}
-    hints, defaults, kept = _field_hints(kind), dict(_field_defaults(kind)), {}
-    for given, item in value.items():
-        name = names.get(given, given)
+    hints, defaults, remaining = _field_hints(kind), dict(_field_defaults(kind)), {}
+    for field_name, item in value.items():
+        name = names.get(field_name, field_name)
         plain = _as_json(item, hints.get(name))
         if name not in defaults or canonical(plain) != _default_text(defaults[name], hints.get(name)):
-            kept[name] = plain
-    return kept
+            remaining[name] = plain
+    return remaining
 
 
 def _record_class(option: Any) -> Any:
@@ -223,9 +239,11 @@ def _field_defaults(kind: Any) -> Iterator[tuple[str, Any]]:
             elif type(field.default).__name__ not in ("_MISSING_TYPE", "PydanticUndefinedType"):
                 yield name, field.default
     elif hasattr(kind, "__struct_fields__"):
-        given = kind.__struct_defaults__
-        names = kind.__struct_fields__[len(kind.__struct_fields__) - len(given) :]
-        yield from ((name, one) for name, one in zip(names, given, strict=True) if type(one).__name__ != "_NoDefault")
+        struct_defaults = kind.__struct_defaults__
+        names = kind.__struct_fields__[len(kind.__struct_fields__) - len(struct_defaults) :]
+        yield from (
+            (name, one) for name, one in zip(names, struct_defaults, strict=True) if type(one).__name__ != "_NoDefault"
+        )
     elif hasattr(kind, "_field_defaults"):
         yield from kind._field_defaults.items()
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from replaykit.model.pins import Clock, Pins
-from replaykit.seam.chance import Chance
+from replaykit.seam.chance import HeldChance
 
 Resalt = Callable[[str], None]
 """Begin chance anew, for a process of that name: a forked one would go on as its parent does."""
@@ -36,7 +36,7 @@ def pinned(pins: Pins, salt: str = "", *, keys: bool = True, not_held: set[str] 
             stack.enter_context(_travel(pins.started_at, tick=pins.clock is Clock.TICK))
             stack.enter_context(_written_times())
         if pins.seed is not None:  # last: a clock that is held takes `uuid1` apart in its own way
-            chance = Chance(pins.seed, pins.started_at, keys=keys)
+            chance = HeldChance(pins.seed, pins.started_at, keys=keys, draw=pins.draw)
             if not_held is not None:
                 chance.not_held = not_held
             resalt = stack.enter_context(chance.standing(salt)).begin

@@ -49,9 +49,9 @@ def execute(path: Any, argv: Any, env: Any, *, search: bool, file_actions: Any =
     os.execve(path, argv, env)
 
 
-def execute_with(path: Any, argv: Sequence[Any], env: Mapping[Any, Any], kept: Iterable[int]) -> None:
+def execute_with(path: Any, argv: Sequence[Any], env: Mapping[Any, Any], descriptors: Iterable[int]) -> None:
     """Execute a program that has these descriptors, besides the standard ones, and no others."""
-    passed = {0, 1, 2, *kept}
+    passed = {0, 1, 2, *descriptors}
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         try:
             os.set_inheritable(descriptor, descriptor in passed)

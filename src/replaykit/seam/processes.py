@@ -23,8 +23,8 @@ from weakref import WeakValueDictionary
 
 from replaykit.seam import forked_clocks as forked_clocks  # registered first, so that its locks are taken last
 from replaykit.seam import posix_spawn
-from replaykit.seam.adoption import adopted
-from replaykit.seam.scope import Scope, Session, current
+from replaykit.seam.foreign_threads import adopted
+from replaykit.seam.scope import RunSession, Scope, current
 
 SESSION = "REPLAYKIT_SESSION"
 """The variable that names the directory of the plan for the processes of a program, or of a replayed agent."""
@@ -39,12 +39,12 @@ _started_workers: WeakValueDictionary[int, Any] = WeakValueDictionary()
 """Workers of pools that were started in a run, by their identity."""
 
 
-class Job(Protocol):
+class JobHandle(Protocol):
     """Calls a function in another process, as a part of the run. Can be pickled."""
 
     def __call__(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any: ...
 
-    def item(self, number: int) -> Job:
+    def item(self, number: int) -> JobHandle:
         """The job for one of several items."""
 
 
@@ -64,16 +64,16 @@ class Entrance(Protocol):
         """Return the error for a process that could not be isolated, and has ended for that."""
 
 
-class Tree(Protocol):
+class ProcessTree(Protocol):
     """The processes of one run."""
 
-    session: Session
+    session: RunSession
     """Whose forked children go on under a name of their own."""
 
-    def environment(self, given: Mapping[Any, Any], name: str) -> dict[Any, Any]:
+    def environment(self, environ: Mapping[Any, Any], name: str) -> dict[Any, Any]:
         """The variables a process of this name is started with, in place of the given ones."""
 
-    def job(self, name: str) -> Job:
+    def job(self, name: str) -> JobHandle:
         """A job of this name for a process of a pool."""
 
     def forking(self, name: str, *, inside_call: bool) -> Callable[[], None] | None:
@@ -98,25 +98,25 @@ class Tree(Protocol):
         """The run has ended: gather what its processes did."""
 
 
-def replayed_tree(*arguments: Any) -> Tree:
+def replayed_tree(*arguments: Any) -> ProcessTree:
     """The processes of a run that is replayed in this one."""
     # By name: that room is above this one, and most runs start no process.
-    return import_module("replaykit.programs.tree").ReplayedTree(*arguments)  # type: ignore[no-any-return]
+    return import_module("replaykit.programs.process_tree").ReplayedTree(*arguments)  # type: ignore[no-any-return]
 
 
-def recorded_tree(*arguments: Any) -> Tree:
+def recorded_tree(*arguments: Any) -> ProcessTree:
     """The processes of a run that is recorded in this one."""
-    return import_module("replaykit.programs.tree").RecordedTree(*arguments)  # type: ignore[no-any-return]
+    return import_module("replaykit.programs.process_tree").RecordedTree(*arguments)  # type: ignore[no-any-return]
 
 
 def join() -> None:
     """Take part in the run that this process was started for, if there is one and it does not do so already."""
     has_run = os.environ.get(SESSION) or os.environ.get(RECORDED_TREE)
-    if has_run and "replaykit.programs.start" not in sys.modules:
-        import_module("replaykit.programs.start").join()
+    if has_run and "replaykit.programs.process_startup" not in sys.modules:
+        import_module("replaykit.programs.process_startup").join()
 
 
-def _following(what: str) -> tuple[Scope, Tree] | None:
+def _following(what: str) -> tuple[Scope, ProcessTree] | None:
     """The place in the run that starts a process here, and the run's processes; None where nobody follows them."""
     scope = current()
     if scope is None or scope.session.over:
@@ -127,7 +127,7 @@ def _following(what: str) -> tuple[Scope, Tree] | None:
     return None if tree is None else (scope, tree)
 
 
-def _started(what: str) -> tuple[Tree, str] | None:
+def _started(what: str) -> tuple[ProcessTree, str] | None:
     """The tree that a new process belongs to, and the process's name. What a tool starts is the tool's own business."""
     found = _following(what)
     if found is None or found[0].call is not None:
@@ -154,7 +154,7 @@ def _program(command: Any) -> str:
 
 
 @contextmanager
-def _in_environment(tree: Tree, name: str) -> Any:
+def _in_environment(tree: ProcessTree, name: str) -> Any:
     """The variables are those of this process meanwhile, for what offers no other way."""
     with _environment_lock:
         before = dict(os.environ)
@@ -175,8 +175,8 @@ def _popen(original: Callable[..., Any]) -> Callable[..., Any]:
             original(popen, command, *args, **kwargs)
             return
         tree, name = found
-        given = _argument(args, kwargs, _ENVIRONMENT, "env")
-        environment = tree.environment(os.environ if given is None else given, name)
+        environ = _argument(args, kwargs, _ENVIRONMENT, "env")
+        environment = tree.environment(os.environ if environ is None else environ, name)
         args = _with_argument(args, kwargs, (_ENVIRONMENT, "env", environment))
         entrance = tree.entrance()
         if entrance is None:
@@ -384,7 +384,7 @@ def _execv(original: Callable[..., Any]) -> Callable[..., Any]:
     return execv
 
 
-def _pool_job(pool: Any, fn: Any) -> tuple[Tree, str] | None:
+def _pool_job(pool: Any, fn: Any) -> tuple[ProcessTree, str] | None:
     """The tree that a job of a process pool belongs to, and the job's name."""
     if _has_threads(pool):
         return None
@@ -475,13 +475,13 @@ def _paired(iterable: Iterable[Any], *, takes_one: bool) -> list[Any]:
 class _ItemJob:
     """A pool's function for many items, each a job of its own."""
 
-    def __init__(self, job: Job, fn: Callable[..., Any], *, takes_one: bool) -> None:
+    def __init__(self, job: JobHandle, fn: Callable[..., Any], *, takes_one: bool) -> None:
         self._job = job
         self._fn = fn
         self._takes_one = takes_one
 
-    def __call__(self, *given: Any) -> Any:
-        number, *arguments = given[0] if self._takes_one else given
+    def __call__(self, *numbered: Any) -> Any:
+        number, *arguments = numbered[0] if self._takes_one else numbered
         return self._job.item(number)(self._fn, *arguments)
 
 
@@ -543,7 +543,7 @@ class _Fork(threading.local):
     """What the child of a fork that is under way in this thread has to do first."""
 
     renew: Callable[[], None] | None = None
-    tree: Tree | None = None
+    tree: ProcessTree | None = None
     is_ours = False
     is_prepared = False
     """True where `_fork_function` does what the functions registered below would do."""

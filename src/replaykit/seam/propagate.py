@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
 from typing import Any
 
+from replaykit.model.unrecorded import Unrecorded, UnrecordedKind
+from replaykit.model.values import sayable
 from replaykit.seam.loop_turns import counted
-from replaykit.seam.scope import current, enter, scope_in
+from replaykit.seam.scope import RunSession, Scope, current, enter, scope_in
 
 
 def _create_task(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,15 +43,34 @@ def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
             scope = carried.run(current)
             if scope is not None:
                 carried.run(enter, scope.job(_name(fn)))
+                fn = _watched(scope, fn)
             return original(pool, fn, *args, **kwargs)
         scope = current()
         if scope is None:
             return original(pool, fn, *args, **kwargs)
+        if _is_of_interpreters(pool):
+            _leave_to_interpreter(scope.session, _name(fn))
+            return original(pool, fn, *args, **kwargs)
         context = copy_context()
         context.run(enter, scope.job(_name(fn)))
-        return original(pool, context.run, fn, *args, **kwargs)
+        return original(pool, context.run, _watched(scope, fn), *args, **kwargs)
 
     return submit
+
+
+def _is_of_interpreters(pool: Any) -> bool:
+    """Return whether the jobs of a pool run in other interpreters, as they can from Python 3.14 on."""
+    module = sys.modules.get("concurrent.futures.interpreter")
+    return module is not None and isinstance(pool, module.InterpreterPoolExecutor)
+
+
+def _leave_to_interpreter(session: RunSession, job: str) -> None:
+    """Note a job that another interpreter runs, which knows of no run; raise where a replay has to stop it."""
+    where = "a pool of interpreters, which a run cannot follow"
+    if session.refuse is not None:
+        raise session.refuse(job, where)
+    if session.unrecorded is not None:
+        session.unrecorded.note(Unrecorded(kind=UnrecordedKind.CALL, place=sayable(job), where=where))
 
 
 def _start(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,10 +82,16 @@ def _start(original: Callable[..., Any]) -> Callable[..., Any]:
         if scope is not None and scope.session.carries and not is_worker:
             context = copy_context()
             context.run(enter, scope.job(_name(target or type(thread).run)))
-            thread.run = functools.partial(context.run, thread.run)
+            thread.run = functools.partial(context.run, _watched(scope, thread.run))
         return original(thread)
 
     return start
+
+
+def _watched(scope: Scope, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of a job or a thread; of a recording, one that notes how long it was held up."""
+    hold_ups = scope.session.hold_ups
+    return function if hold_ups is None else hold_ups.watched(function)
 
 
 def _set(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ import orjson
 from replaykit.errors import Unreplayable
 from replaykit.model.arrays import checked_shape, dtype_parts, loaded_numpy
 from replaykit.model.events import ErrorInfo
-from replaykit.model.values import READERS, Json, Opaque, Raw, freeze, is_tagged, thaw
+from replaykit.model.values import READERS, Json, Opaque, Raw, freeze, is_tagged, opaque_in_words, thaw
 from replaykit.seam.classes import Kind, defined, field_names, find_class, kind_of, members
 from replaykit.seam.hints import classes_in, item_hint, member_hint
 
@@ -45,7 +45,7 @@ class Unbuilt(Opaque):
         if self._report is not None:
             self._report(self.type_name)
         raise Unreplayable(
-            f"a {self.type_name} stood here when this was recorded; it cannot be rebuilt",
+            f"{opaque_in_words(self.type_name)} stood here when this was recorded; it cannot be rebuilt",
             hint="Return plain data, a dataclass or a pydantic model from the tool, and record it again.",
         )
 
@@ -153,16 +153,16 @@ class Rebuilder:
         try:
             if module is not None and _is_known(module, name):
                 return self._known(module, name, fields)
-            return self._made(content, hint, detail)
+            return self._rebuild_tagged(content, hint, detail)
         except _WRONG:
             return self._given_as_data(module, name, fields)
 
     def _known(self, module: str, name: str, fields: Json) -> Any:
         from replaykit.seam import libraries  # noqa: PLC0415 (slow to import; few recordings hold such objects)
 
-        return libraries.made(module, name, self.value(fields))
+        return libraries.build_library_object(module, name, self.value(fields))
 
-    def _made(self, content: Json, hint: Any, detail: Json) -> Any:
+    def _rebuild_tagged(self, content: Json, hint: Any, detail: Json) -> Any:
         name, fields = content[:2]
         kind = self._class(content, hint)
         which = None if kind is None else kind_of(kind)
@@ -247,9 +247,9 @@ def _member(kind: type, value: Json, name: Json) -> Any:
         raise LookupError(kind)
     if type(name) is str and name in named:
         return named[name]
-    wanted = (value, freeze(thaw(value)))
+    expected = (value, freeze(thaw(value)))
     for member in named.values():
-        if freeze(member._value_) in wanted:
+        if freeze(member._value_) in expected:
             return member
     if type(value) is int and _combines_itself(kind):
         return kind(value)
@@ -266,26 +266,26 @@ def _filled(kind: type, values: dict[str, Any]) -> Any:
     """An object that holds these values: slots and its `__dict__` are filled, no setter is asked."""
     from replaykit.seam.forms import slot_members  # noqa: PLC0415 (needed only for objects of classes)
 
-    made: Any = object.__new__(kind)
+    instance: Any = object.__new__(kind)
     slots = slot_members(kind)
     for name, value in values.items():
         if name in slots:
-            slots[name].__set__(made, value)
+            slots[name].__set__(instance, value)
         else:
-            object.__getattribute__(made, "__dict__")[name] = value
-    return made
+            object.__getattribute__(instance, "__dict__")[name] = value
+    return instance
 
 
 def _model(kind: type, values: dict[str, Any], extra: dict[str, Any], parts: dict[str, Any]) -> Any:
     """A pydantic model, its parts set one by one; neither validators nor `model_post_init` are run."""
-    made: Any = object.__new__(kind)
+    instance: Any = object.__new__(kind)
     more = {**extra, **parts.get("extra", {})}
     config = defined(kind, "model_config") or {}
-    object.__setattr__(made, "__dict__", values)
-    object.__setattr__(made, "__pydantic_fields_set__", set(parts.get("set", values)))
-    object.__setattr__(made, "__pydantic_extra__", more if config.get("extra") == "allow" else None)
-    object.__setattr__(made, "__pydantic_private__", parts.get("private") or None)
-    return made
+    object.__setattr__(instance, "__dict__", values)
+    object.__setattr__(instance, "__pydantic_fields_set__", set(parts.get("set", values)))
+    object.__setattr__(instance, "__pydantic_extra__", more if config.get("extra") == "allow" else None)
+    object.__setattr__(instance, "__pydantic_private__", parts.get("private") or None)
+    return instance
 
 
 def _number(numpy: Any, dtype: str, value: Any) -> Any:

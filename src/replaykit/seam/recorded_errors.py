@@ -38,7 +38,7 @@ def make_error(
     kind = _find(info.module, info.type, namespace)
     attributes = _attributes(info, rebuild)
     try:
-        error = None if kind is None else _special(kind, attributes) or _made(kind, _arguments(info, rebuild))
+        error = None if kind is None else _special(kind, attributes) or _new_error(kind, _arguments(info, rebuild))
     except (TypeError, ValueError, LookupError):  # arguments that are not those of such a class
         error = None
     if error is None:
@@ -81,7 +81,7 @@ def _special(kind: type[BaseException], attributes: dict[str, Any]) -> BaseExcep
     return error
 
 
-def _made(kind: type[BaseException], arguments: tuple[Any, ...]) -> BaseException:
+def _new_error(kind: type[BaseException], arguments: tuple[Any, ...]) -> BaseException:
     if kind.__module__ == "builtins":
         return kind(*arguments)
     base: type = kind
@@ -163,6 +163,6 @@ def _stand_in(info: ErrorInfo, base: type[BaseException] | None) -> BaseExceptio
     name = "".join(char for char in info.type if char.isprintable()) or "Error"
     bases = (RecordedError,) if base in (None, Exception, BaseException) else (RecordedError, base)
     try:
-        return _made(type(name, bases, {}), (info.message,))
+        return _new_error(type(name, bases, {}), (info.message,))
     except (TypeError, ValueError):  # a base that does not go with another, or wants other arguments
-        return _made(type(name, (RecordedError,), {}), (info.message,))
+        return _new_error(type(name, (RecordedError,), {}), (info.message,))

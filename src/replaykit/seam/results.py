@@ -20,12 +20,12 @@ import orjson
 from replaykit.errors import RecordingWarning
 from replaykit.model.events import ErrorInfo, Note
 from replaykit.model.result import DEVIATION, Deviation
-from replaykit.model.unbuilt import MUTATED, UNBUILT, mutated_text, opaque_types, unbuilt_text, uncompared_text
-from replaykit.model.values import Json, Raw, is_tagged, raw, raw_in, raw_plain
+from replaykit.model.unreplayable import MUTATED, UNBUILT, mutated_text, opaque_types, unbuilt_text, uncompared_text
+from replaykit.model.values import Json, Raw, is_tagged, opaque_in_words, raw, raw_in, raw_plain
 from replaykit.seam.failures import came_from_outside, describe, raise_again
 from replaykit.seam.hints import return_hint, stream_item_hint, stream_return_hint
 from replaykit.seam.rebuild import Rebuilder
-from replaykit.seam.scope import Session, current
+from replaykit.seam.scope import RunSession, current
 
 OPAQUE = b'{"$opaque":'
 
@@ -130,10 +130,10 @@ class ToolValues:
     def _rebuilt(self, data: bytes, hint: Any) -> Any:
         report = _uncertain_when_used(self._name)
         rebuilder = Rebuilder(self.namespace, report)
-        made = rebuilder.value(orjson.loads(data), hint)
+        rebuilt = rebuilder.value(orjson.loads(data), hint)
         for type_name in rebuilder.unbuilt:
             report(type_name)
-        return made
+        return rebuilt
 
 
 def rebuilt(result: Any, fn: Callable[..., Any]) -> Any:
@@ -145,29 +145,32 @@ def rebuilt(result: Any, fn: Callable[..., Any]) -> Any:
     return Rebuilder(values.namespace).value(orjson.loads(bytes(text)), values.hint)
 
 
-def report_unbuilt(session: Session, tool: str, types: list[str], verb: str) -> None:
+def report_unbuilt(session: RunSession, tool: str, types: list[str], verb: str) -> None:
     """Say, once for each tool, that a replay cannot rebuild what was recorded."""
     names = list(dict.fromkeys(types))
     _report(session, UNBUILT, tool, unbuilt_text(tool, names, verb), {"types": names, "what": verb})
 
 
-def report_uncompared(session: Session, tool: str, arguments: bytes) -> None:
+def report_uncompared(session: RunSession, tool: str, arguments: bytes) -> None:
     """Say, once for each tool, that an argument cannot be compared in a replay."""
     names = opaque_types(orjson.loads(arguments))
     if names:
         _report(session, UNBUILT, tool, uncompared_text(tool, names), {"types": names, "what": "was called with"})
 
 
-def report_mutated(session: Session, tool: str, names: Sequence[str]) -> None:
+def report_mutated(session: RunSession, tool: str, names: Sequence[str]) -> None:
     """Say, once for each tool, that it changes its arguments."""
     _report(session, MUTATED, tool, mutated_text(tool, names), {"arguments": list(names)})
 
 
-def _report(session: Session, what: str, tool: str, text: str, content: Json) -> None:
+def _report(session: RunSession, what: str, tool: str, text: str, content: Json) -> None:
     if (what, tool) in session.reported:
         return
     session.reported.add((what, tool))
     session.keep(Note, name=what, content_json=raw({"tool": tool, "text": text, **content}))
+    if any(log is getattr(warnings._showwarnmsg_impl, "__self__", None) for log, _ in session.warning_logs):  # type: ignore[attr-defined]
+        print(f"replaykit: {text}", file=sys.stderr)  # the agent would find it among its own
+        return
     try:
         warnings.warn(text, RecordingWarning, stacklevel=_level_of_caller())
     except RecordingWarning:  # made an error by a filter; a recording does not change what the agent does
@@ -191,7 +194,7 @@ def _uncertain_when_used(tool: str) -> Callable[[str], None]:
         if session is None or (type_name, tool) in session.reported:
             return
         session.reported.add((type_name, tool))
-        text = f"`{tool}` answered with a {type_name}, which cannot be rebuilt"
+        text = f"`{tool}` answered with {opaque_in_words(type_name)}, which cannot be rebuilt"
         deviation = Deviation(kind="unbuilt", name=tool, text=text)
         session.keep(Note, name=DEVIATION, content_json=raw(msgspec.to_builtins(deviation)))
 

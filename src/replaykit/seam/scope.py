@@ -15,18 +15,21 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from replaykit.model.events import AnyEvent, ErrorInfo, Event, Span, State, Usage, WireInfo
+from replaykit.model.events import AnyEvent, CallSpan, ErrorInfo, Event, State, Usage, WireInfo
 from replaykit.model.sampling import EVERY_STATE, NOT_KEPT, Sampling, StateLog, Written
 from replaykit.model.values import ABSENT, Json, Raw
-from replaykit.seam.moment import wall_time
+from replaykit.seam.real_time import wall_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from replaykit.model.changes import Cleaning
+    from replaykit.seam.agent_code import AgentCode, EntryPoint
+    from replaykit.seam.changed_files import FileWatcher
     from replaykit.seam.http.request import HttpRequest
     from replaykit.seam.parameters import Parameters
-    from replaykit.seam.processes import Tree
+    from replaykit.seam.processes import ProcessTree
+    from replaykit.seam.scheduling_delays import HoldUps
     from replaykit.seam.unrecorded import UnrecordedLog
 
 
@@ -36,7 +39,7 @@ MCP_RESULT = "mcp"
 """The form of what an MCP server answers to `tools/call`."""
 
 
-class Answer(Protocol):
+class CallAnswer(Protocol):
     """How a call ended: what a recorded call and an `Outcome` have in common."""
 
     @property
@@ -54,7 +57,7 @@ class Answer(Protocol):
     @property
     def pauses_ms(self) -> tuple[float, ...]: ...
     @property
-    def span(self) -> Span | None: ...
+    def span(self) -> CallSpan | None: ...
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -69,7 +72,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     pauses_ms: tuple[float, ...] = ()
     usage: Usage | None = None
     finish_reason: str | None = None
-    span: Span | None = None
+    span: CallSpan | None = None
     """None: what is given instead of a recorded answer has no place of its own in the run."""
 
 
@@ -80,12 +83,12 @@ class Injected:
 
     def __init__(self) -> None:
         self.faults: tuple[str, ...] = ()  # the names of those that have struck
-        self.alter: Callable[[Answer], Answer] | None = None  # its answer becomes another one
-        self.instead_of: Answer | None = None  # the answer that was there first
+        self.alter: Callable[[CallAnswer], CallAnswer] | None = None  # its answer becomes another one
+        self.instead_of: CallAnswer | None = None  # the answer that was there first
         self.wait_s = 0.0  # how long it is waited for in earnest
         self.delay_s = 0.0  # how much longer the log says that it took
 
-    def applied(self, answer: Answer) -> Answer:
+    def applied(self, answer: CallAnswer) -> CallAnswer:
         """The answer that is given and written down; whoever has it first asks, and only once."""
         alter, self.alter = self.alter, None
         self.instead_of = answer
@@ -113,8 +116,10 @@ class PendingCall(Struct, eq=False):  # made for every call: in half the time th
     is_awaited: bool = True  # False for one that holds up its thread: no event loop turns before it has ended
     is_forgotten: bool = False  # it did not happen after all, and leaves nothing behind
     form: str = ""  # what its answer is written in, where that is a protocol's own: MCP_RESULT
-    look_again: Callable[[], tuple[str, ...]] | None = None  # finds the arguments that the tool has changed
+    look_again: Callable[[], tuple[str, ...]] | None = None  # finds what the tool has changed
     mutated: tuple[str, ...] = ()  # those that it found
+    emitted: tuple[str, ...] = ()  # by whom of the agent its log records and warnings were taken in; see `emissions`
+    surroundings: dict[str, str | None] | None = None  # what it changed of its process, as it was; see `reach`
 
     def rephrase(self, arguments: bytes) -> None:
         """Say the arguments otherwise wherever they are written down or compared; the call itself is made as it was."""
@@ -132,7 +137,7 @@ def pending_call(
 class Handler(Protocol):
     """What stands behind the seam: records, replays, forks, injects faults, or passes through."""
 
-    def serve(self, call: PendingCall) -> Answer | None:
+    def serve(self, call: PendingCall) -> CallAnswer | None:
         """The outcome to give back, or None to let the call happen; may raise to stop it."""
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
@@ -151,16 +156,16 @@ class Order(Protocol):
     pace: float
     """At which recorded responses are given where nobody says otherwise: 1 as they came, 0 at once."""
 
-    def begin(self, call: PendingCall, answer: Answer) -> None:
+    def begin(self, call: PendingCall, answer: CallAnswer) -> None:
         """A call begins that is served, and ends when its caller has read all of it."""
 
-    def has_ended(self, call: PendingCall, answer: Answer) -> bool:
+    def has_ended(self, call: PendingCall, answer: CallAnswer) -> bool:
         """True when nobody else has anything to do before this call ends: it has ended. A quick way around `wait`."""
 
-    def wait(self, call: PendingCall, answer: Answer) -> None:
+    def wait(self, call: PendingCall, answer: CallAnswer) -> None:
         """Return when it is the turn of this call to end."""
 
-    async def wait_awhile(self, call: PendingCall, answer: Answer) -> None:
+    async def wait_awhile(self, call: PendingCall, answer: CallAnswer) -> None:
         """The same, for a call that is awaited."""
 
     def outlast(self, call: PendingCall) -> None:
@@ -206,11 +211,14 @@ class OwnPlaces(Protocol):
     def has(self, host: str, port: int) -> bool:
         """True when a connection to this place stays within the program, or reaches nobody."""
 
+    def had(self, host: str, port: int) -> bool:
+        """True when a connection that was made to this place stayed within the program."""
+
     def has_path(self, path: str) -> bool:
         """True when a process of the program listens at this path."""
 
 
-class Session:
+class RunSession:
     """One run in progress: its handler, the numbering of its events, and the states as they were last kept."""
 
     def __init__(
@@ -238,7 +246,7 @@ class Session:
         self.leaves: Callable[[str], bool] = lambda _: False
         """In a replay: tells by its URL whether a request of http.client is left to the proxy, which recorded it."""
         self.own: OwnPlaces | None = None
-        """Of a whole program: where it listens itself."""
+        """Where the agent, or the whole program, listens itself."""
         self.speed = 0.0
         """The pace at which recorded responses are given: 1 as they came, 2 twice as fast, 0 at once."""
         self.reported: set[tuple[str, str]] = set()
@@ -251,6 +259,14 @@ class Session:
         """True in a replay that ends what it has left behind when it is over."""
         self.idle_threads: set[int] = set()
         """Of such a replay: threads that it has started, and that wait for something to do since."""
+        self.entry: EntryPoint | None = None
+        """In a recording: where the agent's own code entered the run; None for a whole program."""
+        self.agent_code: AgentCode | None = None
+        """In a recording: what the agent's own code reads; None until a tool is called that changes something."""
+        self.warning_logs: list[tuple[list[Any], PendingCall | None]] = []
+        """In a recording: lists that the agent's own code catches warnings in, each with the call it did so in."""
+        self.hold_ups: HoldUps | None = None
+        """In a recording: how long a busy machine held up its threads."""
         self.set_ordered: set[str] | None = None
         """In a recording: tools that were called with items in the order of a set, where that is chance."""
         self.is_foreign = False
@@ -260,7 +276,7 @@ class Session:
         """False while an agent's module is imported: threads started meanwhile belong to the run that comes after."""
         self.refuse: Callable[[str, str], BaseException] | None = None
         """In a replay: notes a call by somebody who belongs to no run, and gives the error that stops it."""
-        self.make_tree: Callable[[], Tree] | None = None
+        self.make_tree: Callable[[], ProcessTree] | None = None
         """Makes the tree of the processes that the run starts; None where they are not followed."""
         self.own_paths: list[str] = []
         """Directories and temporary files that the agent has made, and its semaphores and shared memory."""
@@ -272,7 +288,9 @@ class Session:
         """True where a run that begins inside is one of its own, and no part of this one."""
         self.unrecorded: UnrecordedLog | None = None
         """In a recording: notes what is done past it."""
-        self._tree: Tree | None = None
+        self.files: FileWatcher | None = None
+        """Is told which files the run opens."""
+        self._tree: ProcessTree | None = None
         self.begins_with_run = False
         """True where chance was held from where `rk.record` was entered, and has to begin there again."""
         self.resalt: Callable[[str], None] = lambda _: None
@@ -322,7 +340,7 @@ class Session:
         with self._state_lock:
             self._keep_state(self._states.last(), self._state_scope)
 
-    def tree(self) -> Tree | None:
+    def tree(self) -> ProcessTree | None:
         """The processes that the run starts; made when the first of them is."""
         with self._jobs_lock:
             if self._tree is None and self.make_tree is not None:
@@ -378,7 +396,7 @@ class Session:
         self.handler.keep(event)  # type: ignore[arg-type]
 
     @contextmanager
-    def active(self) -> Iterator[Session]:
+    def active(self) -> Iterator[RunSession]:
         """Calls made inside belong to this session, in tasks and threads started inside as well."""
         from replaykit.seam import hooks  # noqa: PLC0415 (it needs this module)
 
@@ -411,21 +429,23 @@ def _taken_over(old: Json, new: Json) -> Json:
 class Scope:
     """One place in the causal tree of a run."""
 
-    __slots__ = ("_children", "call", "parent", "path", "session", "step")
+    __slots__ = ("_children", "call", "outermost", "parent", "path", "session", "step")
 
     def __init__(
         self,
-        session: Session,
+        session: RunSession,
         path: str,
         step: str | None = None,
         parent: int | None = None,
         call: PendingCall | None = None,
+        outermost: PendingCall | None = None,
     ) -> None:
         self.session = session
         self.path = path
         self.step = step
         self.parent = parent
         self.call = call  # the call this is the inside of
+        self.outermost = outermost  # the call that the agent itself made, of all that this is the inside of
         self._children: dict[str, itertools.count[int]] = {}
 
     def number(self, name: str) -> int:
@@ -437,7 +457,8 @@ class Scope:
 
     def inside(self, call: PendingCall, number: int) -> Scope:
         """The scope inside a call made here."""
-        return Scope(self.session, f"{self.path}/{call.name}#{number}", self.step, call.seq, call)
+        outermost = self.outermost or call
+        return Scope(self.session, f"{self.path}/{call.name}#{number}", self.step, call.seq, call, outermost)
 
     def job(self, name: str) -> Scope:
         """The scope of a task, pool job or thread started here."""
@@ -445,7 +466,10 @@ class Scope:
         number = self.number(name)
         if not self.path:
             self.session.job_started(name, number)
-        return Scope(self.session, path=f"{self.path}/{name}#{number}", step=self.step, parent=self.parent)
+        if self.session.hold_ups is not None:
+            self.session.hold_ups.watch()
+        path = f"{self.path}/{name}#{number}"
+        return Scope(self.session, path, self.step, self.parent, outermost=self.outermost)
 
     def go_on_numbering(self, children: Mapping[str, int]) -> None:
         """Number children from these numbers on, by name."""
@@ -456,7 +480,7 @@ class Scope:
         self._children = other._children
 
 
-active_sessions: list[Session] = []
+active_sessions: list[RunSession] = []
 """The runs under way in this process, in any of its threads."""
 _active: ContextVar[Scope | None] = ContextVar("replaykit_scope", default=None)
 

@@ -21,7 +21,19 @@ from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, raw
 from replaykit.seam.failures import came_from_outside, describe, is_interruption, raise_again
-from replaykit.seam.scope import Answer, Handler, Injected, Order, Outcome, PendingCall, Scope, current, enter, leave
+from replaykit.seam.scope import (
+    CallAnswer,
+    Handler,
+    Injected,
+    Order,
+    Outcome,
+    PendingCall,
+    Scope,
+    current,
+    enter,
+    leave,
+)
+from replaykit.seam.side_effects import still_changed
 
 T = TypeVar("T")
 
@@ -33,7 +45,11 @@ SEND, THROW, CLOSE = "send", "throw", "close"
 
 
 def through(
-    scope: Scope, call: PendingCall, live: Callable[[], T], give: Callable[[Answer], T], keep: Callable[[T], Raw] = raw
+    scope: Scope,
+    call: PendingCall,
+    live: Callable[[], T],
+    give: Callable[[CallAnswer], T],
+    keep: Callable[[T], Raw] = raw,
 ) -> T:
     """The outcome of a plain call; `keep` makes data of its result."""
     if call.is_awaited:
@@ -72,7 +88,7 @@ async def athrough(
     scope: Scope,
     call: PendingCall,
     live: Callable[[], Awaitable[T]],
-    give: Callable[[Answer], T],
+    give: Callable[[CallAnswer], T],
     keep: Callable[[T], Raw] = raw,
 ) -> T:
     """The outcome of a call that is awaited."""
@@ -110,7 +126,7 @@ def stream(
     scope: Scope,
     call: PendingCall,
     live: Callable[[], Generator[T, Any, Any]],
-    give: Callable[[Answer], Replayed],
+    give: Callable[[CallAnswer], Replayed],
     keep: ItemKeeper,
 ) -> Generator[T, Any, Any]:
     """The items of a call that yields, its return value at the end."""
@@ -172,7 +188,7 @@ async def astream(
     scope: Scope,
     call: PendingCall,
     live: Callable[[], AsyncGenerator[T, Any]],
-    give: Callable[[Answer], Replayed],
+    give: Callable[[CallAnswer], Replayed],
     keep: ItemKeeper,
 ) -> AsyncGenerator[T, Any]:
     """The items of a call that yields asynchronously."""
@@ -240,6 +256,10 @@ def _settle(handler: Handler, call: PendingCall, outcome: Outcome, began: float)
     duration_s = time.perf_counter() - began
     if call.look_again is not None:
         call.mutated = call.look_again()
+    if call.surroundings is not None:
+        call.mutated += still_changed(call.surroundings)
+    if call.emitted:
+        call.mutated += call.emitted
     handler.settle(call, outcome, duration_s)
 
 
@@ -354,7 +374,7 @@ class ReplayedStream:
     """A recorded stream that is given again; what is sent into it has to be what was sent when it was recorded."""
 
     def __init__(
-        self, call: PendingCall, served: Answer, give: Callable[[Answer], Replayed], order: Order | None
+        self, call: PendingCall, served: CallAnswer, give: Callable[[CallAnswer], Replayed], order: Order | None
     ) -> None:
         whole = _streamed(served)
         self.wait_s = 0.0
@@ -365,7 +385,7 @@ class ReplayedStream:
             self._pauses_ms = served.pauses_ms if order.pace else ()
         self._call = call
         self._whole = whole
-        self._given = give(whole)
+        self._given_value = give(whole)
         self._sent: dict[int, dict[str, Json]] = {}
         for place, what in orjson.loads(bytes(served.sent_json)) if served.sent_json else ():
             self._sent[place] = what
@@ -375,7 +395,7 @@ class ReplayedStream:
     def items(self) -> Iterator[Any]:
         """The items in turn."""
         pauses_s = iter([pause_ms / 1000 for pause_ms in self._pauses_ms])
-        for place, item in enumerate(self._given.items, 1):
+        for place, item in enumerate(self._given_value.items, 1):
             self._place = place
             self.wait_s = next(pauses_s, 0.0)
             yield item
@@ -384,7 +404,7 @@ class ReplayedStream:
     @property
     def was_left(self) -> bool:
         """True when nobody knows how it goes on: it was cancelled, or its caller left it."""
-        return not self._whole.complete and self._given.error is None and self._given.result is None
+        return not self._whole.complete and self._given_value.error is None and self._given_value.result is None
 
     def resumed(self, sent: Any) -> None:
         """The caller goes on, and may have sent a value."""
@@ -397,17 +417,17 @@ class ReplayedStream:
 
     def closed(self, error: GeneratorExit) -> Any:
         """The caller has closed the stream: return what it returned then, or end as it did."""
-        if CLOSE in self._sent.get(self._place, {}) and self._given.error is not None:
-            raise_again(self._given.error)
-        if self._whole.complete or self._given.result is None:
+        if CLOSE in self._sent.get(self._place, {}) and self._given_value.error is not None:
+            raise_again(self._given_value.error)
+        if self._whole.complete or self._given_value.result is None:
             raise error
-        return self._given.result
+        return self._given_value.result
 
     def interrupted(self, error: BaseException) -> None:
         """The caller has thrown an exception into the stream, or closed one that is awaited."""
         if isinstance(error, GeneratorExit):
             self.closed(error)
-        if self.was_left and self._place == len(self._given.items) and is_interruption(type(error)):
+        if self.was_left and self._place == len(self._given_value.items) and is_interruption(type(error)):
             raise error  # cancelled where it was left
         recorded = self._sent.get(self._place)
         if recorded is None or not _is_recorded(error, recorded.get(THROW)):
@@ -416,13 +436,13 @@ class ReplayedStream:
 
     def end(self) -> Any:
         """The last item has been given: end as the stream did."""
-        error = self._given.error
+        error = self._given_value.error
         if error is not None and self._thrown is not None and _frozen(self._thrown) == _frozen(error):
             raise self._thrown
         if error is not None:
             raise_again(error)
         _end_of(self._whole, self._call)
-        return self._given.result
+        return self._given_value.result
 
     def _leave(self, now: str, recorded: dict[str, Json] | None) -> NoReturn:
         before = "nothing" if recorded is None else ", ".join(f"{how} {value}" for how, value in recorded.items())
@@ -469,7 +489,7 @@ async def _apause(injected: Injected) -> None:
         await later(injected.wait_s)
 
 
-def _altered(handler: Handler, call: PendingCall, outcome: Outcome, began: float) -> Answer:
+def _altered(handler: Handler, call: PendingCall, outcome: Outcome, began: float) -> CallAnswer:
     """What a fault makes of the answer of a call that was done: that is written down, and given."""
     altered = call.injected.applied(outcome) if call.injected is not None else outcome
     _settle(handler, call, altered, began)  # type: ignore[arg-type]
@@ -478,7 +498,7 @@ def _altered(handler: Handler, call: PendingCall, outcome: Outcome, began: float
 
 def _collected(
     inner: Scope, call: PendingCall, live: Callable[[], Generator[Any, Any, Any]], keep: ItemKeeper
-) -> Answer:
+) -> CallAnswer:
     """All that a stream yields, changed by a fault; at most `MOST_ITEMS`, since some have no end."""
     handler, recorder, began = inner.session.handler, _Items(call, inner, keep), time.perf_counter()
     generator, result, ended = live(), None, False
@@ -497,7 +517,7 @@ def _collected(
 
 async def _acollected(
     inner: Scope, call: PendingCall, live: Callable[[], AsyncIterator[Any]], keep: ItemKeeper
-) -> Answer:
+) -> CallAnswer:
     """The same of a stream that is awaited."""
     handler, recorder, began = inner.session.handler, _Items(call, inner, keep), time.perf_counter()
     iterator = live().__aiter__()
@@ -519,7 +539,7 @@ async def _acollected(
     return _altered(handler, call, recorder.outcome(None), began)
 
 
-def answered(outcome: Answer) -> bool:
+def answered(outcome: CallAnswer) -> bool:
     """True when there is an outcome to give."""
     return bool(outcome.result_json) or outcome.error is not None or outcome.items_json is not None
 
@@ -570,7 +590,7 @@ def running_trio() -> Any:
     return trio
 
 
-def _streamed(served: Answer) -> Answer:
+def _streamed(served: CallAnswer) -> CallAnswer:
     """An answer as a stream gives it. Sessions and traces hold what a tool answered, and not how: one value for all
     that came. A list gives its items, null none, and anything else is one item."""
     if served.items_json is not None or is_raised(served):
@@ -583,7 +603,7 @@ def _streamed(served: Answer) -> Answer:
     return Outcome(items_json=items, complete=served.complete)
 
 
-def _end_of(served: Answer, call: PendingCall) -> None:
+def _end_of(served: CallAnswer, call: PendingCall) -> None:
     if not served.complete:
         count = len(served.items_json or ())
         raise Unreplayable(

@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from contextvars import Context, copy_context
+from types import FunctionType
 from typing import Any, TypeVar, overload
 
 import orjson
@@ -18,19 +20,20 @@ from replaykit.errors import UsageError, nearest
 from replaykit.model.events import ToolCall
 from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import DOLLAR, canonical, sayable
-from replaykit.seam.adoption import adopted
-from replaykit.seam.moment import wall_time
-from replaykit.seam.parameters import Parameters
+from replaykit.seam.agent_code import TOOL_BODIES
+from replaykit.seam.foreign_threads import adopted
+from replaykit.seam.parameters import Parameters, signature_of
+from replaykit.seam.real_time import wall_time
 from replaykit.seam.results import OPAQUE, ToolValues, report_mutated, report_uncompared
-from replaykit.seam.scope import Answer, PendingCall, Scope, current
+from replaykit.seam.scope import CallAnswer, PendingCall, Scope, current
 from replaykit.seam.set_order import note_order
+from replaykit.seam.side_effects import UNCHANGING, Reach, changed_variables, differences
 from replaykit.seam.through import Replayed, astream, athrough, stream, through
 
 F = TypeVar("F", bound=Callable[..., Any])
 TOOL = str(ToolCall.__struct_config__.tag)
 EFFECTS = ("none", "idempotent", "external")
 RECEIVERS = ("self", "cls")
-_UNCHANGING = frozenset({str, int, float, bool, bytes, complex, type(None)})
 
 
 @overload
@@ -49,7 +52,14 @@ def tool(fn: Any = None, /, *, name: str | None = None, effects: str = "external
         return functools.partial(tool, name=name, effects=effects)
     if isinstance(fn, classmethod | staticmethod):
         return type(fn)(_wrap(_Tool(fn.__func__, sayable(name or fn.__name__), effects)))
-    return _wrap(_Tool(fn, sayable(name or fn.__name__), effects))
+    return _wrap(_Tool(fn, sayable(name or _name_of(fn)), effects))
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    """The name of a function; of a partial that of its function, and of any other object that of its class."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return getattr(fn, "__name__", None) or type(fn).__name__
 
 
 def idempotency_key() -> str:
@@ -73,10 +83,30 @@ class _Tool:
         self.fn = fn
         self.name = name
         self.effects = effects
-        self.bind = _binder(inspect.signature(fn))
+        self.bind = _binder(signature_of(fn))
         self.parameters = Parameters(fn)
         self.values = ToolValues(name, fn)
         self.keep = self.values.keep
+        self.is_stream = inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn)
+        """True where the agent's own code runs between the begin and the end of a call."""
+        self.reach: Reach | None = None
+        """What it can change beside its arguments; None where that is nothing, and before it is called."""
+        self.is_simple: bool | None = None
+        """True for a plain function without reach; None before it is called."""
+        if isinstance(fn, FunctionType):
+            TOOL_BODIES.add(fn.__code__)
+        self.is_plain_function = not self.is_stream and not inspect.iscoroutinefunction(fn)
+
+    def prepare(self) -> None:
+        """Find out what it can change, when it is called first: a function may stand before the globals it uses."""
+        names = list(signature_of(self.fn).parameters)
+        reach = Reach(self.fn, receiver=names[0] if names and names[0] in RECEIVERS else "")
+        self.reach = None if reach.is_empty else reach
+        self.is_simple = reach.is_empty and self.is_plain_function
+
+    def is_idle(self) -> bool:
+        """True for a plain function that changes nothing the agent of the current run reads."""
+        return self.is_plain_function and self.reach is not None and self.reach.has_nothing_to_look_at()
 
     def call(self, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Live | None:
         """The call, frozen; None when Python itself will refuse these arguments, or a framework has made it already."""
@@ -105,13 +135,13 @@ class _Tool:
         )
         return _Live(pending, self, args, kwargs, named, arguments)
 
-    def give(self, outcome: Answer) -> Any:
+    def give(self, outcome: CallAnswer) -> Any:
         """The recorded result, or the recorded exception raised."""
         if outcome.error is not None and is_raised(outcome):
             self.values.raise_error(outcome.error)
         return self.values.give(outcome.result_json)
 
-    def give_items(self, outcome: Answer) -> Replayed:
+    def give_items(self, outcome: CallAnswer) -> Replayed:
         """The items of a stream, its return value, and the exception it may end with."""
         items = [self.values.give_item(item) for item in outcome.items_json or ()]
         result = self.values.give_end(outcome.result_json) if outcome.result_json else None
@@ -129,16 +159,35 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
     _named: dict[str, Any]
     _arguments: bytes
     _has_run: bool = False
+    _has_plain_arguments: bool = True
+    _context: Context | None = None
+    _surroundings: dict[str, Any] | None = None
 
     def __call__(self) -> Any:
         """Do it, with the arguments the agent gave, or with others that a fork wants tried."""
         self._has_run = True
-        if not _UNCHANGING.issuperset(map(type, self._named.values())):
-            self.pending.look_again = self._mutated_arguments
-        fn, override = self._spec.fn, self.pending.override
+        spec, pending = self._spec, self.pending
+        fn, override = spec.fn, pending.override
+        if spec.is_simple is None:
+            spec.prepare()
+        is_plain = UNCHANGING.issuperset(map(type, self._named.values()))
+        if is_plain and override is None and (spec.is_simple or spec.is_idle()):
+            # Most calls of most tools: comparing within one context takes a third of the time that `_changes` takes.
+            context = copy_context()
+            try:
+                return fn(*self._args, **self._kwargs)
+            finally:
+                if copy_context() != context:
+                    pending.mutated = tuple(changed_variables(context, copy_context()))
+        pending.look_again = self._changes
+        self._has_plain_arguments = is_plain
+        if not spec.is_stream:
+            self._context = copy_context()
+        if spec.reach is not None:
+            self._surroundings = spec.reach.look(self._args)
         if override is None:
             return fn(*self._args, **self._kwargs)
-        names = list(inspect.signature(fn).parameters)
+        names = list(signature_of(fn).parameters)
         receiver = self._args[:1] if names and names[0] in RECEIVERS else ()
         return fn(*receiver, **override)
 
@@ -153,9 +202,21 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
         if self.pending.mutated:
             report_mutated(scope.session, self._spec.name, self.pending.mutated)
 
+    def _changes(self) -> tuple[str, ...]:
+        """Return the names of what is not as it was before the call."""
+        self.pending.look_again = None
+        changed: tuple[str, ...] = ()
+        if not self._has_plain_arguments:
+            changed = self._mutated_arguments()
+        if self._surroundings is not None and self._spec.reach is not None:
+            names = differences(self._surroundings, self._spec.reach.look(self._args))
+            changed += tuple(sorted(names))
+        if self._context is not None:
+            changed += tuple(changed_variables(self._context, copy_context()))
+        return changed
+
     def _mutated_arguments(self) -> tuple[str, ...]:
         """Return the names of the arguments that are not what they were before the call."""
-        self.pending.look_again = None
         now_json = canonical(self._named)
         if now_json == self._arguments:
             return ()
@@ -164,7 +225,18 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
 
 
 def _wrap(spec: _Tool) -> Callable[..., Any]:
-    """The wrapper that has the same shape as the function, so that frameworks see what it is."""
+    """Return the wrapper, with a twin as its `__wrapped__`: whoever calls that one does not get past the seam.
+
+    The twin's own `__wrapped__` is the function, where signatures and sources are looked up.
+    """
+    call: Any = _shaped_like(spec)
+    twin = FunctionType(call.__code__, call.__globals__, call.__name__, None, call.__closure__)
+    call.__wrapped__ = functools.update_wrapper(twin, spec.fn)
+    return call  # type: ignore[no-any-return]
+
+
+def _shaped_like(spec: _Tool) -> Callable[..., Any]:
+    """Return the wrapper that has the same shape as the function, so that frameworks see what it is."""
     fn = spec.fn
     if inspect.isasyncgenfunction(fn):
         return _wrap_asyncgen(spec)

@@ -18,11 +18,12 @@ from types import FrameType
 from typing import Any
 
 from replaykit.model.events import Note
-from replaykit.model.unrecorded import UNRECORDED, Effect, Kind, Unrecorded, more_often
+from replaykit.model.unrecorded import UNRECORDED, Unrecorded, UnrecordedEffect, UnrecordedKind, with_count_added
 from replaykit.model.values import raw, sayable
-from replaykit.seam.adoption import exports_telemetry
+from replaykit.seam.foreign_threads import exports_telemetry
 from replaykit.seam.hooks import Hooks
-from replaykit.seam.scope import Session, active_sessions, current
+from replaykit.seam.own_servers import noting_servers
+from replaykit.seam.scope import RunSession, active_sessions, current
 
 PASSED = "replaykit.passed"
 """Notes of this name, in parts alone, name an address that a process reached through its sockets for a good reason."""
@@ -38,7 +39,7 @@ _LOGS = ("/dev/log", "/run/systemd/", "/var/run/syslog", "/var/run/nscd/", "/run
 class UnrecordedLog:
     """What a process does past the recording of one run, each thing once and counted."""
 
-    def __init__(self, session: Session, proxy: str = "") -> None:
+    def __init__(self, session: RunSession, proxy: str = "") -> None:
         """`proxy` is the host and port where everything is recorded."""
         self._session = session
         self._handler = session.handler
@@ -57,7 +58,7 @@ class UnrecordedLog:
                 self._further.add(one.key)
             return
         if self._found.setdefault(one.key, one) is not one:
-            self._found[one.key] = more_often(self._found[one.key], 1)
+            self._found[one.key] = with_count_added(self._found[one.key], 1)
         elif not self._session.over:
             self._session.keep(Note, name=UNRECORDED, content_json=one.content)
 
@@ -67,25 +68,25 @@ class UnrecordedLog:
             return
         for one in self._found.values():
             if one.count > 1:
-                self._write(more_often(one, -1))
+                self._write(with_count_added(one, -1))
         if self._further:
-            self._write(Unrecorded(kind=Kind.FURTHER, count=len(self._further)))
+            self._write(Unrecorded(kind=UnrecordedKind.FURTHER, count=len(self._further)))
 
     def everything(self) -> list[Unrecorded]:
         """What this process did."""
-        further = [Unrecorded(kind=Kind.FURTHER, count=len(self._further))] if self._further else []
+        further = [Unrecorded(kind=UnrecordedKind.FURTHER, count=len(self._further))] if self._further else []
         return [*self._found.values(), *further]
 
-    def connected(self, kind: Kind, host: str, port: int, ip: str) -> None:
+    def connected(self, kind: UnrecordedKind, host: str, port: int, ip: str) -> None:
         """A connection, or a datagram, went to this place, which has that address."""
         address = _joined(ip, port)
-        if address == self._proxy or (self._session.own is not None and self._session.own.has(host, port)):
+        if address == self._proxy or (self._session.own is not None and self._session.own.had(host, port)):
             return
         if _accounted.is_so or exports_telemetry():
             self._pass(address)
             return
         place = _joined(_names.get(host, host), port)
-        if (Kind.WEBSOCKET, place, "python") in self._found:
+        if (UnrecordedKind.WEBSOCKET, place, "python") in self._found:
             return  # the handshake was seen already
         self.note(Unrecorded(kind=kind, place=place, address=address, where=_line()))
 
@@ -95,7 +96,11 @@ class UnrecordedLog:
             return
         if self._session.own is not None and self._session.own.has_path(path):
             return
-        self.note(Unrecorded(kind=Kind.CONNECTION, place=sayable(path), where=_line(), effect=Effect.UNSERVED))
+        self.note(
+            Unrecorded(
+                kind=UnrecordedKind.CONNECTION, place=sayable(path), where=_line(), effect=UnrecordedEffect.UNSERVED
+            )
+        )
 
     def _write(self, one: Unrecorded) -> None:
         self._session.keep(Note, name=UNRECORDED, content_json=one.content)
@@ -114,7 +119,7 @@ class UnrecordedLog:
         return True
 
 
-def websocket_opened(session: Session, url: str) -> None:
+def websocket_opened(session: RunSession, url: str) -> None:
     """Note that a connection of a recorded HTTP library became a websocket."""
     from urllib.parse import urlsplit  # noqa: PLC0415 (few runs open one)
 
@@ -123,7 +128,7 @@ def websocket_opened(session: Session, url: str) -> None:
     parts = urlsplit(url)
     port = parts.port or {"http": 80, "ws": 80}.get(parts.scheme, 443)
     place = _joined(sayable(parts.hostname or ""), port)
-    session.unrecorded.note(Unrecorded(kind=Kind.WEBSOCKET, place=place, where=_line()))
+    session.unrecorded.note(Unrecorded(kind=UnrecordedKind.WEBSOCKET, place=place, where=_line()))
 
 
 class _Accounted(threading.local):
@@ -145,7 +150,7 @@ def accounted() -> Iterator[None]:
         _accounted.is_so = before
 
 
-def watching(session: Session, proxy: str = "") -> AbstractContextManager[None]:
+def watching(session: RunSession, proxy: str = "") -> AbstractContextManager[None]:
     """Note what is done past the recording of this session during the block."""
     session.unrecorded = UnrecordedLog(session, proxy)
     return _HOOKS.installed()
@@ -163,7 +168,7 @@ def _log_here() -> UnrecordedLog | None:
 
 
 def _note_connection(log: UnrecordedLog, sock: Any, address: Any, *, failed: bool, under_way: bool) -> None:
-    from replaykit.seam.guard import is_loopback  # noqa: PLC0415 (most runs open no connection)
+    from replaykit.seam.sockets import is_loopback  # noqa: PLC0415 (most runs open no connection)
 
     socket = sys.modules["socket"]
     if sock.family in (socket.AF_INET, socket.AF_INET6):
@@ -172,7 +177,9 @@ def _note_connection(log: UnrecordedLog, sock: Any, address: Any, *, failed: boo
         if is_loopback(host) and (failed or (under_way and _is_refused(sock))):
             return
         is_stream = sock.type == socket.SOCK_STREAM
-        log.connected(Kind.CONNECTION if is_stream else Kind.DATAGRAM, host, port, _peer(sock) or host)
+        log.connected(
+            UnrecordedKind.CONNECTION if is_stream else UnrecordedKind.DATAGRAM, host, port, _peer(sock) or host
+        )
     elif sock.family == getattr(socket, "AF_UNIX", None) and not failed:
         path = os.fsdecode(address)
         log.connected_path(f"@{path[1:]}" if path.startswith("\0") else path)
@@ -322,6 +329,7 @@ _HOOKS = Hooks(
         "socket": (
             ("socket", "connect", _connecting),
             ("socket", "connect_ex", _connecting_by_number),
+            ("socket", "listen", noting_servers),
             ("socket", "sendto", _sending),
             ("socket", "sendmsg", _sending_parts),
             ("", "getaddrinfo", _looking_up),

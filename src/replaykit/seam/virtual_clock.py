@@ -16,14 +16,15 @@ from time import perf_counter, process_time, sleep  # the real ones: `time` itse
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
-from replaykit.seam.left_behind import RunOver
+from replaykit.seam.leftover_threads import RunOver
 
 if TYPE_CHECKING:
     from replaykit.seam.virtual_loops import LoopState
 
 NEVER = float("inf")
 TIE_S = 0.05
-"""Moments that are nearer than this are too close to call, unless the recording says which came first."""
+"""Moments that are nearer than this are too close to call, unless the recording says which came first; see also
+`VirtualClock.tie_s`."""
 SLACK_S = 0.05
 """How far a candidate may be from a recorded moment and still count as being there."""
 _STRANGER_S = 0.25
@@ -32,6 +33,8 @@ MOST_TIES = 64
 """No more ties are counted: there are more orders than anybody tries."""
 TOP = 15  # of a heap: the first few are among them
 _MOMENT_S = 0.0005
+MANY = 100
+"""Whoever looks at the clock so often, or takes so many turns of an event loop, while nothing happens, only waits."""
 _TICK_S = 1e-6  # by which each look at the clock moves it: no two looks are alike
 _new_lock = _thread.allocate_lock
 _ident = _thread.get_ident
@@ -57,7 +60,21 @@ class Member:
 class Wait:
     """Something that is waited for: a moment on the clock, or somebody else's doing."""
 
-    __slots__ = ("cause", "done", "due", "failed", "is_over", "is_recorded", "lock", "loop", "position")
+    __slots__ = (
+        "cause",
+        "done",
+        "due",
+        "failed",
+        "interrupted_by",
+        "is_over",
+        "is_recorded",
+        "lock",
+        "loop",
+        "position",
+    )
+
+    takes_real_time = False
+    """True for what comes no sooner than in real time to somebody who computes."""
 
     def __init__(self, due: float = NEVER, position: int | None = None) -> None:
         self.due = due
@@ -66,6 +83,7 @@ class Wait:
         self.cause = 0  # what has ended it; see `Member.cause`
         self.done = False
         self.failed = False  # it was given up: what it waits for will never come
+        self.interrupted_by = 0  # the cause of an alarm: whoever waits has to run its handler
         self.is_over = False  # the run has ended, and with it whoever waits
         self.lock: Any = None
         self.loop: Any = None  # the event loop that waits
@@ -76,6 +94,11 @@ class Wait:
 
     @property
     def can_come(self) -> bool:
+        return not self.done
+
+    @property
+    def can_come_meanwhile(self) -> bool:
+        """True when it can come to somebody who does not wait for it in a way that the clock knows."""
         return not self.done
 
 
@@ -117,6 +140,8 @@ class VirtualClock:
         self.mutex = _thread.RLock()  # the garbage collector may run something in between that looks at the clock
         self.origin = origin
         """What `time.monotonic` says at the start of the run."""
+        self.tie_s = TIE_S
+        """`TIE_S`, or more where the machine held up the recorded run."""
         self.is_open = False
         self.base = 0.0
         """The latest moment, in seconds since the run began."""
@@ -129,10 +154,14 @@ class VirtualClock:
         self.next_begin_s: Callable[[], float] = lambda: NEVER
         self.on_block: Callable[[], None] = lambda: None
         """Called before a thread waits in earnest."""
+        self.on_look: Callable[..., None] = lambda _moment, is_own: None
+        """Called when the agent has looked at the clock, with what it saw; `is_own`: not one of its libraries."""
         self.on_tie: Callable[[str], None] = lambda _: None
         """Called with what was too close to call."""
         self.on_race: Callable[[str], None] = lambda _: None
         """Called when things that may come out in either order happened at nearly the same moment; see `ties`."""
+        self.ring: Callable[[], None] = lambda: None
+        """Runs the handler of an alarm."""
         self.ties = Ties()
         self._causes = itertools.count(1)
         self._timers_gone_off: set[int] = set()
@@ -153,6 +182,7 @@ class VirtualClock:
         self.idle_threads: set[int] = set()
         """Threads of the run that were waiting for something to do when it ended, and go on doing so."""
         self._count = itertools.count()
+        self._looks = 0  # since something happened
         self.anchor = 0.0
         self._since = perf_counter()
         self.cpu: float | None = None
@@ -172,9 +202,13 @@ class VirtualClock:
             moment = self.anchor + perf_counter() - self._since
         elif self.cpu is None:  # the first look since something happened
             self.cpu = process_time()
+            self._looks = 0
             moment = self.anchor
         else:
+            self._looks += 1
             moment = self.anchor + self._spent()
+            if self._looks > MANY and moment > self.anchor:
+                moment = self._pass(moment)
         self.base = moment if moment > self.base + _TICK_S else self.base + _TICK_S
         return self.base
 
@@ -186,6 +220,15 @@ class VirtualClock:
             return 0.0
         room_s = self.next_begin_s() - self.anchor
         return room_s if 0.0 <= room_s < cpu_s < 2 * room_s + SLACK_S else cpu_s
+
+    def _pass(self, moment: float) -> float:
+        """Return the moment for somebody who computes and looks at the clock over and over; what is due before that
+        happens first."""
+        upcoming = self.next_meanwhile()
+        if upcoming is None or upcoming.due > moment:
+            return moment
+        self.happen_meanwhile(upcoming)
+        return self.base
 
     def move(self, moment: float) -> None:
         """Be at a moment, if it is not past already; the mutex is held."""
@@ -297,9 +340,7 @@ class VirtualClock:
                 wait.lock = _new_lock()
                 wait.lock.acquire()
         try:
-            if not wait.done:
-                self.on_block()
-                wait.lock.acquire()
+            self._stand(member, wait)
         except BaseException:  # a signal's handler has raised
             with self.mutex:
                 if not wait.done:
@@ -311,6 +352,42 @@ class VirtualClock:
         member.cause = wait.cause
         if wait.is_over:
             raise RunOver
+
+    def _stand(self, member: Member, wait: Wait) -> None:
+        while not wait.done or wait.interrupted_by:
+            if wait.interrupted_by:
+                self._run_handler(member, wait)
+            else:
+                self.on_block()
+                wait.lock.acquire()
+
+    def interrupt(self, wait: Wait, cause: int) -> None:
+        """Let whoever waits run the handler of an alarm, and go on waiting; the mutex is held."""
+        if wait.interrupted_by:
+            return  # it is about to: of two signals of a kind, one is delivered
+        wait.interrupted_by = cause
+        if wait.loop is not None:  # a loop takes another turn anyway
+            wait.cause = cause
+            self.wake(wait)
+            return
+        self.active += 1
+        self.progress += 1
+        if wait.lock is not None:
+            wait.lock.release()
+
+    def _run_handler(self, member: Member, wait: Wait) -> None:
+        with self.mutex:
+            member.cause, wait.interrupted_by = wait.interrupted_by, 0
+            wait.lock.acquire(blocking=False)  # it may have been released before anybody stood at it
+        try:
+            self.ring()
+        except BaseException:
+            with self.mutex:
+                self.active -= 1
+            raise
+        with self.mutex:
+            member.waiting = wait  # the handler may have waited for something else
+            self.add(-1)
 
     def add_timer(self, wait: Wait) -> None:
         heapq.heappush(self.timers, (wait.due, wait.position or 0, next(self._count), wait))
@@ -365,11 +442,26 @@ class VirtualClock:
         else:
             chosen = self._choose(timer, end)
         assert chosen is not None
+        self._happen(chosen, is_timer=chosen is timer)
+
+    def _happen(self, chosen: Wait, *, is_timer: bool) -> None:
         self.move(chosen.due)
         chosen.cause = next(self._causes)
-        if chosen is timer and not timer.is_recorded:
+        if is_timer and not chosen.is_recorded:
             self._timers_gone_off.add(chosen.cause)
         chosen.deliver(self)
+
+    def next_meanwhile(self) -> Wait | None:
+        """Return what would happen next if nobody of the run could go on by itself; the mutex is held."""
+        if self.real_work or not self.is_open or self.is_stranger_expected:
+            return None
+        coming = [entry for heap in (self.timers, self.ends) for entry in heap if entry[-1].can_come_meanwhile]
+        return min(coming)[-1] if coming else None
+
+    def happen_meanwhile(self, chosen: Wait) -> None:
+        """Let something happen while somebody of the run computes, or only seems to; the mutex is held."""
+        self.on_tie("the agent computed while a call or a timer of another thread or task was about to end")
+        self._happen(chosen, is_timer=any(entry[-1] is chosen for entry in self.timers))
 
     def _first_end(self) -> Wait | None:
         """Return the next end of a recorded call. Event loops end theirs in the order of the recording; threads may
@@ -378,7 +470,7 @@ class VirtualClock:
         if first is None or type(first) is not Wait or len(self.ends) == 1:
             return first
         coming = [wait for *_, wait in sorted(self.ends[:TOP]) if wait.can_come and type(wait) is Wait]
-        near = [wait for wait in coming if wait.due - first.due < TIE_S]
+        near = [wait for wait in coming if wait.due - first.due < self.tie_s]
         return near[self.ties.pick(len(near))] if len(near) > 1 else first
 
     def _let_go(self) -> None:
@@ -426,9 +518,9 @@ class VirtualClock:
                 return
             # The recording says which of two calls ended first: only the way from there is a matter of chance.
             is_race = self._timers_gone_off.isdisjoint((before.cause, member.cause))
-            if self.base - before.moment < TIE_S:
+            if self.base - before.moment < self.tie_s:
                 note = self.on_race if is_race else self.on_tie
-                note(f"two threads that others wait for went on within {TIE_S * 1000:.0f} ms of each other")
+                note(f"two threads that others wait for went on within {self.tie_s * 1000:.0f} ms of each other")
 
     def limit_passed(self, target: Any) -> None:
         """A thread has waited in vain for a signal."""
@@ -446,13 +538,13 @@ class VirtualClock:
 
     def _check_completion(self, target: Any) -> None:
         moments = (self._limits.get(target), self._completions.get(target))
-        if None not in moments and abs(moments[0] - moments[1]) < TIE_S:  # type: ignore[operator]
-            self.on_tie(f"something that a thread waits for came within {TIE_S * 1000:.0f} ms of the limit")
+        if None not in moments and abs(moments[0] - moments[1]) < self.tie_s:  # type: ignore[operator]
+            self.on_tie(f"something that a thread waits for came within {self.tie_s * 1000:.0f} ms of the limit")
 
     def check_limit(self, wait: Wait) -> None:
         """Note that somebody is woken shortly before the limit of its wait; the mutex is held."""
-        if wait.due - self.base < TIE_S and not wait.is_recorded:
-            self.on_tie(f"a wait ended within {TIE_S * 1000:.0f} ms of its limit")
+        if wait.due - self.base < self.tie_s and not wait.is_recorded:
+            self.on_tie(f"a wait ended within {self.tie_s * 1000:.0f} ms of its limit")
 
     @property
     def has_own(self) -> bool:
@@ -467,8 +559,8 @@ class VirtualClock:
     def _check_end(self) -> None:
         """Note what would have happened shortly after the run has ended; the mutex is held."""
         for *_, wait in (*self.timers, *self.ends):
-            if not wait.done and wait.due - self.base < TIE_S:
-                self.on_tie(f"the run ended within {TIE_S * 1000:.0f} ms of what one of its threads waits for")
+            if not wait.done and wait.due - self.base < self.tie_s:
+                self.on_tie(f"the run ended within {self.tie_s * 1000:.0f} ms of what one of its threads waits for")
                 return
 
     @contextmanager

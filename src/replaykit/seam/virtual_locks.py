@@ -102,6 +102,8 @@ def lock_class(clock_of: ClockOf) -> type[VirtualLock]:
         def __init__(self) -> None:
             super().__init__(clock_of)
 
+    # By these names it is found where it is: managers of `multiprocessing` send the class itself to another process.
+    Lock.__module__, Lock.__qualname__ = "threading", "Lock"
     return Lock
 
 
@@ -109,6 +111,14 @@ class ReentrantLock(threading._PyRLock):  # type: ignore[name-defined, misc]
     """What takes the place of `threading.RLock`: Python's own in Python, which waits on one of the locks above."""
 
     __module__ = "_thread"  # of Python's own in C: trio refuses any other
+
+
+def new_reentrant_lock() -> ReentrantLock:
+    """Return a lock; a function, as `threading.RLock` is one."""
+    return ReentrantLock()
+
+
+new_reentrant_lock.__module__, new_reentrant_lock.__qualname__ = "threading", "RLock"  # as of `Lock` above
 
 
 def _is_of(waiter: Any, clock_of: ClockOf) -> bool:

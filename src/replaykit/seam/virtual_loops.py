@@ -9,9 +9,9 @@ from contextlib import suppress
 from heapq import heapify
 from typing import Any
 
-from replaykit.seam.left_behind import RunOver
+from replaykit.seam.leftover_threads import RunOver
 from replaykit.seam.through import recorded_pause_over
-from replaykit.seam.virtual_clock import NEVER, SLACK_S, TIE_S, TOP, Member, VirtualClock, Wait
+from replaykit.seam.virtual_clock import MANY, NEVER, TOP, Member, VirtualClock, Wait
 
 _APART_S = 1e-4
 """Timers this far apart go off one after the other: a loop never looks at the clock so often in between."""
@@ -66,6 +66,11 @@ class LoopEnd(Wait):
         """False while its loop does something else, such as waiting for a thread."""
         return not self.done and self.state.wait is not None
 
+    @property
+    def can_come_meanwhile(self) -> bool:
+        """True as well while its loop takes turn after turn, such as one in which a task polls."""
+        return self.can_come or (not self.done and self.state.busy_turns > MANY)
+
 
 class LoopState:
     """An event loop of the run."""
@@ -76,6 +81,7 @@ class LoopState:
         self.ends: set[LoopEnd] = set()
         self.ready: list[LoopEnd] = []
         self.is_selecting = False
+        self.busy_turns = 0  # since it last had nothing to do
         self.cause = 0  # of what it was given to do by another thread
 
     def woken(self) -> None:
@@ -135,15 +141,28 @@ class VirtualSelector:
         if member is None or member.real or not clock.is_open:
             return self.real.select(timeout)
         events = self.real.select(0)
+        if timeout == 0:
+            self._take_busy_turn(clock, state_of(clock, self._loop))
         if not events and (timeout is None or timeout > 0):
             if len(self.watched) > 1:
                 events = self.real.select(self.patience_s)
             if not events:
                 self.patience_s = _GLANCE_S
-                events = self._wait(member, clock, state_of(clock, self._loop))
+                state = state_of(clock, self._loop)
+                state.busy_turns = 0
+                events = self._wait(member, clock, state)
         if len(self.watched) > 1 and any(key.fileobj is not self._loop._ssock for key, _ in events):
             self.patience_s = _MOMENT_S  # more of it may be on its way
         return events
+
+    def _take_busy_turn(self, clock: VirtualClock, state: LoopState) -> None:
+        """Go on with what there is to do, and with calls that have ended meanwhile."""
+        state.busy_turns += 1
+        if state.busy_turns == MANY:
+            clock.on_block()
+        if state.ready:
+            state.busy_turns = 0
+            state.release()
 
     def _wait(self, member: Member, clock: VirtualClock, state: LoopState) -> Any:
         loop, wait = self._loop, Wait()
@@ -182,6 +201,8 @@ class VirtualSelector:
         state.release()
         if wait.is_over:
             raise RunOver
+        if wait.interrupted_by:
+            clock.ring()
         return events
 
 
@@ -191,13 +212,13 @@ def _check_timers(clock: VirtualClock, loop: Any) -> None:
     timers = sorted(handle for handle in loop._scheduled[:TOP] if not handle._cancelled)
     if not timers or timers[0]._when - clock.origin > clock.base:
         return
-    near = [handle for handle in timers if handle._when - timers[0]._when < TIE_S]
+    near = [handle for handle in timers if handle._when - timers[0]._when < clock.tie_s]
     if len(near) == 1:
         return
     if not all(map(_is_sleep, near)):
-        clock.on_tie(f"two timers of an event loop are within {TIE_S * 1000:.0f} ms of each other")
+        clock.on_tie(f"two timers of an event loop are within {clock.tie_s * 1000:.0f} ms of each other")
         return
-    clock.on_race(f"two sleeps of an event loop ended within {TIE_S * 1000:.0f} ms of each other")
+    clock.on_race(f"two sleeps of an event loop ended within {clock.tie_s * 1000:.0f} ms of each other")
     pick = clock.ties.pick(len(near))
     if pick:
         _end_together(clock, loop, near, count=_other_count(near, pick))
@@ -319,7 +340,7 @@ def is_idle_until(clock: VirtualClock, loop: Any, due: float) -> bool:
     selector = loop._selector
     if not clock.is_alone or loop._ready or type(selector) is not VirtualSelector:
         return False
-    if loop._scheduled and loop._scheduled[0]._when - clock.origin <= due + SLACK_S:
+    if loop._scheduled and loop._scheduled[0]._when - clock.origin <= due + clock.tie_s:
         return False
     return due < NEVER and len(selector.watched) <= 1
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from _thread import get_ident as _ident
 from collections.abc import Callable
 from typing import Any
 
 from replaykit.errors import Unreplayable
-from replaykit.seam.left_behind import RunOver, is_program_ending
+from replaykit.seam.leftover_threads import RunOver, is_program_ending
 from replaykit.seam.virtual_clock import NEVER, VirtualClock, Wait
 from replaykit.seam.virtual_locks import ClockOf
 
@@ -113,7 +114,8 @@ class Threads:
             target = getattr(thread, "_target", None)
             is_worker = getattr(target, "__module__", "") == "concurrent.futures.thread"
             if is_worker:
-                self._workers[thread] = thread._args[1]
+                executor = thread._args[0]()  # a weak reference
+                self._workers[thread] = executor._work_queue
             else:
                 self._watch_end(clock, thread)
             with clock.mutex:
@@ -205,7 +207,7 @@ class Threads:
         """For `concurrent.futures.thread._WorkItem.run`."""
 
         def run(item: Any, *args: Any) -> Any:
-            job = getattr(item, "fn", None)
+            job = _function_of(item)
             if type(job) is not _Job:
                 return original(item, *args)
             clock, pool = job.clock, job.pool
@@ -253,6 +255,14 @@ class Threads:
             return original(executor, *args, **kwargs)
 
         return shutdown
+
+
+def _function_of(item: Any) -> Any:
+    """Return the function that a `_WorkItem` runs."""
+    if sys.version_info >= (3, 14):
+        function, _arguments, _keywords = item.task
+        return function
+    return item.fn
 
 
 def _cancel_jobs(clock: VirtualClock, pool: _Pool, executor: Any) -> None:

@@ -5,25 +5,28 @@ For the threads of one run only; others have the time of the machine. The date i
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 import time
 from _thread import get_ident
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from time import monotonic, perf_counter  # the real ones
 from typing import Any
 
+from replaykit.seam.clock_watchdog import Watcher
 from replaykit.seam.forked_clocks import standing
 from replaykit.seam.hooks import Hooks, Table
-from replaykit.seam.left_behind import RunOver, stopped
+from replaykit.seam.leftover_threads import RunOver, stopped
 from replaykit.seam.pinning import travelled
+from replaykit.seam.virtual_alarms import ALARMS, Alarms, ring
 from replaykit.seam.virtual_clock import VirtualClock
-from replaykit.seam.virtual_locks import ReentrantLock, lock_class, notify, simple_queue_maker, wait
+from replaykit.seam.virtual_locks import lock_class, new_reentrant_lock, notify, simple_queue_maker, wait
 from replaykit.seam.virtual_loops import call_soon_threadsafe, run_once, send
 from replaykit.seam.virtual_threads import Threads
 from replaykit.seam.virtual_trio import trio_run
-from replaykit.seam.watching import Watcher
 
 _taken = threading.Lock()
 _bound: dict[str, tuple[int, tuple[tuple[str, str], ...]]] = {}
@@ -40,7 +43,11 @@ _AFTERWARDS: Table = {
 """What starts threads and jobs."""
 _has_left_threads = False
 """True once a replay in this process has left threads behind: the hooks above are in place for good."""
+_LIBRARIES = ("site-packages", "dist-packages")
+_SYSTEM_CLOCKS = ("clock_gettime", "clock_gettime_ns")
 _TIMES = ("sleep", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
+_COUNTING_CLOCKS = ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW", "CLOCK_BOOTTIME", "CLOCK_UPTIME", "CLOCK_UPTIME_RAW")
+"""System clocks that count the seconds since some moment. Others tell the date, or how long something computed."""
 
 
 class VirtualTime:
@@ -48,6 +55,7 @@ class VirtualTime:
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
+        clock.ring = ring
         self._watcher = Watcher(clock)
         self._is_installed = False
 
@@ -67,8 +75,12 @@ class VirtualTime:
                 stack.enter_context(self._stopping_left_behind())
                 stack.enter_context(Hooks(self._table(), is_optional=True).installed())
                 self._is_installed = True
-                stack.enter_context(self._bound_names())
+                bound = list(_names_bound_anywhere())
+                stack.enter_context(_rebound(bound, time, _TIMES))
+                stack.enter_context(_rebound(bound, signal, ALARMS))
                 stack.enter_context(travelled(started_at, self._look))
+                stack.enter_context(Hooks(self._system_clocks(), is_optional=True).installed())
+                stack.enter_context(_rebound(bound, time, _SYSTEM_CLOCKS))
                 stack.enter_context(self._watcher.at_work())
                 self._clock.open()
                 try:
@@ -113,16 +125,17 @@ class VirtualTime:
         self._clock.renew()
 
     def _table(self) -> Table:
-        threads = Threads(self.clock)
+        threads, alarms = Threads(self.clock), Alarms(self.clock)
         new_lock = lock_class(self.clock)
         return {
             "time": tuple(("", name, self._replacement(name)) for name in _TIMES),
+            "signal": tuple(("", name, getattr(alarms, name)) for name in ALARMS),
             "_thread": (("", "start_new_thread", threads.start_plain),),
             "threading": (
                 ("", "_time", self._replacement("monotonic")),
                 ("", "_allocate_lock", lambda _: new_lock),
                 ("", "Lock", lambda _: new_lock),
-                ("", "RLock", lambda _: ReentrantLock),
+                ("", "RLock", lambda _: new_reentrant_lock),
                 ("Condition", "notify", notify(self.clock)),
                 ("Condition", "wait", wait(self.clock)),
                 ("Thread", "start", threads.start),
@@ -149,13 +162,19 @@ class VirtualTime:
             ),
             "asyncio.unix_events": (("_UnixWritePipeTransport", "write", send),),
             "subprocess": (("Popen", "__init__", self._watcher.popen),),
-            "os": (("", "fork", self._watcher.fork),),
+            "os": (("", "fork", self._watcher.fork), ("", "times", self._process_times)),
             "multiprocessing.util": (("", "spawnv_passfds", self._watcher.spawn),),
             "trio": (("", "run", trio_run(self.clock)),),
         }
 
     def _replacement(self, name: str) -> Callable[[Any], Any]:
         return lambda original: self._sleep(original) if name == "sleep" else self._time(name, original)
+
+    def _system_clocks(self) -> Table:
+        """Hooks that stand only while the date travels: time-machine patches functions in C where it finds these names,
+        and crashes where it finds a function in Python."""
+        in_seconds, in_ns = (partial(self._system_clock, name) for name in _SYSTEM_CLOCKS)
+        return {"time": (("", "clock_gettime", in_seconds), ("", "clock_gettime_ns", in_ns))}
 
     def _sleep(self, original: Callable[[float], None]) -> Callable[[float], None]:
         def sleep(seconds: float, /) -> None:
@@ -186,37 +205,69 @@ class VirtualTime:
 
         return moment
 
+    def _system_clock(self, name: str, original: Callable[[int], Any]) -> Callable[[int], Any]:
+        clocks = {getattr(time, clock) for clock in _COUNTING_CLOCKS if hasattr(time, clock)}
+        zero_s = {clock: self._clock.origin + time.clock_gettime(clock) - monotonic() for clock in clocks}
+        in_ns = name.endswith("_ns")
+
+        def moment(clock_id: int, /) -> Any:
+            if clock_id not in zero_s or not self._is_installed or self._clock.member() is None:
+                return original(clock_id)
+            seconds = zero_s[clock_id] + self._look()
+            return int(seconds * 1e9) if in_ns else seconds
+
+        return moment
+
+    def _process_times(self, original: Callable[[], Any]) -> Callable[[], Any]:
+        zero_s = self._clock.origin + original().elapsed - monotonic()
+
+        def times() -> Any:
+            real = original()
+            if not self._is_installed or self._clock.member() is None:
+                return real
+            return type(real)((*real[:4], zero_s + self._look()))
+
+        return times
+
     def _look(self) -> float:
         """Return the moment for who asks, and remember that the agent has done so."""
         moment = self._clock.now()
         member = self._clock.members.get(get_ident())
-        if member is not None and _is_asked_by_agent():
+        file = None if member is None else _file_that_asks()
+        if member is not None and file is not None:
             member.looked_s = moment
+            self._clock.on_look(moment, is_own=not any(place in file for place in _LIBRARIES))
         return moment
 
-    @contextmanager
-    def _bound_names(self) -> Iterator[None]:
-        """Replace `from time import sleep` and the like in modules that are not Python's own."""
-        replaced = []
-        real = {id(original): (name, original) for name, original in _REAL.items()}
-        for module_name, module in list(sys.modules.items()):
-            for name, of_time in _names_bound(module_name, module, real):
-                original = _REAL[of_time]
-                if vars(module).get(name) is original:
-                    replaced.append((module, name, original))
-                    setattr(module, name, getattr(time, of_time))
-        try:
-            yield
-        finally:
-            for module, name, original in replaced:
-                setattr(module, name, original)
+
+_OF_TIME = [name for name in (*_TIMES, *_SYSTEM_CLOCKS) if hasattr(time, name)]
+_REAL: dict[str, Any] = ALARMS | {name: getattr(time, name) for name in _OF_TIME}
 
 
-_REAL: dict[str, Any] = {name: getattr(time, name) for name in _TIMES}
+def _names_bound_anywhere() -> Iterator[tuple[Any, str, str]]:
+    """Return where modules that are not Python's own hold `from time import sleep` and the like."""
+    real = {id(original): (name, original) for name, original in _REAL.items()}
+    for module_name, module in list(sys.modules.items()):
+        for name, function in _names_bound(module_name, module, real):
+            if vars(module).get(name) is _REAL[function]:
+                yield module, name, function
 
 
-def _is_asked_by_agent() -> bool:
-    """True when the time is asked for by code that is neither Python's own nor ours."""
+@contextmanager
+def _rebound(bound: list[tuple[Any, str, str]], owner: Any, functions: Iterable[str]) -> Iterator[None]:
+    """Replace these functions where they are held."""
+    replaced = [(module, name, function) for module, name, function in bound if function in functions]
+    for module, name, function in replaced:
+        setattr(module, name, getattr(owner, function))
+    try:
+        yield
+    finally:
+        for module, name, function in replaced:
+            setattr(module, name, _REAL[function])
+
+
+def _file_that_asks() -> str | None:
+    """Return the file of the code that asks for the time; None where that is Python's own or ours."""
     frame = sys._getframe(2)
     while frame.f_back is not None:
         module = frame.f_globals.get("__name__", "")
@@ -224,9 +275,9 @@ def _is_asked_by_agent() -> bool:
         is_between = module in _BETWEEN or (package == "asyncio" and frame.f_code.co_name == "time")
         if not is_between:
             is_pythons_own = package in sys.stdlib_module_names and package != "__main__"
-            return not is_pythons_own and package != "replaykit"
+            return None if is_pythons_own or package == "replaykit" else frame.f_code.co_filename
         frame = frame.f_back
-    return False
+    return None
 
 
 def _names_bound(module_name: str, module: Any, real: dict[int, Any]) -> tuple[tuple[str, str], ...]:

@@ -150,7 +150,7 @@ def _named(file: Path, suffix: str) -> Path:
 
 
 def sync(path: Path) -> None:
-    """What was written to a file or a directory is on the disk."""
+    """Flush a file or a directory to the disk."""
     if os.name != "posix" and path.is_dir():
         return  # a directory cannot be opened there
     handle = os.open(path, os.O_RDONLY)

@@ -48,7 +48,10 @@ def externalise(
     references: dict[str, str] = {}
     for info in msgspec.structs.fields(event):
         value = getattr(event, info.name)
-        text = b"[" + b",".join(map(bytes, value)) + b"]" if info.name == "items_json" and value else value
+        if info.name == "items_json" and value:
+            text = b"[" + b",".join(map(bytes, value)) + b"]"
+        else:
+            text = value
         if isinstance(text, Raw | bytes) and len(text) > _FIELD:
             references[info.encode_name] = _put(db, run, bytes(text), compressor).hex()
             small[info.name] = info.default

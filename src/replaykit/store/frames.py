@@ -44,7 +44,9 @@ def seal_event(key: int, body: bytes, compressor: zstandard.ZstdCompressor) -> b
 def unseal_event(key: int, data: object, where: str) -> bytes:
     """The JSON text of an event's row, or CorruptStore."""
     body = unseal(key, data, where)
-    return decompress(body, where) if body[:1] in (b"z", b"r") else body
+    if body[:1] in (b"z", b"r"):
+        return decompress(body, where)
+    return body
 
 
 def checksum(*numbers: int) -> int:
@@ -55,7 +57,9 @@ def checksum(*numbers: int) -> int:
 def compress(body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
     """A frame of the body; left as it is where reading it back would break the bound."""
     frame = compressor.compress(body)
-    return b"z" + frame if len(body) <= _allowed(len(frame)) else b"r" + body
+    if len(body) <= _allowed(len(frame)):
+        return b"z" + frame
+    return b"r" + body
 
 
 def decompress(frame: bytes, where: str) -> bytes:

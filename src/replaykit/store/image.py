@@ -37,13 +37,13 @@ class Image:
 
     @staticmethod
     def likely_sizes(path: Path) -> list[int]:
-        """What the pages' size may be: what the file says, what the log says, what is usual."""
+        """Possible page sizes: from the file, from the log, and the usual one."""
         with _opened(path) as file:
-            said = [int.from_bytes(file.read(18)[16:], "big")]
+            sizes = [int.from_bytes(file.read(18)[16:], "big")]
         if log := _wal_of(path):
-            said.append(int.from_bytes(log[8:12], "big"))
-        said = [65536 if size == 1 else size for size in said]
-        return list(dict.fromkeys([*(size for size in said if size in _SIZES), _USUAL_SIZE]))
+            sizes.append(int.from_bytes(log[8:12], "big"))
+        sizes = [65536 if size == 1 else size for size in sizes]
+        return list(dict.fromkeys([*(size for size in sizes if size in _SIZES), _USUAL_SIZE]))
 
     def close(self) -> None:
         self._file.close()
@@ -117,7 +117,10 @@ def _checked(log: bytes, page_size: int) -> Iterator[tuple[int, int, bool, bool]
             salts = log[start + 8 : start + 16]
         is_ours = log[start + 8 : start + 16] == salts
         body = log[start : start + 8] + log[start + _FRAME_HEAD : start + _FRAME_HEAD + page_size]
-        computed = [_sums(body, seed, order) for seed in seeds] if is_ours or follows else []
+        if is_ours or follows:
+            computed = [_sums(body, seed, order) for seed in seeds]
+        else:
+            computed = []
         follows = stored in computed
         # The next frame builds on what was computed here. What stands here may be damaged, or what it is about.
         seeds = [stored] if follows else [stored, *computed[:1]]

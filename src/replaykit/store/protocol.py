@@ -1,4 +1,4 @@
-"""What every store offers. `replaykit.testing` has the conformance suite that each backend passes."""
+"""The protocol of stores. `replaykit.testing` has the conformance suite that each backend passes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replaykit.model.values import Json
 
 
 class Durability(StrEnum):
-    """What an acknowledged event survives."""
+    """The failures that an acknowledged event survives."""
 
     PROCESS = "process"  # kill -9 of the process
     POWER = "power"  # loss of power: one fsync per event
@@ -40,7 +40,7 @@ class RunWriter(Protocol):
 
     @property
     def cleaning(self) -> Cleaning | None:
-        """What states are cleaned with before they are compared and handed over; None where all of them is kept."""
+        """The redaction of states before they are compared and handed over; None if they are stored as they are."""
 
     def append(self, event: StoredEvent) -> None:
         """Add one event."""
@@ -50,7 +50,7 @@ class RunWriter(Protocol):
 
 
 class News(Struct, frozen=True, kw_only=True):
-    """What others wrote to a shared run."""
+    """Events that others wrote to a shared run."""
 
     fresh: bool = False
     """The run is another one than before: what was known of it no longer holds."""
@@ -69,7 +69,7 @@ class SharedRun(Protocol):
         """The sequence number of the next event."""
 
     def news(self) -> News:
-        """What was written since the last look or turn."""
+        """Return what was written since the last look or turn."""
 
     def turn(self) -> AbstractContextManager[News]:
         """The right to write, until the end of the block."""

@@ -7,7 +7,7 @@ import sqlite3
 import msgspec
 import zstandard
 
-from replaykit.errors import CorruptStore, StoreError
+from replaykit.errors import CorruptStore, RunExists
 from replaykit.model.nesting import check_nesting
 from replaykit.model.run import RunHeader
 from replaykit.store.frames import checksum, compress, seal, unseal
@@ -23,7 +23,7 @@ def insert_run(db: sqlite3.Connection, header: RunHeader) -> int:
             "INSERT INTO runs (id, name, status, started_at, header) VALUES (?, '', '', 0, x'')", (header.id,)
         )
     except sqlite3.IntegrityError:
-        raise StoreError(f"a run with the id {header.id!r} is in the store already") from None
+        raise RunExists(f"a run with the id {header.id!r} is in the store already") from None
     number = cursor.lastrowid or 0
     write_header(db, number, header)
     return number

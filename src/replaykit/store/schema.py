@@ -20,8 +20,8 @@ from urllib.parse import quote
 from replaykit.config import make_home
 from replaykit.errors import CorruptStore, FormatTooNew, StoreError, StoreFull, is_full
 from replaykit.private_files import close_to_others, make_file
-from replaykit.store.foreign import check_definitions, distrust
 from replaykit.store.protocol import Durability
+from replaykit.store.untrusted_files import check_definitions, distrust
 
 STORE_FORMAT = 1
 APPLICATION_ID = 0x52504B54  # "RPKT"
@@ -201,11 +201,13 @@ def _file(db: sqlite3.Connection) -> str:
 
 def _primary(error: sqlite3.Error) -> int | None:
     code = getattr(error, "sqlite_errorcode", None)
-    return code & 0xFF if isinstance(code, int) else None
+    if isinstance(code, int):
+        return code & 0xFF
+    return None
 
 
 def translate(error: sqlite3.Error, where: str) -> StoreError:
-    """What SQLite said, as one of our errors."""
+    """Return an error of SQLite as a ReplayKitError."""
     primary = _primary(error)
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return CorruptStore(

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from replaykit.errors import CorruptStore, RunNotFound, StoreError
-from replaykit.model.cuts import ArgumentsFold
 from replaykit.model.events import AnyEvent, Shared, StoredEvent, decode_event, decode_events
 from replaykit.model.nesting import check_nesting
 from replaykit.model.run import RunHeader, TraceRun
+from replaykit.model.text_splice import ArgumentsFold
 from replaykit.model.values import Json
 from replaykit.store import blobs
 from replaykit.store.frames import checksum, decompress, unseal, unseal_event
-from replaykit.store.live import Live
 from replaykit.store.protocol import Damage, Durability
 from replaykit.store.removal import delete_runs, replace_runs
+from replaykit.store.repair.verify import verify_sqlite
 from replaykit.store.rows import insert_run, missing_events, read_header, write_header
+from replaykit.store.run_locks import RunLocks
 from replaykit.store.schema import connect, translate
-from replaykit.store.shared import SharedWriter
-from replaykit.store.states import Remembered, States
-from replaykit.store.verify import verify_sqlite
+from replaykit.store.shared_writer import SharedWriter
+from replaykit.store.states import Remembered, StateReader
 from replaykit.store.writer import SQLiteWriter, add_run
 from replaykit.telemetry.switch import watch
 
@@ -62,7 +62,7 @@ class SQLiteStore:
         self.lock = threading.RLock()
         self.db = connect(self.path, self.durability, read_only=read_only)
         self.owner_pid = os.getpid()
-        self.live = Live(self.path)
+        self.live = RunLocks(self.path)
         self.turns = 0  # how often shared runs were written through this connection
         self._remembered = Remembered()
 
@@ -86,12 +86,14 @@ class SQLiteStore:
 
     @cached_property
     def door(self) -> Door | None:
-        """What all that is written goes through: nothing secret is kept, unless the store was opened to keep it."""
+        """The redaction before the disk; None for a store that was opened without it."""
         from replaykit.redaction.events import Door  # noqa: PLC0415 (reading needs none of it)
         from replaykit.redaction.project import is_on, project_redactor  # noqa: PLC0415
 
-        wanted = is_on() if self._redact is None else self._redact
-        return Door(project_redactor(self._redact_as or self.path)) if wanted else None
+        is_redacting = is_on() if self._redact is None else self._redact
+        if is_redacting:
+            return Door(project_redactor(self._redact_as or self.path))
+        return None
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -166,7 +168,9 @@ class SQLiteStore:
 
     def cleaned(self, run: TraceRun) -> TraceRun:
         """The run as `add` keeps it."""
-        return run if self.door is None else self.door.run(run)
+        if self.door is None:
+            return run
+        return self.door.run(run)
 
     def share(self, run_id: str) -> SharedWriter:
         """A run, there already or not, to append to together with others."""
@@ -187,8 +191,8 @@ class SQLiteStore:
         """Give a run tags, and take tags from it; gives its header."""
         with self.transaction() as db:
             number, header = self.find(run_id)
-            kept = [tag for tag in header.tags if tag not in set(remove)]
-            tagged = msgspec.structs.replace(header, tags=tuple(dict.fromkeys([*kept, *add])))
+            remaining = [tag for tag in header.tags if tag not in set(remove)]
+            tagged = msgspec.structs.replace(header, tags=tuple(dict.fromkeys([*remaining, *add])))
             if tagged.tags != header.tags:
                 write_header(db, number, tagged)
         return tagged
@@ -211,11 +215,11 @@ class SQLiteStore:
     ) -> list[RunHeader]:
         """The newest runs first; only those of a status or name, or with ids below this one, where it is given."""
         first, end = (None, None) if below is None else (f"{below}/", f"{below}0")  # "0" comes right after "/"
-        wanted = {"status = ?": status, "name = ?": name, "id >= ?": first, "id < ?": end}
-        where = " AND ".join(clause for clause, value in wanted.items() if value is not None)
+        conditions = {"status = ?": status, "name = ?": name, "id >= ?": first, "id < ?": end}
+        where = " AND ".join(clause for clause, value in conditions.items() if value is not None)
         rows = self.query(
             f"SELECT n, id, header FROM runs {where and f'WHERE {where}'} ORDER BY started_at DESC, n DESC LIMIT ?",
-            *(value for value in wanted.values() if value is not None),
+            *(value for value in conditions.values() if value is not None),
             -1 if limit is None else limit,
         )
         return [read_header(number, run_id, data) for number, run_id, data in rows]
@@ -276,11 +280,11 @@ class SQLiteStore:
 
     def state_at(self, run_id: str, seq: int | None = None) -> Json:
         """The state after the last checkpoint at or before event `seq`; the latest when None."""
-        return States(self, self._remembered).value(run_id, seq)
+        return StateReader(self, self._remembered).value(run_id, seq)
 
     def state_json(self, run_id: str, seq: int | None = None) -> bytes:
         """The same, as the JSON text it is kept in."""
-        return States(self, self._remembered).text(run_id, seq)
+        return StateReader(self, self._remembered).text(run_id, seq)
 
     def batches(
         self, number: int, *, newest_first: bool = False, since: int = 0, until: int | None = None
@@ -297,13 +301,15 @@ class SQLiteStore:
         Packs that end before the index `since`, or hold nothing at or before the sequence number `until`, are left out.
         """
         packs, tail = self.rows_of(number)
-        wanted = (
+        selected = (
             pack for pack in packs if (pack[0] & _INDEX) + pack[1] > since and (until is None or pack[2] <= until)
         )
-        found = [partial(self._pack_at, *pack) for pack in wanted]
+        found = [partial(self._pack_at, *pack) for pack in selected]
         if tail:
             found.append(partial(self._tail_at, tail))
-        return reversed(found) if newest_first else iter(found)
+        if newest_first:
+            return reversed(found)
+        return iter(found)
 
     def rows_of(self, number: int) -> tuple[list[PackRow], list[EventRow]]:
         """The packs of a run, without their data, and its tail."""
@@ -361,8 +367,13 @@ class SQLiteStore:
     def _decode(self, body: bytes, where: str) -> list[StoredEvent]:
         try:
             check_nesting(body)
-            found = decode_events(body) if body[:1] == b"[" else [decode_event(body)]
-            return blobs.internalise(self, found, body) if blobs.marked(body) else found
+            if body[:1] == b"[":
+                found = decode_events(body)
+            else:
+                found = [decode_event(body)]
+            if blobs.marked(body):
+                return blobs.internalise(self, found, body)
+            return found
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise CorruptStore(f"not an event ({error})", where=where) from None
 

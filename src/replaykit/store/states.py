@@ -29,24 +29,24 @@ _FOLDS_BYTES = 32 * 1024 * 1024
 _WITH_VALUES = 3  # about how many bytes one of a state's text is, together with the values that were read from it
 
 
-class Stretch(NamedTuple):
-    """What a pack or the tail holds of states."""
+class EventStretch(NamedTuple):
+    """The states in a pack or in the tail."""
 
     key: int
     """That of its first event."""
     states: list[State]
     shared: list[Shared]
-    """What it has in common with a parent."""
+    """The part that it shares with a parent."""
 
     @classmethod
-    def of(cls, key: int, events: list[StoredEvent]) -> Stretch:
-        """What these events, the first of which has this key, hold of states."""
+    def of(cls, key: int, events: list[StoredEvent]) -> EventStretch:
+        """Return the states in these events, the first of which has this key."""
         states = [event for event in events if isinstance(event, State)]
         return cls(key, states, [event for event in events if isinstance(event, Shared)])
 
 
 class Recent(Generic[T]):
-    """What was used last, by the key of a row, up to so many bytes."""
+    """A cache of recently used values by the key of a row, limited in bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -55,7 +55,7 @@ class Recent(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, key: int) -> T | None:
-        """What is held under this key."""
+        """Return the value under this key."""
         with self._lock:
             held = self._held.pop(key, None)
             if held is None:
@@ -75,15 +75,15 @@ class Recent(Generic[T]):
 
 
 class Remembered:
-    """What a store remembers of the states that were read from it."""
+    """Caches of the states that were read from a store."""
 
     def __init__(self) -> None:
-        self.packs = Recent[Stretch](_PACKS_BYTES)
+        self.packs = Recent[EventStretch](_PACKS_BYTES)
         self.folds = Recent[StateFold](_FOLDS_BYTES)
         """States, by the key of the event that comes next."""
 
 
-class States:
+class StateReader:
     """The states of the runs in a store."""
 
     def __init__(self, store: SQLiteStore, remembered: Remembered) -> None:
@@ -116,7 +116,7 @@ class States:
         header: RunHeader,
         key: int,
         states: list[State],
-        older: Iterator[Stretch],
+        older: Iterator[EventStretch],
         question: Callable[[StateFold], T],
     ) -> T:
         seq = states[-1].seq
@@ -124,7 +124,10 @@ class States:
             raise StateNotKept(f"run {header.id}: the state at event {seq} was not kept")
         try:
             changes, found = _since_whole(states)
-            fold = StateFold() if found else self._before(key, older, parsed=question is _value_of)
+            if found:
+                fold = StateFold()
+            else:
+                fold = self._before(key, older, parsed=question is _value_of)
             for state in changes:
                 fold.apply(state)
             return question(fold)
@@ -132,7 +135,7 @@ class States:
             where = f"run {header.id}, checkpoint {seq}"
             raise CorruptStore(f"the state cannot be put together ({error})", where=where) from None
 
-    def _before(self, key: int, older: Iterator[Stretch], *, parsed: bool) -> StateFold:
+    def _before(self, key: int, older: Iterator[EventStretch], *, parsed: bool) -> StateFold:
         """A fold of everything before the stretch with this key."""
         known = self._remembered.folds.get(key)
         if known is not None:
@@ -157,19 +160,19 @@ class States:
             self._remembered.folds.put(key, fold.copy(), _WITH_VALUES * fold.size)
         return fold
 
-    def _newest_first(self, number: int, until: int | None) -> Iterator[Stretch]:
+    def _newest_first(self, number: int, until: int | None) -> Iterator[EventStretch]:
         packs, tail = self._store.rows_of(number)
         if tail:
-            yield Stretch.of(tail[0][0], self._store.read_tail(tail))
+            yield EventStretch.of(tail[0][0], self._store.read_tail(tail))
         for key, count, first_seq in reversed(packs):
             if until is None or first_seq <= until:
                 yield self._pack(key, count, first_seq)
 
-    def _pack(self, key: int, count: int, first_seq: int) -> Stretch:
+    def _pack(self, key: int, count: int, first_seq: int) -> EventStretch:
         stretch = self._remembered.packs.get(key)
         if stretch is None:
             body = self._store.read_pack(key)
-            stretch = Stretch.of(key, self._store.events_of(body, key, count, first_seq))
+            stretch = EventStretch.of(key, self._store.events_of(body, key, count, first_seq))
             if self._may_remember:
                 self._remembered.packs.put(key, stretch, len(body))
         return stretch
@@ -189,7 +192,9 @@ def _text_of(fold: StateFold) -> bytes:
 
 
 def _until(seq: int | None, events: list[E]) -> list[E]:
-    return events if seq is None else [event for event in events if event.seq <= seq]
+    if seq is None:
+        return events
+    return [event for event in events if event.seq <= seq]
 
 
 def _since_whole(states: list[State]) -> tuple[list[State], bool]:

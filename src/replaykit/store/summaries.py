@@ -14,8 +14,8 @@ from replaykit.errors import CorruptStore
 from replaykit.model.nesting import check_nesting
 from replaykit.model.run import Origin, RunStatus
 from replaykit.store.frames import unseal
-from replaykit.store.live import held
 from replaykit.store.protocol import Damage
+from replaykit.store.run_locks import running_numbers
 from replaykit.store.sqlite import SQLiteStore
 
 _FRAME_HEAD = 20  # the byte that says what a frame is, and the longest head of a zstd frame
@@ -44,7 +44,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunSize(Struct, gc=False):
-    """What a run takes, in bytes, but for its blobs."""
+    """The size of a run in bytes, without its blobs."""
 
     stored: int = 0
     raw: int = 0
@@ -79,7 +79,7 @@ _decode = msgspec.json.Decoder(RunSummary).decode
 
 
 def contents(store: SQLiteStore) -> Contents:
-    """What is in the store."""
+    """Return a summary of the store's contents."""
     with store.snapshot():
         rows = store.query("SELECT n, id, header FROM runs ORDER BY n")
         sizes = _sizes(store)
@@ -121,7 +121,7 @@ def _with_end(store: SQLiteStore, run: RunSummary) -> RunSummary:
 def _with_life(store: SQLiteStore, runs: list[RunSummary]) -> list[RunSummary]:
     """Say of each run without an end whether somebody writes it. One that ended since it was read was written too."""
     open_ones = [run for run in runs if run.status is RunStatus.RUNNING]
-    written = held(store.path, [run.number for run in open_ones])
+    written = running_numbers(store.path, [run.number for run in open_ones])
     alive = {run.number for run in open_ones if written is None or run.number in written or _has_changed(store, run)}
     return [msgspec.structs.replace(run, alive=True) if run.number in alive else run for run in runs]
 
@@ -154,7 +154,7 @@ def _read(number: int, run_id: str, data: bytes) -> RunSummary:
 
 
 def last_key(db: sqlite3.Connection, number: int) -> int | None:
-    """Where the log of a run ends; None when it is empty."""
+    """Return the last key of a run's log; None when it is empty."""
     span = (number << 32, (number + 1) << 32)
     found = [
         db.execute(f"SELECT max(key) FROM {table} WHERE key >= ? AND key < ?", span).fetchone()[0]
@@ -184,7 +184,7 @@ def _sizes(store: SQLiteStore) -> dict[int, RunSize]:
 
 
 def _frame_size(head: bytes, length: int) -> int:
-    """How many bytes a frame unpacks to, told by its beginning; its own length where it does not say."""
+    """Return the unpacked size of a frame from its header; its own length where the header has none."""
     if head[:1] != b"z":
         return length
     try:

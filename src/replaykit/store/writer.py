@@ -11,9 +11,9 @@ import msgspec
 import zstandard
 
 from replaykit.errors import StoreError
-from replaykit.model.cuts import ArgumentsFold
 from replaykit.model.events import Call, StoredEvent, encode_event
 from replaykit.model.run import RunHeader
+from replaykit.model.text_splice import ArgumentsFold
 from replaykit.store import blobs
 from replaykit.store.frames import seal_event
 from replaykit.store.rows import insert_run, write_header, write_pack
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from replaykit.model.changes import Cleaning
     from replaykit.model.run import TraceRun
     from replaykit.store.sqlite import SQLiteStore
-    from replaykit.telemetry.switch import Watched
+    from replaykit.telemetry.switch import WatchedRun
 
 _NONE = 1 << 62
 PACK_EVENTS = 64
@@ -57,7 +57,7 @@ class SQLiteWriter:
         store: SQLiteStore,
         number: int,
         header: RunHeader,
-        watched: Watched | None = None,
+        watched: WatchedRun | None = None,
         *,
         lazily: bool = False,
     ) -> None:

@@ -1,8 +1,8 @@
 """Telemetry: a run as a trace of OpenTelemetry.
 
 Spans are made of the events of the log, as they are written there: redacted. What a span says is decided in pure code
-(`spans`, `calls`, `messages`); only `live`, `figures` and `providers` know OpenTelemetry, and they are imported when it
-is turned on.
+(`spans`, `call_attributes`, `messages`). Only `live_spans`, `metrics` and `otel_setup` know OpenTelemetry; they are
+imported when it is turned on.
 """
 
 from replaykit.telemetry.switch import disable, enable

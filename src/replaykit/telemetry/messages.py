@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.model.values import Json, encode
-from replaykit.wire.fields import as_object, as_objects, as_text, load_arguments
+from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments
 
 _TEXTS = ("text", "input_text", "output_text")
 _CALLS = ("tool_use", "tool_call", "function_call", "custom_tool_call")
@@ -22,25 +22,29 @@ _ITEMS = (*_CALLS, *_RESULTS, "reasoning")
 
 
 def input_messages(messages: Json) -> list[Json]:
-    """What a model was asked."""
+    """Return the input messages of a model call."""
     if isinstance(messages, dict):
         messages = [messages]
     if not isinstance(messages, list):
-        return [] if messages is None else [_message("user", [_text(messages)])]
-    return [_asked(message) for message in messages]
+        if messages is None:
+            return []
+        return [_message("user", [_text(messages)])]
+    return [_input_message(message) for message in messages]
 
 
 def output_messages(answer: Json, finish_reason: str | None) -> list[Json]:
-    """What a model answered: one message."""
-    said = answer if isinstance(answer, dict) else {"content": answer}
-    parts = list(_parts(said)) or ([_text(answer)] if said and "role" not in said else [])
-    return [_message(as_text(said.get("role")) or "assistant", parts) | {"finish_reason": finish_reason or "unknown"}]
+    """Return the answer of a model as one message."""
+    message = answer if isinstance(answer, dict) else {"content": answer}
+    parts = list(_parts(message)) or ([_text(answer)] if message and "role" not in message else [])
+    return [
+        _message(as_text(message.get("role")) or "assistant", parts) | {"finish_reason": finish_reason or "unknown"}
+    ]
 
 
 def instructions(system: Json) -> list[Json]:
-    """What stands above a conversation."""
-    held = as_object(system).get("parts", system)  # Gemini has them in an object
-    return list(_content(held))
+    """Return the system instructions of a conversation."""
+    parts = as_object(system).get("parts", system)  # Gemini has them in an object
+    return list(_content(parts))
 
 
 def spoken(value: Json, role: str) -> list[Json]:
@@ -52,7 +56,7 @@ def _message(role: str, parts: list[Json]) -> dict[str, Json]:
     return {"role": role, "parts": parts}
 
 
-def _asked(message: Json) -> dict[str, Json]:
+def _input_message(message: Json) -> dict[str, Json]:
     if not isinstance(message, dict):
         return _message("user", [_text(message)])
     kind = message.get("type")
@@ -61,23 +65,25 @@ def _asked(message: Json) -> dict[str, Json]:
     role = as_text(message.get("role")) or "user"
     if message.get("tool_call_id") is not None:
         return _message("tool", [_response(message["tool_call_id"], message.get("content"))])
-    said = _message("assistant" if role == "model" else role, list(_parts(message)))
-    return said | {"name": message["name"]} if isinstance(message.get("name"), str) else said
+    converted = _message("assistant" if role == "model" else role, list(_parts(message)))
+    if isinstance(message.get("name"), str):
+        return converted | {"name": message["name"]}
+    return converted
 
 
 def _parts(message: dict[str, Json]) -> Iterator[Json]:
     for name in ("thinking", "reasoning_content"):
         if isinstance(message.get(name), str):
             yield {"type": "reasoning", "content": message[name]}
-    held = message.get("parts")
-    if "content" not in message and isinstance(held, list):
-        yield from _content(held)
-        held = None
+    parts = message.get("parts")
+    if "content" not in message and isinstance(parts, list):
+        yield from _content(parts)
+        parts = None
     yield from _content(message.get("content"))
     if isinstance(message.get("refusal"), str):
         yield {"type": "refusal", "content": message["refusal"]}
     yield from map(_call, as_objects(message.get("tool_calls")))
-    yield from map(_part, held if isinstance(held, list) else ())
+    yield from map(_part, parts if isinstance(parts, list) else ())
 
 
 def _content(content: Json) -> Iterator[Json]:
@@ -98,11 +104,13 @@ def _part(part: Json) -> dict[str, Json]:
     if kind in _CALLS or "functionCall" in part:
         return _call(as_object(part.get("functionCall")) or part)
     if kind in _RESULTS:
-        given = next((part[name] for name in ("content", "output", "response", "result") if name in part), None)
-        return _response(part.get("tool_use_id") or part.get("call_id") or part.get("id"), given)
+        response = next((part[name] for name in ("content", "output", "response", "result") if name in part), None)
+        return _response(part.get("tool_use_id") or part.get("call_id") or part.get("id"), response)
     if "functionResponse" in part:
-        told = as_object(part["functionResponse"])
-        return _response(told.get("id") or told.get("name"), told.get("response"))
+        function_response = as_object(part["functionResponse"])
+        return _response(
+            function_response.get("id") or function_response.get("name"), function_response.get("response")
+        )
     if kind is None and isinstance(part.get("text"), str):  # Gemini's
         return {"type": "reasoning" if part.get("thought") else "text", "content": part["text"]}
     return {**part, "type": kind if isinstance(kind, str) else "other"}
@@ -110,20 +118,20 @@ def _part(part: Json) -> dict[str, Json]:
 
 def _call(call: dict[str, Json]) -> dict[str, Json]:
     named = as_object(call.get("function")) or call
-    given: Json = next((named[name] for name in ("arguments", "input", "args") if name in named), {})
+    arguments: Json = next((named[name] for name in ("arguments", "input", "args") if name in named), {})
     found: dict[str, Json] = {"type": "tool_call"}
     if identity := as_text(call.get("call_id")) or as_text(call.get("id")):
         found["id"] = identity
     found["name"] = as_text(named.get("name"))
-    found["arguments"] = load_arguments(given) if isinstance(given, str) else given
+    found["arguments"] = load_arguments(arguments) if isinstance(arguments, str) else arguments
     return found
 
 
-def _response(identity: Json, given: Json) -> dict[str, Json]:
+def _response(identity: Json, response: Json) -> dict[str, Json]:
     found: dict[str, Json] = {"type": "tool_call_response"}
     if as_text(identity):
         found["id"] = identity
-    return found | {"response": given}
+    return found | {"response": response}
 
 
 def _text(value: Json) -> dict[str, Json]:

@@ -27,14 +27,14 @@ _STRIDE = 0x9E3779B97F4A7C15  # odd, so that no two numbers lead to one id
 _TRACE = re.compile("(?!0{32})[0-9a-f]{32}")
 
 
-class Kind(IntEnum):
+class TelemetrySpanKind(IntEnum):
     """The kinds of spans, by their numbers in OTLP."""
 
     INTERNAL = 1
     CLIENT = 3
 
 
-class Happening(Struct, frozen=True):
+class ExportedSpanEvent(Struct, frozen=True):
     """An event of a span."""
 
     name: str
@@ -42,20 +42,20 @@ class Happening(Struct, frozen=True):
     attributes: Attributes
 
 
-class Span(Struct, frozen=True, kw_only=True):
+class TelemetrySpan(Struct, frozen=True, kw_only=True):
     """One span of a run's trace."""
 
     id: int
     parent: int
     """0 for the run itself."""
     name: str
-    kind: Kind = Kind.INTERNAL
+    kind: TelemetrySpanKind = TelemetrySpanKind.INTERNAL
     started_ns: int
     ended_ns: int
     attributes: Attributes
-    happenings: tuple[Happening, ...] = ()
+    happenings: tuple[ExportedSpanEvent, ...] = ()
     failure: str | None = None
-    """What its status says, where that is an error."""
+    """The text of its status, if that is an error."""
 
 
 def trace_id_of(run: RunHeader) -> str:
@@ -71,12 +71,16 @@ def trace_id_of(run: RunHeader) -> str:
 def recorded_trace(run: RunHeader) -> str | None:
     """The trace that a run was told in, or imported from."""
     found = _metadata(run).get(TRACE_ID)
-    return found if isinstance(found, str) and _TRACE.fullmatch(found) else None
+    if isinstance(found, str) and _TRACE.fullmatch(found):
+        return found
+    return None
 
 
 def trace_key(run: RunHeader) -> str:
-    """What the ids of a run's spans follow from. Replays of a case bear one id, so the time tells them apart."""
-    return f"{run.id}@{run.started_at!r}" if run.origin.kind == "replayed" else run.id
+    """Return the text that span ids are derived from. Replays of a case share an id, so the time is added."""
+    if run.origin.kind == "replayed":
+        return f"{run.id}@{run.started_at!r}"
+    return run.id
 
 
 def root_id(key: str) -> int:
@@ -104,14 +108,16 @@ def of_origin(run: RunHeader) -> RunHeader:
     known = _metadata(run)
     if TRACE_ID not in known:
         return run
-    kept = {name: value for name, value in known.items() if name != TRACE_ID}
-    return msgspec.structs.replace(run, metadata_json=raw({**kept, ORIGIN_TRACE_ID: known[TRACE_ID]}))
+    metadata = {name: value for name, value in known.items() if name != TRACE_ID}
+    return msgspec.structs.replace(run, metadata_json=raw({**metadata, ORIGIN_TRACE_ID: known[TRACE_ID]}))
 
 
 def origin_trace(run: RunHeader) -> str | None:
     """The trace of the run that a fork comes from, where it is known."""
     found = _metadata(run).get(ORIGIN_TRACE_ID)
-    return found if isinstance(found, str) and _TRACE.fullmatch(found) else None
+    if isinstance(found, str) and _TRACE.fullmatch(found):
+        return found
+    return None
 
 
 def nanoseconds(seconds: float) -> int:
@@ -122,22 +128,26 @@ def nanoseconds(seconds: float) -> int:
 
 def error_type(error: ErrorInfo) -> str:
     """The full name of an exception's class; builtins by their names alone."""
-    return error.type if error.module in ("", "builtins") else f"{error.module}.{error.type}"
+    if error.module in ("", "builtins"):
+        return error.type
+    return f"{error.module}.{error.type}"
 
 
-def exception(error: ErrorInfo, at_ns: int) -> Happening:
+def exception(error: ErrorInfo, at_ns: int) -> ExportedSpanEvent:
     """The event that says what was raised."""
-    said: Attributes = {"exception.type": error_type(error)}
+    attributes: Attributes = {"exception.type": error_type(error)}
     if error.message:
-        said["exception.message"] = error.message
+        attributes["exception.message"] = error.message
     if error.traceback:
-        said["exception.stacktrace"] = error.traceback
-    return Happening("exception", at_ns, said)
+        attributes["exception.stacktrace"] = error.traceback
+    return ExportedSpanEvent("exception", at_ns, attributes)
 
 
 def _metadata(run: RunHeader) -> dict[str, Json]:
     known = run.metadata
-    return known if isinstance(known, dict) else {}
+    if isinstance(known, dict):
+        return known
+    return {}
 
 
 def _hashed(text: str, size: int) -> int:

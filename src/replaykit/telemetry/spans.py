@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, LlmCall, Shared, StoredEvent, ToolCall
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import encode
-from replaykit.telemetry.calls import asked_tools, has_span, made_tool, provider_of, said_of
+from replaykit.telemetry.call_attributes import asked_tools, call_attributes, has_span, made_tool, provider_of
 from replaykit.telemetry.messages import spoken
-from replaykit.telemetry.models import UNKNOWN
+from replaykit.telemetry.model_requests import UNKNOWN
 from replaykit.telemetry.span import (
     Attributes,
-    Happening,
-    Span,
+    ExportedSpanEvent,
+    TelemetrySpan,
     call_id,
     error_type,
     exception,
@@ -25,11 +25,11 @@ from replaykit.telemetry.span import (
     trace_key,
 )
 
-_MOST_HAPPENINGS = 128  # what the SDK keeps of a span
-_MOST_ASKED = 1024
+_MAX_SPAN_EVENTS = 128  # what the SDK keeps of a span
+_MAX_PENDING_TOOLS = 1024
 
 
-class _Step:
+class _StepSpan:
     """A stretch of the agent's loop, as far as its events tell."""
 
     __slots__ = ("ended_ns", "happenings", "id", "started_ns")
@@ -38,7 +38,7 @@ class _Step:
         self.id = identity
         self.started_ns = started_ns
         self.ended_ns = started_ns
-        self.happenings: list[Happening] = []
+        self.happenings: list[ExportedSpanEvent] = []
 
 
 class RunSpans:
@@ -49,14 +49,14 @@ class RunSpans:
         self._run_id = header.id
         self._content = content
         self.root_id = root_id(self._key)
-        self._root = _Step(self.root_id, nanoseconds(header.started_at))
-        self._steps: dict[str, _Step] = {}
-        self._asked: dict[tuple[str, bytes], deque[str]] = {}
+        self._root = _StepSpan(self.root_id, nanoseconds(header.started_at))
+        self._steps: dict[str, _StepSpan] = {}
+        self._pending_tool_ids: dict[tuple[str, bytes], deque[str]] = {}
         self._provider = ""
         self._tokens = [0, 0]
         self._lock = threading.Lock()
 
-    def of(self, event: StoredEvent) -> Span | None:
+    def of(self, event: StoredEvent) -> TelemetrySpan | None:
         """The span of an event; None where it has none of its own."""
         if isinstance(event, Shared):
             return None  # it happened in the run that this one was forked from
@@ -64,11 +64,11 @@ class RunSpans:
         ended = started + nanoseconds(event.duration_s)
         with self._lock:
             self._note(event, started, ended)
-            asked_as = self._call_id(event)
+            tool_call_id = self._call_id(event)
         if not isinstance(event, Call) or not has_span(event):
             return None
-        said = said_of(event, content=self._content, call_id=asked_as)
-        attributes = said.attributes
+        described = call_attributes(event, content=self._content, call_id=tool_call_id)
+        attributes = described.attributes
         attributes["replaykit.run.id"] = self._run_id
         attributes["replaykit.event.seq"] = event.seq
         if event.faults:
@@ -78,11 +78,11 @@ class RunSpans:
         error = event.error
         if error is not None:
             attributes["error.type"] = error_type(error)
-        return Span(
+        return TelemetrySpan(
             id=call_id(self.root_id, event.seq),
             parent=self._parent(event),
-            name=said.name,
-            kind=said.kind,
+            name=described.name,
+            kind=described.kind,
             started_ns=started,
             ended_ns=ended,
             attributes=attributes,
@@ -90,10 +90,10 @@ class RunSpans:
             failure=_failure(error, attributes),
         )
 
-    def rest(self, header: RunHeader) -> Iterator[Span]:
+    def rest(self, header: RunHeader) -> Iterator[TelemetrySpan]:
         """The spans that only the end of the run completes: its steps, and the run."""
         for name, step in self._steps.items():
-            yield Span(
+            yield TelemetrySpan(
                 id=step.id,
                 parent=self.root_id,
                 name=name,
@@ -104,55 +104,58 @@ class RunSpans:
                     "replaykit.run.id": self._run_id,
                     "replaykit.step": name,
                 },
-                happenings=tuple(step.happenings[:_MOST_HAPPENINGS]),
+                happenings=tuple(step.happenings[:_MAX_SPAN_EVENTS]),
             )
         yield self._whole(header)
 
-    def _whole(self, header: RunHeader) -> Span:
+    def _whole(self, header: RunHeader) -> TelemetrySpan:
         root = self._root
         started = nanoseconds(header.started_at) or root.started_ns
         ended = max(started, nanoseconds(header.ended_at) if header.ended_at else root.ended_ns)
         error = header.error
-        happenings = root.happenings if error is None else [*root.happenings, exception(error, ended)]
-        return Span(
+        if error is None:
+            happenings = root.happenings
+        else:
+            happenings = [*root.happenings, exception(error, ended)]
+        return TelemetrySpan(
             id=self.root_id,
             parent=0,
             name=root_name(header),
             started_ns=started,
             ended_ns=ended,
-            attributes=self._about(header),
-            happenings=tuple(happenings[-_MOST_HAPPENINGS:]),
+            attributes=self._root_attributes(header),
+            happenings=tuple(happenings[-_MAX_SPAN_EVENTS:]),
             failure=_outcome(header),
         )
 
-    def _about(self, header: RunHeader) -> Attributes:
-        said = root_attributes(header) | {
+    def _root_attributes(self, header: RunHeader) -> Attributes:
+        attributes = root_attributes(header) | {
             "gen_ai.provider.name": self._provider or UNKNOWN,
             "replaykit.run.status": header.status.value,
         }
         for name, tokens in zip(("input", "output"), self._tokens, strict=True):
             if tokens:
-                said[f"gen_ai.usage.{name}_tokens"] = tokens
+                attributes[f"gen_ai.usage.{name}_tokens"] = tokens
         if header.error is not None:
-            said["error.type"] = error_type(header.error)
+            attributes["error.type"] = error_type(header.error)
         elif header.status in _FAILED:
-            said["error.type"] = header.status.value
+            attributes["error.type"] = header.status.value
         if self._content:
-            said["gen_ai.input.messages"] = encode(spoken(header.input, "user")).decode()
+            attributes["gen_ai.input.messages"] = encode(spoken(header.input, "user")).decode()
             if header.output_json:
-                told = [{**spoken(header.output, "assistant")[0], "finish_reason": "stop"}]
-                said["gen_ai.output.messages"] = encode(told).decode()
-        return said
+                messages = [{**spoken(header.output, "assistant")[0], "finish_reason": "stop"}]
+                attributes["gen_ai.output.messages"] = encode(messages).decode()
+        return attributes
 
     def _note(self, event: AnyEvent, started: int, ended: int) -> None:
-        """What the spans around an event have of it."""
+        """Add an event to the spans around it."""
         around = self._root
         if event.step is not None and (event.parent is None or event.step in self._steps):
             around = self._steps.get(event.step) or self._new_step(event.step, started)
             around.started_ns = min(around.started_ns, started)
             around.ended_ns = max(around.ended_ns, ended)
         self._root.ended_ns = max(self._root.ended_ns, ended)
-        if isinstance(event, ErrorEvent) and len(around.happenings) < _MOST_HAPPENINGS:
+        if isinstance(event, ErrorEvent) and len(around.happenings) < _MAX_SPAN_EVENTS:
             around.happenings.append(exception(event.error, started))
         elif isinstance(event, LlmCall):
             self._provider = self._provider or provider_of(event)
@@ -160,18 +163,18 @@ class RunSpans:
                 self._tokens[0] += event.usage.input_tokens or 0
                 self._tokens[1] += event.usage.output_tokens or 0
 
-    def _new_step(self, name: str, started: int) -> _Step:
-        found = self._steps[name] = _Step(step_id(self._key, name), started)
+    def _new_step(self, name: str, started: int) -> _StepSpan:
+        found = self._steps[name] = _StepSpan(step_id(self._key, name), started)
         return found
 
     def _call_id(self, event: AnyEvent) -> str:
         """The id under which a model asked for the call of a tool."""
         if isinstance(event, LlmCall):
             for key, identity in asked_tools(event):
-                if len(self._asked) < _MOST_ASKED:
-                    self._asked.setdefault(key, deque()).append(identity)
-        elif isinstance(event, ToolCall) and self._asked:
-            waiting = self._asked.get(made_tool(event))
+                if len(self._pending_tool_ids) < _MAX_PENDING_TOOLS:
+                    self._pending_tool_ids.setdefault(key, deque()).append(identity)
+        elif isinstance(event, ToolCall) and self._pending_tool_ids:
+            waiting = self._pending_tool_ids.get(made_tool(event))
             if waiting:
                 return waiting.popleft()
         return ""
@@ -179,14 +182,16 @@ class RunSpans:
     def _parent(self, event: AnyEvent) -> int:
         if event.parent is not None:
             return call_id(self.root_id, event.parent)
-        return self.root_id if event.step is None else self._steps[event.step].id
+        if event.step is None:
+            return self.root_id
+        return self._steps[event.step].id
 
 
-def spans_of(run: TraceRun, *, content: bool) -> list[Span]:
+def spans_of(run: TraceRun, *, content: bool) -> list[TelemetrySpan]:
     """All spans of a run that has ended, the run itself first, then in the order they began."""
-    made = RunSpans(run.header, content=content)
-    calls = [span for event in run.events if (span := made.of(event)) is not None]
-    *steps, root = made.rest(run.header)
+    run_spans = RunSpans(run.header, content=content)
+    calls = [span for event in run.events if (span := run_spans.of(event)) is not None]
+    *steps, root = run_spans.rest(run.header)
     return [root, *sorted((*steps, *calls), key=lambda span: (span.started_ns, -span.ended_ns))]
 
 
@@ -196,8 +201,8 @@ def root_name(header: RunHeader) -> str:
 
 
 def root_attributes(header: RunHeader) -> Attributes:
-    """What is known of a run when it begins."""
-    said: Attributes = {
+    """Return the attributes of a run that are known when it begins."""
+    attributes: Attributes = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": header.agent or header.name,
         "gen_ai.agent.version": header.agent_version,
@@ -208,7 +213,7 @@ def root_attributes(header: RunHeader) -> Attributes:
         "replaykit.origin.step": header.origin.step or "",
         "replaykit.tags": header.tags,
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in attributes.items() if value}
 
 
 _FAILED = (RunStatus.ERROR, RunStatus.TIMEOUT, RunStatus.CANCELLED)
@@ -217,10 +222,14 @@ _FAILED = (RunStatus.ERROR, RunStatus.TIMEOUT, RunStatus.CANCELLED)
 def _failure(error: ErrorInfo | None, attributes: Attributes) -> str | None:
     if error is not None:
         return error.message or error.type
-    return "" if "error.type" in attributes else None
+    if "error.type" in attributes:
+        return ""
+    return None
 
 
 def _outcome(header: RunHeader) -> str | None:
     if header.error is not None:
         return header.error.message or header.error.type
-    return header.status.value if header.status in _FAILED else None
+    if header.status in _FAILED:
+        return header.status.value
+    return None

@@ -23,7 +23,7 @@ _ON = ("1", "true", "yes", "on")
 _CAPTURING = (*_ON, "span_only", "span_and_event")
 
 
-class Watched(Protocol):
+class WatchedRun(Protocol):
     """A run whose events are told as they are written. Nothing here raises."""
 
     def marked(self, header: RunHeader) -> RunHeader:
@@ -45,10 +45,10 @@ class Watched(Protocol):
         """The run has ended, and this is all of it: none of its events was told before."""
 
 
-class Watcher(Protocol):
+class TelemetryWatcher(Protocol):
     """Who is told. Nothing here raises."""
 
-    def begun(self, header: RunHeader, store: Path) -> Watched | None:
+    def begun(self, header: RunHeader, store: Path) -> WatchedRun | None:
         """A run begins; None where nobody wants to hear of it."""
 
     def replayed(self, run: TraceRun | None, verdict: str, duration_s: float) -> None:
@@ -62,13 +62,13 @@ class _Switch:
     """The one place where it is known."""
 
     def __init__(self) -> None:
-        self.watcher: Watcher | None = None
+        self.watcher: TelemetryWatcher | None = None
         self.refused = False
         """The environment asks for it, and it cannot be had."""
 
 
 _SWITCH = _Switch()
-_RUNS: WeakValueDictionary[str, Watched] = WeakValueDictionary()
+_RUNS: WeakValueDictionary[str, WatchedRun] = WeakValueDictionary()
 
 
 def enable(*, content: bool | None = None, tracer_provider: Any = None, meter_provider: Any = None) -> None:
@@ -79,14 +79,17 @@ def enable(*, content: bool | None = None, tracer_provider: Any = None, meter_pr
     stored; unless it is said here, `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says it.
     """
     try:
-        from replaykit.telemetry.live import Live  # noqa: PLC0415 (an extra)
+        from replaykit.telemetry.live_spans import LiveTelemetry  # noqa: PLC0415 (an extra)
     except ModuleNotFoundError as error:
         raise UsageError(
             f"the OpenTelemetry SDK is not installed ({error.name} is missing)",
             hint=install_hint("otel"),
         ) from None
-    wanted = os.environ.get(CAPTURE, "").lower() in _CAPTURING if content is None else content
-    _SWITCH.watcher = Live(tracer_provider, meter_provider, content=wanted)
+    if content is None:
+        captures_content = os.environ.get(CAPTURE, "").lower() in _CAPTURING
+    else:
+        captures_content = content
+    _SWITCH.watcher = LiveTelemetry(tracer_provider, meter_provider, content=captures_content)
 
 
 def disable() -> None:
@@ -94,7 +97,7 @@ def disable() -> None:
     _SWITCH.watcher = None
 
 
-def watcher() -> Watcher | None:
+def watcher() -> TelemetryWatcher | None:
     """Who is told; None when it is off."""
     if _SWITCH.watcher is None and not _SWITCH.refused and os.environ.get(VARIABLE, "").lower() in _ON:
         try:
@@ -105,7 +108,7 @@ def watcher() -> Watcher | None:
     return _SWITCH.watcher
 
 
-def watch(header: RunHeader, store: Path) -> Watched | None:
+def watch(header: RunHeader, store: Path) -> WatchedRun | None:
     """A run begins."""
     listening = watcher()
     found = None if listening is None else listening.begun(header, store)
@@ -114,7 +117,7 @@ def watch(header: RunHeader, store: Path) -> Watched | None:
     return found
 
 
-def watched(run_id: str) -> Watched | None:
+def watched(run_id: str) -> WatchedRun | None:
     """The same run again, for those who end it by other means than its writer."""
     return _RUNS.get(run_id)
 

@@ -29,7 +29,7 @@ K = TypeVar("K", bound=Hashable)
 _CELLS = 40_000  # a table up to this size is filled
 _EDITS = 200  # Myers' way is given up beyond this many insertions and deletions
 _WINDOWS = (3, 8)  # keys in a row that are looked at as one, where single keys are repeated
-_KEPT = 0.9  # of what could be paired, a cut has to leave this much possible
+_MIN_POSSIBLE_SHARE = 0.9  # of what could be paired, a cut has to leave this much possible
 _DEPTH = 24  # how often a piece is cut again before the first way to align it is taken
 
 
@@ -62,7 +62,10 @@ def align(
     Where finer keys are given, equal ones imply equal keys. `within` keeps to these stretches.
     """
     keys = _Keys(a, b, a if fine_a is None else fine_a, b if fine_b is None else fine_b)
-    todo = [(gap, 0) for gap in within] if within is not None else [(Gap(0, len(a), 0, len(b)), 0)]
+    if within is not None:
+        todo = [(gap, 0) for gap in within]
+    else:
+        todo = [(Gap(0, len(a), 0, len(b)), 0)]
     pairs: list[Pair] = []
     while todo:
         gap, depth = todo.pop()
@@ -80,7 +83,7 @@ def align(
 
 
 def gaps(pairs: Iterable[Pair], around: Gap) -> list[Gap]:
-    """What lies between the pairs, where both sides have something there."""
+    """Return the gaps between the pairs in which both sides have items."""
     found, (i, j) = [], (around.a_start, around.b_start)
     for next_i, next_j in chain(pairs, [(around.a_end, around.b_end)]):
         if i < next_i and j < next_j:
@@ -142,7 +145,9 @@ def _exactly(keys: _Keys, items_a: list[int], items_b: list[int]) -> list[Pair] 
     pairs = [(items_a[i], items_b[j]) for i, j in fine or ()]
     for piece in gaps(fine, Gap(0, len(items_a), 0, len(items_b))) if fine is not None else ():
         pairs += _by_table(keys, items_a[piece.a_start : piece.a_end], items_b[piece.b_start : piece.b_end])
-    return pairs if len(pairs) >= len(plain) else [(items_a[i], items_b[j]) for i, j in plain]
+    if len(pairs) >= len(plain):
+        return pairs
+    return [(items_a[i], items_b[j]) for i, j in plain]
 
 
 def _by_table(keys: _Keys, items_a: list[int], items_b: list[int]) -> list[Pair]:
@@ -224,14 +229,14 @@ def _anchors(keys: _Keys, items_a: list[int], items_b: list[int]) -> list[Pair]:
     for cut in sorted(cuts, key=len, reverse=True):
         pieces = gaps(cut, Gap(0, len(a), 0, len(b)))
         possible = len(cut) + sum(min(piece.a_end - piece.a_start, piece.b_end - piece.b_start) for piece in pieces)
-        if len(cut) >= len(nth) or (cut and possible >= _KEPT * min(len(a), len(b))):
+        if len(cut) >= len(nth) or (cut and possible >= _MIN_POSSIBLE_SHARE * min(len(a), len(b))):
             best = cut
             break
     return [(items_a[i], items_b[j]) for i, j in best]
 
 
 def _once(a: Sequence[K], b: Sequence[K]) -> list[Pair]:
-    """Where keys stand that occur once on both sides, as many as can be had in order."""
+    """Return pairs of keys that occur once on both sides, as many as can be had in order."""
     count_a, count_b = Counter(a), Counter(b)
     places = {key: place for place, key in enumerate(b) if count_b[key] == 1 and count_a.get(key) == 1}
     return _in_order(places, a)

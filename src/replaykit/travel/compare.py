@@ -2,8 +2,10 @@
 
 Calls, messages, decisions and errors are aligned, not compared position by position: one call more is one difference.
 States are compared wherever the two runs stand side by side. What is different in every execution (ids, numbers, times,
-tracebacks) and what a run took never counts; neither do notes, names, tags and metadata. Pure: the runs are values, and
-so is the answer.
+tracebacks) and what a run took never counts; neither do notes, names, tags and metadata.
+
+The first divergence is the first in the order of the second run's events; what it lacks counts where it is missing.
+A call has two moments: its arguments count as it begins, its outcome as it ends, after whatever was called inside it.
 """
 
 from __future__ import annotations
@@ -11,44 +13,74 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
-from replaykit.model.diff import brief
+import msgspec
+
+from replaykit.model.diff import Difference, brief
+from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, Exchange, LlmCall, Message
 from replaykit.model.run import TraceRun
-from replaykit.travel.compare_first import Parted
-from replaykit.travel.compare_pairs import pair_events
-from replaykit.travel.compare_points import points_of
+from replaykit.store.open import StoreLike, open_store
+from replaykit.travel.compare_events import (
+    EventLog,
+    EventRow,
+    entries_of,
+    event_of,
+    name_of,
+    of_endings,
+    of_texts,
+    pair_events,
+    places_lacking,
+    rows_of,
+    value_of,
+    whole_line_of,
+)
 from replaykit.travel.compare_result import (
     Comparison,
-    Ending,
+    DivergenceKind,
     EntryKind,
     FirstDivergence,
-    Outcomes,
-    Parting,
-    Stretch,
+    OutcomeComparison,
+    RunEnding,
+    ToolComparison,
     ToolCount,
-    Tools,
-    Totals,
+    ToolStretch,
     UsageComparison,
+    UsageTotals,
 )
-from replaykit.travel.compare_rows import Log, Row, entries_of, event_of, name_of, places_lacking, rows_of
-from replaykit.travel.compare_states import entries_of_states, part_states
-from replaykit.travel.compare_values import of_endings, of_texts, value_of
+from replaykit.travel.compare_states import (
+    StateDivergence,
+    compare_states,
+    entries_of_states,
+    points_of,
+    steps_of_divergence,
+)
 
 N = TypeVar("N", int, float)
 
 _LINE = 160
 
 
-def compare(a: TraceRun, b: TraceRun) -> Comparison:
-    """The second run beside the first: what is the same, what is not, and where they part."""
+def compare(a: TraceRun | str, b: TraceRun | str, *, store: StoreLike = None) -> Comparison:
+    """Return what is the same in two runs, what is not, and where they part; ids are looked up in the store."""
+    if isinstance(a, TraceRun) and isinstance(b, TraceRun):
+        return _compare(a, b)
+    with open_store(store, read_only=True) as source:
+        runs = [run if isinstance(run, TraceRun) else source.load(run) for run in (a, b)]
+    return _compare(*runs)
+
+
+compare_runs = compare
+
+
+def _compare(a: TraceRun, b: TraceRun) -> Comparison:
     pairs = pair_events(a, b)
-    log_a, log_b = Log(a), Log(b)
-    states = part_states(a, b, points_of(log_a, log_b, pairs))
+    log_a, log_b = EventLog(a), EventLog(b)
+    states = compare_states(a, b, points_of(log_a, log_b, pairs))
     lacking = places_lacking(log_a, pairs, states.beside)
     rows = rows_of(log_a, log_b, pairs, lacking)
     outcome = _outcomes(a, b)
-    first = _input(a, b) or Parted(log_a, log_b, rows, lacking).first(states.partings) or _ending(outcome)
+    first = _input(a, b) or DivergenceFinder(log_a, log_b, rows, lacking).first(states.partings) or _ending(outcome)
     return Comparison(
         a=a.id,
         b=b.id,
@@ -68,36 +100,36 @@ def _input(a: TraceRun, b: TraceRun) -> FirstDivergence | None:
     if not found:
         return None
     a_text, b_text = (brief(value_of(run.input_json), _LINE) for run in (a, b))
-    return FirstDivergence(kind=Parting.INPUT, text="input", a_text=a_text, b_text=b_text, differences=found)
+    return FirstDivergence(kind=DivergenceKind.INPUT, text="input", a_text=a_text, b_text=b_text, differences=found)
 
 
-def _ending(outcome: Outcomes) -> FirstDivergence | None:
+def _ending(outcome: OutcomeComparison) -> FirstDivergence | None:
     if outcome.equal:
         return None
     changed = [part for part in ("status", "output", "error") if getattr(outcome.a, part) != getattr(outcome.b, part)]
     return FirstDivergence(
-        kind=Parting.OUTCOME,
+        kind=DivergenceKind.OUTCOME,
         text=f"outcome ({', '.join(changed) or 'error'})",
-        a_text=_said(outcome.a),
-        b_text=_said(outcome.b),
+        a_text=_ending_text(outcome.a),
+        b_text=_ending_text(outcome.b),
         differences=outcome.differences,
     )
 
 
-def _said(ending: Ending) -> str:
+def _ending_text(ending: RunEnding) -> str:
     return f"{ending.status.value}: {ending.error or brief(ending.output, _LINE)}"
 
 
-def _outcomes(a: TraceRun, b: TraceRun) -> Outcomes:
+def _outcomes(a: TraceRun, b: TraceRun) -> OutcomeComparison:
     found = of_endings(a, b)
     one, other = (
-        Ending(status=run.status, output=value_of(run.output_json), error=str(run.error) if run.error else None)
+        RunEnding(status=run.status, output=value_of(run.output_json), error=str(run.error) if run.error else None)
         for run in (a, b)
     )
-    return Outcomes(a=one, b=other, equal=not found, differences=found)
+    return OutcomeComparison(a=one, b=other, equal=not found, differences=found)
 
 
-def _own_tools(a: Log, b: Log, rows: Iterable[Row]) -> Iterable[tuple[EntryKind, str]]:
+def _own_tools(a: EventLog, b: EventLog, rows: Iterable[EventRow]) -> Iterable[tuple[EntryKind, str]]:
     """The calls of tools that the agents themselves made; a changed call is the same tool."""
     for row in rows:
         if (row.b in b.own_tools) if row.b is not None else (row.a in a.own_tools):
@@ -105,14 +137,14 @@ def _own_tools(a: Log, b: Log, rows: Iterable[Row]) -> Iterable[tuple[EntryKind,
             yield kind, name_of(event_of(a, b, row))
 
 
-def _tools(a: TraceRun, b: TraceRun, both: Iterable[tuple[EntryKind, str]]) -> Tools:
+def _tools(a: TraceRun, b: TraceRun, both: Iterable[tuple[EntryKind, str]]) -> ToolComparison:
     names_a, names_b = [call.name for call in a.tool_calls], [call.name for call in b.tool_calls]
     count_a, count_b = Counter(names_a), Counter(names_b)
-    return Tools(
+    return ToolComparison(
         a=tuple(names_a),
         b=tuple(names_b),
         counts=tuple(ToolCount(name=n, a=count_a[n], b=count_b[n]) for n in dict.fromkeys([*names_a, *names_b])),
-        unified=tuple(Stretch(kind=kind, name=name, count=len([*calls])) for (kind, name), calls in groupby(both)),
+        unified=tuple(ToolStretch(kind=kind, name=name, count=len([*calls])) for (kind, name), calls in groupby(both)),
     )
 
 
@@ -121,7 +153,7 @@ def _usage(a: TraceRun, b: TraceRun) -> UsageComparison:
     return UsageComparison(
         a=one,
         b=other,
-        difference=Totals(
+        difference=UsageTotals(
             llm_calls=other.llm_calls - one.llm_calls,
             tool_calls=other.tool_calls - one.tool_calls,
             input_tokens=_more(one.input_tokens, other.input_tokens),
@@ -133,16 +165,16 @@ def _usage(a: TraceRun, b: TraceRun) -> UsageComparison:
     )
 
 
-def _totals(run: TraceRun) -> Totals:
+def _totals(run: TraceRun) -> UsageTotals:
     calls = run.llm_calls
     used = [call.usage for call in calls if call.usage is not None]
-    asked, answered = _sum(u.input_tokens for u in used), _sum(u.output_tokens for u in used)
-    return Totals(
+    input_tokens, output_tokens = _sum(u.input_tokens for u in used), _sum(u.output_tokens for u in used)
+    return UsageTotals(
         llm_calls=len(calls),
         tool_calls=len(run.tool_calls),
-        input_tokens=asked,
-        output_tokens=answered,
-        tokens=_sum([asked, answered]),
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        tokens=_sum([input_tokens, output_tokens]),
         cost_usd=_sum(u.cost_usd for u in used),
         duration_s=run.duration_s,
     )
@@ -151,8 +183,143 @@ def _totals(run: TraceRun) -> Totals:
 def _sum(numbers: Iterable[N | None]) -> N | None:
     """The sum of what is known; None when nothing is."""
     known = [number for number in numbers if number is not None]
-    return sum(known[1:], known[0]) if known else None
+    if known:
+        return sum(known[1:], known[0])
+    return None
 
 
 def _more(a: N | None, b: N | None) -> N | None:
-    return None if a is None or b is None else b - a
+    if a is None or b is None:
+        return None
+    return b - a
+
+
+_Moment: TypeAlias = tuple[int, int, int, int]
+"""Position; 0 as the event there begins, 1 after that; inner calls end before outer ones; what is missing, last."""
+
+_ROLES = {
+    "user": DivergenceKind.INPUT,
+    "system": DivergenceKind.INPUT,
+    "developer": DivergenceKind.INPUT,
+    "tool": DivergenceKind.TOOL_RESULT,
+}
+
+
+class DivergenceFinder:
+    """Two runs side by side, and the moments at which they differ."""
+
+    def __init__(self, a: EventLog, b: EventLog, rows: list[EventRow], lacking: list[int]) -> None:
+        self._a = a
+        self._b = b
+        self._rows = rows
+        self._lacking = lacking
+
+    def first(self, states: list[StateDivergence]) -> FirstDivergence | None:
+        """The earliest event or state that differs; None when there is none."""
+        moments = [(self._moment(row), 0, n) for n, row in enumerate(self._rows) if row.kind is not EntryKind.SAME]
+        moments += [(_moment_of(state), 1, n) for n, state in enumerate(states)]
+        if not moments:
+            return None
+        _, is_state, n = min(moments)
+        if is_state:
+            return self._of_state(states[n])
+        return self._of_row(n)
+
+    def _moment(self, row: EventRow) -> _Moment:
+        if row.kind is EntryKind.MOVED:  # it is missing here, or comes too early there
+            return min(self._begins(row.a, None), self._begins(None, row.b))
+        if row.kind is EntryKind.CHANGED and not row.arguments:
+            assert row.b is not None  # what changed is in both
+            return (self._b.ends[row.b], 1, -self._b.depths[row.b], 0)
+        return self._begins(row.a, row.b)
+
+    def _begins(self, a: int | None, b: int | None) -> _Moment:
+        """When the second run has the event, or would have it."""
+        if b is not None:
+            return (b, 0, 0, 0)
+        assert a is not None
+        return (self._lacking[a], 1, -self._a.depths[a], 1 + a)
+
+    def _of_row(self, n: int) -> FirstDivergence:
+        row = self._rows[n]
+        event = event_of(self._a, self._b, row)
+        kind, text = _parting(row, event)
+        a, b = row.a, row.b
+        instead = next((other for other in self._rows[n:] if other.kind is not EntryKind.DELETED), row)
+        if row.kind is EntryKind.DELETED and instead.kind is EntryKind.INSERTED:
+            text, b = f"{text}, {_called(event_of(self._a, self._b, instead))} instead", instead.b
+        return self._divergence(kind, text, a, b, row.arguments or row.outcome)
+
+    def _of_state(self, state: StateDivergence) -> FirstDivergence:
+        found = self._divergence(
+            DivergenceKind.STATE, _state_text(state.differences), state.a, state.b, state.differences
+        )
+        a_step, b_step = steps_of_divergence(self._a, self._b, state)
+        return msgspec.structs.replace(found, a_step=a_step, b_step=b_step)
+
+    def _divergence(
+        self, kind: DivergenceKind, text: str, a: int | None, b: int | None, found: tuple[Difference, ...]
+    ) -> FirstDivergence:
+        (a_seq, a_step), (b_seq, b_step) = self._a.where(a), self._b.where(b)
+        old, new = (log.events[place] if place is not None else None for log, place in ((self._a, a), (self._b, b)))
+        event = old if old is not None else new
+        return FirstDivergence(
+            kind=kind,
+            text=text,
+            event=str(event.__struct_config__.tag) if event is not None else "",
+            name=name_of(event) if event is not None else "",
+            a_seq=a_seq,
+            b_seq=b_seq,
+            a_step=a_step,
+            b_step=b_step,
+            a_text=whole_line_of(old) if old is not None else "",
+            b_text=whole_line_of(new) if new is not None else "",
+            differences=found,
+        )
+
+
+def _moment_of(state: StateDivergence) -> _Moment:
+    """When the second run came to have another state; after what it did on its own, where that was before."""
+    point = state.point
+    if point.late:
+        return (point.b - 1, 1, 1, 0)
+    if state.b > point.b_from:
+        return (state.b, 0, 0, 0)
+    return (point.b_from, 1, 1, 0)
+
+
+def _state_text(found: tuple[Difference, ...]) -> str:
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"state ({found[0].path}{more})"
+
+
+def _parting(row: EventRow, event: AnyEvent) -> tuple[DivergenceKind, str]:
+    """Return the kind of a divergence and its description."""
+    if row.kind is EntryKind.MOVED:
+        return DivergenceKind.ORDER, f"order of {_called(event)}"
+    if row.kind is not EntryKind.CHANGED:
+        kind = DivergenceKind.EXTRA if row.kind is EntryKind.INSERTED else DivergenceKind.MISSING
+        return kind, f"{kind} {'call of ' if isinstance(event, Call) else ''}{_called(event)}"
+    if isinstance(event, LlmCall):
+        if row.arguments:
+            return DivergenceKind.INPUT, f"input of {event.name}"
+        return DivergenceKind.MODEL_ANSWER, f"answer of {event.name}"
+    if isinstance(event, Call):
+        if row.arguments:
+            return DivergenceKind.TOOL_ARGUMENTS, f"arguments of {event.name}"
+        return (
+            DivergenceKind.TOOL_RESULT,
+            f"{'answer' if isinstance(event, Exchange) else 'tool result'} of {event.name}",
+        )
+    if isinstance(event, ErrorEvent):
+        return DivergenceKind.OUTCOME, "error"
+    role = event.role if isinstance(event, Message) else "assistant"
+    return _ROLES.get(role, DivergenceKind.MODEL_ANSWER), _called(event)
+
+
+def _called(event: AnyEvent) -> str:
+    if isinstance(event, Message):
+        return f"{event.role} message"
+    if isinstance(event, Decision):
+        return "decision"
+    return name_of(event)

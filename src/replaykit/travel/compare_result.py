@@ -1,4 +1,4 @@
-"""What a comparison of two runs says, as values."""
+"""The result of comparing two runs, as values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replaykit.model.values import Json
 _CALLS = ("tool_call", "llm_call", "exchange")
 
 
-class Parting(StrEnum):
+class DivergenceKind(StrEnum):
     """In what two runs part."""
 
     INPUT = "input"  # what the agent was asked, or what it asked a model
@@ -29,7 +29,7 @@ class Parting(StrEnum):
 
 
 class EntryKind(StrEnum):
-    """How an event of one run stands to one of the other."""
+    """The relation of an event of one run to the other run."""
 
     SAME = "same"
     CHANGED = "changed"  # other arguments, or another outcome
@@ -41,7 +41,7 @@ class EntryKind(StrEnum):
 class FirstDivergence(Struct, frozen=True, kw_only=True):
     """The earliest place where the second run is not the first."""
 
-    kind: Parting
+    kind: DivergenceKind
     text: str
     """On one line: "tool result of search_docs"."""
     event: str = ""
@@ -53,22 +53,26 @@ class FirstDivergence(Struct, frozen=True, kw_only=True):
     a_step: str | None = None
     b_step: str | None = None
     a_text: str = ""
-    """What the first run has there, on one line; nothing where it has nothing."""
+    """The event of the first run there, on one line; empty where it has none."""
     b_text: str = ""
     differences: tuple[Difference, ...] = ()
 
     @property
     def where(self) -> str:
         """`at step_3 (call 5)`: the number is what `replaykit show --step` takes."""
-        missing = self.kind is Parting.MISSING or self.b_seq is None
+        missing = self.kind is DivergenceKind.MISSING or self.b_seq is None
         seq, step = (self.a_seq, self.a_step) if missing else (self.b_seq, self.b_step)
         if seq is None:
-            return "at the end" if self.kind is Parting.OUTCOME else "at the start"
+            if self.kind is DivergenceKind.OUTCOME:
+                return "at the end"
+            return "at the start"
         number = f"{'call' if self.event in _CALLS else 'event'} {seq}"
-        return f"at {step} ({number})" if step else f"at {number}"
+        if step:
+            return f"at {step} ({number})"
+        return f"at {number}"
 
 
-class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class EventEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One event of either run, or one of each that are the same."""
 
     kind: EntryKind
@@ -94,14 +98,14 @@ class StateEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolCount(Struct, frozen=True, kw_only=True):
-    """How often each run called a tool."""
+    """The number of calls of a tool in each run."""
 
     name: str
     a: int = 0
     b: int = 0
 
 
-class Stretch(Struct, frozen=True, kw_only=True):
+class ToolStretch(Struct, frozen=True, kw_only=True):
     """Calls of one tool in a row: in both runs, or only in one."""
 
     kind: EntryKind
@@ -109,35 +113,35 @@ class Stretch(Struct, frozen=True, kw_only=True):
     count: int
 
 
-class Tools(Struct, frozen=True, kw_only=True):
+class ToolComparison(Struct, frozen=True, kw_only=True):
     """The tools the two agents called, in order; calls inside another tool are that tool's business."""
 
     a: tuple[str, ...] = ()
     b: tuple[str, ...] = ()
     counts: tuple[ToolCount, ...] = ()
-    unified: tuple[Stretch, ...] = ()
+    unified: tuple[ToolStretch, ...] = ()
     """Both sequences as one: a changed call counts as the same, for it is the same tool."""
 
 
-class Ending(Struct, frozen=True, kw_only=True):
-    """How one run ended."""
+class RunEnding(Struct, frozen=True, kw_only=True):
+    """The outcome of one run."""
 
     status: RunStatus
     output: Json = None
     error: str | None = None
 
 
-class Outcomes(Struct, frozen=True, kw_only=True):
-    """How both runs ended."""
+class OutcomeComparison(Struct, frozen=True, kw_only=True):
+    """The outcomes of both runs."""
 
-    a: Ending
-    b: Ending
+    a: RunEnding
+    b: RunEnding
     equal: bool
     differences: tuple[Difference, ...] = ()
 
 
-class Totals(Struct, frozen=True, kw_only=True):
-    """What a run took; None where its log does not say."""
+class UsageTotals(Struct, frozen=True, kw_only=True):
+    """The resources a run used; None where its log does not say."""
 
     llm_calls: int = 0
     tool_calls: int = 0
@@ -149,11 +153,11 @@ class Totals(Struct, frozen=True, kw_only=True):
 
 
 class UsageComparison(Struct, frozen=True, kw_only=True):
-    """What both runs took, and how much more the second one did."""
+    """The resources both runs used, and how much more the second one did."""
 
-    a: Totals
-    b: Totals
-    difference: Totals
+    a: UsageTotals
+    b: UsageTotals
+    difference: UsageTotals
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -166,18 +170,18 @@ class Comparison(Struct, frozen=True, kw_only=True):
     b: str
     identical: bool
     first: FirstDivergence | None
-    entries: tuple[Entry, ...]
+    entries: tuple[EventEntry, ...]
     """Every event that was aligned, in the second run's order; what it lacks stands where it is missing."""
     states: tuple[StateEntry, ...]
     """The first steps after which the states differ: up to a hundred, fewer where the states are large."""
-    tools: Tools
-    outcome: Outcomes
+    tools: ToolComparison
+    outcome: OutcomeComparison
     usage: UsageComparison
     unknown_states: int = 0
     """After how many steps the states could not be compared, because a run had one and did not keep it."""
 
     @property
     def counts(self) -> dict[EntryKind, int]:
-        """How many entries there are of each kind."""
+        """The number of entries of each kind."""
         found = Counter(entry.kind for entry in self.entries)
         return {kind: found[kind] for kind in EntryKind}

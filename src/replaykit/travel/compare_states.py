@@ -1,58 +1,180 @@
-"""Where the states of two runs differ.
+"""The states of two runs: the moments at which they can be compared, and where they differ.
 
-States are large and mostly grow. Both runs are folded in one pass; while the two logs write the same changes,
-nothing is compared at all, and only states whose texts differ are ever decoded. A state that a run had and did not keep
-is not known: it is compared with nothing.
+Events that both runs have are the fixed points: one at a time, or where tasks took turns in another order, as many as
+it takes until both runs have done the same. Between two fixed points the last state of each step counts: one that was
+replaced before anything else happened says nothing. Where a run does something of its own between two of them, the
+states are laid beside each other once more before the second one.
+
+States are large and mostly grow. Both runs are folded in one pass; while the two logs write the same changes, nothing
+is compared at all, and only states whose texts differ are ever decoded. A state that a run had and did not keep is not
+known: it is compared with nothing.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, groupby, pairwise
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from replaykit.errors import UsageError
 from replaykit.model.changes import StateFold
 from replaykit.model.diff import Difference, differences
-from replaykit.model.events import Change, State
+from replaykit.model.events import Change, Note, State
 from replaykit.model.run import TraceRun
-from replaykit.travel.align import Pair
-from replaykit.travel.compare_points import Point
+from replaykit.travel.align import Pair, align
+from replaykit.travel.compare_events import EventLog, EventPairs, value_of
 from replaykit.travel.compare_result import StateEntry
-from replaykit.travel.compare_rows import Log
-from replaykit.travel.compare_values import value_of
+
+
+class StatePoint(NamedTuple):
+    """A moment in both runs: everything before the positions `a` and `b` has happened."""
+
+    a: int
+    b: int
+    a_from: int
+    b_from: int
+    """The fixed point before it; -1 for the start."""
+    late: bool
+    """True after whatever one of the runs did on its own since then."""
+
+    @property
+    def mirrored(self) -> StatePoint:
+        """The same moment, seen from the other run."""
+        return StatePoint(self.b, self.a, self.b_from, self.a_from, self.late)
+
+
+def points_of(a: EventLog, b: EventLog, pairs: EventPairs) -> list[StatePoint]:
+    """The moments at which the states count, in the order of both runs."""
+    if pairs.mirrored:
+        flipped = [(j, i) for i, j in pairs.in_order]
+        return [point.mirrored for point in _points(_StateLog(b), _StateLog(a), flipped)]
+    return [*_points(_StateLog(a), _StateLog(b), pairs.in_order)]
+
+
+class _FixedPoint(NamedTuple):
+    """Events that both runs have, from the first to the last of them in each."""
+
+    a_first: int
+    b_first: int
+    a_last: int
+    b_last: int
+
+
+class _StateGap(NamedTuple):
+    """The part of a run between two fixed points, with the states among the events of the first."""
+
+    start: int
+    end: int
+    loose: int
+    """Its first event that is no fixed point; the end when there is none."""
+    states: Sequence[int]
+
+
+class _StateLog:
+    """One run, fixed point by fixed point."""
+
+    def __init__(self, log: EventLog) -> None:
+        self.size = len(log.events)
+        self._steps = log.steps
+        self._states = [place for place, event in enumerate(log.events) if isinstance(event, State)]
+        self._next = 0
+        self._following = _following(log)
+
+    def gap(self, start: int, end: int) -> _StateGap:
+        """The stretch between two positions; to be asked in order."""
+        first = self._next
+        while self._next < len(self._states) and self._states[self._next] < end:
+            self._next += 1
+        return _StateGap(start, end, min(self._following[start + 1], end), self._states[first : self._next])
+
+    def blocks(self, gap: _StateGap) -> list[tuple[str | None, int]]:
+        """The steps whose states directly follow the fixed point, each with the position after its last state."""
+        head = [place for place in gap.states if place < gap.loose]
+        found: list[tuple[str | None, int]] = []
+        for step, places in groupby(head, key=self._steps.__getitem__):
+            ends = [place + 1 for place in places]
+            found += [(step, end) for end in (ends if step is None else ends[-1:])]
+        return found
+
+
+def _following(log: EventLog) -> list[int]:
+    """For each position the first event at or after it that is neither a state nor a note."""
+    following = [len(log.events)] * (len(log.events) + 1)
+    for place in range(len(log.events) - 1, -1, -1):
+        passed = isinstance(log.events[place], State | Note)
+        following[place] = following[place + 1] if passed else place
+    return following
+
+
+def _points(a: _StateLog, b: _StateLog, pairs: list[Pair]) -> Iterator[StatePoint]:
+    start, end = _FixedPoint(-1, -1, -1, -1), _FixedPoint(a.size, b.size, a.size, b.size)
+    for before, after in pairwise(chain([start], _fixed(pairs), [end])):
+        gap_a, gap_b = a.gap(before.a_last, after.a_first), b.gap(before.b_last, after.b_first)
+        if not gap_a.states and not gap_b.states:
+            continue
+        end_a = end_b = -1
+        for end_a, end_b in _steps_in_common(a.blocks(gap_a), b.blocks(gap_b)):
+            yield StatePoint(
+                max(end_a, before.a_last + 1), max(end_b, before.b_last + 1), before.a_last, before.b_last, late=False
+            )
+        rest = any(gap.states and gap.states[-1] >= end for gap, end in ((gap_a, end_a), (gap_b, end_b)))
+        if rest:
+            late = gap_a.loose < gap_a.end or gap_b.loose < gap_b.end
+            yield StatePoint(after.a_first, after.b_first, before.a_last, before.b_last, late)
+
+
+def _fixed(pairs: list[Pair]) -> Iterator[_FixedPoint]:
+    """Yield the points at which both runs have done the same: after each pair, or after pairs that cross."""
+    in_order = sorted(pairs)
+    least = [*accumulate((j for _, j in reversed(in_order)), min)][::-1]  # of the pairs from here on
+    first, most = 0, -1
+    for n, (i, j) in enumerate(in_order):
+        most = max(most, j)
+        if n + 1 == len(in_order) or most < least[n + 1]:
+            yield _FixedPoint(in_order[first][0], least[first], i, most)
+            first = n + 1
+
+
+def _steps_in_common(a: list[tuple[str | None, int]], b: list[tuple[str | None, int]]) -> list[Pair]:
+    """The ends of the steps that both have, in order."""
+    names: dict[str | None, int] = {}
+    keys_a, keys_b = ([names.setdefault(step, len(names)) for step, _ in blocks] for blocks in (a, b))
+    return [(a[n][1], b[m][1]) for n, m in align(keys_a, keys_b)]
+
 
 _MOST = 100  # moments at which the states differ, before the rest is left out
 _DETAILED_BYTES = 64 * 1024 * 1024  # of states that were decoded
 _UNCHANGED = Change()
 
 
-class StateParting(Struct, frozen=True):
+class StateDivergence(Struct, frozen=True):
     """A moment at which the states differ, and the positions of the states that held then."""
 
-    point: Point
+    point: StatePoint
     a: int
     b: int
     differences: tuple[Difference, ...] = ()
 
 
-class States(Struct, frozen=True):
-    """What came of comparing the states of two runs."""
+class StateComparison(Struct, frozen=True):
+    """The result of comparing the states of two runs."""
 
     beside: list[Pair]
     """Positions of states that belong together."""
-    partings: list[StateParting]
+    partings: list[StateDivergence]
     unknown: int
     """Moments at which a run had a state and did not keep it."""
 
 
-def part_states(a: TraceRun, b: TraceRun, points: Iterable[Point]) -> States:
-    """Where the states differ, in the order of the runs; nowhere where only one of them keeps states at all."""
-    found = States([], [], 0)
+def compare_states(a: TraceRun, b: TraceRun, points: Iterable[StatePoint]) -> StateComparison:
+    """Return where the states differ, in order; nowhere if only one of the runs keeps states."""
+    found = StateComparison([], [], 0)
     if not all(any(isinstance(event, State) for event in run.events) for run in (a, b)):
         return found
-    one, other, unknown, left_bytes = _States(a), _States(b), 0, _DETAILED_BYTES
+    one, other, unknown, left_bytes = _StateReader(a), _StateReader(b), 0, _DETAILED_BYTES
     equal = True
     for point in points:
         alike = _written_alike(one.up_to(point.a), other.up_to(point.b))
@@ -72,14 +194,14 @@ def part_states(a: TraceRun, b: TraceRun, points: Iterable[Point]) -> States:
         equal = old == new
         if parts:
             left_bytes -= len(old) + len(new)
-            found.partings.append(StateParting(point, one.last, other.last, parts))
-    return States(found.beside, found.partings, unknown)
+            found.partings.append(StateDivergence(point, one.last, other.last, parts))
+    return StateComparison(found.beside, found.partings, unknown)
 
 
-def entries_of_states(a: Log, b: Log, partings: Iterable[StateParting]) -> Iterator[StateEntry]:
-    """Where the states differ, as values."""
+def entries_of_states(a: EventLog, b: EventLog, partings: Iterable[StateDivergence]) -> Iterator[StateEntry]:
+    """Yield where the states differ, as values."""
     for parting in partings:
-        a_step, b_step = steps_of_parting(a, b, parting)
+        a_step, b_step = steps_of_divergence(a, b, parting)
         yield StateEntry(
             a_seq=a.events[parting.a].seq,
             b_seq=b.events[parting.b].seq,
@@ -89,17 +211,19 @@ def entries_of_states(a: Log, b: Log, partings: Iterable[StateParting]) -> Itera
         )
 
 
-def steps_of_parting(a: Log, b: Log, parting: StateParting) -> tuple[str | None, str | None]:
+def steps_of_divergence(a: EventLog, b: EventLog, parting: StateDivergence) -> tuple[str | None, str | None]:
     """The steps after which the states differ: a state that was kept before holds until there is another."""
     point = parting.point
     return _step(a, max(parting.a, point.a_from)), _step(b, max(parting.b, point.b_from))
 
 
-def _step(log: Log, place: int) -> str | None:
-    return log.steps[place] if place >= 0 else None
+def _step(log: EventLog, place: int) -> str | None:
+    if place >= 0:
+        return log.steps[place]
+    return None
 
 
-class _States:
+class _StateReader:
     """The states of one run, one after the other."""
 
     def __init__(self, run: TraceRun) -> None:

@@ -13,7 +13,7 @@ from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, ToolCall
 from replaykit.model.matching import ErrorSpec
 from replaykit.model.patch import PatchError, apply_patch, merge
 from replaykit.model.values import NULL, Json, raw
-from replaykit.seam.scope import Answer, Outcome
+from replaykit.seam.scope import CallAnswer, Outcome
 
 _WORDS = {"tool_call": "tool", "llm_call": "model", "exchange": "request"}
 
@@ -26,26 +26,26 @@ class Edits(Struct, frozen=True, kw_only=True):
     patch: tuple[dict[str, Json], ...] = ()
     """A JSON Patch for the state."""
     result: Json | UnsetType = UNSET
-    """What the step's last call, of a tool or a model, answers instead; of a stream, the list of its items."""
+    """The new answer of the step's last tool or model call; for a stream, the list of its items."""
     answer: Json | UnsetType = UNSET
-    """What the step's last call of a model answers instead; of a stream, the list of its items.
+    """The new answer of the step's last model call; for a stream, the list of its items.
 
     Of a call over HTTP it is a text, or a message with `content` and `tool_calls`, and goes out as its API sends it.
     """
     error: ErrorSpec | None = None
-    """What the step's last call fails with instead."""
+    """The error that the step's last call fails with."""
     arguments: dict[str, Json] | None = None
-    """What the step's last tool is called with instead."""
+    """The new arguments of the step's last tool call."""
     input: Json | UnsetType = UNSET
-    """What the agent is asked instead."""
+    """The new input of the agent."""
     tool: str | None = None
     """The name of the tool or model whose call is meant, where the step makes several."""
 
     def __post_init__(self) -> None:
-        given = [name for name in ("result", "answer", "error", "arguments") if self._has(name)]
-        if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} change the same call: give one of them")
-        if self.tool is not None and not given:
+        changes = [name for name in ("result", "answer", "error", "arguments") if self._has(name)]
+        if len(changes) > 1:
+            raise UsageError(f"{' and '.join(changes)} change the same call: give one of them")
+        if self.tool is not None and not changes:
             raise UsageError(
                 f"tool={self.tool!r} says which call is changed, but not how",
                 hint="Give its result, error or arguments as well (--result, --answer, --error, --args).",
@@ -76,14 +76,16 @@ class Edits(Struct, frozen=True, kw_only=True):
         """The state after the edits; a UsageError when they do not fit it."""
         try:
             state = merge(state, self.state) if self.state else state
-            return apply_patch(state, self.patch) if self.patch else state
+            if self.patch:
+                return apply_patch(state, self.patch)
+            return state
         except PatchError as error:
             raise UsageError(f"the change does not fit the state: {error}") from None
 
-    def target(self, step: str, own: list[Call], calls: Iterable[Call]) -> Call:
+    def target(self, step: str, step_calls: list[Call], calls: Iterable[Call]) -> Call:
         """The call that is changed, of those the step makes; a UsageError names those there are."""
         all_calls = {call.seq: call for call in calls}
-        fitting = [call for call in own if isinstance(call, self._sort) and self.tool in (None, call.name)]
+        fitting = [call for call in step_calls if isinstance(call, self._call_type) and self.tool in (None, call.name)]
         served = [call for call in fitting if call.parent not in all_calls]
         if self.tool is None:  # traffic, the time and chance are meant only where there is nothing else
             served = [call for call in served if not isinstance(call, Exchange)] or served
@@ -96,19 +98,21 @@ class Edits(Struct, frozen=True, kw_only=True):
                 f"{step}: `{inner.name}` is called inside `{outer.name}`, which is served as a whole",
                 hint=f"Change what `{outer.name}` answers.",
             )
-        sort = {Call: "call", LlmCall: "call of a model", ToolCall: "call of a tool"}[self._sort]
-        wanted = sort if self.tool is None else f"{sort} named {self.tool!r}"
-        made = ", ".join(dict.fromkeys(f"{_WORDS[call.kind]} `{call.name}`" for call in own)) or "none"
-        raise UsageError(f"{step} makes no {wanted}; its calls: {made}")
+        sort = {Call: "call", LlmCall: "call of a model", ToolCall: "call of a tool"}[self._call_type]
+        described = sort if self.tool is None else f"{sort} named {self.tool!r}"
+        calls_made = ", ".join(dict.fromkeys(f"{_WORDS[call.kind]} `{call.name}`" for call in step_calls)) or "none"
+        raise UsageError(f"{step} makes no {described}; its calls: {calls_made}")
 
     @property
-    def _sort(self) -> type[Call]:
-        """What can be changed like this: only a tool is called with other arguments."""
+    def _call_type(self) -> type[Call]:
+        """The type of call that can be changed like this; only tools take new arguments."""
         if self.answer is not UNSET:
             return LlmCall
-        return ToolCall if self.arguments is not None else Call
+        if self.arguments is not None:
+            return ToolCall
+        return Call
 
-    def outcome_of(self, recorded: Call) -> Answer | None:
+    def outcome_of(self, recorded: Call) -> CallAnswer | None:
         """The outcome that takes the place of the recorded one; None when it stays."""
         if self.error is not None:
             message = (self.error.message,) if self.error.message else ()

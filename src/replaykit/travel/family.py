@@ -8,14 +8,14 @@ from replaykit.model.run import RunHeader
 from replaykit.store.protocol import Store
 
 
-class Family(Struct, frozen=True):
+class RunFamily(Struct, frozen=True):
     """A run and its forks, oldest first."""
 
     run: RunHeader
-    children: tuple[Family, ...] = ()
+    children: tuple[RunFamily, ...] = ()
 
 
-def family_of(store: Store, run_id: str) -> Family:
+def family_of(store: Store, run_id: str) -> RunFamily:
     """The whole family, from the first ancestor that is still in the store."""
     headers = {header.id: header for header in store.headers()}
     root = store.header(run_id)
@@ -30,5 +30,5 @@ def family_of(store: Store, run_id: str) -> Family:
     return _family(root, children)
 
 
-def _family(run: RunHeader, children: dict[str, list[RunHeader]]) -> Family:
-    return Family(run, tuple(_family(child, children) for child in children.pop(run.id, [])))
+def _family(run: RunHeader, children: dict[str, list[RunHeader]]) -> RunFamily:
+    return RunFamily(run, tuple(_family(child, children) for child in children.pop(run.id, [])))

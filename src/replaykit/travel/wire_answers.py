@@ -11,7 +11,7 @@ from replaykit.model.events import Call, LlmCall, WireInfo
 from replaykit.model.values import ABSENT, Json, raw
 from replaykit.seam.http.rewriting import answered, chunks_of, header, written
 from replaykit.seam.scope import Outcome
-from replaykit.wire.call import answer_of
+from replaykit.wire.model_calls import answer_of
 from replaykit.wire.routes import api_of
 
 

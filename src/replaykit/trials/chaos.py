@@ -1,45 +1,55 @@
-"""An agent in broken worlds: each scenario with many seeds, what was injected, and whether the agent held."""
+"""Chaos trials: run an agent in worlds with faults, each scenario with many seeds, and see whether it holds."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 
 import msgspec
 from msgspec import Struct
 
+from replaykit.candidates.attempt import Candidate
+from replaykit.candidates.worlds import calls_of, live_case, with_chaos
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
-from replaykit.chaos.attacks import attacked
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.questions import Answers
 from replaykit.contracts.conditions import Conditions, conditions_of
-from replaykit.contracts.contract import Contract
-from replaykit.contracts.matrix import ChaosScenario
+from replaykit.contracts.contract import ChaosScenario, Contract
 from replaykit.errors import ExitCode, NothingSelected, gravest
+from replaykit.handlers.chaos.attacks import attacked
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import Finding
-from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, canonical
-from replaykit.runners.attempt import Attempt, Candidate
-from replaykit.runners.many import side_by_side
-from replaykit.runners.worlds import calls_of, live_case, with_chaos
-from replaykit.trials.trying import NO_FAULT, EvidenceFiles, Judged, Tried, Trying, found_in, left_in, name_of
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json
+from replaykit.trials.trial_runs import (
+    NO_FAULT,
+    EvidenceFiles,
+    TrialRun,
+    TrialRunner,
+    TrialVerdict,
+    check_run,
+    divergence_text,
+    incomplete_text,
+    input_text,
+    name_of,
+)
 
 CHAOS = "chaos"
 """The name of the scenario that is a project's own faults."""
 
 
 class ChaosVerdict(StrEnum):
-    """What a run under chaos says."""
+    """The verdict on a run under chaos."""
 
     HELD = "held"  # it did what it must
     BROKE = "broke"  # it did not
     ERROR = "error"  # cannot tell: the candidate gave no usable answer
 
 
-class Struck(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class InjectedFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One fault that was injected: its name, and the call it struck."""
 
     fault: str
@@ -64,15 +74,15 @@ class ChaosRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of this run: with it alone the same faults strike again."""
     verdict: ChaosVerdict
     input: str = ""
-    faults: tuple[Struck, ...] = ()
+    faults: tuple[InjectedFault, ...] = ()
     """In the order of the paths they struck at, which is the same whatever came first."""
     reason: str = ""
-    after: Struck | None = None
+    after: InjectedFault | None = None
     """The last fault before it broke."""
     conditions: Conditions = Conditions()
-    """What was wrong, by which it is decided what of the contract is asked."""
+    """The faults that were active: they decide which invariants are asked."""
     asked: int = 0
-    """How many invariants of the contract were asked."""
+    """The number of invariants that were asked."""
     failures: tuple[Finding, ...] = ()
     run: TraceRun | None = None
     evidence: str = ""
@@ -80,7 +90,7 @@ class ChaosRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChaosResult(Struct, frozen=True, kw_only=True):
-    """What all runs add up to."""
+    """The results of all runs."""
 
     replaykit: int = 1
     """Version of this form."""
@@ -91,7 +101,7 @@ class ChaosResult(Struct, frozen=True, kw_only=True):
 
     @property
     def untested(self) -> tuple[str, ...]:
-        """Scenarios whose faults struck nothing in any run: nothing can be said of them."""
+        """Scenarios whose faults struck nothing in any run: they are untested."""
         struck = {run.scenario for run in self.runs if run.faults}
         return tuple(dict.fromkeys(run.scenario for run in self.runs if run.scenario not in struck))
 
@@ -102,12 +112,14 @@ class ChaosResult(Struct, frozen=True, kw_only=True):
 
     @property
     def best_score(self) -> float:
-        """The score that there would be if all runs of which nobody can tell had held."""
+        """The score that there would be if all inconclusive runs had held."""
         return self._share(ChaosVerdict.HELD, ChaosVerdict.ERROR)
 
     def _share(self, *verdicts: ChaosVerdict) -> float:
-        told = [run for run in self.runs if run.scenario not in self.untested]
-        return round(100 * sum(run.verdict in verdicts for run in told) / len(told), 2) if told else 0.0
+        tested = [run for run in self.runs if run.scenario not in self.untested]
+        if tested:
+            return round(100 * sum(run.verdict in verdicts for run in tested) / len(tested), 2)
+        return 0.0
 
     @property
     def exit_code(self) -> ExitCode:
@@ -123,23 +135,23 @@ _CODES = {
 
 
 class ChaosTrial(Struct, frozen=True, kw_only=True):
-    """What an agent is tried with."""
+    """The worlds, the inputs and the contract that the agent must keep."""
 
     scenarios: tuple[ChaosScenario, ...]
     inputs: tuple[Json, ...] = ()
-    """What it is asked in a live world."""
+    """Inputs for a live world."""
     cases: tuple[ReplayCase, ...] = ()
     """Recorded worlds that it is put into as well."""
     contract: Contract | None = None
-    """What it must keep; without one it has to complete."""
+    """The contract it must keep; without one it has to complete."""
     runs: int = 1
-    """How often each scenario is run with each input; each time with the next seed."""
+    """The number of runs for each scenario and input, each with the next seed."""
     answers: Answers | None = None
-    """What judges said."""
+    """Answers of judges."""
     timeout_s: float | None = None
 
 
-class _Cell(Struct, frozen=True):
+class _ChaosCell(Struct, frozen=True):
     scenario: ChaosScenario
     plan: ChaosPlan
     case: ReplayCase
@@ -153,37 +165,28 @@ def run_chaos(
     on_done: Callable[[], None] = lambda: None,
     evidence: EvidenceFiles | None = None,
 ) -> ChaosResult:
-    """How the candidate does under the trial's plans; `NothingSelected` when there is nothing to ask."""
+    """Return how the candidate does under the trial's plans; `NothingSelected` when there is nothing to ask."""
     began = time.perf_counter()
     cells = list(_cells(trial))
-
-    with Trying(CHAOS, candidate, evidence) as trying:
-
-        def one(cell: _Cell) -> tuple[ChaosRun, Tried]:
-            tried = _tried(trial, trying, cell)
-            told = _judged(trial, cell, tried)
-            on_done()
-            return told, tried
-
-        both = side_by_side(cells, one, candidate, jobs=jobs)
-        runs = tuple(told for told, _ in both)
+    with TrialRunner(CHAOS, candidate, evidence) as runner:
+        scored = runner.run_cells(cells, partial(_world, trial), partial(_score, trial), jobs=jobs, on_done=on_done)
+        runs = tuple(result for result, _ in scored)
         if trial.contract is not None and not any(run.asked or run.verdict is ChaosVerdict.ERROR for run in runs):
             raise _nothing_asked(trial.contract)
-        result = ChaosResult(
-            agent=candidate.label, contract="" if trial.contract is None else trial.contract.name, runs=runs
-        )
+        contract = "" if trial.contract is None else trial.contract.name
+        result = ChaosResult(agent=candidate.label, contract=contract, runs=runs)
         untested = set(result.untested)
-        kept = tuple(_with_evidence(trying, told, tried, told.scenario in untested) for told, tried in both)
-    return msgspec.structs.replace(result, runs=kept, duration_s=round(time.perf_counter() - began, 6))
+        runs = tuple(_with_evidence(runner, chaos_run, run, untested) for chaos_run, run in scored)
+    return msgspec.structs.replace(result, runs=runs, duration_s=round(time.perf_counter() - began, 6))
 
 
 def count_of(trial: ChaosTrial) -> int:
-    """How many runs there will be."""
+    """Return how many runs there will be."""
     return len(trial.scenarios) * (len(trial.inputs) + len(trial.cases)) * trial.runs
 
 
-def _cells(trial: ChaosTrial) -> Iterator[_Cell]:
-    worlds = [live_case(given, timeout_s=trial.timeout_s or DEFAULT_TIMEOUT_S) for given in trial.inputs]
+def _cells(trial: ChaosTrial) -> Iterator[_ChaosCell]:
+    worlds = [live_case(value, timeout_s=trial.timeout_s or DEFAULT_TIMEOUT_S) for value in trial.inputs]
     worlds += trial.cases
     scenarios = [scenario for scenario in trial.scenarios if not scenario.plan.is_calm]
     if not scenarios:
@@ -195,74 +198,93 @@ def _cells(trial: ChaosTrial) -> Iterator[_Cell]:
         for world in worlds:
             for number in range(trial.runs):
                 plan = msgspec.structs.replace(scenario.plan, seed=scenario.plan.seed + number)
-                yield _Cell(scenario, plan, world)
+                yield _ChaosCell(scenario, plan, world)
 
 
-def _tried(trial: ChaosTrial, trying: Trying, cell: _Cell) -> Tried:
-    limit = cell.case.scenario.timeout_s if trial.timeout_s is None else trial.timeout_s
-    return trying.run(with_chaos(cell.case, cell.plan), limit)
+def _world(trial: ChaosTrial, cell: _ChaosCell) -> tuple[ReplayCase, float]:
+    timeout_s = trial.timeout_s
+    if timeout_s is None:
+        timeout_s = cell.case.scenario.timeout_s
+    return with_chaos(cell.case, cell.plan), timeout_s
 
 
-def _with_evidence(trying: Trying, told: ChaosRun, tried: Tried, is_unstruck: bool) -> ChaosRun:
-    scenario = [] if told.scenario == CHAOS else [told.scenario]
-    judged = Judged(
-        name=name_of(*scenario, f"seed {told.seed}", told.input),
-        passed=told.verdict is ChaosVerdict.HELD and not is_unstruck,
-        reason=told.reason or (NO_FAULT if is_unstruck else ""),
-        findings=told.failures,
-        remarks=(
-            f"scenario: {told.scenario}, seed {told.seed}",
-            *(f"fault: {struck.text}" for struck in told.faults),
-        ),
+def _with_evidence(runner: TrialRunner, result: ChaosRun, run: TrialRun, untested: Collection[str]) -> ChaosRun:
+    is_untested = result.scenario in untested
+    words = [f"seed {result.seed}", result.input]
+    if result.scenario != CHAOS:
+        words.insert(0, result.scenario)
+    reason = result.reason
+    if is_untested and not reason:
+        reason = NO_FAULT
+    verdict = TrialVerdict(
+        name=name_of(*words),
+        passed=result.verdict is ChaosVerdict.HELD and not is_untested,
+        reason=reason,
+        findings=result.failures,
+        remarks=remarks_of(result.scenario, result.seed, result.faults),
     )
-    kept = trying.keep(tried, judged)
-    return msgspec.structs.replace(told, evidence=kept) if kept else told
+    return msgspec.structs.replace(result, evidence=runner.keep_evidence(run, verdict))
 
 
-def _judged(trial: ChaosTrial, cell: _Cell, tried: Tried) -> ChaosRun:
-    attempt = tried.attempt
-    told = ChaosRun(
+def _score(trial: ChaosTrial, cell: _ChaosCell, run: TrialRun) -> ChaosRun:
+    attempt = run.attempt
+    result = ChaosRun(
         scenario=cell.scenario.name,
         seed=cell.plan.seed,
         verdict=ChaosVerdict.HELD,
-        input=_text(cell.case.scenario.input),
-        faults=tuple(struck_in(attempt.run, cell.case.scenario.input, cell.plan)),
+        input=input_text(cell.case.scenario.input),
+        faults=tuple(injected_faults(attempt.run, cell.case.scenario.input, cell.plan)),
         run=attempt.run,
     )
     if attempt.run is None:
-        return msgspec.structs.replace(told, verdict=ChaosVerdict.ERROR, reason=attempt.reason)
-    told = msgspec.structs.replace(told, conditions=conditions_of(names_of(told.faults), calls_of(cell.case)))
-    asked = () if trial.contract is None else trial.contract.assertions(told.conditions)
-    found, untold = found_in(tried, asked, trial.answers)
-    failures = tuple(finding for finding in found if not finding.holds)
-    # Where the contract asks nothing of a run, it still has to complete.
-    reason = _why(attempt, failures, asked) or ("" if asked or untold else _incomplete(attempt.run))
-    told = msgspec.structs.replace(told, asked=len(asked))
-    if not reason:
-        return msgspec.structs.replace(told, verdict=ChaosVerdict.ERROR, reason=untold) if untold else told
-    last = max((struck for struck in told.faults if struck.seq is not None), key=lambda s: s.seq or 0, default=None)
-    return msgspec.structs.replace(
-        told,
-        verdict=ChaosVerdict.BROKE,
-        reason=reason,
-        failures=failures,
-        after=last or next(iter(told.faults), None),
-    )
+        return msgspec.structs.replace(result, verdict=ChaosVerdict.ERROR, reason=attempt.reason)
+    conditions = conditions_of(fault_names(result.faults), calls_of(cell.case))
+    assertions: tuple[Assertion, ...] = ()
+    if trial.contract is not None:
+        assertions = trial.contract.assertions(conditions)
+    result = msgspec.structs.replace(result, conditions=conditions, asked=len(assertions))
+    findings, inconclusive = check_run(run, assertions, trial.answers)
+    failures = tuple(finding for finding in findings if not finding.holds)
+    reason = divergence_text(attempt, assertions) or _failure_text(failures)
+    if not reason and not assertions and not inconclusive:
+        # Where the contract asks nothing of a run, it still has to complete.
+        reason = incomplete_text(attempt.run)
+    if reason:
+        after = _last_fault(result.faults)
+        return msgspec.structs.replace(
+            result, verdict=ChaosVerdict.BROKE, reason=reason, failures=failures, after=after
+        )
+    if inconclusive:
+        return msgspec.structs.replace(result, verdict=ChaosVerdict.ERROR, reason=inconclusive)
+    return result
 
 
-def struck_in(run: TraceRun | None, given: Json, plan: ChaosPlan) -> Iterator[Struck]:
+def _last_fault(faults: Sequence[InjectedFault]) -> InjectedFault | None:
+    """Return the fault of the latest call; without calls, the first fault of the input."""
+    in_calls = [fault for fault in faults if fault.seq is not None]
+    if in_calls:
+        return max(in_calls, key=lambda fault: fault.seq or 0)
+    return next(iter(faults), None)
+
+
+def injected_faults(run: TraceRun | None, value: Json, plan: ChaosPlan) -> Iterator[InjectedFault]:
     """The faults that were injected: into the input, and into calls, by their paths."""
-    for name in attacked(given, plan)[1]:
-        yield Struck(fault=name)
+    for name in attacked(value, plan)[1]:
+        yield InjectedFault(fault=name)
     calls = [] if run is None else sorted(run.calls, key=lambda call: (call.path, call.seq))
     for call in calls:
         for name in call.faults:
-            yield Struck(fault=name, call=call.name, path=call.path, step=call.step, seq=call.seq)
+            yield InjectedFault(fault=name, call=call.name, path=call.path, step=call.step, seq=call.seq)
 
 
-def names_of(faults: Iterable[Struck]) -> Iterator[str]:
-    """The names of faults."""
-    return (struck.fault for struck in faults)
+def fault_names(faults: Iterable[InjectedFault]) -> Iterator[str]:
+    """Return the names of faults."""
+    return (fault.fault for fault in faults)
+
+
+def remarks_of(scenario: str, seed: int, faults: Iterable[InjectedFault]) -> tuple[str, ...]:
+    """Return the notes on a run in a world with faults."""
+    return (f"scenario: {scenario}, seed {seed}", *(f"fault: {fault.text}" for fault in faults))
 
 
 def _nothing_asked(contract: Contract) -> NothingSelected:
@@ -270,23 +292,13 @@ def _nothing_asked(contract: Contract) -> NothingSelected:
     return NothingSelected(message, hint="Add one with `when: always` or `when: any_chaos_active`.")
 
 
-def _why(attempt: Attempt, failures: Sequence[Finding], asked: Sequence[Assertion]) -> str:
-    """Why the agent did not hold, in one sentence; nothing when it did."""
-    left = left_in(attempt, asked)
-    if left:
-        return f"left the tape: {left}"
-    if failures:
-        first = failures[0]
-        name = f"invariant {first.id!r}" if first.id else first.kind
-        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-        return f"{name}: expected {first.expected}, got {first.actual}{more}" if first.expected else first.text + more
-    return ""
-
-
-def _incomplete(run: TraceRun) -> str:
-    """How the agent ended, where that is not well."""
-    return "" if run.status is RunStatus.SUCCESS else f"ended with {run.status.value}: {run.error or 'no error'}"
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else canonical(value).decode()
+def _failure_text(failures: Sequence[Finding]) -> str:
+    """Return why the agent broke, in one sentence; "" when it held."""
+    if not failures:
+        return ""
+    first = failures[0]
+    name = f"invariant {first.id!r}" if first.id else first.kind
+    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    if first.expected:
+        return f"{name}: expected {first.expected}, got {first.actual}{more}"
+    return first.text + more

@@ -7,35 +7,35 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct, structs
 
+from replaykit.candidates.worlds import with_consent
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.find import Unusable
 from replaykit.errors import ExitCode, NothingSelected
-from replaykit.importing.subjects import subjects_of
+from replaykit.intake.source_subjects import subjects_of
 from replaykit.model.consent import NO_CONSENT, Consent
 from replaykit.model.isolation import IsolationLevel
+from replaykit.project.case_selection import SelectedCases
 from replaykit.project.project import Project
-from replaykit.project.subjects import Subjects
-from replaykit.runners.worlds import with_consent
-from replaykit.trials.ci_chaos import Chaos, Mutated
-from replaykit.trials.ci_contracts import Contracts
-from replaykit.trials.ci_items import Crew, PartOfCi, Ran, Setting, with_own_ids
-from replaykit.trials.ci_places import Places
-from replaykit.trials.ci_replays import Replays
-from replaykit.trials.ci_result import CiItem, CiPart, CiResult, Outcome, Part, exit_code_of, overall
-from replaykit.trials.trying import EvidenceFiles
+from replaykit.trials.ci_chaos import ChaosPart, MutationPart
+from replaykit.trials.ci_contracts import ContractPart
+from replaykit.trials.ci_items import CiSection, CiSettings, CiWorkers, PartResult, make_ids_unique
+from replaykit.trials.ci_locations import Locations
+from replaykit.trials.ci_replays import ReplayPart
+from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiPartName, CiResult, exit_code_of, overall
+from replaykit.trials.trial_runs import EvidenceFiles
 
 
 class CiPlan(Struct, frozen=True, kw_only=True):
-    """What of a project is run, and what has to be reached."""
+    """The parts of a project to run, and the score to reach."""
 
     project: Project
-    only: Collection[Part] = tuple(Part)
+    only: Collection[CiPartName] = tuple(CiPartName)
     seed: int | None = None
-    """Of mutations and faults; the project's own unless said."""
+    """Of mutations and faults; default: the project's own."""
     min_score: float | None = None
-    """The overall score that passes, 0 to 100; the project's own unless said. Without one nothing may fail."""
+    """The overall score that passes, 0 to 100; default: the project's own. Without one nothing may fail."""
     evidence: EvidenceFiles | None = None
-    """Where runs leave their files; none are kept without."""
+    """The directory for the files of runs; without it none are kept."""
     requires_proof: bool = False
     """True when a replay passes only if its case was seen red."""
     required_isolation: IsolationLevel = IsolationLevel.NONE
@@ -43,99 +43,117 @@ class CiPlan(Struct, frozen=True, kw_only=True):
     on_fetched: Callable[[], None] = lambda: None
     """Called for each run that a source gives."""
     consent: Consent = NO_CONSENT
-    """What may be done for real where cases and sessions ask for it. No configuration says this."""
+    """Real actions that are allowed where cases and sessions ask for them. No configuration sets this."""
 
 
-class Ci:
+class Ci(Struct, frozen=True, kw_only=True):
     """A plan, ready to run: its files are read, and nothing has been asked of the agent."""
 
-    def __init__(self, plan: CiPlan) -> None:
-        self._plan = plan
-        project = plan.project
-        self._seed = plan.seed if plan.seed is not None else project.seed or 0
-        self._min_score = plan.min_score if plan.min_score is not None else project.min_score
-        subjects, told = _subjects(plan)
-        setting = Setting(
-            project=project,
-            places=Places(project),
-            seed=self._seed,
-            given_seed=plan.seed,
-            evidence=plan.evidence,
-            subjects=tuple(_allowed(subject, plan.consent) for subject in subjects.all),
-            requires_proof=plan.requires_proof,
-            required_isolation=plan.required_isolation,
-        )
-        every: list[PartOfCi] = [Mutated(setting), Contracts(setting), Chaos(setting), Replays(setting)]
-        self._parts = [part for part in every if part.part in plan.only and part.count]
-        self.notices = (*project.files.notices, *told, *subjects.notices, *_idle(project, every, plan.only))
-        self.count = sum(part.count for part in self._parts)
+    plan: CiPlan
+    seed: int
+    min_score: float | None
+    parts: tuple[CiSection, ...]
+    notices: tuple[str, ...]
 
-    def run(self, crew: Crew) -> CiResult:
-        """Run every part with the same crew; `NothingSelected` when there is nothing to run."""
-        if not self._parts:
-            raise _nothing(self._plan)
+    @property
+    def count(self) -> int:
+        """The number of runs."""
+        return sum(part.count for part in self.parts)
+
+    def run(self, workers: CiWorkers) -> CiResult:
+        """Run every part with the same workers; `NothingSelected` when there is nothing to run."""
+        if not self.parts:
+            raise _nothing(self.plan)
         began = time.perf_counter()
         parts: list[CiPart] = []
         best: list[CiPart] = []
         items: list[CiItem] = []
-        for part in self._parts:
+        for part in self.parts:
             start = time.perf_counter()
-            ran = part.run(crew)
+            ran = part.run(workers)
             items += ran.items
             parts.append(self._weighed(part.part, ran, time.perf_counter() - start))
             best.append(structs.replace(parts[-1], score=ran.best))
-        items = with_own_ids(items)
+        items = make_ids_unique(items)
         score = overall(parts)
-        code = exit_code_of(items, score, overall(best), self._min_score)
+        code = exit_code_of(items, score, overall(best), self.min_score)
         return CiResult(
             passed=code is ExitCode.PASSED,
             exit_code=code,
             score=score,
-            min_score=self._min_score,
-            verdict=_verdict(code, items, score, self._min_score),
-            agent=crew.candidate.label,
-            config=str(self._plan.project.file),
-            config_from=self._plan.project.files.revision_text,
-            seed=self._seed,
+            min_score=self.min_score,
+            verdict=_verdict(code, items, score, self.min_score),
+            agent=workers.candidate.label,
+            config=str(self.plan.project.file),
+            config_from=self.plan.project.files.revision_text,
+            seed=self.seed,
             parts=tuple(parts),
             items=tuple(items),
             notices=self.notices,
             duration_s=round(time.perf_counter() - began, 6),
         )
 
-    def _weighed(self, part: Part, ran: Ran, seconds: float) -> CiPart:
+    def _weighed(self, part: CiPartName, ran: PartResult, seconds: float) -> CiPart:
         return CiPart(
             part=part,
             name=part.score_name,
             score=ran.score,
-            weight=getattr(self._plan.project.scoring, part.value),
+            weight=getattr(self.plan.project.scoring, part.value),
             total=len(ran.items),
-            passed=sum(item.outcome is Outcome.PASSED for item in ran.items),
+            passed=sum(item.outcome is CiOutcome.PASSED for item in ran.items),
             duration_s=round(seconds, 6),
         )
 
 
+def prepare_ci(plan: CiPlan) -> Ci:
+    """Read the files of a plan, and select what to run."""
+    project = plan.project
+    seed = plan.seed if plan.seed is not None else project.seed or 0
+    subjects, no_subjects = _subjects(plan)
+    settings = CiSettings(
+        project=project,
+        places=Locations(project),
+        seed=seed,
+        seed_override=plan.seed,
+        evidence=plan.evidence,
+        subjects=tuple(_allowed(subject, plan.consent) for subject in subjects.all),
+        requires_proof=plan.requires_proof,
+        required_isolation=plan.required_isolation,
+    )
+    parts = (MutationPart(settings), ContractPart(settings), ChaosPart(settings), ReplayPart(settings))
+    idle = _idle(project, parts, plan.only)
+    return Ci(
+        plan=plan,
+        seed=seed,
+        min_score=plan.min_score if plan.min_score is not None else project.min_score,
+        parts=tuple(part for part in parts if part.part in plan.only and part.count),
+        notices=(*project.files.notices, *no_subjects, *subjects.notices, *idle),
+    )
+
+
 def _allowed(subject: ReplayCase | Unusable, consent: Consent) -> ReplayCase | Unusable:
-    return with_consent(subject, consent) if isinstance(subject, ReplayCase) else subject
+    if isinstance(subject, ReplayCase):
+        return with_consent(subject, consent)
+    return subject
 
 
-def _subjects(plan: CiPlan) -> tuple[Subjects, tuple[str, ...]]:
+def _subjects(plan: CiPlan) -> tuple[SelectedCases, tuple[str, ...]]:
     """The cases and sessions, and what to tell where there are none: other parts may be all there is."""
     project = plan.project
-    is_needed = Part.REPLAY in plan.only or (Part.CHAOS in plan.only and not project.inputs)
+    is_needed = CiPartName.REPLAY in plan.only or (CiPartName.CHAOS in plan.only and not project.inputs)
     if not is_needed or not (project.sessions or project.cases or project.sources):
-        return Subjects(all=()), ()
+        return SelectedCases(all=()), ()
     try:
         return subjects_of(project, on_fetched=plan.on_fetched), ()
     except NothingSelected as error:
-        return Subjects(all=()), (error.message,)
+        return SelectedCases(all=()), (error.message,)
 
 
-def _idle(project: Project, parts: Sequence[PartOfCi], only: Collection[Part]) -> Iterator[str]:
-    """What is configured and has nothing to ask."""
+def _idle(project: Project, parts: Sequence[CiSection], only: Collection[CiPartName]) -> Iterator[str]:
+    """Return notices about parts that are configured and have nothing to ask."""
     configured = {
-        Part.MUTATION: project.mutations is not None,
-        Part.CHAOS: project.chaos is not None and not project.chaos.is_calm,
+        CiPartName.MUTATION: project.mutations is not None,
+        CiPartName.CHAOS: project.chaos is not None and not project.chaos.is_calm,
     }
     for part in parts:
         if part.part in only and configured.get(part.part) and not part.count:
@@ -143,19 +161,20 @@ def _idle(project: Project, parts: Sequence[PartOfCi], only: Collection[Part]) -
 
 
 def _nothing(plan: CiPlan) -> NothingSelected:
-    only = ", ".join(part.value for part in plan.only)
-    said = "" if len(plan.only) == len(Part) else f" of {only}"
+    selection = ""
+    if len(plan.only) < len(CiPartName):
+        selection = " of " + ", ".join(part.value for part in plan.only)
     hint = "Add `cases: [cases]`, sessions under `replays:`, or `inputs:` for contracts, chaos and mutations."
-    return NothingSelected(f"{plan.project.file} configures nothing{said} that could be run", hint=hint)
+    return NothingSelected(f"{plan.project.file} configures nothing{selection} that could be run", hint=hint)
 
 
 def _verdict(code: ExitCode, items: Sequence[CiItem], score: float | None, min_score: float | None) -> str:
     """The result in one sentence."""
-    counts = {outcome: sum(item.outcome is outcome for item in items) for outcome in Outcome}
-    told = [f"{count} {outcome.value}" for outcome, count in counts.items() if count]
+    counts = {outcome: sum(item.outcome is outcome for item in items) for outcome in CiOutcome}
+    shown = [f"{count} {outcome.value}" for outcome, count in counts.items() if count]
     reached = "no score" if score is None else f"score {score:g}"
     floor = "" if min_score is None else f" of at least {min_score:g}"
-    return f"{_WORDS[code]}: {reached}{floor}; {', '.join(told)}"
+    return f"{_WORDS[code]}: {reached}{floor}; {', '.join(shown)}"
 
 
 _WORDS = {

@@ -1,4 +1,4 @@
-"""The parts of `ci` that make it hard for the agent: faults around it, and its inputs in other words."""
+"""The parts of `ci` that put the agent under stress: faults around it, and mutations of its inputs."""
 
 from __future__ import annotations
 
@@ -6,78 +6,92 @@ from collections.abc import Sequence
 
 import msgspec
 
+from replaykit.candidates.worlds import live_case
 from replaykit.cases.case import ReplayCase
-from replaykit.contracts.matrix import ChaosScenario
+from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
+from replaykit.contracts.contract import ChaosScenario
 from replaykit.errors import ReplayKitError
-from replaykit.judges.stored import ProjectAnswers
+from replaykit.judges.judgement_store import ProjectAnswers
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import Finding
 from replaykit.model.values import raw
 from replaykit.project.project import Mutations, Project
-from replaykit.runners.worlds import live_case
 from replaykit.trials.chaos import CHAOS, ChaosRun, ChaosTrial, ChaosVerdict, count_of, run_chaos
-from replaykit.trials.ci_contracts import UNSTRUCK
-from replaykit.trials.ci_items import Crew, Ran, Setting, Watched, best_of_none, impossible, members_of, text_of
-from replaykit.trials.ci_places import Where, command, spoken
-from replaykit.trials.ci_result import CiItem, Outcome, Part
+from replaykit.trials.ci_contracts import NO_FAULT_TRIGGERED
+from replaykit.trials.ci_items import (
+    CiSettings,
+    CiWorkers,
+    PartResult,
+    RecordingCandidate,
+    run_members,
+    untried,
+    without_score,
+)
+from replaykit.trials.ci_locations import Location, command, input_argument
+from replaykit.trials.ci_result import CiItem, CiOutcome, CiPartName
+from replaykit.trials.default_contract import chaos_contract, mutation_contract
+from replaykit.trials.model_mutations import mutator_of
 from replaykit.trials.mutation import MutationRun, MutationTrial, run_mutations
-from replaykit.trials.promises import promised_in_other_words, promised_under_chaos
-from replaykit.trials.rewording import mutator_of
-from replaykit.trials.trying import name_of
+from replaykit.trials.trial_runs import input_text, name_of
 
 _OUTCOMES = {
-    ChaosVerdict.HELD: Outcome.PASSED,
-    ChaosVerdict.BROKE: Outcome.FAILED,
-    ChaosVerdict.ERROR: Outcome.ERROR,
+    ChaosVerdict.HELD: CiOutcome.PASSED,
+    ChaosVerdict.BROKE: CiOutcome.FAILED,
+    ChaosVerdict.ERROR: CiOutcome.ERROR,
 }
 
 
-class Chaos:
+class ChaosPart:
     """The project's faults, around its inputs; around its cases and sessions where there are no inputs."""
 
-    part = Part.CHAOS
+    part = CiPartName.CHAOS
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        project = setting.project
+    def __init__(self, settings: CiSettings) -> None:
+        self._settings = settings
+        project = settings.project
         plan = project.chaos or ChaosPlan()
-        if setting.given_seed is not None:
-            plan = msgspec.structs.replace(plan, seed=setting.given_seed)
-        cases = tuple(subject for subject in setting.subjects if isinstance(subject, ReplayCase))
+        if settings.seed_override is not None:
+            plan = msgspec.structs.replace(plan, seed=settings.seed_override)
+        cases = tuple(subject for subject in settings.subjects if isinstance(subject, ReplayCase))
         worlds = () if project.inputs else cases
         self._trial = ChaosTrial(
             scenarios=(ChaosScenario(name=CHAOS, plan=plan),),
             inputs=project.inputs,
             cases=worlds,
-            contract=promised_under_chaos(project, in_cases=bool(worlds)),
-            timeout_s=setting.timeout_s if project.inputs else None,
+            contract=chaos_contract(project, in_cases=bool(worlds)),
+            timeout_s=settings.timeout_s if project.inputs else None,
             answers=ProjectAnswers(project.directory, "chaos run --contract NAME"),
         )
         self.count = 0 if plan.is_calm else count_of(self._trial)
 
-    def run(self, crew: Crew) -> Ran:
-        where = self._setting.places.of_key("chaos")
+    def run(self, workers: CiWorkers) -> PartResult:
+        where = self._settings.places.of_key("chaos")
         try:
             result = run_chaos(
                 self._trial,
-                crew.candidate,
-                jobs=min(crew.jobs, self.count),
-                on_done=crew.on_done,
-                evidence=self._setting.evidence,
+                workers.candidate,
+                jobs=min(workers.jobs, self.count),
+                on_done=workers.on_done,
+                evidence=self._settings.evidence,
             )
         except ReplayKitError as error:
-            items = [impossible(self.part, "chaos", error, where)]
-            return Ran(items, best=best_of_none(items))
+            return untried(self.part, "chaos", error, where)
         untested = set(result.untested)
         items = [self._item(run, where, run.scenario in untested) for run in result.runs]
         if len(untested) == len(self._trial.scenarios):
-            return Ran(items, best=best_of_none(items))
-        return Ran(items, result.score, result.best_score)
+            return without_score(items)
+        return PartResult(items, result.score, result.best_score)
 
-    def _item(self, run: ChaosRun, where: Where, untested: bool) -> CiItem:
+    def _item(self, run: ChaosRun, where: Location, untested: bool) -> CiItem:
         outcome = _OUTCOMES[run.verdict]
-        if untested and outcome is Outcome.PASSED:
-            outcome = Outcome.UNTESTED
+        if untested and outcome is CiOutcome.PASSED:
+            outcome = CiOutcome.UNTESTED
+        verdict, reason = run.verdict.value, run.reason
+        if outcome is CiOutcome.UNTESTED:
+            verdict, reason = outcome.value, NO_FAULT_TRIGGERED
+        input_json, duration_s = raw(run.input), 0.0
+        if run.run is not None:
+            input_json, duration_s = run.run.input_json, run.run.duration_s or 0.0
         words = ["--seed", str(run.seed)]
         if self._trial.inputs:
             words += ["--input", run.input]
@@ -85,81 +99,90 @@ class Chaos:
             part=self.part,
             id=name_of(f"seed {run.seed}", run.input),
             outcome=outcome,
-            verdict=outcome.value if outcome is Outcome.UNTESTED else run.verdict.value,
-            reason=UNSTRUCK if outcome is Outcome.UNTESTED else run.reason,
+            verdict=verdict,
+            reason=reason,
             failures=run.failures,
-            faults=tuple(struck.text for struck in run.faults),
-            contract=owner(self._setting.project, run.failures),
-            duration_s=round((run.run.duration_s or 0.0) if run.run else 0.0, 6),
+            faults=tuple(fault.text for fault in run.faults),
+            contract=failed_contract(self._settings.project, run.failures),
+            duration_s=round(duration_s, 6),
             evidence=run.evidence,
             file=where.file,
             line=where.line,
-            command=command("chaos run", self._setting.project, *words),
-            input_json=raw(run.input) if run.run is None else run.run.input_json,
-            **members_of(run.run),
+            command=command("chaos run", self._settings.project, *words),
+            input_json=input_json,
+            **run_members(run.run),
         )
 
 
-class Mutated:
+class MutationPart:
     """The project's inputs in other words."""
 
-    part = Part.MUTATION
+    part = CiPartName.MUTATION
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        project = setting.project
-        said = project.mutations or Mutations()
-        trial = MutationTrial(
-            mutator=mutator_of(project, seed=setting.seed),
-            count=said.count,
+    def __init__(self, settings: CiSettings) -> None:
+        self._settings = settings
+        project = settings.project
+        mutations = project.mutations or Mutations()
+        self._trial = MutationTrial(
+            mutator=mutator_of(project, seed=settings.seed),
+            count=mutations.count,
             inputs=project.inputs,
-            contract=promised_in_other_words(project),
+            contract=mutation_contract(project),
             answers=ProjectAnswers(project.directory, "chaos mutate --run --contract NAME"),
+            timeout_s=settings.timeout_s or DEFAULT_TIMEOUT_S,
         )
-        limit = setting.timeout_s
-        self._trial = trial if limit is None else msgspec.structs.replace(trial, timeout_s=limit)
-        self.count = 0 if project.mutations is None else len(project.inputs) * said.count
+        self.count = 0
+        if project.mutations is not None:
+            self.count = len(project.inputs) * mutations.count
 
-    def run(self, crew: Crew) -> Ran:
-        watched = Watched(crew.candidate)
-        where = self._setting.places.of_key("mutations")
+    def run(self, workers: CiWorkers) -> PartResult:
+        recorder = RecordingCandidate(workers.candidate)
+        where = self._settings.places.of_key("mutations")
         try:
             result = run_mutations(
                 self._trial,
-                watched,
-                jobs=min(crew.jobs, self.count),
-                on_done=crew.on_done,
-                evidence=self._setting.evidence,
+                recorder,
+                jobs=min(workers.jobs, self.count),
+                on_done=workers.on_done,
+                evidence=self._settings.evidence,
             )
         except ReplayKitError as error:
-            items = [impossible(self.part, "mutations", error, where)]
-            return Ran(items, best=best_of_none(items))
-        return Ran([self._item(run, watched, where) for run in result.runs], result.score, result.best_score)
+            return untried(self.part, "mutations", error, where)
+        return PartResult([self._item(run, recorder, where) for run in result.runs], result.score, result.best_score)
 
-    def _item(self, run: MutationRun, watched: Watched, where: Where) -> CiItem:
-        project = self._setting.project
-        text = text_of(run.mutation.input)
-        outcome = Outcome.PASSED if run.passed else Outcome.ERROR if run.is_error else Outcome.FAILED
-        contract = owner(project, run.failures)
-        again = command("contract run", project, contract, "--input", spoken(run.mutation.input))
-        words = ["--only", self.part.value, "--seed", str(self._setting.seed)]
+    def _item(self, run: MutationRun, recorder: RecordingCandidate, where: Location) -> CiItem:
+        project = self._settings.project
+        text = input_text(run.mutation.input)
+        if run.passed:
+            outcome = CiOutcome.PASSED
+        elif run.is_error:
+            outcome = CiOutcome.ERROR
+        else:
+            outcome = CiOutcome.FAILED
+        contract = failed_contract(project, run.failures)
+        again = command("ci", project, "--only", self.part.value, "--seed", str(self._settings.seed))
+        if contract:
+            again = command("contract run", project, contract, "--input", input_argument(run.mutation.input))
+        reason = run.reason
+        if outcome is CiOutcome.FAILED:
+            reason = f"{reason} ({run.mutation.what})"
         return CiItem(
             part=self.part,
             id=name_of(run.mutation.kind, text),
             outcome=outcome,
             verdict=outcome.value,
-            reason=f"{run.reason} ({run.mutation.what})" if outcome is Outcome.FAILED else run.reason,
+            reason=reason,
             failures=run.failures,
             contract=contract,
             file=where.file,
             line=where.line,
-            command=again if contract else command("ci", project, *words),
+            command=again,
             evidence=run.evidence,
-            **watched.members(live_case(run.mutation.input)),
+            **recorder.members(live_case(run.mutation.input)),
         )
 
 
-def owner(project: Project, failures: Sequence[Finding]) -> str:
+def failed_contract(project: Project, failures: Sequence[Finding]) -> str:
     """The contract whose invariant failed; the only one where none did."""
     failed = {finding.id for finding in failures}
     for contract in project.contracts.values():

@@ -1,9 +1,10 @@
-"""What the parts of `ci` have in common: what they are given, and how a run of the agent becomes an item."""
+"""The parts of `ci`: their settings, their results, and how a run of the agent becomes an item."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -11,6 +12,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
+from replaykit.candidates.attempt import Attempt, Candidate, Stoppable
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.find import Unusable
 from replaykit.cases.seen_calls import seen
@@ -19,36 +21,35 @@ from replaykit.model.events import ToolCall
 from replaykit.model.isolation import IsolationLevel
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
-from replaykit.model.values import ABSENT, Json, canonical
+from replaykit.model.values import ABSENT, Json
 from replaykit.project.project import Project
-from replaykit.runners.attempt import Attempt, Candidate, Stoppable
-from replaykit.trials.ci_places import Places, Where
-from replaykit.trials.ci_result import CiItem, Outcome, Part
-from replaykit.trials.trying import EvidenceFiles
+from replaykit.trials.ci_locations import Location, Locations
+from replaykit.trials.ci_result import CiItem, CiOutcome, CiPartName
+from replaykit.trials.trial_runs import EvidenceFiles
 
 _ON_THE_TAPE = frozenset({"unused", "context", "unwatched", "unpinned", "live"})
 """Deviations that are no call of the agent which the tape does not hold."""
 
 
-class Ran(Struct, frozen=True):
-    """What a part gave."""
+class PartResult(Struct, frozen=True):
+    """The items of a part, and their score."""
 
     items: list[CiItem]
     score: float | None = None
     best: float | None = None
-    """The score that there would be if all that nobody can tell had passed."""
+    """The score if all inconclusive items had passed."""
 
 
-class Setting(Struct, frozen=True, kw_only=True):
-    """What all parts are made of."""
+class CiSettings(Struct, frozen=True, kw_only=True):
+    """The settings of all parts."""
 
     project: Project
-    places: Places
+    places: Locations
     seed: int = 0
-    given_seed: int | None = None
+    seed_override: int | None = None
     """One that goes before those of the configuration."""
     evidence: EvidenceFiles | None = None
-    """Where runs leave their files; none are kept without."""
+    """The directory for the files of runs; without it none are kept."""
     subjects: tuple[ReplayCase | Unusable, ...] = ()
     requires_proof: bool = False
     """True when a replay passes only if its case was seen red."""
@@ -58,30 +59,32 @@ class Setting(Struct, frozen=True, kw_only=True):
     @property
     def timeout_s(self) -> float | None:
         agent = self.project.agent
-        return None if agent is None else agent.timeout_s
+        if agent is None:
+            return None
+        return agent.timeout_s
 
 
-class Crew(Struct, frozen=True, kw_only=True):
-    """Who runs it: the agent, and how many of its runs go side by side."""
+class CiWorkers(Struct, frozen=True, kw_only=True):
+    """The agent under test, and how many of its runs go side by side."""
 
     candidate: Candidate
     jobs: int = 1
     on_done: Callable[[], None] = lambda: None
 
 
-class PartOfCi(Protocol):
-    """One part: what it is, how many runs it has, and what they give."""
+class CiSection(Protocol):
+    """One part of `ci`."""
 
-    part: Part
+    part: CiPartName
     count: int
     """0 where nothing of it is configured."""
 
-    def run(self, crew: Crew) -> Ran:
+    def run(self, workers: CiWorkers) -> PartResult:
         """Run it all."""
 
 
-class Watched:
-    """A candidate whose runs are kept by the world they ran in: trials tell what came of them, not how."""
+class RecordingCandidate:
+    """A candidate that remembers its runs by the world they ran in: trials report outcomes, not runs."""
 
     def __init__(self, candidate: Candidate) -> None:
         self.label = candidate.label
@@ -90,7 +93,7 @@ class Watched:
         self._seen: dict[tuple[bytes, bytes], tuple[Attempt, float]] = {}
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
-        """Run the candidate, and keep what it did."""
+        """Run the candidate, and remember the run."""
         began = time.perf_counter()
         attempt = self._candidate.run(case, workspace, timeout_s)
         with self._lock:  # of several runs that an invariant asks for, the first is the one that is shown
@@ -110,7 +113,7 @@ class Watched:
         """The members of an item that say what happened in that world."""
         attempt, seconds = self._of(case)
         return {
-            **members_of(attempt.run),
+            **run_members(attempt.run),
             "input_json": case.scenario.input_json,
             "divergence": first_divergence(attempt.deviations),
             "duration_s": round(seconds, 6),
@@ -124,8 +127,8 @@ def _world(case: ReplayCase) -> tuple[bytes, bytes]:
     return msgspec.json.encode(case.scenario.chaos), bytes(case.scenario.input_json)
 
 
-def members_of(run: TraceRun | None) -> dict[str, Json]:
-    """The members of an item that a run tells."""
+def run_members(run: TraceRun | None) -> dict[str, Json]:
+    """Return the members of an item that come from a run."""
     if run is None:
         return {}
     return {
@@ -136,22 +139,22 @@ def members_of(run: TraceRun | None) -> dict[str, Json]:
 
 
 def _was_stopped(call: ToolCall) -> bool:
-    """True for a call that nobody answered, since the tape does not hold it."""
+    """True for a call that got no answer, since the tape does not hold it."""
     return call.error is not None and call.error.module == ReplayKitError.__module__
 
 
 def first_divergence(deviations: Iterable[Deviation]) -> Deviation | None:
     """The first call that did not follow the tape."""
-    return next((told for told in deviations if told.kind not in _ON_THE_TAPE), None)
+    return next((deviation for deviation in deviations if deviation.kind not in _ON_THE_TAPE), None)
 
 
-def impossible(part: Part, name: str, error: ReplayKitError, where: Where) -> CiItem:
+def untried_item(part: CiPartName, name: str, error: ReplayKitError, where: Location) -> CiItem:
     """The item for what could not be tried at all."""
     nothing = isinstance(error, NothingSelected)
     return CiItem(
         part=part,
         id=name,
-        outcome=Outcome.UNTESTED if nothing else Outcome.ERROR,
+        outcome=CiOutcome.UNTESTED if nothing else CiOutcome.ERROR,
         verdict="untested" if nothing else "error",
         reason=str(error),
         file=where.file,
@@ -160,22 +163,26 @@ def impossible(part: Part, name: str, error: ReplayKitError, where: Where) -> Ci
     )
 
 
-def best_of_none(items: Sequence[CiItem]) -> float | None:
-    """The best score of a part that has none: all there is, where it could not be tried."""
-    return 100.0 if any(item.outcome is Outcome.ERROR for item in items) else None
+def untried(part: CiPartName, name: str, error: ReplayKitError, where: Location) -> PartResult:
+    """Return the result of a part that could not be tried at all."""
+    return without_score([untried_item(part, name, error, where)])
 
 
-def with_own_ids(items: Sequence[CiItem]) -> list[CiItem]:
-    """The items, with a number behind ids that came before: reports tell them apart by their ids."""
-    seen: dict[tuple[Part, str], int] = {}
-    told = []
+def without_score(items: list[CiItem]) -> PartResult:
+    """Return the result of a part without a score; where something could not be tried, it might have been all right."""
+    if any(item.outcome is CiOutcome.ERROR for item in items):
+        return PartResult(items, best=100.0)
+    return PartResult(items)
+
+
+def make_ids_unique(items: Sequence[CiItem]) -> list[CiItem]:
+    """Return the items, with a number behind ids that came before: reports tell items apart by their ids."""
+    counts: Counter[tuple[CiPartName, str]] = Counter()
+    unique = []
     for item in items:
         key = (item.part, item.id)
-        seen[key] = seen.get(key, 0) + 1
-        told.append(item if seen[key] == 1 else msgspec.structs.replace(item, id=f"{item.id} ({seen[key]})"))
-    return told
-
-
-def text_of(value: Json) -> str:
-    """A value for people: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else canonical(value).decode()
+        counts[key] += 1
+        if counts[key] > 1:
+            item = msgspec.structs.replace(item, id=f"{item.id} ({counts[key]})")
+        unique.append(item)
+    return unique

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import msgspec
 
+from replaykit.candidates.many import replay_many
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.find import Unusable
 from replaykit.errors import ExitCode
 from replaykit.model.result import ReplayResult, Verdict
-from replaykit.runners.many import replay_many
-from replaykit.trials.ci_items import Crew, Ran, Setting, first_divergence, members_of
-from replaykit.trials.ci_places import prove_command, replay_command
-from replaykit.trials.ci_result import CiItem, Outcome, Part
+from replaykit.trials.ci_items import CiSettings, CiWorkers, PartResult, first_divergence, run_members
+from replaykit.trials.ci_locations import prove_command, replay_command
+from replaykit.trials.ci_result import CiItem, CiOutcome, CiPartName
 
 _OUTCOMES = {
-    Verdict.FIXED: Outcome.PASSED,
-    Verdict.REPRODUCED: Outcome.FAILED,
-    Verdict.BROKEN: Outcome.FAILED,
-    Verdict.DIVERGED: Outcome.FAILED,
-    Verdict.FLAKY: Outcome.FAILED,
-    Verdict.INCONCLUSIVE: Outcome.ERROR,
+    Verdict.FIXED: CiOutcome.PASSED,
+    Verdict.REPRODUCED: CiOutcome.FAILED,
+    Verdict.BROKEN: CiOutcome.FAILED,
+    Verdict.DIVERGED: CiOutcome.FAILED,
+    Verdict.FLAKY: CiOutcome.FAILED,
+    Verdict.INCONCLUSIVE: CiOutcome.ERROR,
 }
 
 UNPROVEN = "unproven"
@@ -29,32 +29,34 @@ NOT_ISOLATED = "not isolated"
 """The word for a replay that is `fixed`, but less isolated than `--require-isolation` asks for."""
 
 
-class Replays:
+class ReplayPart:
     """All cases and sessions."""
 
-    part = Part.REPLAY
+    part = CiPartName.REPLAY
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        self.count = len(setting.subjects)
+    def __init__(self, settings: CiSettings) -> None:
+        self._settings = settings
+        self.count = len(settings.subjects)
 
-    def run(self, crew: Crew) -> Ran:
+    def run(self, workers: CiWorkers) -> PartResult:
         """Replay them all; what is wrong with one is one item."""
-        setting = self._setting
-        wrong = [subject.error for subject in setting.subjects if isinstance(subject, Unusable)]
+        settings = self._settings
+        wrong = [subject.error for subject in settings.subjects if isinstance(subject, Unusable)]
         results = replay_many(
-            setting.subjects,
-            crew.candidate,
-            evidence=None if setting.evidence is None else setting.evidence.root,
-            jobs=min(crew.jobs, self.count),
-            on_done=crew.on_done,
+            settings.subjects,
+            workers.candidate,
+            evidence=None if settings.evidence is None else settings.evidence.root,
+            jobs=min(workers.jobs, self.count),
+            on_done=workers.on_done,
             on_wrong=wrong.append,
         )
         bad = {str(error) for error in wrong if error.exit_code is ExitCode.USAGE}
-        items = [self._item(*pair, bad) for pair in zip(setting.subjects, results, strict=True)]
-        passed = sum(item.outcome is Outcome.PASSED for item in items)
-        failed = sum(item.outcome is Outcome.FAILED for item in items)
-        return Ran(items, round(100 * passed / len(items), 2), round(100 * (len(items) - failed) / len(items), 2))
+        items = [self._item(*pair, bad) for pair in zip(settings.subjects, results, strict=True)]
+        passed = sum(item.outcome is CiOutcome.PASSED for item in items)
+        failed = sum(item.outcome is CiOutcome.FAILED for item in items)
+        return PartResult(
+            items, round(100 * passed / len(items), 2), round(100 * (len(items) - failed) / len(items), 2)
+        )
 
     def _item(self, subject: ReplayCase | Unusable, result: ReplayResult, bad: set[str]) -> CiItem:
         item = CiItem(
@@ -69,22 +71,22 @@ class Replays:
             isolation=result.isolation.level.value,
             file=str(subject.file),
             unproven=result.unproven,
-            **members_of(result.run),
+            **run_members(result.run),
         )
         if isinstance(subject, ReplayCase):
             scenario = subject.scenario
             item = msgspec.structs.replace(item, input_json=scenario.input_json, context_json=scenario.context_json)
-        if item.unproven and self._setting.requires_proof:
-            command = prove_command(self._setting.project, subject)
+        if item.unproven and self._settings.requires_proof:
+            command = prove_command(self._settings.project, subject)
             return self._refused(item, subject, UNPROVEN, f"fixed, but {item.unproven}", command)
-        required = self._setting.required_isolation
-        if item.outcome is Outcome.PASSED and result.isolation.level.strength < required.strength:
+        required = self._settings.required_isolation
+        if item.outcome is CiOutcome.PASSED and result.isolation.level.strength < required.strength:
             reason = f"fixed, but its isolation was {item.isolation}; `{required.value}` is required"
             notes = "; ".join(result.isolation.notes)
             return self._refused(item, subject, NOT_ISOLATED, f"{reason}\n{notes}", "replaykit doctor")
-        if item.outcome is Outcome.PASSED:  # only what failed is looked up in its file: most do not
+        if item.outcome is CiOutcome.PASSED:  # only what failed is looked up in its file: most do not
             return item
-        where = self._setting.places.of_subject(subject)
+        where = self._settings.places.of_subject(subject)
         return msgspec.structs.replace(
             item,
             reason=result.reason or "; ".join(finding.text for finding in result.observed),
@@ -94,16 +96,16 @@ class Replays:
             contract=where.contract,
             file=where.file,
             line=where.line,
-            command=replay_command(self._setting.project, subject),
-            is_wrong_file=item.outcome is Outcome.ERROR and result.reason in bad,
+            command=replay_command(self._settings.project, subject),
+            is_wrong_file=item.outcome is CiOutcome.ERROR and result.reason in bad,
         )
 
     def _refused(self, item: CiItem, subject: ReplayCase | Unusable, verdict: str, reason: str, command: str) -> CiItem:
         """An item that passed, where that is not enough."""
-        where = self._setting.places.of_subject(subject)
+        where = self._settings.places.of_subject(subject)
         return msgspec.structs.replace(
             item,
-            outcome=Outcome.FAILED,
+            outcome=CiOutcome.FAILED,
             verdict=verdict,
             reason=reason,
             contract=where.contract,

@@ -1,4 +1,4 @@
-"""What `ci` found, as a value with a JSON form. Reports are made of it, and sessions are exported from it."""
+"""The result of `ci`, as a value with a JSON form. Reports are made of it, and sessions are exported from it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ CI_FORMAT = 1
 """Version of the JSON form; readers accept every older one."""
 
 
-class Part(StrEnum):
-    """What is tried; the names are those of the weights in a configuration."""
+class CiPartName(StrEnum):
+    """The parts of `ci`; the names are those of the weights in a configuration."""
 
     MUTATION = "mutation"  # the project's inputs in other words
     CONTRACT = "contract"  # its contracts, in all their worlds
@@ -31,15 +31,15 @@ class Part(StrEnum):
 
 
 _SCORE_NAMES = {
-    Part.MUTATION: "mutation_robustness",
-    Part.CONTRACT: "contract_compliance",
-    Part.CHAOS: "chaos_resilience",
-    Part.REPLAY: "replay_regression",
+    CiPartName.MUTATION: "mutation_robustness",
+    CiPartName.CONTRACT: "contract_compliance",
+    CiPartName.CHAOS: "chaos_resilience",
+    CiPartName.REPLAY: "replay_regression",
 }
 
 
-class Outcome(StrEnum):
-    """What an item means for whoever waits for the result."""
+class CiOutcome(StrEnum):
+    """The outcome of an item."""
 
     PASSED = "passed"
     FAILED = "failed"  # the agent did not do what it must
@@ -50,16 +50,16 @@ class Outcome(StrEnum):
 class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run of the agent, or one thing that could not be run."""
 
-    part: Part
+    part: CiPartName
     id: str
-    outcome: Outcome
+    outcome: CiOutcome
     verdict: str = ""
     """The part's own word: that of a replay (fixed, diverged, ...), held, broke, kept, broken."""
     reason: str = ""
     expected_failure: str = ""
-    """How the incident of a session went wrong, in words."""
+    """The failure of a session's incident, in words."""
     tape: Evidence | None = None
-    """How much of its tape a replay used."""
+    """The share of its tape that a replay used."""
     offline: bool = True
     """False when a replay did a call for real."""
     isolation: str = ""
@@ -68,7 +68,7 @@ class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The first call that did not follow the tape."""
     failures: tuple[Finding, ...] = ()
     faults: tuple[str, ...] = ()
-    """What was injected, and where."""
+    """The injected faults and their places."""
     contract: str = ""
     input_json: Raw = field(default=ABSENT, name="input")
     context_json: Raw = field(default=ABSENT, name="context")
@@ -79,25 +79,25 @@ class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     duration_s: float = 0.0
     evidence: str = ""
     file: str = ""
-    """Where it is written what was asked: a case, a session, or a part of the configuration."""
+    """The file of the case, the session, or the part of the configuration."""
     line: int | None = None
     command: str = ""
-    """What to type to look closer."""
+    """The command to look closer."""
     is_wrong_file: bool = False
     unproven: str = ""
-    """Why a replay that passed proves little: its case was never seen red, or has changed since."""
+    """The reason why a replay that passed proves little: its case was never seen red, or has changed since."""
 
     @property
     def is_regression(self) -> bool:
         """True for what no score makes up for."""
         critical = any(finding.severity == Severity.CRITICAL for finding in self.failures)
-        return self.outcome is Outcome.FAILED and (self.part is Part.REPLAY or critical)
+        return self.outcome is CiOutcome.FAILED and (self.part is CiPartName.REPLAY or critical)
 
 
 class CiPart(Struct, frozen=True, kw_only=True):
-    """What the items of a part add up to."""
+    """The score of one part."""
 
-    part: Part
+    part: CiPartName
     name: str
     score: float | None = None
     """From 0 to 100; None when nothing can be said."""
@@ -108,7 +108,7 @@ class CiPart(Struct, frozen=True, kw_only=True):
 
 
 class CiResult(Struct, frozen=True, kw_only=True):
-    """What everything adds up to."""
+    """The overall result."""
 
     replaykit: int = CI_FORMAT
     passed: bool
@@ -117,7 +117,7 @@ class CiResult(Struct, frozen=True, kw_only=True):
     """The weighted mean of the parts' scores; None when there is none."""
     min_score: float | None = None
     verdict: str
-    """Why it passed or not, in one sentence."""
+    """The reason why it passed or not, in one sentence."""
     agent: str = ""
     config: str = ""
     config_from: str = ""
@@ -131,7 +131,7 @@ class CiResult(Struct, frozen=True, kw_only=True):
     @property
     def failures(self) -> list[CiItem]:
         """Everything that did not pass."""
-        return [item for item in self.items if item.outcome is not Outcome.PASSED]
+        return [item for item in self.items if item.outcome is not CiOutcome.PASSED]
 
 
 def overall(parts: Sequence[CiPart]) -> float | None:
@@ -146,7 +146,7 @@ def overall(parts: Sequence[CiPart]) -> float | None:
 
 
 def exit_code_of(items: Sequence[CiItem], score: float | None, best: float | None, min_score: float | None) -> ExitCode:
-    """What the items come to; `best` is the score that there would be if all that nobody can tell had passed."""
+    """Return the exit code of the items; `best` is the score if all inconclusive items had passed."""
     codes = [_code_of(item, is_scored=min_score is not None) for item in items] or [ExitCode.NOTHING]
     if min_score is not None and best is not None and best < min_score:
         codes.append(ExitCode.FAILED)
@@ -158,21 +158,25 @@ def exit_code_of(items: Sequence[CiItem], score: float | None, best: float | Non
 def _code_of(item: CiItem, *, is_scored: bool) -> ExitCode:
     if item.is_wrong_file:
         return ExitCode.USAGE
-    if item.outcome is Outcome.FAILED:
-        return ExitCode.FAILED if item.is_regression or not is_scored else ExitCode.PASSED
+    if item.outcome is CiOutcome.FAILED:
+        if item.is_regression or not is_scored:
+            return ExitCode.FAILED
+        return ExitCode.PASSED
     return _CODES[item.outcome]
 
 
 _CODES = {
-    Outcome.PASSED: ExitCode.PASSED,
-    Outcome.ERROR: ExitCode.CANNOT,
-    Outcome.UNTESTED: ExitCode.NOTHING,
+    CiOutcome.PASSED: ExitCode.PASSED,
+    CiOutcome.ERROR: ExitCode.CANNOT,
+    CiOutcome.UNTESTED: ExitCode.NOTHING,
 }
 
 
-def shown(value: Raw) -> str:
+def payload_text(value: Raw) -> str:
     """A payload for people: a text as it is, anything else as JSON."""
     if not bytes(value):
         return ""
     plain = decode(value) if bytes(value)[:1] == b'"' else None
-    return plain if isinstance(plain, str) else bytes(value).decode()
+    if isinstance(plain, str):
+        return plain
+    return bytes(value).decode()

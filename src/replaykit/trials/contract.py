@@ -1,86 +1,90 @@
-"""A contract on trial: the agent is asked every probe in every scenario, and each invariant of what it did."""
+"""Contract trials: ask the agent every probe in every scenario, and check each invariant of every run."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 from msgspec import Struct
 
+from replaykit.candidates.attempt import Attempt, Candidate
+from replaykit.candidates.worlds import calls_of, live_case, with_chaos
 from replaykit.cases.case import ReplayCase
 from replaykit.checks.assertions import Assertion, CannotTell
 from replaykit.checks.questions import Answers
-from replaykit.checks.repeating import wanted_runs
+from replaykit.checks.repeat_rule import needed_runs
 from replaykit.contracts.conditions import Conditions, conditions_of
-from replaykit.contracts.contract import Contract, Invariant
-from replaykit.contracts.matrix import CALM, ChaosScenario
-from replaykit.contracts.score import Check, ContractResult, result_of
-from replaykit.contracts.types import against, needs_baseline
+from replaykit.contracts.contract import CALM, ChaosScenario, Contract, Invariant
+from replaykit.contracts.invariant_types import compare_with, needs_baseline
+from replaykit.contracts.score import ContractResult, InvariantCheck, result_of
 from replaykit.errors import NothingSelected
 from replaykit.model.result import Finding
-from replaykit.model.values import Json, canonical, decode
-from replaykit.runners.attempt import Attempt, Candidate
-from replaykit.runners.many import side_by_side
-from replaykit.runners.worlds import calls_of, live_case, with_chaos
-from replaykit.trials.chaos import names_of, struck_in
-from replaykit.trials.trying import NO_FAULT, EvidenceFiles, Judged, Tried, Trying, found_in, left_in, name_of
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json, decode
+from replaykit.trials.chaos import fault_names, injected_faults, remarks_of
+from replaykit.trials.trial_runs import (
+    NO_FAULT,
+    EvidenceFiles,
+    TrialRun,
+    TrialRunner,
+    TrialVerdict,
+    check_run,
+    divergence_text,
+    input_text,
+    name_of,
+)
 
 _EXCERPT_CHARS = 500
 
 
-class Trial(Struct, frozen=True, kw_only=True):
-    """What a contract is tried with."""
+class ContractTrial(Struct, frozen=True, kw_only=True):
+    """A contract, the worlds and the inputs it is tried with."""
 
     contract: Contract
     scenarios: tuple[ChaosScenario, ...] = ()
     """The worlds it is tried in; one without faults when there is none."""
     inputs: tuple[Json, ...] = ()
-    """What is asked where an invariant has no probes of its own."""
+    """Inputs where an invariant has no probes of its own."""
     case: ReplayCase | None = None
     """A case whose world the agent is put into; then its input is the only one."""
     timeout_s: float | None = None
     """Per run; by default the case's own."""
     answers: Answers | None = None
-    """What judges said."""
+    """Answers of judges."""
     min_score: float = 100.0
 
 
-class _Cell(Struct, frozen=True):
-    """One run of the agent: in which scenario, and with which input."""
+class _ContractCell(Struct, frozen=True):
+    """One run of the agent: its scenario and its input."""
 
     scenario: ChaosScenario
-    given: Json
+    input: Json
 
 
 def run_contract(
-    trial: Trial,
+    trial: ContractTrial,
     candidate: Candidate,
     *,
     jobs: int = 1,
     on_done: Callable[[], None] = lambda: None,
     evidence: EvidenceFiles | None = None,
 ) -> ContractResult:
-    """How well the candidate keeps the contract; `NothingSelected` when there is nothing to ask."""
+    """Return how well the candidate keeps the contract; `NothingSelected` when there is nothing to ask."""
     began = time.perf_counter()
     cells = cells_of(trial)
-    with Trying("contract", candidate, evidence) as trying:
-
-        def one(cell: _Cell) -> Tried:
-            tried = _tried(trial, trying, cell)
-            _repeat(trial, cell, tried)
-            on_done()
-            return tried
-
-        runs = side_by_side(cells, one, candidate, jobs=jobs)
+    with TrialRunner("contract", candidate, evidence) as runner:
+        # Checks compare with baselines and wait for all cells; the further runs they need go side by side now.
+        ran = runner.run_cells(cells, partial(_world, trial), partial(_repeat, trial), jobs=jobs, on_done=on_done)
+        runs = [run for _, run in ran]
         pairs = list(zip(cells, runs, strict=True))
         untested = _untested(pairs)
-        checks = [
-            check
-            for cell, run, found in _checked(trial, pairs)
-            for check in _with_evidence(trying, run, found, _judged(trial, cell, run, found, untested))
-        ]
+        checks: list[InvariantCheck] = []
+        for cell, run, cell_checks in _checked(trial, pairs):
+            directory = runner.keep_evidence(run, _verdict(trial, cell, run, cell_checks, untested))
+            checks += [msgspec.structs.replace(check, evidence=directory) for check in cell_checks]
     return result_of(
         trial.contract.name,
         checks,
@@ -92,13 +96,13 @@ def run_contract(
     )
 
 
-def scenarios_of(trial: Trial) -> tuple[ChaosScenario, ...]:
-    """The worlds of a trial: an empty matrix is one world without faults."""
+def scenarios_of(trial: ContractTrial) -> tuple[ChaosScenario, ...]:
+    """Return the worlds of a trial: an empty matrix is one world without faults."""
     return trial.scenarios or (CALM,)
 
 
-def cells_of(trial: Trial) -> list[_Cell]:
-    """The runs of a trial: each input once in each scenario; a baseline is a run without faults."""
+def cells_of(trial: ContractTrial) -> list[_ContractCell]:
+    """Return the runs of a trial: each input once in each scenario; a baseline is a run without faults."""
     inputs = inputs_of(trial)
     if not inputs:
         raise NothingSelected(
@@ -109,78 +113,85 @@ def cells_of(trial: Trial) -> list[_Cell]:
     is_compared = any(needs_baseline(invariant.assertion) for invariant in trial.contract.invariants)
     if is_compared and not any(scenario.plan.is_calm for scenario in scenarios):
         scenarios = (msgspec.structs.replace(CALM, name="baseline"), *scenarios)
-    return [_Cell(scenario, given) for scenario in scenarios for given in inputs]
+    return [_ContractCell(scenario, value) for scenario in scenarios for value in inputs]
 
 
-def inputs_of(trial: Trial) -> list[Json]:
-    """Everything the agent is asked, each once."""
+def inputs_of(trial: ContractTrial) -> list[Json]:
+    """Return everything the agent is asked, each input once."""
     if trial.case is not None:
         return [trial.case.scenario.input]
     probes = trial.contract.probes
-    is_general = any(not invariant.probes for invariant in trial.contract.invariants)
-    general = (trial.inputs or probes) if is_general else ()
-    return list({_text(given): given for given in (*general, *probes)}.values())
+    general: Sequence[Json] = ()
+    if any(not invariant.probes for invariant in trial.contract.invariants):
+        general = trial.inputs or probes
+    return list({input_text(value): value for value in (*general, *probes)}.values())
 
 
-def _is_asked(trial: Trial, invariant: Invariant, given: Json) -> bool:
+def _invariants_for(trial: ContractTrial, cell: _ContractCell) -> list[Invariant]:
+    """Return the invariants that are asked with the cell's input."""
     if trial.case is not None:
-        return True
-    return given in (invariant.probes or trial.inputs or trial.contract.probes)
+        return list(trial.contract.invariants)
+    others = trial.inputs or trial.contract.probes
+    return [invariant for invariant in trial.contract.invariants if cell.input in (invariant.probes or others)]
 
 
-def _tried(trial: Trial, trying: Trying, cell: _Cell) -> Tried:
-    case = with_chaos(trial.case or live_case(cell.given), cell.scenario.plan)
-    return trying.run(case, trial.timeout_s or case.scenario.timeout_s)
+def _world(trial: ContractTrial, cell: _ContractCell) -> tuple[ReplayCase, float]:
+    case = with_chaos(trial.case or live_case(cell.input), cell.scenario.plan)
+    return case, trial.timeout_s or case.scenario.timeout_s
 
 
-def _repeat(trial: Trial, cell: _Cell, tried: Tried) -> None:
-    """Make the further runs that invariants ask for here, where cells run side by side."""
-    if tried.attempt.run is None:
+def _repeat(trial: ContractTrial, cell: _ContractCell, run: TrialRun) -> None:
+    """Make the further runs that invariants ask for, while cells run side by side."""
+    if run.attempt.run is None:
         return
-    conditions = _conditions(trial, cell, tried.attempt)
-    asked = [invariant for invariant in trial.contract.invariants if _is_asked(trial, invariant, cell.given)]
-    wanted = [wanted_runs(one.assertion) for one in asked if not conditions.why_not(one.when)]
-    with suppress(CannotTell):  # told when it is checked
-        for number in range(2, max(wanted, default=1) + 1):
-            tried.runs(number)
+    conditions = _conditions(trial, cell, run.attempt)
+    count = 1
+    for invariant in _invariants_for(trial, cell):
+        if not conditions.why_not(invariant.when):
+            count = max(count, needed_runs(invariant.assertion))
+    with suppress(CannotTell):  # reported when the invariant is checked
+        for number in range(2, count + 1):
+            run.runs(number)
 
 
-def _checked(trial: Trial, pairs: Sequence[tuple[_Cell, Tried]]) -> Iterator[tuple[_Cell, Tried, list[Check]]]:
-    """Each run with its checks; one that is only a baseline has none."""
-    baselines = {_text(cell.given): run.attempt for cell, run in pairs if cell.scenario.plan.is_calm}
-    asked = {scenario.name for scenario in scenarios_of(trial)}
+def _checked(
+    trial: ContractTrial, pairs: Sequence[tuple[_ContractCell, TrialRun]]
+) -> Iterator[tuple[_ContractCell, TrialRun, list[InvariantCheck]]]:
+    """Return each run with its checks; one that is only a baseline has none."""
+    baselines = {input_text(cell.input): run.attempt for cell, run in pairs if cell.scenario.plan.is_calm}
+    scenarios = {scenario.name for scenario in scenarios_of(trial)}
     for cell, run in pairs:
-        baseline = baselines.get(_text(cell.given))
-        invariants = trial.contract.invariants if cell.scenario.name in asked else ()
-        here = [invariant for invariant in invariants if _is_asked(trial, invariant, cell.given)]
-        yield cell, run, [_check(trial, invariant, cell, run, baseline) for invariant in here]
+        checks = []
+        if cell.scenario.name in scenarios:
+            baseline = baselines.get(input_text(cell.input))
+            for invariant in _invariants_for(trial, cell):
+                checks.append(_check(trial, invariant, cell, run, baseline))
+        yield cell, run, checks
 
 
-def _judged(trial: Trial, cell: _Cell, run: Tried, checks: Sequence[Check], untested: Sequence[str]) -> Judged:
-    failed = [check for check in checks if check.holds is False]
-    unjudged = next((check.unjudged for check in checks if check.unjudged), "")
-    struck = [struck.text for struck in struck_in(run.attempt.run, cell.given, cell.scenario.plan)]
-    unstruck = NO_FAULT if cell.scenario.name in untested else ""
-    return Judged(
-        name=name_of(trial.contract.name, cell.scenario.name, _text(cell.given)),
-        passed=run.attempt.run is not None and not failed and not unjudged and not unstruck,
-        reason=run.attempt.reason or next((check.error or check.text for check in failed), unjudged or unstruck),
+def _verdict(
+    trial: ContractTrial,
+    cell: _ContractCell,
+    run: TrialRun,
+    checks: Sequence[InvariantCheck],
+    untested: Sequence[str],
+) -> TrialVerdict:
+    plan = cell.scenario.plan
+    reasons = [check.error or check.text for check in checks if check.holds is False]
+    reasons += [check.unjudged for check in checks if check.unjudged]
+    if cell.scenario.name in untested:
+        reasons.append(NO_FAULT)
+    return TrialVerdict(
+        name=name_of(trial.contract.name, cell.scenario.name, input_text(cell.input)),
+        passed=run.attempt.run is not None and not reasons,
+        reason=run.attempt.reason or next(iter(reasons), ""),
         findings=tuple(finding_of(check) for check in checks if check.holds is not None),
-        remarks=(
-            f"scenario: {cell.scenario.name}, seed {cell.scenario.plan.seed}",
-            *(f"fault: {text}" for text in struck),
-        ),
+        remarks=remarks_of(cell.scenario.name, plan.seed, injected_faults(run.attempt.run, cell.input, plan)),
     )
 
 
-def _with_evidence(trying: Trying, run: Tried, checks: Sequence[Check], judged: Judged) -> Iterator[Check]:
-    kept = trying.keep(run, judged)
-    for check in checks:
-        yield msgspec.structs.replace(check, evidence=kept) if kept else check
-
-
-def finding_of(check: Check) -> Finding:
-    """A check as what an assertion found."""
+def finding_of(check: InvariantCheck) -> Finding:
+    """Return a check in the form of an assertion's finding."""
     return Finding(
         kind=check.type,
         holds=check.holds is True,
@@ -194,67 +205,74 @@ def finding_of(check: Check) -> Finding:
     )
 
 
-def _check(trial: Trial, invariant: Invariant, cell: _Cell, tried: Tried, baseline: Attempt | None) -> Check:
-    attempt = tried.attempt
-    check = Check(
+def _check(
+    trial: ContractTrial, invariant: Invariant, cell: _ContractCell, run: TrialRun, baseline: Attempt | None
+) -> InvariantCheck:
+    attempt = run.attempt
+    check = InvariantCheck(
         scenario=cell.scenario.name,
         invariant=invariant.id,
         type=invariant.type,
         severity=invariant.severity,
-        probe=_text(cell.given),
+        probe=input_text(cell.input),
     )
     if attempt.run is None:
         return msgspec.structs.replace(check, unjudged=attempt.reason or "the agent gave no run")
     why_not = _conditions(trial, cell, attempt).why_not(invariant.when)
     if why_not:
         return msgspec.structs.replace(check, skipped=why_not)
-    asked = _compared(invariant.assertion, baseline)
-    told, untold = found_in(tried, (asked,), trial.answers)
-    if not told:
-        return msgspec.structs.replace(check, unjudged=untold, output=_output(attempt))
-    (found,) = told
-    left = left_in(attempt, (asked,))
-    failed = str(attempt.run.error) if attempt.run.error else ""
+    assertion = _compared(invariant.assertion, baseline)
+    findings, inconclusive = check_run(run, (assertion,), trial.answers)
+    check = msgspec.structs.replace(check, output=_output(attempt.run))
+    if not findings:
+        return msgspec.structs.replace(check, unjudged=inconclusive)
+    (finding,) = findings
+    divergence = divergence_text(attempt, (assertion,))
+    error = str(attempt.run.error) if attempt.run.error else ""
     return msgspec.structs.replace(
         check,
-        holds=found.holds and not left,
-        text=found.text,
-        expected=found.expected,
-        actual=found.actual,
-        seq=found.seq,
-        run=found.run,
-        output=_output(attempt),
-        error=f"left the tape: {left}" if left else failed,
+        holds=finding.holds and not divergence,
+        text=finding.text,
+        expected=finding.expected,
+        actual=finding.actual,
+        seq=finding.seq,
+        run=finding.run,
+        error=divergence or error,
     )
 
 
-def _output(attempt: Attempt) -> str:
-    """The beginning of what the agent answered."""
-    run = attempt.run
-    return _text(run.output)[:_EXCERPT_CHARS] if run is not None and run.output_json else ""
+def _output(run: TraceRun) -> str:
+    """Return the beginning of the agent's answer."""
+    if run.output_json:
+        return input_text(run.output)[:_EXCERPT_CHARS]
+    return ""
 
 
-def _conditions(trial: Trial, cell: _Cell, attempt: Attempt) -> Conditions:
-    """What was wrong while it ran: faults that struck, and calls of the case that failed when they were recorded."""
-    return conditions_of(_struck(cell, attempt), () if trial.case is None else calls_of(trial.case))
+def _conditions(trial: ContractTrial, cell: _ContractCell, attempt: Attempt) -> Conditions:
+    """Return what was wrong in a run: faults that were injected, and calls of the case that failed when recorded."""
+    recorded = () if trial.case is None else calls_of(trial.case)
+    return conditions_of(_fault_names(cell, attempt), recorded)
 
 
-def _struck(cell: _Cell, attempt: Attempt) -> list[str]:
-    return list(names_of(struck_in(attempt.run, cell.given, cell.scenario.plan)))
+def _fault_names(cell: _ContractCell, attempt: Attempt) -> list[str]:
+    return list(fault_names(injected_faults(attempt.run, cell.input, cell.scenario.plan)))
 
 
-def _untested(pairs: Sequence[tuple[_Cell, Tried]]) -> list[str]:
-    """The scenarios with faults that struck in no run."""
-    struck = {cell.scenario.name for cell, run in pairs if cell.scenario.plan.is_calm or _struck(cell, run.attempt)}
-    ran = {cell.scenario.name for cell, run in pairs if run.attempt.run is not None}
-    return [name for name in dict.fromkeys(cell.scenario.name for cell, _ in pairs) if name in ran - struck]
+def _untested(pairs: Sequence[tuple[_ContractCell, TrialRun]]) -> list[str]:
+    """Return the scenarios with faults that were triggered in no run."""
+    ran: dict[str, None] = {}
+    tested = set()
+    for cell, run in pairs:
+        name = cell.scenario.name
+        if run.attempt.run is not None:
+            ran.setdefault(name)
+        if cell.scenario.plan.is_calm or _fault_names(cell, run.attempt):
+            tested.add(name)
+    return [name for name in ran if name not in tested]
 
 
 def _compared(assertion: Assertion, baseline: Attempt | None) -> Assertion:
     if not needs_baseline(assertion) or baseline is None or baseline.run is None:
         return assertion
-    return against(assertion, decode(baseline.run.output_json) if baseline.run.output_json else None)
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else canonical(value).decode()
+    output = decode(baseline.run.output_json) if baseline.run.output_json else None
+    return compare_with(assertion, output)

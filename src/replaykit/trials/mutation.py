@@ -1,32 +1,41 @@
-"""An agent that is asked the same in other words: how often does it still do what it must?"""
+"""Mutation trials: ask an agent the same in other words, and count how often it still keeps its contract."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 from msgspec import Struct
 
+from replaykit.candidates.attempt import Candidate
+from replaykit.candidates.worlds import live_case
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
-from replaykit.chaos.mutations import Mutation, Mutator
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.questions import Answers
 from replaykit.contracts.conditions import Conditions
 from replaykit.contracts.contract import Contract
 from replaykit.errors import ExitCode, NothingSelected, gravest
+from replaykit.handlers.chaos.mutations import Mutation, Mutator
 from replaykit.model.result import Finding
-from replaykit.model.run import RunStatus
-from replaykit.model.values import Json, canonical, raw
-from replaykit.runners.attempt import Candidate
-from replaykit.runners.many import side_by_side
-from replaykit.runners.worlds import live_case
-from replaykit.trials.trying import EvidenceFiles, Judged, Tried, Trying, found_in, left_in, name_of
+from replaykit.model.values import Json, raw
+from replaykit.trials.trial_runs import (
+    EvidenceFiles,
+    TrialRun,
+    TrialRunner,
+    TrialVerdict,
+    check_run,
+    divergence_text,
+    incomplete_text,
+    input_text,
+    name_of,
+)
 
 
 class MutationTrial(Struct, frozen=True, kw_only=True):
-    """What an agent is tried with."""
+    """The inputs, their mutations, and the contract that the agent must keep."""
 
     mutator: Mutator
     count: int
@@ -35,9 +44,9 @@ class MutationTrial(Struct, frozen=True, kw_only=True):
     case: ReplayCase | None = None
     """A recorded world to ask in; a live one without."""
     contract: Contract | None = None
-    """What it must keep; without one it has to complete."""
+    """The contract it must keep; without one it has to complete."""
     answers: Answers | None = None
-    """What judges said."""
+    """Answers of judges."""
     timeout_s: float = DEFAULT_TIMEOUT_S
 
 
@@ -49,13 +58,13 @@ class MutationRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     failures: tuple[Finding, ...] = ()
     is_error: bool = False
-    """True when the candidate gave no usable answer, or nobody can tell."""
+    """True when the candidate gave no usable answer, or it is inconclusive."""
     evidence: str = ""
     """The directory with its files, where they were kept."""
 
 
 class MutationResult(Struct, frozen=True, kw_only=True):
-    """What all mutations add up to."""
+    """The results of all mutations."""
 
     replaykit: int = 1
     """Version of this form."""
@@ -71,16 +80,21 @@ class MutationResult(Struct, frozen=True, kw_only=True):
 
     @property
     def best_score(self) -> float:
-        """The score that there would be if all mutations of which nobody can tell had passed."""
+        """The score that there would be if all inconclusive mutations had passed."""
         return self._share(run for run in self.runs if run.passed or run.is_error)
 
     def _share(self, runs: Iterable[MutationRun]) -> float:
         whole = sum(run.mutation.weight for run in self.runs)
-        return round(100 * sum(run.mutation.weight for run in runs) / whole, 2) if whole else 0.0
+        if whole:
+            return round(100 * sum(run.mutation.weight for run in runs) / whole, 2)
+        return 0.0
 
     def exit_code(self, min_score: float = 100.0) -> ExitCode:
-        """Passed where the score is reached, and nobody is left to tell."""
-        reached = ExitCode.PASSED if self.best_score >= min_score else ExitCode.FAILED
+        """Passed where the score is reached and no mutation is inconclusive."""
+        if self.best_score >= min_score:
+            reached = ExitCode.PASSED
+        else:
+            reached = ExitCode.FAILED
         return gravest([reached, *(ExitCode.CANNOT for run in self.runs if run.is_error)])
 
 
@@ -92,23 +106,18 @@ def run_mutations(
     on_done: Callable[[], None] = lambda: None,
     evidence: EvidenceFiles | None = None,
 ) -> MutationResult:
-    """How the candidate does when it is asked otherwise; `NothingSelected` when nothing can be said otherwise."""
+    """Return how the candidate does with mutated inputs; `NothingSelected` when no input can be mutated."""
     began = time.perf_counter()
-    mutations = [mutation for given in trial.inputs for mutation in trial.mutator.mutate(given, trial.count)]
+    mutations: list[Mutation] = []
+    for value in trial.inputs:
+        mutations += trial.mutator.mutate(value, trial.count)
     if not mutations:
         hint = "Give an input that holds text: --input TEXT."
         raise NothingSelected("there is no mutation to ask the agent", hint=hint)
 
-    with Trying("mutation", candidate, evidence) as trying:
-
-        def one(mutation: Mutation) -> tuple[MutationRun, Tried]:
-            tried = _tried(trial, trying, mutation)
-            told = _judged(trial, mutation, tried)
-            on_done()
-            return told, tried
-
-        both = side_by_side(mutations, one, candidate, jobs=jobs)
-        runs = tuple(_with_evidence(trying, told, tried) for told, tried in both)
+    with TrialRunner("mutation", candidate, evidence) as runner:
+        scored = runner.run_cells(mutations, partial(_world, trial), partial(_score, trial), jobs=jobs, on_done=on_done)
+        runs = tuple(_with_evidence(runner, result, run) for result, run in scored)
     return MutationResult(
         agent=candidate.label,
         contract="" if trial.contract is None else trial.contract.name,
@@ -117,52 +126,50 @@ def run_mutations(
     )
 
 
-def _tried(trial: MutationTrial, trying: Trying, mutation: Mutation) -> Tried:
+def _world(trial: MutationTrial, mutation: Mutation) -> tuple[ReplayCase, float]:
     if trial.case is None:
-        case = live_case(mutation.input, timeout_s=trial.timeout_s)
-    else:
-        scenario = msgspec.structs.replace(trial.case.scenario, input_json=raw(mutation.input))
-        case = msgspec.structs.replace(trial.case, scenario=scenario)
-    return trying.run(case, trial.timeout_s)
+        return live_case(mutation.input, timeout_s=trial.timeout_s), trial.timeout_s
+    scenario = msgspec.structs.replace(trial.case.scenario, input_json=raw(mutation.input))
+    return msgspec.structs.replace(trial.case, scenario=scenario), trial.timeout_s
 
 
-def _with_evidence(trying: Trying, told: MutationRun, tried: Tried) -> MutationRun:
-    mutation = told.mutation
-    text = mutation.input if isinstance(mutation.input, str) else canonical(mutation.input).decode()
-    judged = Judged(
-        name=name_of(mutation.kind, text),
-        passed=told.passed,
-        reason=told.reason,
-        findings=told.failures,
+def _with_evidence(runner: TrialRunner, result: MutationRun, run: TrialRun) -> MutationRun:
+    mutation = result.mutation
+    verdict = TrialVerdict(
+        name=name_of(mutation.kind, input_text(mutation.input)),
+        passed=result.passed,
+        reason=result.reason,
+        findings=result.failures,
         remarks=(f"mutation: {mutation.kind}, {mutation.what}",),
     )
-    kept = trying.keep(tried, judged)
-    return msgspec.structs.replace(told, evidence=kept) if kept else told
+    return msgspec.structs.replace(result, evidence=runner.keep_evidence(run, verdict))
 
 
-def _judged(trial: MutationTrial, mutation: Mutation, tried: Tried) -> MutationRun:
-    attempt = tried.attempt
+def _score(trial: MutationTrial, mutation: Mutation, run: TrialRun) -> MutationRun:
+    attempt = run.attempt
     if attempt.run is None:
         return MutationRun(mutation=mutation, passed=False, reason=attempt.reason, is_error=True)
-    asked = () if trial.contract is None else _asked(trial.contract)
-    left = left_in(attempt, asked)
-    if left:
-        return MutationRun(mutation=mutation, passed=False, reason=f"left the tape: {left}")
+    assertions: tuple[Assertion, ...] = ()
+    if trial.contract is not None:
+        assertions = _assertions(trial.contract)
+    divergence = divergence_text(attempt, assertions)
+    if divergence:
+        return MutationRun(mutation=mutation, passed=False, reason=divergence)
     if trial.contract is None:
-        well = attempt.run.status is RunStatus.SUCCESS
-        reason = "" if well else f"ended with {attempt.run.status.value}: {attempt.run.error or 'no error'}"
-        return MutationRun(mutation=mutation, passed=well, reason=reason)
-    found, untold = found_in(tried, asked, trial.answers)
-    failures = tuple(one for one in found if not one.holds)
-    if untold and not failures:
-        return MutationRun(mutation=mutation, passed=False, reason=untold, is_error=True)
-    reason = failures[0].text if failures else ""
-    return MutationRun(mutation=mutation, passed=not failures, reason=reason, failures=failures)
+        reason = incomplete_text(attempt.run)
+        return MutationRun(mutation=mutation, passed=not reason, reason=reason)
+    findings, inconclusive = check_run(run, assertions, trial.answers)
+    failures = tuple(finding for finding in findings if not finding.holds)
+    if failures:
+        return MutationRun(mutation=mutation, passed=False, reason=failures[0].text, failures=failures)
+    if inconclusive:
+        return MutationRun(mutation=mutation, passed=False, reason=inconclusive, is_error=True)
+    return MutationRun(mutation=mutation, passed=True)
 
 
-def _asked(contract: Contract) -> tuple[Assertion, ...]:
-    asked = contract.assertions(Conditions())
-    if not asked:
+def _assertions(contract: Contract) -> tuple[Assertion, ...]:
+    assertions = contract.assertions(Conditions())
+    if not assertions:
         message = f"no invariant of the contract {contract.name!r} applies where there is no chaos"
         raise NothingSelected(message, hint="Add one with `when: always`.")
-    return asked
+    return assertions

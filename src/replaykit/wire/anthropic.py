@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from replaykit.model.values import Json
 from replaykit.wire.anthropic_stream import fold, unfold
-from replaykit.wire.call import Answer, ToolUse
-from replaykit.wire.dialect import Asked, Dialect, Draft, Minted, Told, ask, call_id
-from replaykit.wire.fields import as_object, as_objects, as_text, joined, nth
+from replaykit.wire.dialect import ApiDialect, Draft, MintedIds, WireRequest, WireResponse, call_id, split_request
+from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, nth
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
 
 _THINKING = ("thinking", "redacted_thinking")
 _PARTS = ("_tool_use", "_tool_result", "container_upload", "compaction", "fallback")
-"""What the types of other blocks of an answer end with."""
+"""Suffixes of the types of an answer's other blocks."""
 _INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
-def _ask(body: dict[str, Json]) -> Asked:
-    return ask(body, "messages", system="system")
+def _read_request(body: dict[str, Json]) -> WireRequest:
+    return split_request(body, "messages", system="system")
 
 
-def _tell(body: dict[str, Json]) -> Told:
+def _read_response(body: dict[str, Json]) -> WireResponse:
     reason = as_text(body.get("stop_reason")) or None
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[ModelAnswer, ...] = ()
     if type(body.get("content")) is list:
-        refusal = as_text(as_object(body.get("stop_details")).get("explanation")) if reason == "refusal" else ""
+        if reason == "refusal":
+            refusal = as_text(as_object(body.get("stop_details")).get("explanation"))
+        else:
+            refusal = ""
         answers = (_answer(as_objects(body["content"]), refusal or None),)
-    return Told(
+    return WireResponse(
         answers=answers,
         finish_reason=reason,
         usage=usage_of(body.get("usage"), inputs=_INPUTS, outputs=("output_tokens",)),
@@ -34,27 +37,30 @@ def _tell(body: dict[str, Json]) -> Told:
     )
 
 
-def _answer(content: list[dict[str, Json]], refusal: str | None) -> Answer:
-    return Answer(
-        content=_said(content),
+def _answer(content: list[dict[str, Json]], refusal: str | None) -> ModelAnswer:
+    return ModelAnswer(
+        content=_text_of(content),
         tool_calls=tuple(_call(block) for block in content if block.get("type") == "tool_use"),
-        thinking=_thought(content),
+        thinking=_thinking_of(content),
         refusal=refusal,
         parts=tuple(block for block in content if block.get("type") not in ("text", "tool_use", *_THINKING)),
     )
 
 
-def _said(content: list[dict[str, Json]]) -> str | None:
+def _text_of(content: list[dict[str, Json]]) -> str | None:
     return joined(as_text(block.get("text")) for block in content if block.get("type") == "text")
 
 
-def _thought(content: list[dict[str, Json]]) -> str | None:
+def _thinking_of(content: list[dict[str, Json]]) -> str | None:
     return joined((as_text(block.get("thinking")) for block in content if block.get("type") == "thinking"), "\n\n")
 
 
 def _call(block: dict[str, Json]) -> ToolUse:
     arguments = block.get("input")
-    usable = arguments if type(arguments) in (dict, list, str) else {}
+    if type(arguments) in (dict, list, str):
+        usable = arguments
+    else:
+        usable = {}
     return ToolUse(id=as_text(block.get("id")), name=as_text(block.get("name")), arguments=usable)
 
 
@@ -68,7 +74,10 @@ def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
         *_text_blocks(before, draft),
         *(_tool_use(draft, index, nth(calls, index) or {}) for index in range(len(answer.tool_calls))),
     ]
-    plain = "tool_use" if answer.tool_calls else "end_turn"
+    if answer.tool_calls:
+        plain = "tool_use"
+    else:
+        plain = "end_turn"
     filled: dict[str, Json] = {
         "role": answer.role,
         "content": content,
@@ -81,7 +90,7 @@ def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
     envelope = {
         "id": draft.mint("msg_"),
         "type": "message",
-        "model": draft.asked.model,
+        "model": draft.request.model,
         "usage": {"input_tokens": tokens_in, "output_tokens": tokens_out},
     }
     return envelope | {name: value for name, value in recorded.items() if name != "stop_details"} | filled
@@ -89,35 +98,39 @@ def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
 
 def _thinking_blocks(before: list[dict[str, Json]], draft: Draft) -> list[dict[str, Json]]:
     """The recorded blocks, with their signatures, unless the answer thinks something else."""
-    wanted = draft.answer.thinking
-    if wanted == _thought(before):
+    content = draft.answer.thinking
+    if content == _thinking_of(before):
         return [block for block in before if block.get("type") in _THINKING]
-    return [] if wanted is None else [{"type": "thinking", "thinking": wanted, "signature": ""}]
+    if content is None:
+        return []
+    return [{"type": "thinking", "thinking": content, "signature": ""}]
 
 
 def _text_blocks(before: list[dict[str, Json]], draft: Draft) -> list[dict[str, Json]]:
     """The recorded blocks, with their citations, unless the answer says something else."""
-    wanted = draft.answer.content
-    if wanted == _said(before):
+    content = draft.answer.content
+    if content == _text_of(before):
         return [block for block in before if block.get("type") == "text"]
-    return [{"type": "text", "text": wanted}] if wanted else []
+    if content:
+        return [{"type": "text", "text": content}]
+    return []
 
 
 def _tool_use(draft: Draft, index: int, recorded: dict[str, Json]) -> dict[str, Json]:
     call = draft.answer.tool_calls[index]
-    made = {"id": call_id(draft, index, recorded.get("id"), "toolu_"), "name": call.name, "input": call.arguments}
-    return {**recorded, "type": "tool_use", **made}
+    members = {"id": call_id(draft, index, recorded.get("id"), "toolu_"), "name": call.name, "input": call.arguments}
+    return {**recorded, "type": "tool_use", **members}
 
 
-DIALECT = Dialect(
+DIALECT = ApiDialect(
     name="anthropic.messages",
-    ask=_ask,
-    tell=_tell,
+    read_request=_read_request,
+    read_response=_read_response,
     fold=fold,
     fill=_fill,
     unfold=unfold,
     holds=lambda part: as_text(part.get("type")).endswith(_PARTS),
-    minted=Minted(
+    minted=MintedIds(
         conversation=("messages",),
         ids=(
             "id",

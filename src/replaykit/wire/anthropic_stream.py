@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from replaykit.model.values import Json
-from replaykit.wire.dialect import Asked, Folded
-from replaykit.wire.fields import as_object, as_objects, as_text, dump, dump_arguments, load_arguments
+from replaykit.wire.dialect import FoldedStream, WireRequest
 from replaykit.wire.frames import Frame
-from replaykit.wire.stream import Events
+from replaykit.wire.json_fields import as_object, as_objects, as_text, dump, dump_arguments, load_arguments
+from replaykit.wire.stream_events import StreamEvents
 
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _AT_STOP = ("stop_reason", "stop_sequence", "stop_details", "container")
@@ -21,9 +21,9 @@ _GROWS = {
 """Delta → its member that is a piece of text."""
 
 
-def fold(frames: Iterable[Frame]) -> Folded:
+def fold(frames: Iterable[Frame]) -> FoldedStream:
     """The message that the events add up to; it ends with `message_stop`."""
-    events = Events(frames)
+    events = StreamEvents(frames)
     message: dict[str, Json] = {}
     blocks: dict[int, _Block] = {}
     ended = False
@@ -85,10 +85,10 @@ class _Block:
 
 
 _TYPES = {"thinking": "thinking", "partial_json": "tool_use"}
-"""What a block is whose start never came, by what it grew."""
+"""The type of a block whose start is missing, by the member that grew."""
 
 
-def unfold(body: dict[str, Json], _asked: Asked) -> list[Frame]:
+def unfold(body: dict[str, Json], _request: WireRequest) -> list[Frame]:
     """The events of a message."""
     stop = {name: body[name] for name in _AT_STOP if name in body}
     began = body | dict.fromkeys(stop) | {"content": []}

@@ -11,18 +11,18 @@ from msgspec import Struct
 
 from replaykit.model.events import Usage
 from replaykit.model.values import Json
-from replaykit.wire.call import Answer, Heard, ModelCall
-from replaykit.wire.dialect import Asked, Dialect, Draft, Folded
-from replaykit.wire.errors import error_of
+from replaykit.wire.dialect import ApiDialect, Draft, FoldedStream, WireRequest
+from replaykit.wire.error_reading import error_of
 from replaykit.wire.eventstream import EventStreamSplitter, encode_frames
-from replaykit.wire.fields import dump, load_object
 from replaykit.wire.frames import ArraySplitter, Frame, LineSplitter, Splitter, SseSplitter
+from replaykit.wire.json_fields import dump, load_object
+from replaykit.wire.model_calls import ModelAnswer, ModelCall, ModelOutcome
 
 _FIRST_ERROR = 400  # of the HTTP statuses
 
 
 class Framing(Enum):
-    """How an API writes its streams, by their content type."""
+    """The formats of streams, by their content type."""
 
     SSE = "text/event-stream"
     LINES = "application/x-ndjson"
@@ -38,17 +38,17 @@ _SPLITTERS: dict[Framing, Callable[[], Splitter]] = {
 }
 
 
-class Written(Struct, frozen=True):
+class EncodedResponse(Struct, frozen=True):
     """A response with status 200, as it goes over the wire."""
 
     content_type: str
     chunks: tuple[bytes, ...]
 
 
-class Api(Struct, frozen=True, kw_only=True):
+class ModelApi(Struct, frozen=True, kw_only=True):
     """Which API an exchange speaks, and what its path says; `wire.routes.api_of` finds it."""
 
-    dialect: Dialect
+    dialect: ApiDialect
     framing: Framing = Framing.SSE
     model: str = ""
     """The model, where the path names it."""
@@ -66,49 +66,52 @@ class Api(Struct, frozen=True, kw_only=True):
         Never raises: what could not be understood is told in `problem`. Whether the response is a body or a stream,
         and which, is told from its bytes, since content types are often wrong.
         """
-        asked, heard = self.ask(request), self.hear(status, chunks)
-        about = msgspec.structs.asdict(heard)
-        about |= {"model": asked.model or heard.model, "problem": asked.problem or heard.problem}
+        request_parts, outcome = self.read_request(request), self.read_response(status, chunks)
+        fields = msgspec.structs.asdict(outcome)
+        fields |= {"model": request_parts.model or outcome.model, "problem": request_parts.problem or outcome.problem}
         return ModelCall(
             api=self.name,
-            system=asked.system,
-            messages=asked.messages,
-            tools=asked.tools,
-            parameters=asked.parameters,
-            streamed=asked.streamed,
-            **about,
+            system=request_parts.system,
+            messages=request_parts.messages,
+            tools=request_parts.tools,
+            parameters=request_parts.parameters,
+            streamed=request_parts.streamed,
+            **fields,
         )
 
-    def hear(self, status: int, chunks: Sequence[bytes]) -> Heard:
+    def read_response(self, status: int, chunks: Sequence[bytes]) -> ModelOutcome:
         """The same for the response alone."""
         folded = self._response(chunks)
         if status >= _FIRST_ERROR:
-            return Heard(error=error_of(folded.error or _any_json(b"".join(chunks)), status))
-        told = self.dialect.tell(folded.body)
-        wrong = folded.error if folded.error is not None or not folded.body.get("error") else folded.body
-        nothing = folded.ended and not told.answers and wrong is None
-        return Heard(
-            model=told.model,
-            answer=told.answers[0] if told.answers else None,
-            alternatives=told.answers[1:],
-            finish_reason=told.finish_reason,
-            usage=told.usage,
-            response_id=told.id,
+            return ModelOutcome(error=error_of(folded.error or _any_json(b"".join(chunks)), status))
+        response = self.dialect.read_response(folded.body)
+        if folded.error is not None or not folded.body.get("error"):
+            wrong = folded.error
+        else:
+            wrong = folded.body
+        nothing = folded.ended and not response.answers and wrong is None
+        return ModelOutcome(
+            model=response.model,
+            answer=response.answers[0] if response.answers else None,
+            alternatives=response.answers[1:],
+            finish_reason=response.finish_reason,
+            usage=response.usage,
+            response_id=response.id,
             error=None if wrong is None else error_of(wrong),
-            complete=folded.ended and told.complete,
+            complete=folded.ended and response.complete,
             problem=folded.problem or ("the response holds no answer" if nothing else None),
         )
 
     def write(
         self,
-        answer: Answer,
+        answer: ModelAnswer,
         *,
         request: bytes,
         like: Sequence[bytes] = (),
         finish_reason: str | None = None,
         usage: Usage | None = None,
         seed: bytes = b"",
-    ) -> Written:
+    ) -> EncodedResponse:
         """A response to the request that carries the answer: a stream where the request asks for one.
 
         `like` is the recorded response: ids, model, usage and whatever the answer does not speak of are taken from
@@ -117,45 +120,47 @@ class Api(Struct, frozen=True, kw_only=True):
         unless it is given in the API's own word. Raises `UsageError` for what the API cannot carry.
         """
         self.dialect.check(answer)
-        asked = self.ask(request)
+        request_parts = self.read_request(request)
         recorded = self._response(like).body
         draft = Draft(
             answer=answer,
-            asked=asked,
+            request=request_parts,
             seed=seed or request,
             finish_reason=finish_reason,
             usage=usage or Usage(),
         )
-        body = self.dialect.fill(recorded if self.dialect.tell(recorded).answers else {}, draft)
-        if not asked.streamed:
-            return Written("application/json", (dump(body),))
-        return Written(self.framing.value, tuple(_encoded(self.framing, self.dialect.unfold(body, asked))))
-
-    def ask(self, request: bytes) -> Asked:
-        """The request, taken apart; what the path says completes it."""
-        body = load_object(request)
-        asked = self.dialect.ask(body or {})
-        if body is not None and not self.model and self.streamed is None:
-            return asked
-        return msgspec.structs.replace(
-            asked,
-            model=asked.model or self.model,
-            streamed=asked.streamed if self.streamed is None else self.streamed,
-            problem="the request is no JSON object" if body is None else asked.problem,
+        body = self.dialect.fill(recorded if self.dialect.read_response(recorded).answers else {}, draft)
+        if not request_parts.streamed:
+            return EncodedResponse("application/json", (dump(body),))
+        return EncodedResponse(
+            self.framing.value, tuple(_encoded(self.framing, self.dialect.unfold(body, request_parts)))
         )
 
-    def _response(self, chunks: Sequence[bytes]) -> Folded:
+    def read_request(self, request: bytes) -> WireRequest:
+        """The request, taken apart; what the path says completes it."""
+        body = load_object(request)
+        request_parts = self.dialect.read_request(body or {})
+        if body is not None and not self.model and self.streamed is None:
+            return request_parts
+        return msgspec.structs.replace(
+            request_parts,
+            model=request_parts.model or self.model,
+            streamed=request_parts.streamed if self.streamed is None else self.streamed,
+            problem="the request is no JSON object" if body is None else request_parts.problem,
+        )
+
+    def _response(self, chunks: Sequence[bytes]) -> FoldedStream:
         """The response as a body: as it is, or folded from its stream."""
-        form = _form(chunks)
+        form = _detect_framing(chunks)
         if form is None:
             whole = b"".join(chunks)
             body = load_object(whole)
             if body is not None:
-                return Folded(body=body, ended=True)
+                return FoldedStream(body=body, ended=True)
             if not whole.strip():
-                return Folded(body={}, ended=False, problem="the response is empty")
+                return FoldedStream(body={}, ended=False, problem="the response is empty")
             if self.framing is not Framing.LINES:
-                return Folded(body={}, ended=False, problem="the response is no whole JSON object")
+                return FoldedStream(body={}, ended=False, problem="the response is no whole JSON object")
         splitter = _SPLITTERS[form or Framing.LINES]()
         folded = self.dialect.fold([*splitter.feed(b"".join(chunks)), *splitter.close()])
         if splitter.problem is None or folded.problem is not None:
@@ -163,7 +168,7 @@ class Api(Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(folded, problem=splitter.problem)
 
 
-def _form(chunks: Sequence[bytes]) -> Framing | None:
+def _detect_framing(chunks: Sequence[bytes]) -> Framing | None:
     """The framing that the first byte shows; None for an object, or nothing at all."""
     first = next((start[:1] for chunk in chunks if (start := chunk.lstrip())), b"{")
     return {b"{": None, b"[": Framing.ARRAY, b"\0": Framing.AWS}.get(first, Framing.SSE)
@@ -188,5 +193,8 @@ def _encoded(framing: Framing, frames: list[Frame]) -> list[bytes]:
 
 
 def _sse(frame: Frame) -> bytes:
-    name = b"event: " + frame.name.encode() + b"\n" if frame.name else b""
+    if frame.name:
+        name = b"event: " + frame.name.encode() + b"\n"
+    else:
+        name = b""
     return name + b"data: " + frame.data + b"\n\n"

@@ -9,7 +9,7 @@ The key of a conversation decides whether two are the same. It is canonical JSON
 
 Messages of one role that follow each other are one, instructions come first whoever carries them, and a call of a tool
 is known by its number: ids are the provider's. A key holds tools, their descriptions and schemas, the model and
-parameters only as far as a `Scope` says, since a trace may not have them.
+parameters only as far as a `ComparedFields` says, since a trace may not have them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,23 @@ import orjson
 from msgspec import Raw, Struct
 
 from replaykit.model.values import Json
-from replaykit.wire.fields import as_object, as_text
-from replaykit.wire.messages import ASSISTANT, SYSTEM, USER, Piece, Text, canonical, is_masked, is_silent, pieces_of
+from replaykit.wire.json_fields import as_object, as_text
+from replaykit.wire.messages import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
+    Piece,
+    TextPiece,
+    canonical,
+    is_masked,
+    is_silent,
+    pieces_of,
+)
 from replaykit.wire.tools import Tool, tools_of
-from replaykit.wire.turns import JOINER, Line, Turns
+from replaykit.wire.turns import JOINER, ConversationLine, ConversationTurns
 
 JOINERS = (JOINER, "\n\n", "", " ")
-"""What may stand between two texts where one side holds them apart and the other as one."""
+"""Separators that may join two texts, if one side holds them apart and the other as one."""
 _CONVERSATIONS = ("messages", "input", "contents", "prompt", "prompts")
 _INSTRUCTIONS = ("system", "instructions", "systemInstruction", "system_instruction", "system_instructions")
 _TOOLS = ("tools", "functions")
@@ -52,8 +62,8 @@ _members = msgspec.json.Decoder(dict[str, Raw]).decode
 _items = msgspec.json.Decoder(list[Raw]).decode
 
 
-class Scope(Struct, frozen=True):
-    """What of a request is compared beside its messages."""
+class ComparedFields(Struct, frozen=True):
+    """The members of a request that are compared beside its messages."""
 
     tools: bool = False
     descriptions: bool = False
@@ -63,11 +73,11 @@ class Scope(Struct, frozen=True):
 
 
 class Conversation(Struct, frozen=True, kw_only=True):
-    """What a model is asked."""
+    """The request to a model: messages, tools, model and parameters."""
 
     instructions: tuple[str, ...] = ()
-    """What stands above the conversation, where the API has a place for it."""
-    turns: Turns
+    """The system instructions, if the API has a place for them."""
+    turns: ConversationTurns
     tools: tuple[Tool, ...] = ()
     model: str = ""
     parameters: dict[str, Json] = {}
@@ -81,10 +91,10 @@ class Conversation(Struct, frozen=True, kw_only=True):
         return is_whole and bool(self.turns.lines or self._system)
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[ConversationLine]:
         """Everything in it, in the order in which it is compared: instructions first."""
         system = self._system
-        return [*([Line(SYSTEM, system)] if system else []), *self.turns.lines]
+        return [*([ConversationLine(SYSTEM, system)] if system else []), *self.turns.lines]
 
     @property
     def has_joints(self) -> bool:
@@ -96,9 +106,9 @@ class Conversation(Struct, frozen=True, kw_only=True):
         """The instructions, wherever they stand, each once: some traces write them in both places."""
         return tuple(dict.fromkeys((*self.instructions, *self.turns.system)))
 
-    def scope(self, *, exact: bool = False) -> Scope:
+    def scope(self, *, exact: bool = False) -> ComparedFields:
         """Return what it knows; the model and its parameters only where they are to be compared."""
-        return Scope(
+        return ComparedFields(
             tools=bool(self.tools),
             descriptions=any(tool.description is not None for tool in self.tools),
             schemas=any(tool.schema is not None for tool in self.tools),
@@ -106,10 +116,13 @@ class Conversation(Struct, frozen=True, kw_only=True):
             parameters=frozenset(self.parameters) if exact else frozenset(),
         )
 
-    def key(self, scope: Scope, joiner: str = JOINER) -> bytes:
+    def key(self, scope: ComparedFields, joiner: str = JOINER) -> bytes:
         """Return the bytes that decide whether two conversations are the same; see above."""
         lines = self.lines
-        texts = [line.json for line in lines] if joiner == JOINER else [line.joined_by(joiner) for line in lines]
+        if joiner == JOINER:
+            texts = [line.json for line in lines]
+        else:
+            texts = [line.joined_by(joiner) for line in lines]
         members = [b'"messages":[' + b",".join(texts) + b"]"]
         if scope.model:
             members.append(b'"model":' + orjson.dumps(self.model))
@@ -117,7 +130,7 @@ class Conversation(Struct, frozen=True, kw_only=True):
             found = {name: value for name, value in self.parameters.items() if name in scope.parameters}
             members.append(b'"parameters":' + canonical(found))
         if scope.tools:
-            members.append(b'"tools":' + canonical([_offered(tool, scope) for tool in self.tools]))
+            members.append(b'"tools":' + canonical([_tool_key(tool, scope) for tool in self.tools]))
         return b"{" + b",".join(members) + b"}"
 
     def answered(self, answer: Json) -> Conversation:
@@ -134,7 +147,7 @@ class ConversationReader:
     def __init__(self) -> None:
         self._pieces: dict[bytes, tuple[Piece, ...]] = {}
         self._tools: dict[bytes, tuple[Tool, ...]] = {}
-        self._recent: deque[tuple[list[bytes], Turns]] = deque(maxlen=_RECENT)
+        self._recent: deque[tuple[list[bytes], ConversationTurns]] = deque(maxlen=_RECENT)
         """The last conversations, item by item, and what they came to."""
 
     def read(self, request: bytes, *, before: Conversation | None = None, model: str = "") -> Conversation | None:
@@ -146,10 +159,10 @@ class ConversationReader:
         try:
             members = _with_config(_members(request))
             above = [piece for item in _items_in(members, _INSTRUCTIONS) for piece in self._of(item, SYSTEM)]
-            said = _items_in(members, _CONVERSATIONS)
+            items = _items_in(members, _CONVERSATIONS)
             return Conversation(
-                instructions=tuple(piece.text for piece in above if isinstance(piece, Text)),
-                turns=self._turns(said) if before is None else self._going_on(before.turns.copied(), said),
+                instructions=tuple(piece.text for piece in above if isinstance(piece, TextPiece)),
+                turns=self._turns(items) if before is None else self._going_on(before.turns.copied(), items),
                 tools=self._listed(members),
                 model=(_text(members.get("model")) or model).rpartition("models/")[2],
                 parameters=_parameters(members),
@@ -158,9 +171,9 @@ class ConversationReader:
         except (msgspec.DecodeError, orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
             return None
 
-    def _turns(self, items: list[bytes]) -> Turns:
+    def _turns(self, items: list[bytes]) -> ConversationTurns:
         """The turns of a conversation; of one that begins with a recent one, only the rest is read."""
-        known, turns = 0, Turns()
+        known, turns = 0, ConversationTurns()
         for recent, came_to in self._recent:
             size = len(recent)
             if known < size <= len(items) and items[:size] == recent:
@@ -170,7 +183,7 @@ class ConversationReader:
             self._recent.append((items, grown))
         return grown
 
-    def _going_on(self, turns: Turns, items: list[bytes]) -> Turns:
+    def _going_on(self, turns: ConversationTurns, items: list[bytes]) -> ConversationTurns:
         for item in items:
             pieces = self._of(item, USER)
             turns.gaps += not pieces and is_silent(orjson.loads(item))
@@ -200,7 +213,9 @@ class ConversationReader:
 def _with_config(members: dict[str, Raw]) -> dict[str, Raw]:
     """The members of a request, and those that Gemini's SDK takes as `config`: traces of it hold them there."""
     config = members.get("config")
-    return members if config is None or bytes(config)[:1] != b"{" else {**_members(config), **members}
+    if config is None or bytes(config)[:1] != b"{":
+        return members
+    return {**_members(config), **members}
 
 
 def _items_in(members: dict[str, Raw], names: Iterable[str]) -> list[bytes]:
@@ -209,10 +224,12 @@ def _items_in(members: dict[str, Raw], names: Iterable[str]) -> list[bytes]:
     if found is None:
         return []
     text = bytes(found)
-    return [bytes(item) for item in _items(text)] if text[:1] == b"[" else [text]
+    if text[:1] == b"[":
+        return [bytes(item) for item in _items(text)]
+    return [text]
 
 
-def _offered(tool: Tool, scope: Scope) -> dict[str, Json]:
+def _tool_key(tool: Tool, scope: ComparedFields) -> dict[str, Json]:
     found: dict[str, Json] = {"name": tool.name}
     if scope.descriptions:
         found["description"] = tool.description
@@ -225,14 +242,16 @@ def _parameters(members: dict[str, Raw]) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for name in _HOLDERS:
         if name in members:
-            found |= _known(as_object(orjson.loads(bytes(members[name]))))
+            found |= _known_parameters(as_object(orjson.loads(bytes(members[name]))))
     beside = {name: orjson.loads(bytes(value)) for name, value in members.items() if name in _PARAMETERS}
-    return found | _known(beside)
+    return found | _known_parameters(beside)
 
 
-def _known(values: dict[str, Json]) -> dict[str, Json]:
+def _known_parameters(values: dict[str, Json]) -> dict[str, Json]:
     return {_PARAMETERS[name]: value for name, value in values.items() if name in _PARAMETERS and value is not None}
 
 
 def _text(raw: Raw | None) -> str:
-    return "" if raw is None else as_text(orjson.loads(bytes(raw)))
+    if raw is None:
+        return ""
+    return as_text(orjson.loads(bytes(raw)))

@@ -10,12 +10,12 @@ from msgspec import Struct
 from replaykit.errors import UsageError
 from replaykit.model.events import Usage
 from replaykit.model.values import Json
-from replaykit.wire.call import Answer, ToolUse
-from replaykit.wire.fields import as_text, without
 from replaykit.wire.frames import Frame
+from replaykit.wire.json_fields import as_text, without
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class WireRequest(Struct, frozen=True, kw_only=True):
     """A request, taken apart."""
 
     body: dict[str, Json]
@@ -28,10 +28,10 @@ class Asked(Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-class Told(Struct, frozen=True, kw_only=True):
-    """What a whole body says."""
+class WireResponse(Struct, frozen=True, kw_only=True):
+    """A response body, taken apart."""
 
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[ModelAnswer, ...] = ()
     finish_reason: str | None = None
     usage: Usage | None = None
     id: str = ""
@@ -39,7 +39,7 @@ class Told(Struct, frozen=True, kw_only=True):
     complete: bool = True
 
 
-class Folded(Struct, frozen=True, kw_only=True):
+class FoldedStream(Struct, frozen=True, kw_only=True):
     """A stream, as the body it would have been."""
 
     body: dict[str, Json]
@@ -53,10 +53,10 @@ class Folded(Struct, frozen=True, kw_only=True):
 class Draft(Struct, frozen=True, kw_only=True):
     """An answer to be written, and what it answers."""
 
-    answer: Answer
-    asked: Asked
+    answer: ModelAnswer
+    request: WireRequest
     seed: bytes
-    """What ids are minted from: the same one gives the same ids."""
+    """The seed of minted ids: the same one gives the same ids."""
     finish_reason: str | None = None
     usage: Usage = Usage()
 
@@ -66,7 +66,7 @@ class Draft(Struct, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """How many tokens came in and went out; 0 where nobody knows, since clients rely on a number."""
+        """The input and output tokens; 0 if unknown, since clients rely on a number."""
         return self.usage.input_tokens or 0, self.usage.output_tokens or 0
 
 
@@ -76,8 +76,8 @@ def minted_id(seed: bytes, prefix: str, index: int = 0) -> str:
     return prefix + digest.hexdigest()
 
 
-class Minted(Struct, frozen=True, kw_only=True):
-    """Where a request carries what the provider minted, so that matching can look past it."""
+class MintedIds(Struct, frozen=True, kw_only=True):
+    """The members of a request that hold ids minted by the provider, which matching ignores."""
 
     conversation: tuple[str, ...] = ()
     """The members of the request that hold the conversation."""
@@ -94,41 +94,41 @@ class Minted(Struct, frozen=True, kw_only=True):
     """Paths to ids of what the provider keeps, outside of the conversation."""
 
 
-class Dialect(Struct, frozen=True, kw_only=True):
+class ApiDialect(Struct, frozen=True, kw_only=True):
     """One API: how it asks, tells, streams and is written."""
 
     name: str
-    ask: Callable[[dict[str, Json]], Asked]
-    tell: Callable[[dict[str, Json]], Told]
-    fold: Callable[[Iterable[Frame]], Folded]
+    read_request: Callable[[dict[str, Json]], WireRequest]
+    read_response: Callable[[dict[str, Json]], WireResponse]
+    fold: Callable[[Iterable[Frame]], FoldedStream]
     fill: Callable[[dict[str, Json], Draft], dict[str, Json]]
     """The recorded body with the draft's answer in it; an empty body gives one of its own."""
-    unfold: Callable[[dict[str, Json], Asked], list[Frame]]
+    unfold: Callable[[dict[str, Json], WireRequest], list[Frame]]
     """The events that fold into the body."""
     carries: frozenset[str] = frozenset({"content", "thinking", "tool_calls", "refusal", "parts"})
-    """What of an answer it has a place for."""
+    """The members of an answer that the API can carry."""
     holds: Callable[[dict[str, Json]], bool] = lambda part: True
     """Whether a part of an answer, beside texts and calls, is one of its own."""
-    minted: Minted = Minted()
+    minted: MintedIds = MintedIds()
 
-    def check(self, answer: Answer) -> None:
+    def check(self, answer: ModelAnswer) -> None:
         """A `UsageError` when the answer says more than the API can."""
         for name in ("content", "thinking", "tool_calls", "refusal", "parts"):
             if getattr(answer, name) and name not in self.carries:
                 raise UsageError(f"an answer of {self.name} cannot carry `{name}`")
 
 
-def ask(
+def split_request(
     body: dict[str, Json],
     conversation: str,
     *,
     system: str | None = None,
     tools: str = "tools",
     streamed: bool = False,
-) -> Asked:
-    """The request by the names its API gives to the parts; `streamed` is the API's default."""
+) -> WireRequest:
+    """Return the request, split by its API's member names; `streamed` is the API's default."""
     stream = body.get("stream")
-    return Asked(
+    return WireRequest(
         body=body,
         model=as_text(body.get("model")),
         system=body.get(system) if system else None,

@@ -9,8 +9,8 @@ import orjson
 
 from replaykit.model.events import ErrorInfo
 from replaykit.model.values import Json, decode
-from replaykit.wire.api import Api, Framing
-from replaykit.wire.fields import as_object, as_text
+from replaykit.wire.api import Framing, ModelApi
+from replaykit.wire.json_fields import as_object, as_text
 
 _FIRST_ERROR, _LAST_ERROR = 400, 599
 _STATED = re.compile(
@@ -57,13 +57,16 @@ _GEMINI = {
 }
 _OPENAI = {429: "rate_limit_exceeded", 500: "server_error", 503: "server_error"}
 _OPENAI_CODES = (429,)
-"""Statuses of which the type is the code as well."""
+"""Statuses whose type is the code as well."""
 _AWS = {400: "ValidationException", 403: "AccessDeniedException", 429: "ThrottlingException"}
 
 
 def status_of(error: ErrorInfo) -> int | None:
     """Return the HTTP status of an API's error; None for an error that no API sends."""
-    attributes = as_object(decode(error.attributes_json)) if error.attributes_json else {}
+    if error.attributes_json:
+        attributes = as_object(decode(error.attributes_json))
+    else:
+        attributes = {}
     for name in ("status", "status_code", "code"):
         if _is_error(attributes.get(name)):
             return int(attributes[name])
@@ -75,32 +78,35 @@ def status_of(error: ErrorInfo) -> int | None:
     return _STATUSES.get(plain)
 
 
-def error_body(api: Api, status: int, error: ErrorInfo) -> bytes:
+def error_body(api: ModelApi, status: int, error: ErrorInfo) -> bytes:
     """Return the body in which the API tells of the error, as far as possible in the words that were traced."""
     stated = _body_in(error.message)
     details = as_object(stated.get("error")) or stated
-    text = as_text(details.get("message")) or _said(error)
-    return orjson.dumps(_in_words(api, status, text, details))
+    text = as_text(details.get("message")) or _message_without_status(error)
+    return orjson.dumps(_body_of_api(api, status, text, details))
 
 
-def error_headers(api: Api, status: int) -> tuple[tuple[str, str], ...]:
+def error_headers(api: ModelApi, status: int) -> tuple[tuple[str, str], ...]:
     """Return the headers that come with it."""
     if api.framing is not Framing.AWS:
         return ()
     return (("x-amzn-errortype", _AWS.get(status, "InternalServerException")),)
 
 
-def _in_words(api: Api, status: int, text: str, details: dict[str, Json]) -> Json:
+def _body_of_api(api: ModelApi, status: int, text: str, details: dict[str, Json]) -> Json:
     if api.framing is Framing.AWS:
         return {"message": text}
     family = api.name.partition(".")[0]
     kind = as_text(details.get("type"))
     if family == "anthropic":
-        kind = kind if kind in _ANTHROPIC.values() or kind == "api_error" else _ANTHROPIC.get(status, "api_error")
+        if kind not in _ANTHROPIC.values() and kind != "api_error":
+            kind = _ANTHROPIC.get(status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": text}}
     if family == "gemini":
         body = {"error": {"code": status, "message": text, "status": _GEMINI.get(status, "INTERNAL")}}
-        return [body] if api.streamed and api.framing is Framing.ARRAY else body
+        if api.streamed and api.framing is Framing.ARRAY:
+            return [body]
+        return body
     if family == "ollama":
         return {"error": text}
     usual = _OPENAI.get(status, "invalid_request_error")
@@ -113,7 +119,7 @@ def _is_error(value: Json) -> bool:
     return is_number and _FIRST_ERROR <= int(value) <= _LAST_ERROR
 
 
-def _said(error: ErrorInfo) -> str:
+def _message_without_status(error: ErrorInfo) -> str:
     """The message without the status that an SDK puts before it."""
     return re.sub(r"^Error code: \d{3} - ", "", error.message) or error.type
 

@@ -14,8 +14,8 @@ import binascii
 import struct
 import zlib
 
-from replaykit.wire.fields import as_text, dump, load_object
 from replaykit.wire.frames import Frame
+from replaykit.wire.json_fields import as_text, dump, load_object
 
 _PRELUDE = struct.Struct(">III")
 _CRC = struct.Struct(">I")
@@ -52,7 +52,9 @@ class EventStreamSplitter:
     def close(self) -> list[Frame]:
         rest = bytes(self._waiting)
         self._waiting.clear()
-        return [Frame(rest, whole=False)] if rest and not self.problem else []
+        if rest and not self.problem:
+            return [Frame(rest, whole=False)]
+        return []
 
     def _frame(self, message: bytes, headers_size: int) -> list[Frame]:
         (crc,) = _CRC.unpack_from(message, len(message) - _CRC.size)

@@ -35,16 +35,16 @@ class Splitter(Protocol):
     """Cuts a stream into frames."""
 
     problem: str | None
-    """What was wrong with the framing, the first time something was."""
+    """The first framing error."""
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """The frames that the chunk completes."""
 
     def close(self) -> list[Frame]:
-        """What was left when the stream ended."""
+        """Return the frames that were incomplete when the stream ended."""
 
 
-class _Waiting:
+class _PendingBytes:
     """Bytes that wait for their end, up to a bound; beyond it everything is dropped."""
 
     __slots__ = ("_full", "_pieces", "_size")
@@ -84,13 +84,16 @@ class _LineSplitter:
     def __init__(self, end: re.Pattern[bytes]) -> None:
         self.problem: str | None = None
         self._end = end
-        self._waiting = _Waiting()
+        self._waiting = _PendingBytes()
         self._after_cr = False
 
     def _lines(self, chunk: bytes) -> list[bytes]:
         if not chunk or self._waiting.is_full():
             return []
-        start = 1 if self._after_cr and chunk[0] == 10 else 0
+        if self._after_cr and chunk[0] == 10:
+            start = 1
+        else:
+            start = 0
         lines = []
         for found in self._end.finditer(chunk, start):
             lines.append(self._waiting.take(chunk[start : found.start()]))
@@ -110,7 +113,7 @@ class SseSplitter(_LineSplitter):
 
     def __init__(self) -> None:
         super().__init__(_LINE_END)
-        self._data = _Waiting()
+        self._data = _PendingBytes()
         self._has_data = False
         self._name = b""
         self._begun = False
@@ -164,8 +167,10 @@ class SseSplitter(_LineSplitter):
         if self._data.is_full():
             self._tell(f"an event of more than {MAX_FRAME} bytes")
         data, name, has_data = self._data.take(), self._name, self._has_data and not self._data.is_full()
-        self._data, self._name, self._has_data = _Waiting(), b"", False
-        return [Frame(data, name.decode("utf-8", "replace"), whole)] if has_data else []
+        self._data, self._name, self._has_data = _PendingBytes(), b"", False
+        if has_data:
+            return [Frame(data, name.decode("utf-8", "replace"), whole)]
+        return []
 
 
 class LineSplitter(_LineSplitter):
@@ -179,7 +184,9 @@ class LineSplitter(_LineSplitter):
 
     def close(self) -> list[Frame]:
         rest = self._waiting.take()
-        return [Frame(rest, whole=False)] if rest.strip() else []
+        if rest.strip():
+            return [Frame(rest, whole=False)]
+        return []
 
 
 class ArraySplitter:
@@ -187,7 +194,7 @@ class ArraySplitter:
 
     def __init__(self) -> None:
         self.problem: str | None = None
-        self._waiting = _Waiting()
+        self._waiting = _PendingBytes()
         self._held = b""  # a backslash whose other half is in the next chunk
         self._depth = 0
         self._quoted = False
@@ -202,7 +209,10 @@ class ArraySplitter:
             if self._is_boundary(found[0]):
                 frames += self._item(text[start : found.start()])
                 start = scanned
-        self._held = b"\\" if text.endswith(b"\\") and scanned < len(text) else b""
+        if text.endswith(b"\\") and scanned < len(text):
+            self._held = b"\\"
+        else:
+            self._held = b""
         self._waiting.add(text[start : len(text) - len(self._held)])
         if self._waiting.is_full():
             self.problem = self.problem or f"an item of more than {MAX_FRAME} bytes"
@@ -232,4 +242,6 @@ class ArraySplitter:
 
     def _item(self, last: bytes) -> list[Frame]:
         item = self._waiting.take(last).strip()
-        return [Frame(item)] if item and not self._waiting.is_full() else []
+        if item and not self._waiting.is_full():
+            return [Frame(item)]
+        return []

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from replaykit.errors import UsageError
 from replaykit.model.values import Json
-from replaykit.wire.call import Answer, ToolUse
-from replaykit.wire.dialect import Asked, Dialect, Draft, Minted, Told, ask
-from replaykit.wire.fields import as_object, as_objects, as_text, joined, nth, without
+from replaykit.wire.dialect import ApiDialect, Draft, MintedIds, WireRequest, WireResponse, split_request
 from replaykit.wire.gemini_stream import fold, unfold
+from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, nth, without
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
 
 _PARTS = frozenset(
     ("inlineData", "fileData", "executableCode", "codeExecutionResult", "functionResponse", "toolCall", "toolResponse")
 )
-"""What other parts of an answer hold."""
+"""Members of an answer's other parts."""
 _INPUTS = ("promptTokenCount", "toolUsePromptTokenCount")
 _OUTPUTS = ("candidatesTokenCount", "thoughtsTokenCount")
 
 
-def _ask(body: dict[str, Json]) -> Asked:
-    return ask(body, "contents", system="system_instruction" if "system_instruction" in body else "systemInstruction")
+def _read_request(body: dict[str, Json]) -> WireRequest:
+    return split_request(
+        body, "contents", system="system_instruction" if "system_instruction" in body else "systemInstruction"
+    )
 
 
-def _tell(body: dict[str, Json]) -> Told:
+def _read_response(body: dict[str, Json]) -> WireResponse:
     candidates = as_objects(body.get("candidates"))
     feedback = as_object(body.get("promptFeedback"))
     answers = tuple(_answer(_parts(candidate)) for candidate in candidates)
     if (refusal := _refusal(feedback)) and not answers:
-        answers = (Answer(refusal=refusal),)
-    return Told(
+        answers = (ModelAnswer(refusal=refusal),)
+    return WireResponse(
         answers=answers,
         finish_reason=as_text(candidates[0].get("finishReason") if candidates else feedback.get("blockReason")) or None,
         usage=usage_of(body.get("usageMetadata"), inputs=_INPUTS, outputs=_OUTPUTS),
@@ -45,8 +47,8 @@ def _parts(candidate: dict[str, Json]) -> list[dict[str, Json]]:
     return as_objects(as_object(candidate.get("content")).get("parts"))
 
 
-def _answer(parts: list[dict[str, Json]]) -> Answer:
-    return Answer(
+def _answer(parts: list[dict[str, Json]]) -> ModelAnswer:
+    return ModelAnswer(
         content=_text(parts, thought=False),
         tool_calls=tuple(_call(part) for part in parts if _is_call(part)),
         thinking=_text(parts, thought=True),
@@ -77,14 +79,14 @@ def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
         "candidatesTokenCount": tokens_out,
         "totalTokenCount": tokens_in + tokens_out,
     }
-    envelope: dict[str, Json] = {"modelVersion": draft.asked.model, "responseId": draft.mint("")}
+    envelope: dict[str, Json] = {"modelVersion": draft.request.model, "responseId": draft.mint("")}
     if not recorded:
         envelope["usageMetadata"] = counts
-    kept = without(recorded, "promptFeedback", "candidates")
+    rest = without(recorded, "promptFeedback", "candidates")
     if draft.answer.refusal:
-        return envelope | kept | {"promptFeedback": _blocked(as_object(recorded.get("promptFeedback")), draft)}
+        return envelope | rest | {"promptFeedback": _blocked(as_object(recorded.get("promptFeedback")), draft)}
     first, *others = as_objects(recorded.get("candidates")) or [{}]
-    return envelope | kept | {"candidates": [_candidate(_parts(first), draft), *others]}
+    return envelope | rest | {"candidates": [_candidate(_parts(first), draft), *others]}
 
 
 def _blocked(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
@@ -110,32 +112,32 @@ def _candidate(before: list[dict[str, Json]], draft: Draft) -> dict[str, Json]:
     return {"content": content, "finishReason": draft.finish_reason or "STOP", "index": 0}
 
 
-def _texts(before: list[dict[str, Json]], wanted: str | None, *, thought: bool) -> list[dict[str, Json]]:
+def _texts(before: list[dict[str, Json]], content: str | None, *, thought: bool) -> list[dict[str, Json]]:
     """The recorded parts, with their signatures, unless the answer says something else."""
-    if wanted == _text(before, thought=thought):
+    if content == _text(before, thought=thought):
         return [part for part in before if "text" in part and bool(part.get("thought")) is thought]
-    if not wanted:
+    if not content:
         return []
-    return [{"text": wanted, "thought": True} if thought else {"text": wanted}]
+    return [{"text": content, "thought": True} if thought else {"text": content}]
 
 
 def _function_call(call: ToolUse, recorded: dict[str, Json]) -> dict[str, Json]:
     if type(call.arguments) is not dict:
         raise UsageError(f"tool call {call.name!r}: this API takes its arguments as an object")
     identity = call.id or as_text(as_object(recorded.get("functionCall")).get("id"))
-    made: dict[str, Json] = {"id": identity} if identity else {}
-    return recorded | {"functionCall": made | {"name": call.name, "args": call.arguments}}
+    members: dict[str, Json] = {"id": identity} if identity else {}
+    return recorded | {"functionCall": members | {"name": call.name, "args": call.arguments}}
 
 
-DIALECT = Dialect(
+DIALECT = ApiDialect(
     name="gemini.generate",
-    ask=_ask,
-    tell=_tell,
+    read_request=_read_request,
+    read_response=_read_response,
     fold=fold,
     fill=_fill,
     unfold=unfold,
     holds=lambda part: not _PARTS.isdisjoint(part),
-    minted=Minted(
+    minted=MintedIds(
         conversation=("contents",),
         ids=("id", "thoughtSignature", "thought_signature"),
         into=(

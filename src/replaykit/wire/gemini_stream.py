@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from replaykit.model.jsonpath import Pick, Step, parse_path
+from replaykit.model.jsonpath import PathStep, Pick, parse_path
 from replaykit.model.values import Json
-from replaykit.wire.dialect import Asked, Folded
-from replaykit.wire.fields import as_object, as_objects, as_text, dump, without
+from replaykit.wire.dialect import FoldedStream, WireRequest
 from replaykit.wire.frames import Frame
-from replaykit.wire.stream import Events
+from replaykit.wire.json_fields import as_object, as_objects, as_text, dump, without
+from replaykit.wire.stream_events import StreamEvents
 
 _VALUES = ("stringValue", "numberValue", "boolValue")
 
 
-def fold(frames: Iterable[Frame]) -> Folded:
+def fold(frames: Iterable[Frame]) -> FoldedStream:
     """The response that the events add up to; it ends with a reason to finish, or when the prompt was blocked."""
-    events = Events(frames)
+    events = StreamEvents(frames)
     top: dict[str, Json] = {}
     candidates: dict[int, _Candidate] = {}
     for event in events:
@@ -38,7 +38,7 @@ class _Candidate:
     def __init__(self) -> None:
         self._rest: dict[str, Json] = {}
         self._content: dict[str, Json] = {}
-        self._parts: list[_Text | _Call | dict[str, Json]] = []
+        self._parts: list[_GrowingText | _GrowingCall | dict[str, Json]] = []
 
     def add(self, candidate: dict[str, Json]) -> None:
         content = as_object(candidate.get("content"))
@@ -48,17 +48,20 @@ class _Candidate:
             self._add_part(part)
 
     def _add_part(self, part: dict[str, Json]) -> None:
-        last = self._parts[-1] if self._parts else None
+        if self._parts:
+            last = self._parts[-1]
+        else:
+            last = None
         call = part.get("functionCall")
         if type(call) is dict:
-            if isinstance(last, _Call) and last.goes_on and not call.get("name"):
+            if isinstance(last, _GrowingCall) and last.goes_on and not call.get("name"):
                 last.add(part, call)
             else:
-                self._parts.append(_Call(part, call))
+                self._parts.append(_GrowingCall(part, call))
         elif part.keys() <= {"text", "thought"} and type(part.get("text")) is str:
             thought = bool(part.get("thought"))
-            if not (isinstance(last, _Text) and last.thought is thought):
-                last = _Text(thought)
+            if not (isinstance(last, _GrowingText) and last.thought is thought):
+                last = _GrowingText(thought)
                 self._parts.append(last)
             last.pieces.append(part["text"])
         else:
@@ -69,7 +72,7 @@ class _Candidate:
         return self._rest | {"content": {"role": "model", **self._content, "parts": parts}}
 
 
-class _Text:
+class _GrowingText:
     """A text that comes in pieces."""
 
     def __init__(self, thought: bool) -> None:
@@ -80,7 +83,7 @@ class _Text:
         return {"text": "".join(self.pieces)} | ({"thought": True} if self.thought else {})
 
 
-class _Call:
+class _GrowingCall:
     """A function call; its arguments may come in pieces, each with the path it belongs to."""
 
     def __init__(self, part: dict[str, Json], call: dict[str, Json]) -> None:
@@ -115,13 +118,18 @@ def _put(arguments: dict[str, Json], path: str, value: Json) -> None:
         return
     place: Json = arguments
     for step, following in zip(steps, [*steps[1:], None], strict=True):
-        item = value if following is None else ([] if following.pick is Pick.ITEM else {})
+        if following is None:
+            item = value
+        elif following.pick is Pick.ITEM:
+            item = []
+        else:
+            item = {}
         place = _step(place, step, item, last=following is None)
         if place is None:
             return
 
 
-def _step(place: Json, step: Step, item: Json, *, last: bool) -> Json:
+def _step(place: Json, step: PathStep, item: Json, *, last: bool) -> Json:
     """One step down; what is not there yet is made, but a list only grows by one."""
     if step.pick is Pick.MEMBER and type(place) is dict:
         if last or type(place.get(step.key)) not in (dict, list):
@@ -136,7 +144,7 @@ def _step(place: Json, step: Step, item: Json, *, last: bool) -> Json:
     return None
 
 
-def unfold(body: dict[str, Json], _asked: Asked) -> list[Frame]:
+def unfold(body: dict[str, Json], _request: WireRequest) -> list[Frame]:
     """One event per part; the last of each answer says why it ended, and the last of all counts."""
     if not as_objects(body.get("candidates")):
         return [Frame(dump(body))]
@@ -147,7 +155,10 @@ def unfold(body: dict[str, Json], _asked: Asked) -> list[Frame]:
         parts: list[Json] = as_objects(content.get("parts")) or [{"text": ""}]
         held = {"index": candidate.get("index", 0)}
         for number, part in enumerate(parts, 1):
-            rest = without(candidate, "content") if number == len(parts) else held
+            if number == len(parts):
+                rest = without(candidate, "content")
+            else:
+                rest = held
             events.append(base | {"candidates": [rest | {"content": content | {"parts": [part]}}]})
     if "usageMetadata" in body:
         events[-1] = events[-1] | {"usageMetadata": body["usageMetadata"]}

@@ -13,14 +13,16 @@ tools that its provider runs, are left out: they are part of an answer, and an A
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import re
 from collections.abc import Iterator
 
 import orjson
 from msgspec import Struct
 
 from replaykit.model.values import Json
-from replaykit.wire.fields import as_object, as_objects, as_text, load_arguments, plain_numbers, without
+from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments, plain_numbers, without
 
 SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
 
@@ -30,6 +32,7 @@ _ROLES = {
     **dict.fromkeys(("tool", "function", "tool_result", "toolResult", "ipython"), TOOL),
 }
 """Roles by the words that APIs and traces have for them; every other word is a user's."""
+_LANGFUSE_MEDIUM = re.compile(r"@@@langfuseMedia:(?:[^|@]*\|)?id=([\w-]{22})\|[^@]*@@@")
 _TEXT_TYPES = frozenset(("text", "input_text", "output_text", "refusal"))
 _CALL_TYPES = frozenset(("tool_use", "tool_call", "tool-call", "function_call", "custom_tool_call", "function"))
 _RESULT_TYPES = frozenset(
@@ -49,14 +52,14 @@ _MASKS = frozenset(
 _LONGEST_MASK = 20
 
 
-class Text(Struct, frozen=True):
+class TextPiece(Struct, frozen=True):
     """Something said."""
 
     role: str
     text: str
 
 
-class ToolRequest(Struct, frozen=True):
+class ToolCallPiece(Struct, frozen=True):
     """A model asks for a call of a tool."""
 
     id: str
@@ -65,7 +68,7 @@ class ToolRequest(Struct, frozen=True):
     """Canonical JSON."""
 
 
-class ToolResult(Struct, frozen=True):
+class ToolResultPiece(Struct, frozen=True):
     """The result that a model is told."""
 
     id: str
@@ -74,7 +77,7 @@ class ToolResult(Struct, frozen=True):
     """Canonical JSON of the value, or of its text where it is none."""
 
 
-class Media(Struct, frozen=True):
+class MediaPiece(Struct, frozen=True):
     """An image, a sound or a file, or whatever else a message holds beside text."""
 
     role: str
@@ -82,16 +85,20 @@ class Media(Struct, frozen=True):
     """Canonical JSON of what tells it from others."""
 
 
-Piece = Text | ToolRequest | ToolResult | Media
+Piece = TextPiece | ToolCallPiece | ToolResultPiece | MediaPiece
 
 
 def pieces_of(message: Json, role: str = USER) -> tuple[Piece, ...]:
     """Return what a message says; `role` is whose it is where the message does not say."""
     if isinstance(message, str):
-        return (Text(role, message),) if message else ()
+        if message:
+            return (TextPiece(role, message),)
+        return ()
     if isinstance(message, list):
         return tuple(piece for item in message for piece in pieces_of(item, role))
-    return tuple(_in_message(message, role)) if isinstance(message, dict) else ()
+    if isinstance(message, dict):
+        return tuple(_message_pieces(message, role))
+    return ()
 
 
 def is_silent(message: Json) -> bool:
@@ -109,9 +116,9 @@ def canonical(value: Json) -> bytes:
     return orjson.dumps(plain_numbers(value), option=orjson.OPT_SORT_KEYS)
 
 
-def _in_message(message: dict[str, Json], role: str) -> Iterator[Piece]:
+def _message_pieces(message: dict[str, Json], role: str) -> Iterator[Piece]:
     if not _is_message(message):
-        yield from _in_part(message, role)
+        yield from _part_pieces(message, role)
         return
     named = as_text(message.get("role"))
     if named:
@@ -120,9 +127,9 @@ def _in_message(message: dict[str, Json], role: str) -> Iterator[Piece]:
     if role == TOOL and not _holds_results(content):
         yield _result(message, content)
         return
-    yield from _in_content(content, role)
+    yield from _content_pieces(content, role)
     if as_text(message.get("refusal")):
-        yield Text(role, message["refusal"])
+        yield TextPiece(role, message["refusal"])
     if role == ASSISTANT:
         yield from _calls_beside(message)
 
@@ -140,21 +147,21 @@ def _holds_results(content: Json) -> bool:
     return any(part.get("type") in _RESULT_TYPES or _gemini(part, "functionResponse") for part in parts)
 
 
-def _in_content(content: Json, role: str) -> Iterator[Piece]:
+def _content_pieces(content: Json, role: str) -> Iterator[Piece]:
     if isinstance(content, str):
         if content:
-            yield Text(role, content)
+            yield TextPiece(role, content)
     elif isinstance(content, list):
         for part in content:
             if isinstance(part, str):
-                yield from _in_content(part, role)
+                yield from _content_pieces(part, role)
             elif isinstance(part, dict):
-                yield from _in_part(part, role)
+                yield from _part_pieces(part, role)
     elif isinstance(content, dict):
-        yield from _in_part(content, role)
+        yield from _part_pieces(content, role)
 
 
-def _calls_beside(message: dict[str, Json]) -> Iterator[ToolRequest]:
+def _calls_beside(message: dict[str, Json]) -> Iterator[ToolCallPiece]:
     """The calls that a message lists beside its content."""
     for call in as_objects(message.get("tool_calls")):
         yield _request(call)
@@ -162,7 +169,7 @@ def _calls_beside(message: dict[str, Json]) -> Iterator[ToolRequest]:
         yield _request(message["function_call"])
 
 
-def _in_part(part: dict[str, Json], role: str) -> Iterator[Piece]:
+def _part_pieces(part: dict[str, Json], role: str) -> Iterator[Piece]:
     kind = as_text(part.get("type"))
     if kind in _HIDDEN_TYPES or part.get("thought") is True:
         return
@@ -177,9 +184,9 @@ def _in_part(part: dict[str, Json], role: str) -> Iterator[Piece]:
     elif kind in _TEXT_TYPES or (not kind and type(part.get("text")) is str):
         text = _first(part, "text", "content", "refusal")
         if isinstance(text, str) and text:
-            yield Text(role, text)
+            yield TextPiece(role, text)
     elif role != ASSISTANT and not kind.endswith("_call"):
-        yield Media(role, _medium(part))
+        yield MediaPiece(role, _medium(part))
 
 
 def _gemini(part: dict[str, Json], name: str) -> dict[str, Json]:
@@ -188,31 +195,37 @@ def _gemini(part: dict[str, Json], name: str) -> dict[str, Json]:
     return as_object(found)
 
 
-def _request(call: dict[str, Json]) -> ToolRequest:
+def _request(call: dict[str, Json]) -> ToolCallPiece:
     inner = as_object(call.get("function")) or as_object(call.get("custom")) or call
     arguments = _first(inner, "arguments", "input", "args")
     if isinstance(arguments, str):
         arguments = load_arguments(arguments)
     identity = next((call[name] for name in ("call_id", "id", "toolCallId") if as_text(call.get(name))), "")
     name = as_text(inner.get("name")) or as_text(inner.get("toolName"))
-    return ToolRequest(identity, name, canonical({} if arguments is None else arguments))
+    return ToolCallPiece(identity, name, canonical({} if arguments is None else arguments))
 
 
-def _result(holder: dict[str, Json], content: Json) -> ToolResult:
+def _result(holder: dict[str, Json], content: Json) -> ToolResultPiece:
     names = ("tool_call_id", "tool_use_id", "call_id", "toolCallId", "id")
     identity = next((holder[name] for name in names if as_text(holder.get(name))), "")
     name = next((holder[name] for name in ("name", "tool_name", "toolName") if as_text(holder.get(name))), "")
-    return ToolResult(identity, name, canonical(_value(content)))
+    return ToolResultPiece(identity, name, canonical(_value(content)))
 
 
 def _value(content: Json) -> Json:
     """The value that a tool's result spells: APIs take it as text, as parts, or as an object around it."""
-    if isinstance(content, list) and content and all(_part_text(part) is not None for part in content):
+    if isinstance(content, str) and content.startswith("[{"):  # OpenInference writes a list of parts as JSON
+        parts = _parse_json(content)
+        if _are_texts(parts):
+            content = parts
+    if _are_texts(content):
         content = "\n".join(str(_part_text(part)) for part in content)
     if isinstance(content, dict) and content.keys() == {"type", "value"}:  # the AI SDK's
         content = content["value"]
     if isinstance(content, str):
-        content = _loaded(_loaded(content))  # what a tool returns as JSON text, agents may write as JSON once more
+        content = _parse_json(
+            _parse_json(content)
+        )  # what a tool returns as JSON text, agents may write as JSON once more
     if isinstance(content, dict) and len(content) == 1:
         (name,) = content
         if name in _WRAPPERS:
@@ -220,14 +233,22 @@ def _value(content: Json) -> Json:
     return content
 
 
+def _are_texts(content: Json) -> bool:
+    return isinstance(content, list) and bool(content) and all(_part_text(part) is not None for part in content)
+
+
 def _part_text(part: Json) -> str | None:
     if isinstance(part, dict) and part.get("type") in _TEXT_TYPES:
         text = _first(part, "text", "content")
-        return text if isinstance(text, str) else None
-    return part if isinstance(part, str) else None
+        if isinstance(text, str):
+            return text
+        return None
+    if isinstance(part, str):
+        return part
+    return None
 
 
-def _loaded(text: Json) -> Json:
+def _parse_json(text: Json) -> Json:
     """The JSON that a text spells, or the text; any other value as it is."""
     if not isinstance(text, str) or not text or text[0] not in '{["-0123456789tfn':
         return text
@@ -238,7 +259,7 @@ def _loaded(text: Json) -> Json:
 
 
 def _medium(part: dict[str, Json]) -> bytes:
-    """What tells a medium from others: its bytes or its address, however an API wraps them."""
+    """Return what identifies a medium: its bytes or its address, however an API wraps them."""
     data, address = "", ""
     inner = part
     for name in ("image_url", "input_audio", "source", "inlineData", "inline_data", "fileData", "file_data", "file"):
@@ -250,9 +271,23 @@ def _medium(part: dict[str, Json]) -> bytes:
     address = address or next((inner[name] for name in ("url", "fileUri", "file_uri", "uri") if inner.get(name)), "")
     if isinstance(address, str) and address.startswith("data:"):
         data = address.partition(",")[2]
+    reference = _LANGFUSE_MEDIUM.match(data or as_text(address))
+    if reference is not None:
+        return canonical({"data": reference[1]})
     if data:
-        return canonical({"data": hashlib.blake2b(data.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()})
-    return canonical({"url": address}) if address else canonical(without(part, "id", "cache_control"))
+        return canonical({"data": _digest(data)})
+    if address:
+        return canonical({"url": address})
+    return canonical(without(part, "id", "cache_control"))
+
+
+def _digest(data: str) -> str:
+    """A digest of what base64 encodes, as Langfuse writes it in the place of a medium."""
+    try:
+        content = base64.b64decode(data, validate=True)
+    except ValueError:
+        content = data.encode("utf-8", "surrogatepass")
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest())[:22].decode()
 
 
 def _first(holder: dict[str, Json], *names: str) -> Json:

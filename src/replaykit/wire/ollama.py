@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from replaykit.errors import UsageError
 from replaykit.model.values import Json
-from replaykit.wire.call import Answer, ToolUse
-from replaykit.wire.dialect import Asked, Dialect, Draft, Folded, Minted, Told, ask
-from replaykit.wire.fields import as_object, as_objects, as_text, dump, joined, nth, without
+from replaykit.wire.dialect import ApiDialect, Draft, FoldedStream, MintedIds, WireRequest, WireResponse, split_request
 from replaykit.wire.frames import Frame
-from replaykit.wire.stream import Events
+from replaykit.wire.json_fields import as_object, as_objects, as_text, dump, joined, nth, without
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
+from replaykit.wire.stream_events import StreamEvents
 from replaykit.wire.usage import usage_of
 
 _OPEN = ("model", "created_at", "remote_model", "remote_host")
@@ -20,7 +20,7 @@ _OPEN = ("model", "created_at", "remote_model", "remote_host")
 
 
 class _Form(Struct, frozen=True):
-    """Where a body keeps its message."""
+    """The members of a body that hold its message."""
 
     get: Callable[[dict[str, Json]], dict[str, Json]]
     put: Callable[[dict[str, Json]], dict[str, Json]]
@@ -42,10 +42,10 @@ _GENERATE = _Form(
 )
 
 
-def _tell(body: dict[str, Json], form: _Form) -> Told:
+def _read_response(body: dict[str, Json], form: _Form) -> WireResponse:
     message = form.get(body)
     present = any(name in body for name in form.names)
-    return Told(
+    return WireResponse(
         answers=(_answer(message),) if present else (),
         finish_reason=as_text(body.get("done_reason")) or None,
         usage=usage_of(body, inputs=("prompt_eval_count",), outputs=("eval_count",)),
@@ -54,8 +54,8 @@ def _tell(body: dict[str, Json], form: _Form) -> Told:
     )
 
 
-def _answer(message: dict[str, Json]) -> Answer:
-    return Answer(
+def _answer(message: dict[str, Json]) -> ModelAnswer:
+    return ModelAnswer(
         role=as_text(message.get("role")) or "assistant",
         content=as_text(message.get("content")) or None,
         tool_calls=tuple(_call(call) for call in as_objects(message.get("tool_calls"))),
@@ -73,9 +73,9 @@ def _call(call: dict[str, Json]) -> ToolUse:
     )
 
 
-def _fold(frames: Iterable[Frame], form: _Form) -> Folded:
+def _fold(frames: Iterable[Frame], form: _Form) -> FoldedStream:
     """The body that the lines add up to; the last of them says `done`."""
-    events = Events(frames)
+    events = StreamEvents(frames)
     top: dict[str, Json] = {}
     messages: list[dict[str, Json]] = []
     for event in events:
@@ -102,20 +102,20 @@ def _fill(recorded: dict[str, Json], draft: Draft, form: _Form) -> dict[str, Jso
     if answer.tool_calls:
         calls = enumerate(answer.tool_calls)
         message["tool_calls"] = [_tool_call(call, nth(before, index) or {}) for index, call in calls]
-    envelope: dict[str, Json] = {"model": draft.asked.model, "created_at": "1970-01-01T00:00:00Z"}
+    envelope: dict[str, Json] = {"model": draft.request.model, "created_at": "1970-01-01T00:00:00Z"}
     if not recorded:
         envelope["prompt_eval_count"], envelope["eval_count"] = draft.tokens
-    kept = without(recorded, *form.names)
-    return envelope | kept | form.put(message) | {"done": True, "done_reason": draft.finish_reason or "stop"}
+    rest = without(recorded, *form.names)
+    return envelope | rest | form.put(message) | {"done": True, "done_reason": draft.finish_reason or "stop"}
 
 
 def _tool_call(call: ToolUse, recorded: dict[str, Json]) -> dict[str, Json]:
     if type(call.arguments) is not dict:
         raise UsageError(f"tool call {call.name!r}: this API takes its arguments as an object")
     identity = call.id or as_text(recorded.get("id"))
-    made: dict[str, Json] = {"id": identity} if identity else {}
+    members: dict[str, Json] = {"id": identity} if identity else {}
     function = as_object(recorded.get("function"))
-    return recorded | made | {"function": function | {"name": call.name, "arguments": call.arguments}}
+    return recorded | members | {"function": function | {"name": call.name, "arguments": call.arguments}}
 
 
 def _unfold(body: dict[str, Json], form: _Form) -> list[Frame]:
@@ -129,20 +129,20 @@ def _unfold(body: dict[str, Json], form: _Form) -> list[Frame]:
     return [Frame(dump(line)) for line in lines]
 
 
-def _ask(body: dict[str, Json], form: _Form) -> Asked:
+def _read_request(body: dict[str, Json], form: _Form) -> WireRequest:
     if form is _CHAT:
-        return ask(body, "messages", streamed=True)
-    return ask(body, "prompt", system="system", streamed=True)
+        return split_request(body, "messages", streamed=True)
+    return split_request(body, "prompt", system="system", streamed=True)
 
 
-def _dialect(name: str, form: _Form, carries: set[str], minted: Minted) -> Dialect:
-    return Dialect(
+def _dialect(name: str, form: _Form, carries: set[str], minted: MintedIds) -> ApiDialect:
+    return ApiDialect(
         name=name,
-        ask=lambda body: _ask(body, form),
-        tell=lambda body: _tell(body, form),
+        read_request=lambda body: _read_request(body, form),
+        read_response=lambda body: _read_response(body, form),
         fold=lambda frames: _fold(frames, form),
         fill=lambda recorded, draft: _fill(recorded, draft, form),
-        unfold=lambda body, _asked: _unfold(body, form),
+        unfold=lambda body, _request: _unfold(body, form),
         carries=frozenset(carries),
         holds=lambda part: part.keys() == {"images"},
         minted=minted,
@@ -153,6 +153,6 @@ CHAT = _dialect(
     "ollama.chat",
     _CHAT,
     {"content", "thinking", "tool_calls", "parts"},
-    Minted(conversation=("messages",), ids=("id", "tool_call_id"), into=("tool_calls",), answers="tool_call_id"),
+    MintedIds(conversation=("messages",), ids=("id", "tool_call_id"), into=("tool_calls",), answers="tool_call_id"),
 )
-GENERATE = _dialect("ollama.generate", _GENERATE, {"content", "thinking"}, Minted())
+GENERATE = _dialect("ollama.generate", _GENERATE, {"content", "thinking"}, MintedIds())

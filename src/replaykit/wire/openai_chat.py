@@ -5,9 +5,8 @@ from __future__ import annotations
 from replaykit.errors import UsageError
 from replaykit.model.events import Usage
 from replaykit.model.values import Json
-from replaykit.wire.call import Answer, ToolUse
-from replaykit.wire.dialect import Asked, Dialect, Draft, Minted, Told, ask, call_id
-from replaykit.wire.fields import (
+from replaykit.wire.dialect import ApiDialect, Draft, MintedIds, WireRequest, WireResponse, call_id, split_request
+from replaykit.wire.json_fields import (
     as_object,
     as_objects,
     as_text,
@@ -17,6 +16,7 @@ from replaykit.wire.fields import (
     nth,
     without,
 )
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.openai_chat_stream import fold, unfold
 from replaykit.wire.usage import usage_of
 
@@ -25,8 +25,8 @@ _THINKING = ("reasoning_content", "reasoning")
 _KNOWN = ("role", "content", "refusal", "tool_calls", "function_call", *_THINKING)
 
 
-def _ask(body: dict[str, Json]) -> Asked:
-    return ask(body, "messages", tools="functions" if _is_old(body) else "tools")
+def _read_request(body: dict[str, Json]) -> WireRequest:
+    return split_request(body, "messages", tools="functions" if _is_old(body) else "tools")
 
 
 def _is_old(body: dict[str, Json]) -> bool:
@@ -34,9 +34,9 @@ def _is_old(body: dict[str, Json]) -> bool:
     return "functions" in body and "tools" not in body
 
 
-def _tell(body: dict[str, Json]) -> Told:
+def _read_response(body: dict[str, Json]) -> WireResponse:
     choices = as_objects(body.get("choices"))
-    return Told(
+    return WireResponse(
         answers=tuple(_answer(as_object(choice.get("message"))) for choice in choices),
         finish_reason=as_text(choices[0].get("finish_reason")) or None if choices else None,
         usage=chat_usage(body),
@@ -51,11 +51,11 @@ def chat_usage(body: dict[str, Json]) -> Usage | None:
     return usage_of(counts, inputs=("prompt_tokens",), outputs=("completion_tokens",))
 
 
-def _answer(message: dict[str, Json]) -> Answer:
+def _answer(message: dict[str, Json]) -> ModelAnswer:
     content = message.get("content")
     blocks = as_objects(content)
     named = next((message[name] for name in _THINKING if message.get(name)), None)
-    return Answer(
+    return ModelAnswer(
         role=as_text(message.get("role")) or "assistant",
         content=as_text(content) or joined(as_text(one.get("text")) for one in blocks if one.get("type") == "text"),
         tool_calls=_calls(message),
@@ -79,7 +79,10 @@ def _calls(message: dict[str, Json]) -> tuple[ToolUse, ...]:
     for call in as_objects(message.get("tool_calls")):
         custom, function = as_object(call.get("custom")), as_object(call.get("function"))
         name = as_text((custom or function).get("name"))
-        arguments = as_text(custom.get("input")) if custom else _arguments(function)
+        if custom:
+            arguments = as_text(custom.get("input"))
+        else:
+            arguments = _arguments(function)
         calls.append(ToolUse(id=as_text(call.get("id")), name=name, arguments=arguments))
     if legacy := as_object(message.get("function_call")):
         calls.append(ToolUse(name=as_text(legacy.get("name")), arguments=_arguments(legacy)))
@@ -88,27 +91,32 @@ def _calls(message: dict[str, Json]) -> tuple[ToolUse, ...]:
 
 def _arguments(function: dict[str, Json]) -> Json:
     arguments = function.get("arguments")
-    return arguments if type(arguments) is dict else load_arguments(as_text(arguments))
+    if type(arguments) is dict:
+        return arguments
+    return load_arguments(as_text(arguments))
 
 
 def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
     choices = as_objects(recorded.get("choices"))
     choice = nth(choices, 0) or {}
-    called = "function_call" if _is_old(draft.asked.body) else "tool_calls"
+    if _is_old(draft.request.body):
+        called = "function_call"
+    else:
+        called = "tool_calls"
     filled = {
         "index": 0,
         "message": _message(as_object(choice.get("message")), draft),
         "logprobs": None,
         "finish_reason": draft.finish_reason or (called if draft.answer.tool_calls else "stop"),
     }
-    envelope = {"id": draft.mint("chatcmpl-"), "object": "chat.completion", "created": 0, "model": draft.asked.model}
+    envelope = {"id": draft.mint("chatcmpl-"), "object": "chat.completion", "created": 0, "model": draft.request.model}
     return envelope | ({} if recorded else _usage(draft)) | recorded | {"choices": [filled, *choices[1:]]}
 
 
 def _usage(draft: Draft) -> dict[str, Json]:
     """The usage of an answer that was never on the wire; a stream tells it only to those who ask."""
-    asked = draft.asked
-    if asked.streamed and not as_object(asked.body.get("stream_options")).get("include_usage"):
+    request = draft.request
+    if request.streamed and not as_object(request.body.get("stream_options")).get("include_usage"):
         return {}
     tokens_in, tokens_out = draft.tokens
     counts = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
@@ -128,15 +136,15 @@ def _message(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
         message[next((name for name in _THINKING if name in recorded), _THINKING[0])] = answer.thinking
     if blocks:
         message["content"] = [*blocks, *([{"type": "text", "text": answer.content}] if answer.content else [])]
-    return message | _called(as_objects(recorded.get("tool_calls")), draft)
+    return message | _tool_calls_member(as_objects(recorded.get("tool_calls")), draft)
 
 
-def _called(recorded: list[dict[str, Json]], draft: Draft) -> dict[str, Json]:
+def _tool_calls_member(recorded: list[dict[str, Json]], draft: Draft) -> dict[str, Json]:
     """The member of a message that calls tools, if it calls any."""
     calls = draft.answer.tool_calls
     if not calls:
         return {}
-    if not _is_old(draft.asked.body):
+    if not _is_old(draft.request.body):
         return {"tool_calls": [_tool_call(draft, index, nth(recorded, index) or {}) for index in range(len(calls))]}
     if len(calls) > 1:
         raise UsageError("a request with `functions` can be answered with one call only")
@@ -146,7 +154,7 @@ def _called(recorded: list[dict[str, Json]], draft: Draft) -> dict[str, Json]:
 def _tool_call(draft: Draft, index: int, recorded: dict[str, Json]) -> dict[str, Json]:
     call = draft.answer.tool_calls[index]
     common = without(recorded, "function", "custom") | {"id": call_id(draft, index, recorded.get("id"), "call_")}
-    if call.name in _custom_tools(draft.asked.tools):
+    if call.name in _custom_tools(draft.request.tools):
         return common | {"type": "custom", "custom": {"name": call.name, "input": dump_arguments(call.arguments)}}
     function = {"name": call.name, "arguments": dump_arguments(call.arguments)}
     return common | {"type": "function", "function": function}
@@ -157,15 +165,15 @@ def _custom_tools(tools: Json) -> set[str]:
     return {as_text(custom.get("name")) for custom in customs}
 
 
-DIALECT = Dialect(
+DIALECT = ApiDialect(
     name="openai.chat",
-    ask=_ask,
-    tell=_tell,
+    read_request=_read_request,
+    read_response=_read_response,
     fold=fold,
     fill=_fill,
     unfold=unfold,
     holds=lambda part: "type" not in part,
-    minted=Minted(
+    minted=MintedIds(
         conversation=("messages",),
         ids=("id", "tool_call_id", "signature", "thought_signature", "thoughtSignature", "encrypted_content"),
         into=("content", "tool_calls", "audio", "reasoning_details", "thinking_blocks", "extra_content", "google"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from replaykit.model.values import Json
-from replaykit.wire.dialect import Asked, Folded
-from replaykit.wire.fields import as_object, as_objects, as_text, dump, without
+from replaykit.wire.dialect import FoldedStream, WireRequest
 from replaykit.wire.frames import Frame
-from replaykit.wire.stream import Events
+from replaykit.wire.json_fields import as_object, as_objects, as_text, dump, without
+from replaykit.wire.stream_events import StreamEvents
 
 _DONE = b"[DONE]"
 _GROWING = ("refusal", "reasoning_content", "reasoning")
@@ -16,9 +16,9 @@ _GROWING = ("refusal", "reasoning_content", "reasoning")
 _NOT_KEPT = ("error", "object", "obfuscation")
 
 
-def fold(frames: Iterable[Frame]) -> Folded:
+def fold(frames: Iterable[Frame]) -> FoldedStream:
     """The body that the chunks add up to; it ends with a reason to finish, or with `[DONE]`."""
-    events = Events(frames, done=_DONE)
+    events = StreamEvents(frames, done=_DONE)
     top: dict[str, Json] = {}
     choices: dict[int, _Choice] = {}
     last: dict[str, Json] = {}
@@ -32,7 +32,10 @@ def fold(frames: Iterable[Frame]) -> Folded:
         for choice in deltas if type(deltas) is list else ():
             if type(choice) is not dict:
                 continue
-            index = number if type(number := choice.get("index")) is int else 0
+            if type(number := choice.get("index")) is int:
+                index = number
+            else:
+                index = 0
             if index not in choices:
                 choices[index] = _Choice()
             choices[index].add(choice)
@@ -49,7 +52,7 @@ class _Choice:
         self.finish_reason: str | None = None
         self._content: list[Json] = []
         self._texts: dict[str, list[str]] = {}
-        self._calls = _Calls()
+        self._calls = _ToolCallDeltas()
         self._function: list[dict[str, Json]] = []
         self._rest: dict[str, list[Json]] = {}
 
@@ -70,7 +73,7 @@ class _Choice:
                 self._rest.setdefault(name, []).append(value)
 
     def body(self, index: int) -> dict[str, Json]:
-        message = {"role": "assistant", "content": self._said()}
+        message = {"role": "assistant", "content": self._text()}
         message |= {name: _whole(pieces) for name, pieces in self._rest.items()}
         message |= {name: "".join(pieces) for name, pieces in self._texts.items() if any(pieces)}
         if calls := self._calls.bodies():
@@ -81,13 +84,15 @@ class _Choice:
             }
         return {"index": index, "message": message, "finish_reason": self.finish_reason}
 
-    def _said(self) -> Json:
+    def _text(self) -> Json:
         if all(type(piece) is str for piece in self._content):
-            return "".join(self._content) if self._content else None
+            if self._content:
+                return "".join(self._content)
+            return None
         return [{"type": "text", "text": piece} if type(piece) is str else piece for piece in self._content]
 
 
-class _Calls:
+class _ToolCallDeltas:
     """The tool calls of a stream, while they grow.
 
     Pieces belong together by their index. Some servers leave it out, or give every parallel call the same one; there
@@ -95,15 +100,18 @@ class _Calls:
     """
 
     def __init__(self) -> None:
-        self._slots: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
+        self._slots: list[_ToolCallDelta] = []
+        self._by_index: dict[int, _ToolCallDelta] = {}
 
     def add(self, deltas: Json) -> None:
         for delta in as_objects(deltas):
             index = delta.get("index")
-            call = self._by_index.get(index) if type(index) is int else self._last()
+            if type(index) is int:
+                call = self._by_index.get(index)
+            else:
+                call = self._last()
             if call is None or call.is_another(delta):
-                call = _Call()
+                call = _ToolCallDelta()
                 self._slots.append(call)
             if type(index) is int:
                 self._by_index[index] = call
@@ -112,11 +120,13 @@ class _Calls:
     def bodies(self) -> list[dict[str, Json]]:
         return [call.body() for call in self._slots]
 
-    def _last(self) -> _Call | None:
-        return self._slots[-1] if self._slots else None
+    def _last(self) -> _ToolCallDelta | None:
+        if self._slots:
+            return self._slots[-1]
+        return None
 
 
-class _Call:
+class _ToolCallDelta:
     def __init__(self) -> None:
         self._id = ""
         self._kind = "function"
@@ -125,9 +135,9 @@ class _Call:
         self._rest: dict[str, Json] = {}
 
     def is_another(self, delta: dict[str, Json]) -> bool:
-        given = as_text(delta.get("id"))
+        call_id = as_text(delta.get("id"))
         named = as_object(delta.get("function")).get("name") or as_object(delta.get("custom")).get("name")
-        return bool(named) and bool(given) and bool(self._id) and given != self._id
+        return bool(named) and bool(call_id) and bool(self._id) and call_id != self._id
 
     def add(self, delta: dict[str, Json]) -> None:
         self._id = self._id or as_text(delta.get("id"))
@@ -141,7 +151,10 @@ class _Call:
         self._rest |= without(delta, "index", "id", "type", "function", "custom")
 
     def body(self) -> dict[str, Json]:
-        text_name = "input" if self._kind == "custom" else "arguments"
+        if self._kind == "custom":
+            text_name = "input"
+        else:
+            text_name = "arguments"
         part = {"name": "".join(self._name), text_name: "".join(self._text)}
         return {"id": self._id, "type": self._kind, self._kind: part, **self._rest}
 
@@ -160,14 +173,16 @@ def _whole(pieces: list[Json]) -> Json:
 
 
 def _text_or_last(values: list[Json]) -> Json:
-    return "".join(values) if all(type(value) is str for value in values) else values[-1]
+    if all(type(value) is str for value in values):
+        return "".join(values)
+    return values[-1]
 
 
-def unfold(body: dict[str, Json], asked: Asked) -> list[Frame]:
+def unfold(body: dict[str, Json], request: WireRequest) -> list[Frame]:
     """The chunks of a body: the role, what is said and called, the reason to finish, the usage, `[DONE]`."""
     base = without(body, "choices", "usage") | {"object": "chat.completion.chunk"}
     usage = body.get("usage")
-    apart = as_object(asked.body.get("stream_options")).get("include_usage") is True
+    apart = as_object(request.body.get("stream_options")).get("include_usage") is True
     chunks: list[dict[str, Json]] = []
     for choice in as_objects(body.get("choices")):
         index = choice.get("index", 0)
@@ -191,7 +206,10 @@ def _deltas(message: dict[str, Json]) -> list[dict[str, Json]]:
     for index, call in enumerate(as_objects(message.get("tool_calls"))):
         kind = as_text(call.get("type")) or "function"
         part = as_object(call.get(kind))
-        text_name = "input" if kind == "custom" else "arguments"
+        if kind == "custom":
+            text_name = "input"
+        else:
+            text_name = "arguments"
         deltas.append({"tool_calls": [{"index": index, **call, kind: part | {text_name: ""}}]})
         deltas.append({"tool_calls": [{"index": index, kind: {text_name: part.get(text_name)}}]})
     return deltas

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from replaykit.model.values import Json
-from replaykit.wire.call import Answer
-from replaykit.wire.dialect import Asked, Dialect, Draft, Folded, Told, ask
-from replaykit.wire.fields import as_objects, as_text, dump, without
+from replaykit.wire.dialect import ApiDialect, Draft, FoldedStream, WireRequest, WireResponse, split_request
 from replaykit.wire.frames import Frame
+from replaykit.wire.json_fields import as_objects, as_text, dump, without
+from replaykit.wire.model_calls import ModelAnswer
 from replaykit.wire.openai_chat import chat_usage
-from replaykit.wire.stream import Events
+from replaykit.wire.stream_events import StreamEvents
 
 _DONE = b"[DONE]"
 
 
-def _told(body: dict[str, Json], answers: tuple[Answer, ...], finish_reason: str | None = None) -> Told:
-    return Told(
+def _response(
+    body: dict[str, Json], answers: tuple[ModelAnswer, ...], finish_reason: str | None = None
+) -> WireResponse:
+    return WireResponse(
         answers=answers,
         finish_reason=finish_reason,
         usage=chat_usage(body),
@@ -25,14 +27,14 @@ def _told(body: dict[str, Json], answers: tuple[Answer, ...], finish_reason: str
     )
 
 
-def _tell_completion(body: dict[str, Json]) -> Told:
+def _read_completion(body: dict[str, Json]) -> WireResponse:
     choices = as_objects(body.get("choices"))
-    answers = tuple(Answer(content=as_text(choice.get("text")) or None) for choice in choices)
-    return _told(body, answers, as_text(choices[0].get("finish_reason")) or None if choices else None)
+    answers = tuple(ModelAnswer(content=as_text(choice.get("text")) or None) for choice in choices)
+    return _response(body, answers, as_text(choices[0].get("finish_reason")) or None if choices else None)
 
 
-def _fold_completion(frames: Iterable[Frame]) -> Folded:
-    events = Events(frames, done=_DONE)
+def _fold_completion(frames: Iterable[Frame]) -> FoldedStream:
+    events = StreamEvents(frames, done=_DONE)
     top: dict[str, Json] = {}
     choices: dict[int, dict[str, Json]] = {}
     texts: dict[int, list[str]] = {}
@@ -41,10 +43,13 @@ def _fold_completion(frames: Iterable[Frame]) -> Folded:
             events.error = chunk
         top |= {name: value for name, value in without(chunk, "choices", "error").items() if value is not None}
         for choice in as_objects(chunk.get("choices")):
-            index = choice["index"] if type(choice.get("index")) is int else 0
+            if type(choice.get("index")) is int:
+                index = choice["index"]
+            else:
+                index = 0
             texts.setdefault(index, []).append(as_text(choice.get("text")))
-            told = {name: value for name, value in choice.items() if value is not None}
-            choices.setdefault(index, {}).update(told)
+            response = {name: value for name, value in choice.items() if value is not None}
+            choices.setdefault(index, {}).update(response)
     bodies = [choices[index] | {"index": index, "text": "".join(texts[index])} for index in sorted(choices)]
     finished = bool(bodies) and all(body.get("finish_reason") for body in bodies)
     return events.folded(top | {"choices": bodies} if top else {}, ended=finished or events.done)
@@ -56,13 +61,13 @@ def _fill_completion(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]
     choice = {"index": 0, "text": draft.answer.content or "", "logprobs": None, "finish_reason": reason}
     tokens_in, tokens_out = draft.tokens
     counts = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
-    envelope = {"id": draft.mint("cmpl-"), "object": "text_completion", "created": 0, "model": draft.asked.model}
+    envelope = {"id": draft.mint("cmpl-"), "object": "text_completion", "created": 0, "model": draft.request.model}
     if not recorded:
         envelope["usage"] = counts
     return envelope | recorded | {"choices": [choice, *others]}
 
 
-def _unfold_completion(body: dict[str, Json], _asked: Asked) -> list[Frame]:
+def _unfold_completion(body: dict[str, Json], _request: WireRequest) -> list[Frame]:
     base = without(body, "choices", "usage")
     chunks = [base | {"choices": [choice]} for choice in as_objects(body.get("choices"))]
     if chunks and body.get("usage"):
@@ -70,29 +75,29 @@ def _unfold_completion(body: dict[str, Json], _asked: Asked) -> list[Frame]:
     return [*(Frame(dump(chunk)) for chunk in chunks), Frame(_DONE)]
 
 
-def _tell_embeddings(body: dict[str, Json]) -> Told:
+def _read_embeddings(body: dict[str, Json]) -> WireResponse:
     vectors = body.get("data")
-    return _told(body, (Answer(parts=tuple(vectors)),) if type(vectors) is list else ())
+    return _response(body, (ModelAnswer(parts=tuple(vectors)),) if type(vectors) is list else ())
 
 
 def _fill_embeddings(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
-    envelope = {"object": "list", "model": draft.asked.model, "usage": {"prompt_tokens": 0, "total_tokens": 0}}
+    envelope = {"object": "list", "model": draft.request.model, "usage": {"prompt_tokens": 0, "total_tokens": 0}}
     return envelope | recorded | {"data": list(draft.answer.parts)}
 
 
-COMPLETIONS = Dialect(
+COMPLETIONS = ApiDialect(
     name="openai.completions",
-    ask=lambda body: ask(body, "prompt"),
-    tell=_tell_completion,
+    read_request=lambda body: split_request(body, "prompt"),
+    read_response=_read_completion,
     fold=_fold_completion,
     fill=_fill_completion,
     unfold=_unfold_completion,
     carries=frozenset({"content"}),
 )
-EMBEDDINGS = Dialect(
+EMBEDDINGS = ApiDialect(
     name="openai.embeddings",
-    ask=lambda body: ask(body, "input"),
-    tell=_tell_embeddings,
+    read_request=lambda body: split_request(body, "input"),
+    read_response=_read_embeddings,
     fold=_fold_completion,  # nothing streams vectors
     fill=_fill_embeddings,
     unfold=_unfold_completion,

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 from replaykit.model.values import Json
-from replaykit.wire.call import Answer, ToolUse
-from replaykit.wire.dialect import Asked, Dialect, Draft, Minted, Told, ask, call_id
-from replaykit.wire.fields import as_object, as_objects, as_text, dump_arguments, joined, load_arguments, nth, without
+from replaykit.wire.dialect import ApiDialect, Draft, MintedIds, WireRequest, WireResponse, call_id, split_request
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    as_text,
+    dump_arguments,
+    joined,
+    load_arguments,
+    nth,
+    without,
+)
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.openai_responses_stream import fold, unfold
 from replaykit.wire.usage import usage_of
 
 _CALLS = ("function_call", "custom_tool_call")
 _PARTS = ("_call", "_call_output", "_list_tools", "_approval_request", "compaction")
-"""What the types of other items of an output end with."""
+"""Suffixes of the types of an output's other items."""
 _UNFINISHED = ("queued", "in_progress")
 RESPONSE = "resp_"
-"""What the ids of responses begin with."""
+"""The prefix of response ids."""
 
 
-def _ask(body: dict[str, Json]) -> Asked:
-    return ask(body, "input", system="instructions")
+def _read_request(body: dict[str, Json]) -> WireRequest:
+    return split_request(body, "input", system="instructions")
 
 
-def _tell(body: dict[str, Json]) -> Told:
+def _read_response(body: dict[str, Json]) -> WireResponse:
     status = as_text(body.get("status"))
     reason = as_text(as_object(body.get("incomplete_details")).get("reason"))
-    return Told(
+    return WireResponse(
         answers=(_answer(as_objects(body.get("output"))),) if type(body.get("output")) is list else (),
         finish_reason=reason or status or None,
         usage=usage_of(body.get("usage"), inputs=("input_tokens",), outputs=("output_tokens",)),
@@ -34,25 +43,30 @@ def _tell(body: dict[str, Json]) -> Told:
     )
 
 
-def _answer(output: list[dict[str, Json]]) -> Answer:
-    said = [part for item in output if item.get("type") == "message" for part in as_objects(item.get("content"))]
-    return Answer(
-        content=joined(as_text(part.get("text")) for part in said),
+def _answer(output: list[dict[str, Json]]) -> ModelAnswer:
+    message_parts = [
+        part for item in output if item.get("type") == "message" for part in as_objects(item.get("content"))
+    ]
+    return ModelAnswer(
+        content=joined(as_text(part.get("text")) for part in message_parts),
         tool_calls=tuple(_call(item) for item in output if item.get("type") in _CALLS),
         thinking=_thinking(output),
-        refusal=joined(as_text(part.get("refusal")) for part in said),
+        refusal=joined(as_text(part.get("refusal")) for part in message_parts),
         parts=tuple(item for item in output if item.get("type") not in ("message", "reasoning", *_CALLS)),
     )
 
 
 def _call(item: dict[str, Json]) -> ToolUse:
     custom = item.get("type") == "custom_tool_call"
-    arguments = as_text(item.get("input")) if custom else load_arguments(as_text(item.get("arguments")))
+    if custom:
+        arguments = as_text(item.get("input"))
+    else:
+        arguments = load_arguments(as_text(item.get("arguments")))
     return ToolUse(id=as_text(item.get("call_id")), name=as_text(item.get("name")), arguments=arguments)
 
 
 def _thinking(output: list[dict[str, Json]]) -> str | None:
-    """What reasoning shows in the open: its own text, else the summary of it."""
+    """Return the visible reasoning: its own text or, failing that, its summary."""
     texts = []
     for item in output:
         if item.get("type") == "reasoning":
@@ -81,18 +95,18 @@ def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
 
 
 def _envelope(draft: Draft) -> dict[str, Json]:
-    """What a response repeats of its request."""
-    asked = draft.asked
+    """Return the members of a response that repeat its request."""
+    request = draft.request
     tokens_in, tokens_out = draft.tokens
     return {
         "id": draft.mint(RESPONSE),
         "object": "response",
         "created_at": 0,
-        "model": asked.model,
-        "instructions": asked.system,
-        "tools": asked.tools or [],
-        "tool_choice": asked.parameters.get("tool_choice", "auto"),
-        "parallel_tool_calls": asked.parameters.get("parallel_tool_calls", True),
+        "model": request.model,
+        "instructions": request.system,
+        "tools": request.tools or [],
+        "tool_choice": request.parameters.get("tool_choice", "auto"),
+        "parallel_tool_calls": request.parameters.get("parallel_tool_calls", True),
         "usage": {
             "input_tokens": tokens_in,
             "input_tokens_details": {"cached_tokens": 0},
@@ -116,23 +130,23 @@ def _reasoning(before: list[dict[str, Json]], draft: Draft) -> list[dict[str, Js
 
 def _messages(before: list[dict[str, Json]], draft: Draft) -> list[dict[str, Json]]:
     recorded = [item for item in before if item.get("type") == "message"]
-    said, wanted = _answer(recorded), draft.answer
-    if (said.content, said.refusal) == (wanted.content, wanted.refusal):
+    recorded_answer, answer = _answer(recorded), draft.answer
+    if (recorded_answer.content, recorded_answer.refusal) == (answer.content, answer.refusal):
         return recorded
     content: list[Json] = []
-    if wanted.content is not None:
-        content.append({"type": "output_text", "text": wanted.content, "annotations": [], "logprobs": []})
-    if wanted.refusal is not None:
-        content.append({"type": "refusal", "refusal": wanted.refusal})
+    if answer.content is not None:
+        content.append({"type": "output_text", "text": answer.content, "annotations": [], "logprobs": []})
+    if answer.refusal is not None:
+        content.append({"type": "refusal", "refusal": answer.refusal})
     if not content:
         return []
-    first = {"id": draft.mint("msg_"), "type": "message", "role": wanted.role} | (nth(recorded, 0) or {})
+    first = {"id": draft.mint("msg_"), "type": "message", "role": answer.role} | (nth(recorded, 0) or {})
     return [first | {"status": "completed", "content": content}]
 
 
 def _tool_call(draft: Draft, index: int, recorded: dict[str, Json]) -> dict[str, Json]:
     call = draft.answer.tool_calls[index]
-    custom = call.name in _custom_tools(draft.asked.tools)
+    custom = call.name in _custom_tools(draft.request.tools)
     kind, text = ("custom_tool_call", "input") if custom else ("function_call", "arguments")
     item = {"id": draft.mint("ctc_" if custom else "fc_", index), "status": "completed"}
     return (item | without(recorded, "input", "arguments")) | {
@@ -147,15 +161,15 @@ def _custom_tools(tools: Json) -> set[str]:
     return {as_text(tool.get("name")) for tool in as_objects(tools) if tool.get("type") == "custom"}
 
 
-DIALECT = Dialect(
+DIALECT = ApiDialect(
     name="openai.responses",
-    ask=_ask,
-    tell=_tell,
+    read_request=_read_request,
+    read_response=_read_response,
     fold=fold,
     fill=_fill,
     unfold=unfold,
     holds=lambda part: as_text(part.get("type")).endswith(_PARTS),
-    minted=Minted(
+    minted=MintedIds(
         conversation=("input",),
         ids=("id", "call_id", "encrypted_content", "approval_request_id", "container_id", "caller_id", "fingerprint"),
         into=("content", "summary", "annotations", "caller", "pending_safety_checks", "acknowledged_safety_checks"),

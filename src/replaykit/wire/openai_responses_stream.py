@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from replaykit.model.values import Json
-from replaykit.wire.dialect import Asked, Folded
-from replaykit.wire.fields import as_object, as_objects, as_text, dump
+from replaykit.wire.dialect import FoldedStream, WireRequest
 from replaykit.wire.frames import Frame
-from replaykit.wire.stream import Events
+from replaykit.wire.json_fields import as_object, as_objects, as_text, dump
+from replaykit.wire.stream_events import StreamEvents
 
 _LAST = ("response.completed", "response.incomplete", "response.failed")
 _ITEMS = ("response.output_item.added", "response.output_item.done")
@@ -28,11 +28,11 @@ _WHOLE = {
 """Event → the member of the item itself that grows."""
 
 
-def fold(frames: Iterable[Frame]) -> Folded:
+def fold(frames: Iterable[Frame]) -> FoldedStream:
     """The response that the last event holds; of a stream that was cut, what had come."""
-    events = Events(frames)
+    events = StreamEvents(frames)
     response: dict[str, Json] = {}
-    items: dict[int, _Item] = {}
+    items: dict[int, _GrowingItem] = {}
     ended = False
     for event in events:
         kind = as_text(event.get("type"))
@@ -45,21 +45,21 @@ def fold(frames: Iterable[Frame]) -> Folded:
             events.error = event
         elif type(index := event.get("output_index")) is int:
             if kind in _ITEMS:
-                items[index] = _Item(as_object(event.get("item")))
+                items[index] = _GrowingItem(as_object(event.get("item")))
             else:
-                items.setdefault(index, _Item({"type": "message"})).add(kind, event)
+                items.setdefault(index, _GrowingItem({"type": "message"})).add(kind, event)
     if items and not response.get("output"):
         response["output"] = [items[index].body() for index in sorted(items)]
     return events.folded(response, ended=ended)
 
 
-class _Item:
+class _GrowingItem:
     """An item of a stream, while it grows."""
 
     def __init__(self, item: dict[str, Json]) -> None:
         self._item = item
         self._members: dict[str, list[str]] = {}
-        self._parts: dict[str, dict[int, _Part]] = {}
+        self._parts: dict[str, dict[int, _GrowingPart]] = {}
 
     def add(self, kind: str, event: dict[str, Json]) -> None:
         delta = as_text(event.get("delta"))
@@ -69,7 +69,7 @@ class _Item:
             where, part, member = _GROWS[kind]
             position = event.get("content_index" if where == "content" else "summary_index")
             parts = self._parts.setdefault(where, {})
-            parts.setdefault(position if type(position) is int else 0, _Part(part, member)).pieces.append(delta)
+            parts.setdefault(position if type(position) is int else 0, _GrowingPart(part, member)).pieces.append(delta)
 
     def body(self) -> dict[str, Json]:
         members = {name: "".join(pieces) for name, pieces in self._members.items()}
@@ -77,7 +77,7 @@ class _Item:
         return self._item | members | lists
 
 
-class _Part:
+class _GrowingPart:
     """A part of an item, while its text grows."""
 
     def __init__(self, kind: str, member: str) -> None:
@@ -89,7 +89,7 @@ class _Part:
         return {"type": self._kind, self._member: "".join(self.pieces)}
 
 
-def unfold(body: dict[str, Json], _asked: Asked) -> list[Frame]:
+def unfold(body: dict[str, Json], _request: WireRequest) -> list[Frame]:
     """The events of a response: created, each item as it grows, completed."""
     began = body | {"status": "in_progress", "output": [], "usage": None}
     events: list[dict[str, Json]] = [

@@ -13,7 +13,7 @@ import orjson
 from msgspec import Struct
 
 from replaykit.model.values import Json
-from replaykit.wire.fields import as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_object, as_objects, as_text
 
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
 _SCHEMAS = (
@@ -43,7 +43,10 @@ def tools_of(value: Json) -> tuple[Tool, ...]:
 
 def _listed(value: Json) -> Iterator[Tool]:
     if isinstance(value, dict):
-        value = list(value.values()) if all(isinstance(item, dict) for item in value.values()) else [value]
+        if all(isinstance(item, dict) for item in value.values()):
+            value = list(value.values())
+        else:
+            value = [value]
     for item in value if isinstance(value, list) else ():
         definition = _loaded(item)
         declared = [one for name in _DECLARATIONS for one in as_objects(definition.get(name))]
@@ -115,4 +118,6 @@ def _type(value: Json) -> Json:
     if not isinstance(value, list):
         return None
     kinds = sorted(kind.lower() for kind in value if isinstance(kind, str) and kind.lower() != _NULL)
-    return kinds[0] if len(kinds) == 1 else kinds
+    if len(kinds) == 1:
+        return kinds[0]
+    return kinds

@@ -10,13 +10,23 @@ from __future__ import annotations
 import orjson
 from msgspec import Struct
 
-from replaykit.wire.messages import ASSISTANT, SYSTEM, TOOL, Media, Piece, Text, ToolRequest, ToolResult, is_masked
+from replaykit.wire.messages import (
+    ASSISTANT,
+    SYSTEM,
+    TOOL,
+    MediaPiece,
+    Piece,
+    TextPiece,
+    ToolCallPiece,
+    ToolResultPiece,
+    is_masked,
+)
 
 JOINER = "\n"
-"""What stands between texts that are one line."""
+"""The separator of texts in one line."""
 
 
-class Line(Struct, eq=False):
+class ConversationLine(Struct, eq=False):
     """One thing in a conversation."""
 
     role: str
@@ -30,7 +40,7 @@ class Line(Struct, eq=False):
 
     @property
     def json(self) -> bytes:
-        """What is compared of it. Written when somebody asks: of texts that are joined one by one, once."""
+        """The JSON that is compared. Encoded on first use: texts that are joined one by one are encoded once."""
         if not self._json:
             self._json = self.joined_by(JOINER)
         return self._json
@@ -48,15 +58,15 @@ class Line(Struct, eq=False):
         return b'{"role":%b,"call":%d,"name":%b,"arguments":%b}' % (role, self.call, name, self.content)
 
 
-class Turns:
+class ConversationTurns:
     """The lines of a conversation, while it grows."""
 
     def __init__(self) -> None:
-        self.lines: list[Line] = []
+        self.lines: list[ConversationLine] = []
         self.system: list[str] = []
         """Instructions among the messages."""
         self.joints = 0
-        """How often two texts were put into one line."""
+        """The number of times two texts were joined into one line."""
         self.gaps = 0
         """Messages whose content was lost or hidden by whoever wrote them down."""
         self._numbers: dict[str, int] = {}
@@ -64,56 +74,59 @@ class Turns:
         """The names of the calls that have no result yet, by their numbers."""
         self._count = 0
 
-    def copied(self) -> Turns:
+    def copied(self) -> ConversationTurns:
         """Return turns of their own that go on from here."""
-        copy = Turns()
+        copy = ConversationTurns()
         copy.lines, copy.system, copy.joints, copy.gaps = list(self.lines), list(self.system), self.joints, self.gaps
         copy._numbers, copy._open, copy._count = dict(self._numbers), dict(self._open), self._count
         return copy
 
     def add(self, piece: Piece) -> None:
         """Add what comes next."""
-        if isinstance(piece, ToolRequest):
+        if isinstance(piece, ToolCallPiece):
             self._add_call(piece)
-        elif isinstance(piece, ToolResult):
+        elif isinstance(piece, ToolResultPiece):
             self._add_result(piece)
-        elif isinstance(piece, Media):
-            self.lines.append(Line(piece.role, content=piece.content))
+        elif isinstance(piece, MediaPiece):
+            self.lines.append(ConversationLine(piece.role, content=piece.content))
         else:
             self.gaps += is_masked(piece.text)
             self._add_text(piece)
 
-    def _add_text(self, piece: Text) -> None:
+    def _add_text(self, piece: TextPiece) -> None:
         if piece.role == SYSTEM:
             self.system.append(piece.text)
             return
         place = len(self.lines)
         while piece.role == ASSISTANT and place and _is_call(self.lines[place - 1]):
             place -= 1
-        last = self.lines[place - 1] if place else None
+        if place:
+            last = self.lines[place - 1]
+        else:
+            last = None
         if last is not None and last.role == piece.role and last.texts:
             self.joints += 1
-            self.lines[place - 1] = Line(piece.role, (*last.texts, piece.text))
+            self.lines[place - 1] = ConversationLine(piece.role, (*last.texts, piece.text))
         else:
-            self.lines.insert(place, Line(piece.role, (piece.text,)))
+            self.lines.insert(place, ConversationLine(piece.role, (piece.text,)))
 
-    def _add_call(self, piece: ToolRequest) -> None:
+    def _add_call(self, piece: ToolCallPiece) -> None:
         self._count += 1
         number = self._count
         self._open[number] = piece.name
         if piece.id:
             self._numbers[piece.id] = number
-        self.lines.append(Line(ASSISTANT, call=number, name=piece.name, content=piece.arguments))
+        self.lines.append(ConversationLine(ASSISTANT, call=number, name=piece.name, content=piece.arguments))
 
-    def _add_result(self, piece: ToolResult) -> None:
+    def _add_result(self, piece: ToolResultPiece) -> None:
         number = self._answered_by(piece)
         name = self._open.pop(number, piece.name)
         place = len(self.lines)
         while place and self.lines[place - 1].role == TOOL and (self.lines[place - 1].call or 0) > number:
             place -= 1
-        self.lines.insert(place, Line(TOOL, call=number, name=name, content=piece.content))
+        self.lines.insert(place, ConversationLine(TOOL, call=number, name=name, content=piece.content))
 
-    def _answered_by(self, piece: ToolResult) -> int:
+    def _answered_by(self, piece: ToolResultPiece) -> int:
         """The number of the call that a result answers: by its id, else its name, else the first that is open."""
         if piece.id in self._numbers:
             return self._numbers[piece.id]
@@ -123,5 +136,5 @@ class Turns:
         return next(iter(self._open), 0)
 
 
-def _is_call(line: Line) -> bool:
+def _is_call(line: ConversationLine) -> bool:
     return line.role == ASSISTANT and line.call is not None

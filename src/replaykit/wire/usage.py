@@ -6,7 +6,7 @@ import math
 
 from replaykit.model.events import Usage
 from replaykit.model.values import Json
-from replaykit.wire.fields import as_count, as_object
+from replaykit.wire.json_fields import as_count, as_object
 
 _USD_PER_TICK = 1e-10
 
@@ -21,24 +21,32 @@ def usage_of(value: Json, *, inputs: tuple[str, ...], outputs: tuple[str, ...]) 
         output_tokens=_sum(counts, outputs),
         cost_usd=_cost(counts),
     )
-    return None if usage == Usage() else usage
+    if usage == Usage():
+        return None
+    return usage
 
 
 def _sum(counts: dict[str, Json], names: tuple[str, ...]) -> int | None:
     found = [count for name in names if (count := as_count(counts.get(name))) is not None]
-    return sum(found) if found else None
+    if found:
+        return sum(found)
+    return None
 
 
 def _cost(counts: dict[str, Json]) -> float | None:
-    """What a gateway says the call cost: a number, an object with a total, or ticks of a dollar."""
+    """Return the cost that a gateway reports: a number, an object with a total, or ticks of a dollar."""
     cost = counts.get("cost")
     if type(cost) is dict:
         cost = cost.get("total_cost")
     if type(cost) is int or type(cost) is float:
         return _finite(float(cost))
     ticks = as_count(counts.get("cost_in_usd_ticks"))
-    return None if ticks is None else _finite(ticks * _USD_PER_TICK)
+    if ticks is None:
+        return None
+    return _finite(ticks * _USD_PER_TICK)
 
 
 def _finite(amount: float) -> float | None:
-    return amount if math.isfinite(amount) and amount >= 0 else None
+    if math.isfinite(amount) and amount >= 0:
+        return amount
+    return None

@@ -17,6 +17,9 @@ import replaykit as rk
 REGIONS = ("eu-west", "us-east", "ap-south", "sa-east", "af-north", "me-central")
 SET_ORDER = dict.fromkeys(("agent", "script", "in_process"), "PYTHONHASHSEED")
 SECRETS = every_way("secrets")
+SHARDS = 3
+drawn_shard = 0
+"""The shard that the agent drew, for the tool: it is in none of its arguments."""
 
 
 class Unavailable(Exception):
@@ -33,6 +36,23 @@ def deploy(region: str, *, request_id: str = ""):
 def submit(payload: dict):
     ran("submit")
     return {"accepted": False, "id": payload["id"]}
+
+
+@rk.tool
+def healthy_shard() -> int:
+    ran("healthy_shard")
+    return (drawn_shard + 1) % SHARDS
+
+
+def ask_shard(shard: int) -> str:
+    """Fail in every recording, whatever was drawn; a replay that draws something else may not."""
+    global drawn_shard
+    drawn_shard = shard
+    if shard != healthy_shard():
+        took("unhealthy")
+        raise Unavailable("the shard is down")
+    took("healthy")
+    return "answered"
 
 
 def rejected(receipt: dict, identifier: object) -> str:
@@ -106,6 +126,27 @@ def set_order(question: str) -> str:
 def hash_of_text(question: str) -> str:
     shard = hash("customer-4711") % 1000
     return rejected(submit({"id": shard}), shard)
+
+
+@failing("Ask any shard", may_be_inconclusive=SECRETS)
+def secret_decides(question: str) -> str:
+    return ask_shard(secrets.randbelow(SHARDS))
+
+
+@failing("Ask any shard of the system's choice", may_be_inconclusive=SECRETS)
+def system_random_decides(question: str) -> str:
+    return ask_shard(random.SystemRandom().choice(range(SHARDS)))
+
+
+@failing("Ask the shard of the customer", may_be_inconclusive=SET_ORDER)
+def hash_decides(question: str) -> str:
+    return ask_shard(hash("customer-4711") % SHARDS)
+
+
+@failing("Show the draft", inconclusive=every_way("address"))
+def address_in_argument(question: str) -> str:
+    draft = str(object())
+    return rejected(submit({"id": draft}), draft)
 
 
 @failing("Back off with jitter")

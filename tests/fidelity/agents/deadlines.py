@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
+from time import clock_gettime
 
-from collection import failing, main, ran, took
+from collection import every_way, failing, main, ran, took
 
 import replaykit as rk
 
@@ -219,6 +220,51 @@ def a_minute_of_sleeps(question: str) -> str:
         time.sleep(13.0)
     took("gave up")
     raise OutOfTime("gave up after more than a minute")
+
+
+def squares(seconds: float) -> int:
+    """Compute for so long, by the clock of the processor."""
+    until, total = time.process_time() + seconds, 0
+    while time.process_time() < until:
+        total += sum(number * number for number in range(10_000))
+    return total
+
+
+@failing("Sum it up", inconclusive=every_way("clock"))
+def computing_after_the_last_call(question: str) -> str:
+    deadline = time.monotonic() + 0.4
+    job_status("9")
+    squares(0.5)
+    if time.monotonic() > deadline:
+        took("too slow")
+        raise OutOfTime("summing up took too long")
+    took("in time")
+    return "done"
+
+
+@failing("Sum it up and ask again", inconclusive=every_way("clock"))
+def computing_between_two_calls(question: str) -> str:
+    deadline = time.monotonic() + 0.4
+    job_status("9")
+    squares(0.5)
+    is_late = time.monotonic() > deadline
+    took(f"late: {is_late}")
+    job_status("10")
+    if is_late:
+        raise OutOfTime("summing up took too long")
+    return "done"
+
+
+@failing("Wait for job 10")
+def deadline_by_a_bound_system_clock(question: str) -> str:
+    deadline, polls = clock_gettime(time.CLOCK_MONOTONIC) + 0.7, 0
+    while clock_gettime(time.CLOCK_MONOTONIC) < deadline:
+        polls += 1
+        if polls > 20 or job_status("10")["state"] == "done":
+            return "done"
+        time.sleep(0.15)
+    took(f"{polls} polls")
+    raise OutOfTime(f"job 10 was not done after {polls} polls")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from collection import failing, main, ran, took
+from collection import every_way, failing, main, ran, took
 
 import replaykit as rk
 
@@ -192,6 +192,69 @@ async def cancelled_task(question: str) -> str:
         took("cancelled")
         raise Wrong("cancelled before the second reading") from None
     return checked(reading)
+
+
+SPINS = every_way("computed")
+
+
+@rk.tool
+def measure_slowly(sensor: str):
+    ran("measure_slowly")
+    time.sleep(0.4)
+    return {"sensor": sensor, "value": -1}
+
+
+@rk.tool
+async def ameasure_slowly(sensor: str):
+    ran("ameasure_slowly")
+    await asyncio.sleep(0.4)
+    return {"sensor": sensor, "value": -1}
+
+
+@failing("Spin until it is there", may_be_inconclusive=SPINS)
+def spinning_without_a_pause(question: str) -> str:
+    found: list[dict] = []
+    threading.Thread(target=lambda: found.append(measure_slowly("a"))).start()
+    while not found:
+        pass
+    return checked(*found)
+
+
+@failing("Spin politely until it is there", may_be_inconclusive=SPINS)
+def spinning_with_empty_sleeps(question: str) -> str:
+    found: list[dict] = []
+    for name in "abcd":
+        threading.Thread(target=lambda name=name: found.append(measure_slowly(name))).start()
+    while len(found) < 4:
+        time.sleep(0)
+    return checked(*sorted(found, key=str))
+
+
+@failing("Spin in a loop until it is there", may_be_inconclusive=SPINS)
+async def spinning_in_an_event_loop(question: str) -> str:
+    task = asyncio.create_task(ameasure_slowly("a"))
+    while not task.done():
+        await asyncio.sleep(0)
+    return checked(task.result())
+
+
+@failing("Spin with a look at the clock", may_be_inconclusive=SPINS)
+def spinning_until_a_deadline(question: str) -> str:
+    found: list[dict] = []
+    threading.Thread(target=lambda: found.append(measure_slowly("a"))).start()
+    deadline = time.monotonic() + 1.5
+    while not found and time.monotonic() < deadline:
+        pass
+    return checked(*found)
+
+
+@failing("Spin in a loop with a look at the clock", may_be_inconclusive=SPINS)
+async def spinning_in_an_event_loop_until_a_deadline(question: str) -> str:
+    task = asyncio.create_task(ameasure_slowly("a"))
+    deadline = time.monotonic() + 1.5
+    while not task.done() and time.monotonic() < deadline:
+        await asyncio.sleep(0)
+    return checked(task.result()) if task.done() else "too late"
 
 
 if __name__ == "__main__":

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import signal
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed, wait
 
-from collection import failing, main, ran, took
+from collection import every_way, failing, main, ran, took
 
 import replaykit as rk
 
@@ -299,6 +301,78 @@ async def event_wait_async(question: str) -> str:
         raise NoAnswer("no reminder") from None
     took("found")
     return "reminded"
+
+
+def rung(seconds: float, work: Callable[[], object], ring: Callable[..., None]) -> None:
+    """Do something while an alarm is set."""
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        work()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def give_up(*_: object) -> None:
+    raise TimeoutError
+
+
+@failing("Why was I charged for invoice 993?")
+def alarm_that_sets_a_flag(question: str) -> str:
+    rings: list[int] = []
+    rung(PATIENCE_S, lambda: look_up_invoice("993"), lambda number, _: rings.append(number))
+    if rings:
+        took("too late")
+        raise NoAnswer("the answer came too late")
+    took("answered")
+    return "49.99"
+
+
+@failing("Why was I charged for invoice 996?")
+def alarm_in_whole_seconds(question: str) -> str:
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(1)
+    try:
+        look_up_invoice("996")
+        time.sleep(SLOW_S)
+    except TimeoutError:
+        took("gave up")
+        raise NoAnswer("no answer in time") from None
+    finally:
+        left_s = signal.alarm(0)
+    took(f"{left_s} s left")
+    return "49.99"
+
+
+@failing("What is the largest prime?", may_be_inconclusive=every_way("computed"))
+def alarm_in_an_endless_computation(question: str) -> str:
+    def work() -> None:
+        number = 0
+        while True:
+            number += 1
+
+    quick_lookup("997")
+    try:
+        rung(3 * PATIENCE_S, work, give_up)
+    except TimeoutError:
+        took("gave up")
+        raise NoAnswer("there is none") from None
+    return "never"
+
+
+@failing("Search for invoice 998")
+async def alarm_in_an_event_loop(question: str) -> str:
+    rings: list[int] = []
+    asyncio.get_running_loop().add_signal_handler(signal.SIGALRM, lambda: rings.append(1))
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+    pages = await search_web("998")
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    if rings:
+        took("too late")
+        raise NoAnswer("the answer came too late")
+    took("answered")
+    return str(pages)
 
 
 if __name__ == "__main__":

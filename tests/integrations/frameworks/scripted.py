@@ -13,7 +13,7 @@ import replaykit as rk
 from replaykit.model.events import ToolCall
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
-from replaykit.seam.scope import PendingCall, Session
+from replaykit.seam.scope import PendingCall, RunSession
 from replaykit.seam.tool import TOOL
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "frameworks"
@@ -80,7 +80,8 @@ def told_twice(agent: Callable[[str], Any], turns: Any = None) -> Told:
     with rk.replaying(rk.Tape.of(trace)) as replayer:
         replayed = agent(model.url)
     # Which of two threads went on first is a matter of chance, and decides nothing here.
-    deviations = [deviation for deviation in replayer.all_deviations() if deviation.kind != "unordered"]
+    # A busy machine that holds up the recording leaves doubts, which change nothing here.
+    deviations = [one for one in replayer.all_deviations() if one.kind not in ("unordered", "undecided")]
     return Told(recorded, replayed, trace, deviations, model.connections - made)
 
 
@@ -102,14 +103,14 @@ class Watching:
 def effects_of(agent: Callable[[str], Any]) -> dict[str, str]:
     """What the seam is told about the effects of each tool that the agent calls."""
     watching = Watching()
-    with ScriptedModel() as model, Session(watching).active():  # type: ignore[arg-type]
+    with ScriptedModel() as model, RunSession(watching).active():  # type: ignore[arg-type]
         agent(model.url)
     return watching.effects
 
 
 def told_with_other_arguments(agent: Callable[[str], Any], turns: Any, override: Mapping[str, Any]) -> Any:
     """What the agent says when a fork wants other arguments tried than the model's."""
-    with ScriptedModel(turns) as model, Session(Watching(override)).active():  # type: ignore[arg-type]
+    with ScriptedModel(turns) as model, RunSession(Watching(override)).active():  # type: ignore[arg-type]
         return agent(model.url)
 
 

@@ -9,11 +9,7 @@ import pytest
 from agent_framework import Agent, Content, FunctionInvocationContext, MiddlewareFailure, tool
 from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 from pydantic import BaseModel
-
-import replaykit as rk
-from replaykit.integrations.agent_framework import ReplayKitMiddleware
-
-from .scripted import (
+from tests.integrations.frameworks.scripted import (
     ANSWER,
     ScriptedModel,
     Told,
@@ -24,6 +20,9 @@ from .scripted import (
     told_twice,
     told_with_other_arguments,
 )
+
+import replaykit as rk
+from replaykit.integrations.agent_framework import ReplayKitMiddleware
 
 ONE = [[("look", {"at": "sky"})]]
 

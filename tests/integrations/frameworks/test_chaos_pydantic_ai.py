@@ -9,17 +9,16 @@ import pytest
 from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
+from tests.integrations.frameworks.scripted import ANSWER, ScriptedModel, Tools
 
 import replaykit as rk
-from replaykit.chaos.answers import PAYLOAD
+from replaykit.candidates.agent_run import AgentCall
+from replaykit.handlers.chaos.answers import PAYLOAD
+from replaykit.handlers.replay.world import World
 from replaykit.integrations.pydantic_ai import ReplayKit
 from replaykit.model.faults import ChaosPlan, ToolFault, ToolTrouble
 from replaykit.model.matching import MatchRules, ToolMode
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.replayer.world import World
-from replaykit.runners.calling import AgentCall
-
-from .scripted import ANSWER, ScriptedModel, Tools
 
 
 class Weather:

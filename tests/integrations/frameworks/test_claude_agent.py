@@ -24,14 +24,13 @@ import pytest
 pytest.importorskip("claude_agent_sdk")
 
 from claude_agent_sdk import SdkMcpTool, create_sdk_mcp_server, tool
+from tests.integrations.frameworks.scripted import ANSWER, EXAMPLES, ScriptedModel, _loaded, load
 
 import replaykit as rk
 from replaykit.errors import ReplayKitError, UsageError
 from replaykit.integrations import claude_agent
 from replaykit.model.run import TraceRun
 from replaykit.seam.scope import current
-
-from .scripted import ANSWER, EXAMPLES, ScriptedModel, _loaded, load
 
 PROGRAMS = Path(__file__).parent / "programs"
 scripted_claude = _loaded(EXAMPLES / "scripted_claude.py")

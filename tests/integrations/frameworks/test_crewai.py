@@ -20,13 +20,20 @@ from crewai import LLM, Agent, Crew, Task
 from crewai.tools import BaseTool, tool
 from crewai.tools.tool_failure import ToolFailure
 from pydantic import BaseModel
+from tests.integrations.frameworks.scripted import (
+    ANSWER,
+    EXAMPLES,
+    ScriptedModel,
+    Tools,
+    assert_replayed_whole,
+    load,
+    told_twice,
+)
 
 import replaykit as rk
 from replaykit.errors import UsageError
 from replaykit.integrations import crewai
 from replaykit.seam.scope import current
-
-from .scripted import ANSWER, EXAMPLES, ScriptedModel, Tools, assert_replayed_whole, load, told_twice
 
 pytestmark = pytest.mark.filterwarnings(r"ignore::DeprecationWarning:crewai\..*")  # it uses what it deprecates
 TURN = [[("get_weather", {"city": "Bern"})]]

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from .conftest import NEEDS, missing
-from .scripted import EXAMPLES
+from tests.integrations.frameworks.conftest import NEEDS, missing
+from tests.integrations.frameworks.scripted import EXAMPLES
 
 INSTALLED = [test.removeprefix("test_").removesuffix(".py") for test, names in NEEDS.items() if not missing(names)]
 FILES = [path for path in (EXAMPLES / f"{name}_agent.py" for name in INSTALLED) if path.exists()]

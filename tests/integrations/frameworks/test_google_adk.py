@@ -16,11 +16,7 @@ from google.adk.sessions import InMemorySessionService
 from google.adk.tools import FunctionTool, ToolContext
 from google.genai import types
 from pydantic import BaseModel
-
-import replaykit as rk
-from replaykit.integrations.google_adk import ReplayKitPlugin
-
-from .scripted import (
+from tests.integrations.frameworks.scripted import (
     ANSWER,
     ScriptedModel,
     Told,
@@ -30,6 +26,9 @@ from .scripted import (
     told_twice,
     told_with_other_arguments,
 )
+
+import replaykit as rk
+from replaykit.integrations.google_adk import ReplayKitPlugin
 
 # google-genai makes a subclass of aiohttp's session
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")

@@ -16,11 +16,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode, tools_condition
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command, Send, interrupt
-
-import replaykit as rk
-from replaykit.integrations.langchain import ReplayKitMiddleware, awrap_tool_call, wrap_tool_call
-
-from .scripted import (
+from tests.integrations.frameworks.scripted import (
     ANSWER,
     ScriptedModel,
     Told,
@@ -30,6 +26,9 @@ from .scripted import (
     told_twice,
     told_with_other_arguments,
 )
+
+import replaykit as rk
+from replaykit.integrations.langchain import ReplayKitMiddleware, _from_recorded, awrap_tool_call, wrap_tool_call
 
 ONE = [[("look", {"at": "sky"})]]
 ASKED = {"messages": [HumanMessage("?")]}
@@ -172,6 +171,22 @@ def test_what_is_not_meant_for_the_model_comes_back() -> None:
     assert told.tools[0].result == {"message_type": "tool", "content": "blue", "artifact": {"lux": 3}}
     (again,) = answers_of_tools(told.replayed)
     assert (again.artifact, again.name, again.tool_call_id) == ({"lux": 3}, "look", "call_0_0")
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ({"status": "lost", "answers": []}, '{"status": "lost", "answers": []}'),
+        ([{"id": 1}], '[{"id": 1}]'),
+        (7, "7"),
+        ([{"type": "text", "text": "blue"}], [{"type": "text", "text": "blue"}]),
+    ],
+)
+def test_a_result_of_a_foreign_trace_is_served_as_the_model_would_read_it(value: Any, content: Any) -> None:
+    message = _from_recorded(value, {"id": "call_0", "name": "look", "args": {}})
+
+    assert isinstance(message, ToolMessage)
+    assert message.content == content
 
 
 class Mood(AgentState[Any]):

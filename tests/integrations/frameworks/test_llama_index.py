@@ -22,14 +22,22 @@ from llama_index.core.tools.types import BaseTool, ToolMetadata
 from llama_index.core.workflow import Context
 from llama_index.llms.openai_like import OpenAILike
 from openai import DefaultAsyncHttpxClient
+from tests.integrations.frameworks.scripted import (
+    ANSWER,
+    EXAMPLES,
+    ScriptedModel,
+    Told,
+    Tools,
+    assert_replayed_whole,
+    load,
+    told_twice,
+)
 
 import replaykit as rk
 from replaykit.errors import UsageError
 from replaykit.integrations import llama_index
 from replaykit.model.matching import MatchMode
 from replaykit.seam.scope import current
-
-from .scripted import ANSWER, EXAMPLES, ScriptedModel, Told, Tools, assert_replayed_whole, load, told_twice
 
 # LlamaIndex looks at every attribute of its own pydantic models.
 pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")

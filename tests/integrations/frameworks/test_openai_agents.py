@@ -24,12 +24,7 @@ from agents import (
     set_tracing_disabled,
 )
 from openai import AsyncOpenAI
-
-import replaykit as rk
-from replaykit.integrations.openai_agents import tools as through
-from replaykit.integrations.openai_agents import wrap
-
-from .scripted import (
+from tests.integrations.frameworks.scripted import (
     ANSWER,
     ScriptedModel,
     Told,
@@ -39,6 +34,10 @@ from .scripted import (
     told_twice,
     told_with_other_arguments,
 )
+
+import replaykit as rk
+from replaykit.integrations.openai_agents import tools as through
+from replaykit.integrations.openai_agents import wrap
 
 ONE = [[("look", {"at": "sky"})]]
 

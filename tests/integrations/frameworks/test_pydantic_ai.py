@@ -14,11 +14,7 @@ from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
-
-import replaykit as rk
-from replaykit.integrations.pydantic_ai import ReplayKit
-
-from .scripted import (
+from tests.integrations.frameworks.scripted import (
     ANSWER,
     ScriptedModel,
     Tools,
@@ -27,6 +23,9 @@ from .scripted import (
     told_twice,
     told_with_other_arguments,
 )
+
+import replaykit as rk
+from replaykit.integrations.pydantic_ai import ReplayKit
 
 ONE = [[("look", {"at": "sky"})]]
 

@@ -17,13 +17,12 @@ pytest.importorskip("openai")
 import PIL.Image
 from smolagents import CodeAgent, OpenAIServerModel, Tool, ToolCallingAgent, tool
 from smolagents.agent_types import AgentImage
+from tests.integrations.frameworks.scripted import ANSWER, CALLS, EXAMPLES, ScriptedModel, Tools, load, told_twice
 
 import replaykit as rk
 from replaykit.errors import UsageError
 from replaykit.integrations import smolagents
 from replaykit.seam.scope import current
-
-from .scripted import ANSWER, CALLS, EXAMPLES, ScriptedModel, Tools, load, told_twice
 
 FINAL = ("final_answer", {"answer": ANSWER})
 CODE = """Thought: I look.
@@ -235,7 +234,7 @@ def test_data_that_says_it_is_png_and_is_not_is_refused() -> None:
     PIL.Image.new("RGB", (1, 1)).save(buffer, format="GIF")
 
     with pytest.raises(PIL.UnidentifiedImageError):
-        smolagents._given({"image": "Image", "png": base64.b64encode(buffer.getvalue()).decode()})
+        smolagents._from_recorded({"image": "Image", "png": base64.b64encode(buffer.getvalue()).decode()})
 
 
 def test_what_a_call_does_to_the_world_is_said_by_its_name() -> None:

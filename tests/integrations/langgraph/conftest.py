@@ -15,6 +15,7 @@ import pytest
 from replaykit.integrations.langgraph import ReplayKitSaver
 
 HERE = Path(__file__).parent
+DEPRECATED_IN_LANGSMITH = "ignore::DeprecationWarning:langsmith._internal._beta_decorator"  # on Python 3.14
 sys.path.insert(0, str(HERE))  # `graphs_for_savers` is imported here, and in the programs that the tests start
 
 
@@ -30,7 +31,7 @@ def elsewhere(own_directory: Path) -> Callable[..., Any]:
 
     def run(program: str, *arguments: str, **variables: str) -> Any:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]), **variables}
-        command = [sys.executable, "-W", "error", "-c", program, *arguments]
+        command = [sys.executable, "-W", "error", "-W", DEPRECATED_IN_LANGSMITH, "-c", program, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])

@@ -20,7 +20,7 @@ from langgraph.types import Command
 
 import replaykit as rk
 from replaykit.cli import cli
-from replaykit.importers.files import import_trace
+from replaykit.formats.files import import_trace
 from replaykit.integrations.langgraph import ReplayKitSaver
 from replaykit.model.events import Note, State
 from replaykit.model.run import RunHeader, TraceRun, encode_run
@@ -406,7 +406,7 @@ def test_a_delta_channel_far_from_its_last_whole_value_is_found_fast(saver: Repl
     graph = delta(saver, until=150, snapshots=1000)
     graph.invoke({"n": 1, "log": []}, {**THREAD, "recursion_limit": 500}, durability="sync")
     read: list[int] = []
-    with saver._home as store:
+    with saver._saver_store as store:
         original = store.state_json
         store.state_json = lambda *given: (read.append(1), original(*given))[1]  # type: ignore[method-assign, func-returns-value]
         assert len(graph.get_state(THREAD).values["log"]) == 149

@@ -19,7 +19,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 import replaykit as rk
 from replaykit.errors import CorruptStore, StoreError, UsageError
-from replaykit.integrations.langgraph import ReplayKitSaver, pruning, states
+from replaykit.integrations.langgraph import ReplayKitSaver, pruning, state_cache
 from replaykit.integrations.langgraph import saver as saver_module
 
 HERE = Path(__file__).parent
@@ -451,7 +451,7 @@ def test_large_threads_do_not_stay_in_memory_together(saver: ReplayKitSaver, mon
 def test_states_are_the_same_from_memory_and_from_the_store(
     saver: ReplayKitSaver, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(states, "_LIMIT_BYTES", limit)
+    monkeypatch.setattr(state_cache, "_LIMIT_BYTES", limit)
     last = None
     for number in range(60):
         last = put(saver, "t", number, last, more="x" * number)

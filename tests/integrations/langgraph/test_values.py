@@ -21,7 +21,7 @@ from values_for_savers import ALLOWED, SAMPLES, Cat, Colour, Dog, Name, Numbers,
 
 from replaykit.errors import UsageError
 from replaykit.integrations.langgraph import ReplayKitSaver
-from replaykit.integrations.langgraph.known import BUILT_IN
+from replaykit.integrations.langgraph.known_types import BUILT_IN
 from replaykit.integrations.langgraph.values import KnownTypes
 
 TYPES = KnownTypes(ALLOWED)

@@ -162,6 +162,73 @@ def _genai(content: Any) -> dict[str, Any]:
     return {"role": "assistant" if content.role == "model" else content.role, "parts": parts}
 
 
+def with_openinference(agent: Any, file: Path) -> str:
+    """Spans of OpenInference's instrumentation of the SDK or of LangChain, as the SDK of OpenTelemetry writes them."""
+    from openinference.instrumentation import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    vendor = agent.__name__.partition("_")[0]
+    _openinference_instrumentor(vendor).instrument(tracer_provider=provider)
+    if vendor == "langgraph":  # its tools and the agent are spans of LangChain's
+        said = str(agent.answer(QUESTION))
+    else:
+        tracer = provider.get_tracer("billing")
+        agent.lookup_charge = tracer.tool(name="lookup_charge")(agent.lookup_charge)
+        said = str(tracer.agent(name="billing")(agent.answer)(QUESTION))
+    file.write_text(json.dumps([json.loads(span.to_json()) for span in exporter.get_finished_spans()]))
+    return said
+
+
+def _openinference_instrumentor(vendor: str) -> Any:
+    from openinference.instrumentation.anthropic import AnthropicInstrumentor
+    from openinference.instrumentation.langchain import LangChainInstrumentor
+    from openinference.instrumentation.openai import OpenAIInstrumentor
+
+    kinds = {"openai": OpenAIInstrumentor, "anthropic": AnthropicInstrumentor, "langgraph": LangChainInstrumentor}
+    return kinds[vendor]()
+
+
+def with_langfuse(agent: Any, _file: Path) -> str:
+    """Langfuse's SDK, which sends spans to the collector: its own wrapper of OpenAI, its handler of LangChain's
+    callbacks, and for Anthropic generations made by hand, as its guide shows."""
+    from langfuse import Langfuse, observe
+
+    client = Langfuse(public_key="pk-lf-none", secret_key="sk-lf-none", base_url=os.environ["MODEL_URL"])
+    vendor = agent.__name__.partition("_")[0]
+    if vendor == "langgraph":
+        from langfuse.langchain import CallbackHandler
+
+        said = str(agent.answer(QUESTION, config={"callbacks": [CallbackHandler()]}))
+    else:
+        if vendor == "openai":
+            from langfuse import openai as traced_openai
+
+            agent.openai = traced_openai
+        else:
+            agent.ask = _generation_around(agent.ask, client)
+        agent.lookup_charge = observe(as_type="tool", name="lookup_charge")(agent.lookup_charge)
+        said = str(observe(as_type="agent", name="billing")(agent.answer)(QUESTION))
+    client.flush()
+    client.shutdown()
+    return said
+
+
+def _generation_around(ask: Any, client: Any) -> Any:
+    def asked(sdk: Any, **request: Any) -> Any:
+        given = {name: request[name] for name in ("system", "messages", "tools")}
+        parameters = {"max_tokens": request["max_tokens"]}
+        settings = {"name": "messages", "input": given, "model": request["model"], "model_parameters": parameters}
+        with client.start_as_current_observation(as_type="generation", **settings) as generation:
+            message = ask(sdk, **request)
+            generation.update(output=[block.to_dict() for block in message.content])
+            return message
+
+    return asked
+
+
 def with_messages(agent: Any, file: Path) -> str:
     """The messages of a run, as Pydantic AI dumps them."""
     result = agent.run(QUESTION)
@@ -192,6 +259,10 @@ EXPORTERS: dict[str, Callable[[Any, Path], str]] = {
     "genai-spans": with_genai_spans,
     "spans": with_spans,
     "messages": with_messages,
+    "openinference": with_openinference,
+    "phoenix": with_openinference,
+    "langfuse": with_langfuse,
+    "langfuse-otlp": with_langfuse,
 }
 
 if __name__ == "__main__":

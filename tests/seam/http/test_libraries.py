@@ -515,10 +515,12 @@ def test_urllib_sees_in_a_replay_what_it_saw(server, tapes):
         for failing in (missing, stuck, breaks, "http://127.0.0.1:9/"):
             try:
                 seen.append(read(failing))
+            except urllib.error.HTTPError as error:
+                with error:
+                    seen.append((type(error), str(error), type(error.reason), error.read()))
             except (OSError, http.client.HTTPException) as error:
                 reason = getattr(error, "reason", None)
-                body = error.read() if isinstance(error, urllib.error.HTTPError) else b""
-                seen.append((type(error), str(error), type(reason), body))
+                seen.append((type(error), str(error), type(reason), b""))
         return seen
 
     live, replayed = tapes.both(attempts)

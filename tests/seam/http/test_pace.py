@@ -7,14 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.seam.http.conftest import Client, Server, Tapes
 
 import replaykit as rk
 import replaykit.seam.http.aiohttp
 import replaykit.seam.http.httpx
 from replaykit.seam import through
 from replaykit.seam.scope import current
-
-from .conftest import Client, Server, Tapes
 
 PAUSES = (20.0, 40.0, 0.0)
 HEAD_S = 0.1

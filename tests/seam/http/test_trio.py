@@ -7,11 +7,10 @@ import threading
 import httpx
 import pytest
 import trio
+from tests.seam.http.conftest import PATIENCE_S
 
 import replaykit as rk
 from replaykit.seam.scope import current
-
-from .conftest import PATIENCE_S
 
 
 @pytest.mark.parametrize("moment", ["before the answer", "in the middle of it"])

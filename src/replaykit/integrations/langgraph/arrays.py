@@ -7,41 +7,43 @@ import sys
 from typing import Any
 
 from replaykit.errors import UsageError
-from replaykit.integrations.langgraph.kinds import Kind
+from replaykit.integrations.langgraph.object_codecs import ObjectCodec
 from replaykit.model.values import Json
 
 _DTYPE = re.compile(r"[<>|=][biufcmMSU]\d+(\[\w+\])?")
 _ARRAY, _NUMBER = "numpy.ndarray", "numpy.generic"
 
 
-def kind_of_array(cls: type) -> Kind | None:
-    """How arrays or numbers of this class are kept; None for any other class."""
+def array_codec(cls: type) -> ObjectCodec | None:
+    """Return the codec of an array or number class; None for any other class."""
     numpy: Any = sys.modules.get("numpy")
     if numpy is None:
         return None
     if cls is numpy.ndarray:
-        return Kind(_ARRAY, _taken, _made)
-    return Kind(_NUMBER, _taken, _made_number) if issubclass(cls, numpy.generic) else None
+        return ObjectCodec(_ARRAY, _encode_array, _decode_array)
+    if issubclass(cls, numpy.generic):
+        return ObjectCodec(_NUMBER, _encode_array, _decode_number)
+    return None
 
 
-def kind_named(name: str) -> Kind | None:
-    """How an array or number is made that was kept under this name."""
+def codec_named(name: str) -> ObjectCodec | None:
+    """Return the codec of this name; None for any other name."""
     if name not in (_ARRAY, _NUMBER):
         return None
     numpy: Any = sys.modules.get("numpy")
     if numpy is None:
         raise UsageError(f"the thread holds a {name}, and the program has not imported numpy")
-    return kind_of_array(numpy.ndarray if name == _ARRAY else numpy.generic)
+    return array_codec(numpy.ndarray if name == _ARRAY else numpy.generic)
 
 
-def _taken(value: Any) -> Json:
+def _encode_array(value: Any) -> Json:
     dtype = value.dtype.str
     if value.dtype.names is not None or not _DTYPE.fullmatch(dtype):
         raise UsageError(f"an array of the graph's state holds {value.dtype}, which cannot be kept")
     return [dtype, list(value.shape), value.tobytes()]
 
 
-def _made(content: Any) -> Any:
+def _decode_array(content: Any) -> Any:
     dtype, shape, data = content
     if not _DTYPE.fullmatch(dtype):
         raise ValueError(f"no such dtype: {dtype!r}")
@@ -49,5 +51,5 @@ def _made(content: Any) -> Any:
     return numpy.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
 
 
-def _made_number(content: Any) -> Any:
-    return _made(content)[()]
+def _decode_number(content: Any) -> Any:
+    return _decode_array(content)[()]

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import msgspec
 
-from replaykit.integrations.langgraph.records import About, read_about, read_writes
-from replaykit.integrations.langgraph.story import is_passing
+from replaykit.integrations.langgraph.records import CheckpointRecord, read_record, read_writes
+from replaykit.integrations.langgraph.run_summary import is_passing
 from replaykit.integrations.langgraph.thread import ThreadLog
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Note, State
@@ -24,11 +24,11 @@ def without(log: ThreadLog, removed: Collection[str]) -> TraceRun:
     for event in run.events:
         if isinstance(event, State):
             before.apply(event)
-            about = read_about(event.about_json)
-            if about.id in removed or log.saved[about.id].seq != event.seq:
+            record = read_record(event.about_json)
+            if record.id in removed or log.saved[record.id].seq != event.seq:
                 continue
             whole, change = after.advance_to_text(msgspec.json.decode(before.text, type=dict[str, Raw]))
-            about_json = Raw(msgspec.json.encode(_with_history(log, about, removed)))
+            about_json = Raw(msgspec.json.encode(_with_history(log, record, removed)))
             event = msgspec.structs.replace(event, state_json=whole, change=change, about_json=about_json)
         elif isinstance(event, Note):
             if read_writes(event.content_json).checkpoint in removed:
@@ -40,11 +40,11 @@ def without(log: ThreadLog, removed: Collection[str]) -> TraceRun:
     return TraceRun.of(run.header, tuple(events))
 
 
-def _with_history(log: ThreadLog, about: About, removed: Collection[str]) -> About:
+def _with_history(log: ThreadLog, record: CheckpointRecord, removed: Collection[str]) -> CheckpointRecord:
     """The `about` of a checkpoint that loses its parent: it takes over what delta channels need of it."""
-    if about.parent not in removed:
-        return about
+    if record.parent not in removed:
+        return record
     # A channel that has a version and no value may be one: LangGraph does not say it of all checkpoints.
-    channels = log.versions(about.id).keys() - log.saved[about.id].channels
-    wanted = [channel for channel in channels if not is_passing(channel)]
-    return msgspec.structs.replace(about, history=log.history(about.id, wanted))
+    channels = log.versions(record.id).keys() - log.saved[record.id].channels
+    channels_with_history = [channel for channel in channels if not is_passing(channel)]
+    return msgspec.structs.replace(record, history=log.history(record.id, channels_with_history))

@@ -1,4 +1,4 @@
-"""What a thread's log holds, and what is known of it in memory."""
+"""The records of a thread's log, and their form in memory."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Write(NamedTuple):
     text: bytes
 
 
-class Saved(NamedTuple):
+class SavedCheckpoint(NamedTuple):
     """One checkpoint in the log."""
 
     seq: int
     step: str
     channels: frozenset[str]
     """The channels that have a value in it."""
-    about: bytes
+    record_json: bytes
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a checkpoint's `about` holds; the parts that are LangGraph's own stay text until they are asked for."""
+class CheckpointRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The metadata in a checkpoint's `about`; LangGraph's own members stay text until they are used."""
 
     id: str
     parent: str | None = None
@@ -38,7 +38,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All of the checkpoint but its channel values."""
     metadata: Raw
     history: dict[str, History] = {}
-    """What was written to delta channels before checkpoints that were removed."""
+    """Writes to delta channels from before removed checkpoints."""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,5 +59,5 @@ class NodeWrites(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoint: str
 
 
-read_about = msgspec.json.Decoder(About).decode
+read_record = msgspec.json.Decoder(CheckpointRecord).decode
 read_writes = msgspec.json.Decoder(NodeWrites).decode

@@ -25,14 +25,14 @@ from langgraph.checkpoint.base import (
 )
 
 from replaykit.errors import UsageError
-from replaykit.integrations.langgraph.home import Home
-from replaykit.integrations.langgraph.kinds import can_be_known
-from replaykit.integrations.langgraph.place import Place, places, thread_name
+from replaykit.integrations.langgraph.object_codecs import is_encodable
 from replaykit.integrations.langgraph.pruning import without
+from replaykit.integrations.langgraph.saver_store import SaverStore
 from replaykit.integrations.langgraph.thread import ThreadLog
+from replaykit.integrations.langgraph.thread_runs import ThreadNamespace, places, thread_name
 from replaykit.integrations.langgraph.values import KnownTypes
 from replaykit.model.run import TraceRun
-from replaykit.store.opening import StoreLike
+from replaykit.store.open import StoreLike
 from replaykit.store.protocol import Durability, Store
 
 _OPEN_THREADS = 256  # indexes that are kept in memory, while they are not larger than this together:
@@ -55,14 +55,14 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         durability: str | Durability = Durability.PROCESS,
     ) -> None:
         super().__init__()
-        self._home = Home(store, Durability(durability))
-        self._know(KnownTypes(allow))
+        self._saver_store = SaverStore(store, Durability(durability))
+        self._use_types(KnownTypes(allow))
 
-    def _know(self, types: KnownTypes) -> None:
+    def _use_types(self, types: KnownTypes) -> None:
         self._types = types
         self.serde = Serializer(types)
-        self._logs: OrderedDict[Place, ThreadLog] = OrderedDict()
-        self._more: dict[frozenset[type], ReplayKitSaver] = {}
+        self._logs: OrderedDict[ThreadNamespace, ThreadLog] = OrderedDict()
+        self._with_more_types: dict[frozenset[type], ReplayKitSaver] = {}
 
     @classmethod
     def from_conn_string(cls, path: str, **options: Any) -> ReplayKitSaver:
@@ -71,12 +71,12 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
 
     def setup(self) -> None:
         """Open the store, and make it if it is not there; the first use does the same."""
-        with self._home:
+        with self._saver_store:
             pass
 
     def close(self) -> None:
         """Release the store, if it was opened here."""
-        self._home.close()
+        self._saver_store.close()
 
     def __enter__(self) -> ReplayKitSaver:
         return self
@@ -94,9 +94,11 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that `config` names, or the latest of its thread."""
-        with self._seen(_place(config)) as log:
+        with self._snapshot(_place(config)) as log:
             checkpoint = get_checkpoint_id(config) or log.latest
-            return log.tuple_at(checkpoint) if checkpoint in log.saved else None
+            if checkpoint in log.saved:
+                return log.tuple_at(checkpoint)
+            return None
 
     def list(
         self,
@@ -107,14 +109,14 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """The checkpoints of a thread (of all threads when `config` is None), the newest first."""
-        wanted = (config or {}).get("configurable", {})
-        only = wanted.get("checkpoint_id")
+        configurable = (config or {}).get("configurable", {})
+        only = configurable.get("checkpoint_id")
         end = get_checkpoint_id(before) if before else None
-        with self._home as store, store.snapshot():
+        with self._saver_store as store, store.snapshot():
             found = sorted(
                 (
                     (checkpoint, place)
-                    for place in _places(store, wanted)
+                    for place in _places(store, configurable)
                     for checkpoint in self._log(store, place).look().saved
                     if (not only or checkpoint == only) and (not end or checkpoint < end)
                 ),
@@ -123,7 +125,7 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         for checkpoint, place in found:
             if limit is not None and limit <= 0:
                 return
-            with self._seen(place) as log:
+            with self._snapshot(place) as log:
                 if checkpoint not in log.saved or not _fits(log, checkpoint, filter):
                     continue
                 item = log.tuple_at(checkpoint)
@@ -138,7 +140,7 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Keep a checkpoint; it is on disk when this returns."""
-        with self._home as store:
+        with self._saver_store as store:
             log = self._log(store, _place(config))
             log.put(get_checkpoint_id(config), checkpoint, get_checkpoint_metadata(config, metadata), new_versions)
             return log.config(checkpoint["id"])
@@ -150,18 +152,18 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         checkpoint = get_checkpoint_id(config)
         if checkpoint is None:
             raise UsageError("put_writes needs a checkpoint_id in its config")
-        with self._home as store:
+        with self._saver_store as store:
             self._log(store, _place(config)).put_writes(checkpoint, writes, task_id, task_path)
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread with all its namespaces."""
-        with self._home as store, store.exclusive():
+        with self._saver_store as store, store.exclusive():
             store.delete([place.run_id for place in places(store, thread_name(thread_id))])
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that were made by these runs of the graph, in whatever thread."""
         gone = set(map(str, run_ids))
-        with self._home as store, store.exclusive():
+        with self._saver_store as store, store.exclusive():
             for place in places(store):
                 log = self._log(store, place).look()
                 _remove(log, [c for c in log.saved if str(log.metadata(c).get("run_id")) in gone])
@@ -169,13 +171,13 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with all its namespaces, checkpoints and writes."""
         source, target = thread_name(source_thread_id), thread_name(target_thread_id)
-        with self._home as store, store.exclusive():
+        with self._saver_store as store, store.exclusive():
             if any(places(store, target)):
                 raise UsageError(f"thread {target!r} exists already; delete it, or copy to another")
             copies = []
             for place in places(store, source):
                 run = store.load(place.run_id)
-                copies.append(TraceRun.of(Place(target, place.namespace).like(run.header), run.events))
+                copies.append(TraceRun.of(ThreadNamespace(target, place.namespace).like(run.header), run.events))
             store.replace(copies)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -187,7 +189,7 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         if strategy != "keep_latest":
             raise UsageError(f"no such strategy {strategy!r}: keep_latest or delete")
         for thread_id in thread_ids:
-            with self._home as store, store.exclusive():
+            with self._saver_store as store, store.exclusive():
                 for place in places(store, thread_name(thread_id)):
                     log = self._log(store, place).look()
                     _remove(log, [checkpoint for checkpoint in log.saved if checkpoint != log.latest])
@@ -195,9 +197,9 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """What was written to these channels before a checkpoint, back to the last whole value of each."""
+        """Return the writes to these channels before a checkpoint, back to the last whole value of each."""
         found: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
-        with self._seen(_place(config)) as log:
+        with self._snapshot(_place(config)) as log:
             checkpoint = get_checkpoint_id(config) or log.latest
             if checkpoint not in log.saved:
                 return found
@@ -267,21 +269,21 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> ReplayKitSaver:
         """A saver on the same store that also knows these classes, which the graph's own schema names."""
         named = [getattr(sys.modules.get(entry[0]), entry[1], None) for entry in extra_allowlist if len(entry) == 2]
-        classes = frozenset(cls for cls in named if isinstance(cls, type) and can_be_known(cls))
-        with self._home.lock:
-            if classes not in self._more:
+        classes = frozenset(cls for cls in named if isinstance(cls, type) and is_encodable(cls))
+        with self._saver_store.lock:
+            if classes not in self._with_more_types:
                 relative = copy.copy(self)
-                relative._know(self._types.plus(classes))
-                self._more[classes] = relative
-            return self._more[classes]
+                relative._use_types(self._types.plus(classes))
+                self._with_more_types[classes] = relative
+            return self._with_more_types[classes]
 
     @contextmanager
-    def _seen(self, place: Place) -> Iterator[ThreadLog]:
+    def _snapshot(self, place: ThreadNamespace) -> Iterator[ThreadLog]:
         """A thread as it is at this moment, for as long as the block runs."""
-        with self._home as store, store.snapshot():
+        with self._saver_store as store, store.snapshot():
             yield self._log(store, place).look()
 
-    def _log(self, store: Store, place: Place) -> ThreadLog:
+    def _log(self, store: Store, place: ThreadNamespace) -> ThreadLog:
         log = self._logs.get(place)
         if log is None or log.store is not store:
             self._make_room()
@@ -290,10 +292,10 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         return log
 
     def _make_room(self) -> None:
-        held = sum(log.size_bytes for log in self._logs.values())
-        while self._logs and (len(self._logs) >= _OPEN_THREADS or held > _OPEN_BYTES):
+        total_bytes = sum(log.size_bytes for log in self._logs.values())
+        while self._logs and (len(self._logs) >= _OPEN_THREADS or total_bytes > _OPEN_BYTES):
             _, log = self._logs.popitem(last=False)
-            held -= log.size_bytes
+            total_bytes -= log.size_bytes
 
 
 class Serializer:
@@ -314,13 +316,13 @@ class Serializer:
         return self._types.value(text)
 
 
-def _place(config: RunnableConfig) -> Place:
-    return Place.named(config.get("configurable", {}))
+def _place(config: RunnableConfig) -> ThreadNamespace:
+    return ThreadNamespace.named(config.get("configurable", {}))
 
 
-def _places(store: Store, wanted: Mapping[str, Any]) -> builtins.list[Place]:
+def _places(store: Store, configurable: Mapping[str, Any]) -> builtins.list[ThreadNamespace]:
     """The places that a config means: of a thread or all, in a namespace or all."""
-    thread, namespace = wanted.get("thread_id"), wanted.get("checkpoint_ns")
+    thread, namespace = configurable.get("thread_id"), configurable.get("checkpoint_ns")
     found = places(store, None if thread is None else thread_name(thread))
     return [place for place in found if namespace is None or place.namespace == namespace]
 

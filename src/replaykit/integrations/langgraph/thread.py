@@ -18,18 +18,18 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple
 from langgraph.checkpoint.serde.types import ERROR
 
 from replaykit.errors import CorruptStore, StoreError
-from replaykit.integrations.langgraph.place import Place
 from replaykit.integrations.langgraph.records import (
-    About,
+    CheckpointRecord,
     History,
     NodeWrites,
-    Saved,
+    SavedCheckpoint,
     Write,
-    read_about,
+    read_record,
     read_writes,
 )
-from replaykit.integrations.langgraph.states import States
-from replaykit.integrations.langgraph.story import StepNames, goes_on, node_name, output_of
+from replaykit.integrations.langgraph.run_summary import StepNames, goes_on, node_name, output_of
+from replaykit.integrations.langgraph.state_cache import ThreadStates
+from replaykit.integrations.langgraph.thread_runs import ThreadNamespace
 from replaykit.integrations.langgraph.values import KnownTypes
 from replaykit.model.changes import StateFold
 from replaykit.model.events import ErrorEvent, ErrorInfo, Note, State, StoredEvent
@@ -45,7 +45,7 @@ _encode = msgspec.json.Encoder().encode
 class ThreadLog:
     """The checkpoints and writes of one place. Not safe to use from several threads at once; the saver locks."""
 
-    def __init__(self, store: Store, place: Place, types: KnownTypes) -> None:
+    def __init__(self, store: Store, place: ThreadNamespace, types: KnownTypes) -> None:
         self.place = place
         self.store = store
         self._types = types
@@ -54,9 +54,9 @@ class ThreadLog:
         self._forget()
 
     def _forget(self) -> None:
-        self.saved: dict[str, Saved] = {}
+        self.saved: dict[str, SavedCheckpoint] = {}
         self.latest: str | None = None  # the ids of checkpoints are in the order of time
-        self._states = States()
+        self._states = ThreadStates()
         self._index_bytes = 0
         self._writes: dict[str, dict[tuple[str, int], Write]] = {}
         self._written = ""  # the checkpoint that was last written on
@@ -74,38 +74,38 @@ class ThreadLog:
 
     @property
     def size_bytes(self) -> int:
-        """What is kept in memory, about."""
+        """The approximate size in memory."""
         return self._index_bytes + self._states.size_bytes
 
-    def about(self, checkpoint: str) -> About:
-        """What LangGraph says of a checkpoint."""
-        return read_about(self.saved[checkpoint].about)
+    def record(self, checkpoint: str) -> CheckpointRecord:
+        """Return LangGraph's metadata of a checkpoint."""
+        return read_record(self.saved[checkpoint].record_json)
 
     def metadata(self, checkpoint: str) -> dict[str, Any]:
         """A checkpoint's metadata."""
-        return self._values(checkpoint, self.about(checkpoint).metadata)
+        return self._values(checkpoint, self.record(checkpoint).metadata)
 
     def versions(self, checkpoint: str) -> dict[str, Any]:
         """The versions of the channels at a checkpoint."""
-        return dict(self._values(checkpoint, self.about(checkpoint).checkpoint).get("channel_versions", {}))
+        return dict(self._values(checkpoint, self.record(checkpoint).checkpoint).get("channel_versions", {}))
 
     def config(self, checkpoint: str) -> RunnableConfig:
-        """What names a checkpoint."""
+        """Return the config that names a checkpoint."""
         place = self.place
-        wanted = {"thread_id": place.thread, "checkpoint_ns": place.namespace, "checkpoint_id": checkpoint}
-        return {"configurable": wanted}
+        names = {"thread_id": place.thread, "checkpoint_ns": place.namespace, "checkpoint_id": checkpoint}
+        return {"configurable": names}
 
     def tuple_at(self, checkpoint: str) -> CheckpointTuple:
         """A checkpoint as LangGraph wants it."""
-        about = self.about(checkpoint)
-        kept: Any = self._values(checkpoint, about.checkpoint)
-        kept["channel_values"] = self._values(checkpoint, self.text_at(checkpoint))
-        metadata: Any = self._values(checkpoint, about.metadata)
+        record = self.record(checkpoint)
+        stored: Any = self._values(checkpoint, record.checkpoint)
+        stored["channel_values"] = self._values(checkpoint, self.text_at(checkpoint))
+        metadata: Any = self._values(checkpoint, record.metadata)
         return CheckpointTuple(
             config=self.config(checkpoint),
-            checkpoint=kept,
+            checkpoint=stored,
             metadata=metadata,
-            parent_config=self.config(about.parent) if about.parent else None,
+            parent_config=self.config(record.parent) if record.parent else None,
             pending_writes=[(w.task, w.channel, self.value(checkpoint, w.text)) for w in self.written(checkpoint)],
         )
 
@@ -127,16 +127,16 @@ class ThreadLog:
         return CorruptStore(f"a value cannot be read ({error})", where=where)
 
     def written(self, checkpoint: str) -> list[Write]:
-        """What was written on top of a checkpoint, in the order in which it applies."""
+        """Return the writes on top of a checkpoint, in the order in which they apply."""
         return sorted(self._writes.get(checkpoint, {}).values())
 
     def text_at(self, checkpoint: str) -> bytes:
         """The channel values at a checkpoint, as JSON text."""
         if checkpoint == self._tip:
             return self._fold.text
-        kept = self._states.text_at(self.saved[checkpoint].seq)
-        if kept is not None:
-            return kept
+        stored = self._states.text_at(self.saved[checkpoint].seq)
+        if stored is not None:
+            return stored
         return self.store.state_json(self.place.run_id, self.saved[checkpoint].seq)
 
     def history(self, checkpoint: str, channels: Iterable[str]) -> dict[str, History]:
@@ -146,12 +146,12 @@ class ThreadLog:
         seeds: dict[str, Raw] = {}
         at, passed = checkpoint, {checkpoint}
         while left:
-            about = self.about(at)
-            parent = about.parent
+            record = self.record(at)
+            parent = record.parent
             if parent is None or parent not in self.saved or parent in passed:
-                for channel in left & about.history.keys():
-                    found[channel] += reversed(about.history[channel].writes)
-                    seeds[channel] = about.history[channel].seed
+                for channel in left & record.history.keys():
+                    found[channel] += reversed(record.history[channel].writes)
+                    seeds[channel] = record.history[channel].seed
                 break
             for write in reversed(self.written(parent)):
                 if write.channel in left:
@@ -173,7 +173,7 @@ class ThreadLog:
         new_versions: Mapping[str, Any],
     ) -> None:
         """Keep a checkpoint."""
-        about = About(
+        record = CheckpointRecord(
             id=checkpoint["id"],
             parent=parent,
             checkpoint=Raw(self._types.members({k: v for k, v in checkpoint.items() if k != "channel_values"})),
@@ -182,10 +182,10 @@ class ThreadLog:
         values = checkpoint["channel_values"]
         with self._run.turn() as news:
             self._absorb(news)
-            kept = self._fold.keys()
-            held = {channel: values[channel] for channel in kept if channel in values}  # in the order that it had
-            same = self._untouched(parent, checkpoint, new_versions)
-            whole, change = self._fold.advance_to(held | values, same)
+            stored = self._fold.keys()
+            ordered = {channel: values[channel] for channel in stored if channel in values}  # in the order that it had
+            same = self._unchanged_channels(parent, checkpoint, new_versions)
+            whole, change = self._fold.advance_to(ordered | values, same)
             self._begin()
             event = State(
                 seq=self._run.next_seq,
@@ -193,12 +193,12 @@ class ThreadLog:
                 step=self._names.to(parent, metadata.get("step")),
                 state_json=whole,
                 change=change,
-                about_json=Raw(_encode(about)),
+                about_json=Raw(_encode(record)),
             )
             self._run.append(event)
-            self._index_checkpoint(event, about)
+            self._index_checkpoint(event, record)
             self._tip_versions = dict(checkpoint["channel_versions"])
-            self._describe(about.id, values, metadata)
+            self._describe(record.id, values, metadata)
 
     def put_writes(self, checkpoint: str, writes: Sequence[tuple[str, Any]], task: str, path: str) -> None:
         """Keep what a task wrote on top of a checkpoint."""
@@ -251,28 +251,28 @@ class ThreadLog:
 
     def _check_is_thread(self) -> None:
         header = self._run.header
-        if header is not None and Place.of(header) != self.place:
+        if header is not None and ThreadNamespace.of(header) != self.place:
             raise StoreError(f"run {header.id} is in the store already, and it is no thread of a graph")
         self._header = header
 
     def _index(self, event: StoredEvent) -> None:
         if isinstance(event, State):
             self._fold.apply(event)
-            self._index_checkpoint(event, read_about(event.about_json))
+            self._index_checkpoint(event, read_record(event.about_json))
         elif isinstance(event, Note):
             self._index_writes(event, read_writes(event.content_json))
         elif isinstance(event, ErrorEvent):
             self._errors[self._written] = event.error
 
-    def _index_checkpoint(self, event: State, about: About) -> None:
+    def _index_checkpoint(self, event: State, record: CheckpointRecord) -> None:
         step, channels = event.step or "", frozenset(self._fold.keys())
         channels = self._shapes.setdefault(channels, channels)
-        self.saved[about.id] = Saved(event.seq, step, channels, bytes(event.about_json))
-        self.latest = max(self.latest or "", about.id)
+        self.saved[record.id] = SavedCheckpoint(event.seq, step, channels, bytes(event.about_json))
+        self.latest = max(self.latest or "", record.id)
         self._states.keep(event)
         self._index_bytes += len(event.about_json)
-        self._tip, self._tip_versions = about.id, None
-        self._names.completed(step, about.parent)
+        self._tip, self._tip_versions = record.id, None
+        self._names.completed(step, record.parent)
 
     def _index_writes(self, event: Note, content: NodeWrites) -> None:
         self._names.written(event.step or "", content.checkpoint)
@@ -283,7 +283,7 @@ class ThreadLog:
             known[content.task, number] = Write(content.path, content.task, number, channel, bytes(text))
         self._index_bytes += len(event.content_json)
 
-    def _untouched(
+    def _unchanged_channels(
         self, parent: str | None, checkpoint: Mapping[str, Any], new_versions: Mapping[str, Any]
     ) -> frozenset[str]:
         """The channels that are as the fold has them: those of the parent, at the version the parent has."""
@@ -291,11 +291,11 @@ class ThreadLog:
             return frozenset()
         if self._tip_versions is None:
             self._tip_versions = self.versions(parent)
-        old, versions, kept = self._tip_versions, checkpoint["channel_versions"], self._fold.keys()
+        old, versions, stored = self._tip_versions, checkpoint["channel_versions"], self._fold.keys()
         return frozenset(
             channel
             for channel in checkpoint["channel_values"]
-            if channel in kept and channel not in new_versions and old.get(channel) == versions.get(channel, _UNHEARD)
+            if channel in stored and channel not in new_versions and old.get(channel) == versions.get(channel, _UNHEARD)
         )
 
     def _describe(self, checkpoint: str, values: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
@@ -324,14 +324,14 @@ class ThreadLog:
 
     def _fail(self, checkpoint: str, step: str, error: Json) -> None:
         if isinstance(error, BaseException):
-            said = describe(error, traceback="".join(traceback.format_exception(error)))
+            error_info = describe(error, traceback="".join(traceback.format_exception(error)))
         else:
-            said = ErrorInfo(type="Error", message=sayable(str(error)))
-        self._run.append(ErrorEvent(seq=self._run.next_seq, at=time.time(), step=step, error=said))
-        self._errors[checkpoint] = said
+            error_info = ErrorInfo(type="Error", message=sayable(str(error)))
+        self._run.append(ErrorEvent(seq=self._run.next_seq, at=time.time(), step=step, error=error_info))
+        self._errors[checkpoint] = error_info
         header = self._run.header
         assert header is not None, "an event was kept"
-        self._run.write_header(self._failed(header, said))
+        self._run.write_header(self._failed(header, error_info))
 
     def _failed(self, header: RunHeader, error: ErrorInfo) -> RunHeader:
         return msgspec.structs.replace(

@@ -19,9 +19,9 @@ from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
 from replaykit.errors import UsageError
-from replaykit.integrations.langgraph.arrays import kind_named, kind_of_array
-from replaykit.integrations.langgraph.kinds import Kind, kind_of
-from replaykit.integrations.langgraph.known import BUILT_IN
+from replaykit.integrations.langgraph.arrays import array_codec, codec_named
+from replaykit.integrations.langgraph.known_types import BUILT_IN
+from replaykit.integrations.langgraph.object_codecs import ObjectCodec, codec_of
 from replaykit.model.values import MAX_DEPTH, READERS, Json, freeze, is_plain
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
@@ -47,12 +47,12 @@ class KnownTypes:
     """The classes that may be kept; how a fold of states spells its values."""
 
     def __init__(self, classes: Iterable[type] = ()) -> None:
-        self._by_class: dict[type, Kind] = dict(BUILT_IN)
+        self._by_class: dict[type, ObjectCodec] = dict(BUILT_IN)
         for cls in classes:
             if cls not in self._by_class and cls not in _PLAIN | _SCALARS | _SEQUENCES.keys():
-                self._by_class[cls] = kind_of(cls)
+                self._by_class[cls] = codec_of(cls)
         self._by_name = {kind.name: kind for kind in self._by_class.values()}
-        self._told = _PLAIN | {cls for cls in self._by_class if issubclass(cls, BaseModel)}
+        self._printable = _PLAIN | {cls for cls in self._by_class if issubclass(cls, BaseModel)}
         self._messages = {cls: kind.name for cls, kind in self._by_class.items() if issubclass(cls, BaseMessage)}
         self._print = msgspec.msgpack.Encoder(enc_hook=self._printed).encode_into
 
@@ -67,7 +67,7 @@ class KnownTypes:
                 return orjson.dumps(value)
         except (TypeError, RuntimeError):
             pass  # a huge integer, a lone surrogate, a very deep value, or one that changes: the long way says it
-        return orjson.dumps(self._frozen(value, 0))
+        return orjson.dumps(self._encode(value, 0))
 
     def members(self, values: Mapping[str, Json]) -> bytes:
         """JSON text of an object of named values, whatever their names."""
@@ -80,7 +80,9 @@ class KnownTypes:
         """The value that `text` was made of; a UsageError for a type that is not known, else a ValueError."""
         frozen = orjson.loads(text)
         try:
-            return self._thawed(frozen) if b'"$' in text else frozen
+            if b'"$' in text:
+                return self._decode(frozen)
+            return frozen
         except RecursionError:
             raise ValueError("nested too deeply") from None
 
@@ -90,7 +92,9 @@ class KnownTypes:
         if type(members) is not dict:
             raise ValueError("not an object")
         try:
-            return {name: self._thawed(member) for name, member in members.items()} if b'"$' in text else members
+            if b'"$' in text:
+                return {name: self._decode(member) for name, member in members.items()}
+            return members
         except RecursionError:
             raise ValueError("nested too deeply") from None
 
@@ -108,8 +112,8 @@ class KnownTypes:
             kinds = set(map(type, items))
             if not kinds.isdisjoint(self._messages):
                 items = self._unwrapped(items)
-            if not self._told.issuperset(kinds):
-                items = [item if type(item) in self._told else self._printed(item) for item in items]
+            if not self._printable.issuperset(kinds):
+                items = [item if type(item) in self._printable else self._printed(item) for item in items]
             self._print(items, buffer)
         except (TypeError, OverflowError, RuntimeError, UsageError):
             return False
@@ -126,46 +130,50 @@ class KnownTypes:
         ]
 
     def _printed(self, value: Any) -> Json:
-        kind = self._by_class.get(type(value)) or kind_of_array(type(value))
-        return [kind.name, kind.take(value)] if kind is not None else self._frozen(value, 0)
+        kind = self._by_class.get(type(value)) or array_codec(type(value))
+        if kind is not None:
+            return [kind.name, kind.take(value)]
+        return self._encode(value, 0)
 
-    def _frozen(self, value: Any, depth: int) -> Json:
+    def _encode(self, value: Any, depth: int) -> Json:
         if depth > MAX_DEPTH:
             raise UsageError("a value of the graph's state is nested too deeply, or holds itself")
         cls = type(value)
         if cls is list:
-            return [self._frozen(item, depth + 1) for item in value]
+            return [self._encode(item, depth + 1) for item in value]
         if cls is dict:
-            return self._frozen_dict(value, depth)
+            return self._encode_dict(value, depth)
         if cls in _SCALARS:
-            return freeze(value) if cls is not dt.datetime else _frozen_moment(value)
+            if cls is not dt.datetime:
+                return freeze(value)
+            return _encode_moment(value)
         if cls in _SEQUENCES:
-            items = [self._frozen(item, depth + 2) for item in tuple(value)]
+            items = [self._encode(item, depth + 2) for item in tuple(value)]
             return {_SEQUENCES[cls]: items if cls is tuple else sorted(items, key=orjson.dumps)}
-        kind = self._by_class.get(cls) or kind_of_array(cls)
+        kind = self._by_class.get(cls) or array_codec(cls)
         if kind is not None:
-            return {"$obj": [kind.name, self._frozen(kind.take(value), depth + 2)]}
+            return {"$obj": [kind.name, self._encode(kind.take(value), depth + 2)]}
         if isinstance(value, BaseException):
             return {"$obj": [_ERROR, {"type": cls.__qualname__, "text": freeze(repr(value))}]}
         raise _unknown(cls)
 
-    def _frozen_dict(self, value: dict[Any, Any], depth: int) -> Json:
+    def _encode_dict(self, value: dict[Any, Any], depth: int) -> Json:
         items = list(value.items())  # at once: the program may go on adding to its own
         named = all(type(key) is str and type(freeze(key)) is str for key, _ in items)
         if named and not (len(items) == 1 and items[0][0].startswith("$")):
-            return {key: self._frozen(item, depth + 1) for key, item in items}
-        return {"$dict": [[self._frozen(k, depth + 3), self._frozen(v, depth + 3)] for k, v in items]}
+            return {key: self._encode(item, depth + 1) for key, item in items}
+        return {"$dict": [[self._encode(k, depth + 3), self._encode(v, depth + 3)] for k, v in items]}
 
-    def _thawed(self, value: Json) -> Any:
+    def _decode(self, value: Json) -> Any:
         if type(value) is list:
-            return [item if type(item) in _ATOMS else self._thawed(item) for item in value]
+            return [item if type(item) in _ATOMS else self._decode(item) for item in value]
         if type(value) is not dict:
             return value
         if len(value) != 1:
-            return {key: item if type(item) in _ATOMS else self._thawed(item) for key, item in value.items()}
+            return {key: item if type(item) in _ATOMS else self._decode(item) for key, item in value.items()}
         ((tag, content),) = value.items()
         if not tag.startswith("$"):
-            return {tag: self._thawed(content)}
+            return {tag: self._decode(content)}
         try:
             return self._read(tag, content)
         except (TypeError, ArithmeticError, KeyError, AttributeError) as error:
@@ -174,23 +182,25 @@ class KnownTypes:
     def _read(self, tag: str, content: Json) -> Any:
         if tag == "$obj":
             name, fields = content
-            return self._made(name, self._thawed(fields))
+            return self._build(name, self._decode(fields))
         if tag in _MAKE_SEQUENCE:
-            return _MAKE_SEQUENCE[tag]([self._thawed(item) for item in content])
+            return _MAKE_SEQUENCE[tag]([self._decode(item) for item in content])
         if tag == "$dict":
-            return {self._thawed(key): self._thawed(item) for key, item in content}
+            return {self._decode(key): self._decode(item) for key, item in content}
         if tag not in _LEAVES:
             raise ValueError(f"no such form: {tag}")
         return _LEAVES[tag](content)
 
-    def _made(self, name: str, fields: Any) -> Any:
+    def _build(self, name: str, fields: Any) -> Any:
         if name == _ERROR:
             return fields["text"]  # what LangGraph's own savers give back for an exception
         if name == _MOMENT:
             text, zone, fold = fields
             moment = dt.datetime.fromisoformat(text).replace(fold=fold)
-            return moment if zone is None else moment.replace(tzinfo=self._made("zoneinfo.ZoneInfo", zone))
-        kind = self._by_name.get(name) or kind_named(name)
+            if zone is None:
+                return moment
+            return moment.replace(tzinfo=self._build("zoneinfo.ZoneInfo", zone))
+        kind = self._by_name.get(name) or codec_named(name)
         if kind is None:
             raise UsageError(
                 f"the thread holds a {name}, which this saver may not make",
@@ -199,7 +209,7 @@ class KnownTypes:
         return kind.make(fields)
 
 
-def _frozen_moment(value: dt.datetime) -> Json:
+def _encode_moment(value: dt.datetime) -> Json:
     zone = value.tzinfo.key if isinstance(value.tzinfo, zoneinfo.ZoneInfo) else None
     if zone is None and not value.fold:
         return freeze(value)

@@ -23,7 +23,7 @@ def _give_way() -> None:
 _give_way()
 if os.environ.get("REPLAYKIT_SESSION"):
     try:
-        from replaykit.programs.start import start
+        from replaykit.programs.process_startup import start
     except ImportError:
         pass
     else:

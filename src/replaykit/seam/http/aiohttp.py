@@ -101,13 +101,13 @@ class _Hops:
             self._cut.broke(error)
 
     async def _call(self, here: Scope, request: Any) -> HttpCall:
-        asked = HttpRequest(
+        http_request = HttpRequest(
             method=request.method,
             url=str(request.url),
             headers=tuple(request.headers.items()),
             body=await request.body.as_bytes() if request.body else b"",
         )
-        return HttpCall(here, asked)
+        return HttpCall(here, http_request)
 
     def _begin(self, response: Any, call: HttpCall) -> None:
         version = f"HTTP/{response.version.major}.{response.version.minor}"

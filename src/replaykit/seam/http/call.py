@@ -18,12 +18,12 @@ import zstandard
 
 from replaykit.model.events import Call, ErrorInfo, WireInfo
 from replaykit.model.values import ABSENT, Raw, encode_read, raw, sayable
-from replaykit.seam.adoption import adopted, exports_telemetry
 from replaykit.seam.failures import describe, is_cancellation, is_interruption
+from replaykit.seam.foreign_threads import adopted, exports_telemetry
 from replaykit.seam.http.cleaning import Headers, clean_chunks, clean_headers, clean_url, taken_apart
 from replaykit.seam.http.request import EXCHANGE, MODEL, HttpRequest, pending, text_or_bytes
 from replaykit.seam.http.response import CANCELLED, TOO_LARGE, Served, at_pace, later_by, served
-from replaykit.seam.scope import Answer, Outcome, Scope, current, enter, leave
+from replaykit.seam.scope import CallAnswer, Outcome, Scope, current, enter, leave
 from replaykit.seam.unrecorded import websocket_opened
 
 __all__ = ["HttpCall", "HttpRequest", "Served", "listening", "open_call"]
@@ -47,8 +47,8 @@ def listening(url: object = None) -> Scope | None:
     if here is None or here.session.over or (here.call is not None and here.call.kind in (MODEL, EXCHANGE)):
         return None
     if url is not None and here.session.elsewhere:
-        asked = taken_apart(str(url))
-        if f"{asked.place}{asked.path}/".startswith(here.session.elsewhere):
+        parts = taken_apart(str(url))
+        if f"{parts.place}{parts.path}/".startswith(here.session.elsewhere):
             return None
     if url is not None and here.session.own is not None and here.session.own.takes(str(url)):
         return None
@@ -105,7 +105,7 @@ class HttpCall:
         if answer is None:
             scope.session.unfinished[self._call.seq] = self
 
-    def _recorded(self, answer: Answer) -> Served:
+    def _recorded(self, answer: CallAnswer) -> Served:
         order, speed = self._scope.session.order, self._scope.session.speed
         if order is not None:
             order.begin(self._call, answer)
@@ -134,7 +134,7 @@ class HttpCall:
             headers = tuple(pair for pair in headers if pair[0].lower() != "content-encoding")
             self._head = (status, reason, version, headers)
         self.chunk(whole)
-        answer: Answer = self._outcome(None, complete=True)
+        answer: CallAnswer = self._outcome(None, complete=True)
         if self._call.injected is not None:
             answer = self._call.injected.applied(answer)
         session = self._scope.session
@@ -237,17 +237,17 @@ class HttpCall:
         complete = complete or (error is None and self._has_all())
         if self._api is None or self._call.kind != MODEL:
             return Outcome(error=error, items_json=_items(clean_chunks(chunks)), complete=complete, wire=wire)
-        heard = self._api.hear(status, _decoded(chunks, self._header("content-encoding").lower()))
+        response = self._api.read_response(status, _decoded(chunks, self._header("content-encoding").lower()))
         left = not complete and error is None
         return Outcome(
-            result_json=Raw(encode_read(heard.answer.message)) if heard.answer is not None else ABSENT,
-            error=error or heard.error,
+            result_json=Raw(encode_read(response.answer.message)) if response.answer is not None else ABSENT,
+            error=error or response.error,
             items_json=_items(chunks),
             # Who stops at the last event of a stream leaves nothing out.
-            complete=heard.complete and heard.answer is not None if left else complete,
+            complete=response.complete and response.answer is not None if left else complete,
             wire=wire,
-            usage=heard.usage,
-            finish_reason=heard.finish_reason,
+            usage=response.usage,
+            finish_reason=response.finish_reason,
         )
 
     def _header(self, name: str) -> str:

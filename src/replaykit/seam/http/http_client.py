@@ -229,9 +229,9 @@ class _TappedFile:
             return  # it is written down when the run ends: this may be the garbage collector, at any moment
         self._call.broke()
 
-    def _watched(self, read: Callable[..., Any], *given: Any) -> Any:
+    def _watched(self, read: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return read(*given)
+            return read(*arguments)
         except BaseException as error:
             self._call.broke(error)
             raise

@@ -114,13 +114,13 @@ class _Library:
         self.streams = _streams(self.module)
 
     def call(self, here: Scope, request: Any) -> HttpCall:
-        asked = HttpRequest(
+        http_request = HttpRequest(
             method=request.method,
             url=str(request.url),
             headers=header_pairs(request.headers.raw),
             body=request.content,
         )
-        return HttpCall(here, asked)
+        return HttpCall(here, http_request)
 
     def altered(self, response: Any, call: HttpCall, body: bytes) -> Any:
         """What a fault makes of the live response, whose body is this."""
@@ -128,12 +128,12 @@ class _Library:
         return self.response(call.altered(body))
 
     def _begin(self, response: Any, call: HttpCall) -> None:
-        told = response.extensions
+        extensions = response.extensions
         call.answered(
             response.status_code,
             header_pairs(response.headers.raw),
-            reason=told.get("reason_phrase", b"").decode("latin-1"),
-            version=told.get("http_version", b"HTTP/1.1").decode("latin-1"),
+            reason=extensions.get("reason_phrase", b"").decode("latin-1"),
+            version=extensions.get("http_version", b"HTTP/1.1").decode("latin-1"),
         )
 
     def tapped(self, response: Any, call: HttpCall) -> Any:

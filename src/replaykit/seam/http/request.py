@@ -13,10 +13,10 @@ from msgspec import Struct
 from replaykit.model.events import Exchange, LlmCall
 from replaykit.model.values import Json, canonical, canonical_read, sayable
 from replaykit.seam.http.cleaning import SEEN, Headers, clean_json, clean_query, taken_apart
-from replaykit.seam.moment import wall_time
+from replaykit.seam.real_time import wall_time
 from replaykit.seam.scope import PendingCall, Scope, pending_call
-from replaykit.wire.api import Api
-from replaykit.wire.keys import match_key
+from replaykit.wire.api import ModelApi
+from replaykit.wire.request_keys import match_key
 from replaykit.wire.routes import api_of
 
 MODEL, EXCHANGE = (str(kind.__struct_config__.tag) for kind in (LlmCall, Exchange))
@@ -48,7 +48,7 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
         return ""
 
     @property
-    def api(self) -> Api | None:
+    def api(self) -> ModelApi | None:
         """The API of a model that it speaks, if it speaks one."""
         return api_of(self.method, self.api_url or self.url, self.header("content-type"))
 
@@ -89,7 +89,7 @@ class Amended:
 class _ModelCall(PendingCall, eq=False):
     """A call of a model. What it is found by on a tape is worked out when somebody looks: a recording does not."""
 
-    _api: Api | None = None
+    _api: ModelApi | None = None
     _key: bytes | None = None
 
     @property  # type: ignore[misc]  # it stands in the place of a field
@@ -104,7 +104,7 @@ class _ModelCall(PendingCall, eq=False):
         self._key = None if key is self.arguments else key
 
 
-def _model_call(api: Api, name: str, arguments: bytes, scope: Scope) -> PendingCall:
+def _model_call(api: ModelApi, name: str, arguments: bytes, scope: Scope) -> PendingCall:
     number = next(scope.session.numbers)
     call = _ModelCall(
         MODEL, name, arguments, arguments, scope.path, scope.step, scope.parent, number, wall_time(), "none"
@@ -113,7 +113,7 @@ def _model_call(api: Api, name: str, arguments: bytes, scope: Scope) -> PendingC
     return call
 
 
-def pending(scope: Scope, request: HttpRequest, api: Api | None) -> PendingCall:
+def pending(scope: Scope, request: HttpRequest, api: ModelApi | None) -> PendingCall:
     """The call that the request is: of a model, where it speaks its API, or else an exchange."""
     if api is not None:
         body = _json(request.body)

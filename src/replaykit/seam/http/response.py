@@ -14,7 +14,7 @@ from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.model.values import decode
 from replaykit.seam.http.cleaning import Headers
 from replaykit.seam.rebuild import rebuild_error
-from replaykit.seam.scope import Answer, PendingCall
+from replaykit.seam.scope import CallAnswer, PendingCall
 
 TOO_LARGE = "TooLarge"
 """The error of a response that was passed on and not kept."""
@@ -98,7 +98,7 @@ def later_by(response: Served, seconds: float) -> Served:
     return msgspec.structs.replace(response, waits_s=(seconds, *[0.0] * len(response.chunks)))
 
 
-def served(call: PendingCall, answer: Answer, method: str) -> Served:
+def served(call: PendingCall, answer: CallAnswer, method: str) -> Served:
     """The response that a recorded call holds; `Unreplayable` when it holds none."""
     wire = answer.wire
     if wire is None:

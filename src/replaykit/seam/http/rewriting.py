@@ -14,10 +14,10 @@ from replaykit.model.events import ErrorInfo, Usage, WireInfo
 from replaykit.model.values import decode, raw
 from replaykit.seam.http.cleaning import Headers, clean_url
 from replaykit.seam.http.request import HttpRequest, text_or_bytes
-from replaykit.seam.scope import Answer, Outcome
-from replaykit.wire.api import Api
-from replaykit.wire.call import Answer as Said
+from replaykit.seam.scope import CallAnswer, Outcome
+from replaykit.wire.api import ModelApi
 from replaykit.wire.error_bodies import error_body, error_headers
+from replaykit.wire.model_calls import ModelAnswer as Said
 
 _OF_THE_OLD_BODY = frozenset({"content-length", "content-encoding", "content-type", "content-md5", "etag", "digest"})
 # Each library of HTTP looks these up among its own names: the first that it has is what it raises.
@@ -32,8 +32,8 @@ _NO_CONNECTION = ErrorInfo(
 
 
 def written(
-    api: Api,
-    said: Said,
+    api: ModelApi,
+    message: Said,
     wire: WireInfo,
     *,
     request: bytes,
@@ -43,30 +43,30 @@ def written(
     seed: bytes = b"",
 ) -> Outcome:
     """The outcome in which a model says this: as its API sends it, as a stream where one was asked for."""
-    sent = api.write(said, request=request, like=like, finish_reason=finish_reason, usage=usage, seed=seed)
-    heard = api.hear(200, sent.chunks)
+    sent = api.write(message, request=request, like=like, finish_reason=finish_reason, usage=usage, seed=seed)
+    response = api.read_response(200, sent.chunks)
     return Outcome(
-        result_json=raw(said.message),
+        result_json=raw(message.message),
         items_json=tuple(raw(text_or_bytes(chunk)) for chunk in sent.chunks),
         wire=answered(wire, sent.content_type),
-        usage=heard.usage,
-        finish_reason=heard.finish_reason,
+        usage=response.usage,
+        finish_reason=response.finish_reason,
     )
 
 
-def api_error(api: Api, request: HttpRequest, status: int, error: ErrorInfo, headers: Headers = ()) -> Outcome:
+def api_error(api: ModelApi, request: HttpRequest, status: int, error: ErrorInfo, headers: Headers = ()) -> Outcome:
     """The outcome in which the API of a model answers with an error, in its own words."""
     body = error_body(api, status, error)
     wire = wire_of(request, status, (*headers, *error_headers(api, status)))
-    told = api.hear(status, (body,)).error
-    return msgspec.structs.replace(with_body(wire, body, "application/json"), error=told)
+    error_info = api.read_response(status, (body,)).error
+    return msgspec.structs.replace(with_body(wire, body, "application/json"), error=error_info)
 
 
 def no_response(request: HttpRequest, text: str, *, timed_out: bool) -> Outcome:
     """The outcome of a request that nobody answered: in time, or at all."""
     error = _TIMEOUT if timed_out else _NO_CONNECTION
-    told = msgspec.structs.replace(error, message=text, args_json=raw((text,)))
-    return Outcome(error=told, wire=wire_of(request), complete=False)
+    error_info = msgspec.structs.replace(error, message=text, args_json=raw((text,)))
+    return Outcome(error=error_info, wire=wire_of(request), complete=False)
 
 
 def wire_of(request: HttpRequest, status: int = 0, headers: Headers = ()) -> WireInfo:
@@ -90,7 +90,7 @@ def answered(wire: WireInfo, content_type: str, status: int = 200, reason: str =
     return msgspec.structs.replace(wire, status=status, reason=reason, headers=tuple(headers), pauses_ms=())
 
 
-def chunks_of(answer: Answer, wire: WireInfo) -> Sequence[bytes]:
+def chunks_of(answer: CallAnswer, wire: WireInfo) -> Sequence[bytes]:
     """The bytes of a response; nothing where they are compressed."""
     if header(wire, "content-encoding").lower() not in ("", "identity"):
         return ()

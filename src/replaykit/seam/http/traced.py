@@ -6,14 +6,13 @@ import msgspec
 
 from replaykit.errors import Unreplayable, UsageError
 from replaykit.model.events import LlmCall
-from replaykit.seam.http.request import HttpRequest
 from replaykit.seam.http.rewriting import api_error, no_response, wire_of, written
 from replaykit.seam.scope import Outcome, PendingCall
-from replaykit.wire.api import Api
-from replaykit.wire.fields import as_object
-from replaykit.wire.finish import finish_reason_in
+from replaykit.wire.api import ModelApi
+from replaykit.wire.finish_reasons import finish_reason_in
+from replaykit.wire.json_fields import as_object
 from replaykit.wire.routes import api_of
-from replaykit.wire.traced import TracedOutcome, outcome_of, seed_of
+from replaykit.wire.traced_calls import TracedOutcome, outcome_of, seed_of
 
 _FORMS = ("content", "tool_calls", "refusal", "parts")
 """What of an answer has to arrive."""
@@ -26,33 +25,41 @@ def on_the_wire(recorded: LlmCall, call: PendingCall, *, asked_again: bool = Fal
     `Unreplayable` where the trace, or the API, has no words for the answer.
     """
     api = None if call.request is None else call.request.api
-    if api is None or call.request is None or (recorded.wire is not None and _fits(recorded, call.request, api)):
+    if api is None or call.request is None or (recorded.wire is not None and _fits(recorded, call, api)):
         return recorded
     outcome = outcome_of(recorded)
     if outcome.problem:
         raise _unsayable(call, outcome.problem)
-    made = _made(recorded, outcome, call, api, asked_again=asked_again)
+    served = _outcome_for(recorded, outcome, call, api, asked_again=asked_again)
     return msgspec.structs.replace(
         recorded,
-        items_json=made.items_json,
-        wire=made.wire,
-        error=made.error,
-        complete=made.complete,
-        usage=recorded.usage or made.usage,
-        finish_reason=made.finish_reason,
+        items_json=served.items_json,
+        wire=served.wire,
+        error=served.error,
+        complete=served.complete,
+        usage=recorded.usage or served.usage,
+        finish_reason=served.finish_reason,
     )
 
 
-def _fits(recorded: LlmCall, request: HttpRequest, api: Api) -> bool:
+def _fits(recorded: LlmCall, call: PendingCall, api: ModelApi) -> bool:
     """True when the bytes that were recorded are what this request expects: the same API, streamed or not."""
     wire = recorded.wire
     known = None if wire is None else api_of(wire.method, wire.url)
     if known is None:
         return True
-    return known.name == api.name and known.ask(bytes(recorded.request_json)).streamed == api.ask(request.body).streamed
+    request = bytes(recorded.request_json)
+    if known == api and request == call.arguments:  # as most are: a long conversation need not be read for that
+        return True
+    assert call.request is not None  # who calls this has looked
+    return (
+        known.name == api.name and known.read_request(request).streamed == api.read_request(call.request.body).streamed
+    )
 
 
-def _made(recorded: LlmCall, outcome: TracedOutcome, call: PendingCall, api: Api, *, asked_again: bool) -> Outcome:
+def _outcome_for(
+    recorded: LlmCall, outcome: TracedOutcome, call: PendingCall, api: ModelApi, *, asked_again: bool
+) -> Outcome:
     request = call.request
     assert request is not None  # who calls this has looked
     if outcome.error is not None and not outcome.status:
@@ -65,7 +72,7 @@ def _made(recorded: LlmCall, outcome: TracedOutcome, call: PendingCall, api: Api
     if not all(api.dialect.holds(as_object(part)) for part in outcome.answer.parts):
         raise _unsayable(call, f"{api.name} has no place for a part of its answer")
     try:
-        made = written(
+        served = written(
             api,
             outcome.answer,
             wire_of(request, 200),
@@ -76,17 +83,17 @@ def _made(recorded: LlmCall, outcome: TracedOutcome, call: PendingCall, api: Api
         )
     except UsageError as error:
         raise _unsayable(call, error.message) from None
-    _check(made, outcome, call, api)
-    return made
+    _check(served, outcome, call, api)
+    return served
 
 
-def _check(made: Outcome, outcome: TracedOutcome, call: PendingCall, api: Api) -> None:
+def _check(served: Outcome, outcome: TracedOutcome, call: PendingCall, api: ModelApi) -> None:
     """Raise `Unreplayable` where a part of the answer did not make it into the API's form."""
-    chunks = [msgspec.json.decode(item) for item in made.items_json or ()]
+    chunks = [msgspec.json.decode(item) for item in served.items_json or ()]
     if not all(isinstance(chunk, str) for chunk in chunks):
         return  # frames in binary, of the one dialect that has them
-    heard = api.hear(200, [chunk.encode() for chunk in chunks]).answer
-    lost = [name for name in _FORMS if heard is None or getattr(heard, name) != getattr(outcome.answer, name)]
+    answer = api.read_response(200, [chunk.encode() for chunk in chunks]).answer
+    lost = [name for name in _FORMS if answer is None or getattr(answer, name) != getattr(outcome.answer, name)]
     lost = [name for name in lost if getattr(outcome.answer, name)]
     if lost:
         raise _unsayable(call, f"{api.name} has no place for its {lost[0]}")

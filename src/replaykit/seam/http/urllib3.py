@@ -48,8 +48,8 @@ def make_request(original: Callable[..., Any]) -> Callable[..., Any]:
         headers = options.get("headers")
         headers = pool.headers if headers is None else headers
         body, options["body"] = _read(options.get("body"))
-        asked = HttpRequest(method=method, url=_url(pool, url), headers=_pairs(headers.items()), body=body)
-        call = HttpCall(here, asked)
+        http_request = HttpRequest(method=method, url=_url(pool, url), headers=_pairs(headers.items()), body=body)
+        call = HttpCall(here, http_request)
         if call.served is not None:
             return original(pool, _recorded(pool, conn, call.served), method, url, **options)
         options["headers"] = _outgoing(headers, call.request.amended)

@@ -1,0 +1,77 @@
+"""Load an agent by the name a person gave: `module:function`. Never a name out of a file."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from replaykit.errors import UsageError
+from replaykit.handlers.replay.handler import Replayer
+from replaykit.model.events import AnyEvent
+from replaykit.model.values import Json
+from replaykit.seam.scope import CallAnswer, Outcome, PendingCall, RunSession
+
+_SPEC = re.compile(r"[\w.]+:[\w.]+")
+
+
+def check_spec(spec: str) -> str:
+    """The spec, if it has the form of one; else a UsageError."""
+    if not _SPEC.fullmatch(spec):
+        raise UsageError(f"{spec!r} does not name an agent", hint="Write module:function, such as my_agent.main:answer")
+    return spec
+
+
+def load_agent(spec: str, *directories: str, what: str = "agent") -> Callable[..., Any]:
+    """The function; it may be imported from the directories (else from the working one); no tool runs meanwhile."""
+    found = load_named(spec, *directories, what=what)
+    if not callable(found):
+        raise UsageError(f"the {what} {spec!r} is a {type(found).__name__}, not something to call")
+    return found  # type: ignore[no-any-return]
+
+
+def load_named(spec: str, *directories: str, what: str = "agent", replayer: Replayer | None = None) -> Any:
+    """What `module:attribute` names, whatever it is. Processes that are started meanwhile belong to the replay."""
+    module_name, _, attribute = check_spec(spec).partition(":")
+    for directory in reversed(directories or (os.getcwd(),)):
+        if directory not in sys.path:
+            sys.path.insert(0, directory)
+    try:
+        session = RunSession(_Importing(module_name))
+        session.carries = False
+        if replayer is not None:
+            session.make_tree = partial(replayer.tree_for, session)
+        with session.active():
+            found: Any = import_module(module_name)
+        for name in attribute.split("."):
+            found = getattr(found, name)
+    except BaseException as error:  # importing runs the user's code, which may end in any way
+        raise UsageError(f"the {what} {spec!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    return found
+
+
+class _Importing:
+    """Behind the seam while an agent's module is imported: no tool may run then."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def serve(self, call: PendingCall) -> CallAnswer | None:
+        raise UsageError(
+            f"the tool `{call.name}` was called while {self._module} was imported",
+            hint='Put what runs the agent under `if __name__ == "__main__":`',
+        )
+
+    def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
+        """Never reached: nothing is let through."""
+
+    def keep(self, event: AnyEvent) -> None:
+        """What is no call is of no interest here."""
+
+    def amend(self, step: str | None, state: Json) -> Json:
+        """The state as it is."""
+        return state

@@ -1,0 +1,46 @@
+"""Chance that the recording of a case could not hold, and that may have decided what the agent did."""
+
+from __future__ import annotations
+
+from replaykit.cases.case import ReplayCase
+from replaykit.handlers.replay.unrecorded_chance import RANDOM
+from replaykit.model.result import Verdict
+from replaykit.seam.chance import HASHES, SECRETS, SETS
+
+_IN_WORDS = {
+    SECRETS: "the recorded agent drew from `secrets` or `os.urandom`",
+    HASHES: "the recorded agent asked `hash` for a number, which is another one in every process",
+    SETS: "the recorded agent used the order of a set, which is another one in every process",
+    RANDOM: "another run of the recorded process held `random`, so that this one could not",
+}
+_ADVICE = {
+    SECRETS: "Let the agent decide by `random`, which a recording holds, and record the failure again",
+    HASHES: "Record the failure again with PYTHONHASHSEED set",
+    SETS: "Sort the set, or record the failure again with PYTHONHASHSEED set",
+    RANDOM: "Record the failure again, with one run at a time",
+}
+
+
+def deciding_chance(case: ReplayCase) -> list[str]:
+    """Return the names of what the agent's own code drew and the recording does not hold."""
+    return [name for name in case.scenario.not_held if name in _IN_WORDS]
+
+
+def resting_on_chance(case: ReplayCase, verdict: Verdict, other: Verdict) -> str:
+    """Return why a verdict does not stand: the same candidate came to another one with other draws."""
+    name = deciding_chance(case)[0]
+    return (
+        f"it rests on chance: {_IN_WORDS[name]}, and the candidate is {verdict.value} with some draws "
+        f"and {other.value} with others\n{_ADVICE[name]}"
+    )
+
+
+def unchangeable_hashes(case: ReplayCase) -> str:
+    """Return why a verdict on a candidate in one process does not stand; nothing where no hash can have decided."""
+    name = next((name for name in deciding_chance(case) if name in (HASHES, SETS)), "")
+    if not name:
+        return ""
+    return (
+        f"it may rest on chance: {_IN_WORDS[name]}, and in one process nobody can see what difference that makes\n"
+        f"Replay the candidate in processes of its own, with --agent MODULE:FUNCTION. {_ADVICE[name]}"
+    )

@@ -1,0 +1,178 @@
+"""What of a run is compared with its golden trace: the agent's own calls and states, and how it ended.
+
+Left out are the inside of a call (it does not happen when the call is served), messages, decisions and notes, what is
+not asserted, and the volatile members that `ignore` names. States are taken forward change by change, as they are
+logged: a large state that grows is never read as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
+import orjson
+
+from replaykit.cases.golden import Aspect
+from replaykit.errors import ReplayKitError
+from replaykit.model.changes import StateFold
+from replaykit.model.events import AnyEvent, Call, Change, ErrorInfo, State
+from replaykit.model.jsonpath import JsonPath, Pick, remove_paths
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import ABSENT, Json, Raw
+
+UNANSWERED = ErrorInfo(type="not recorded")
+"""How a call ends that the recording does not hold."""
+
+
+def comparable(run: TraceRun, asserts: Collection[Aspect], ignore: Sequence[JsonPath]) -> TraceRun:
+    """The run, with nothing in it that may be different."""
+    events = tuple(_own_events(run, asserts, ignore))
+    status, output_json, error = RunStatus.SUCCESS, ABSENT, None
+    if Aspect.OUTCOME in asserts:
+        status = run.status
+        output_json, error = _ending(run, ignore)
+    return msgspec.structs.replace(run, events=events, status=status, output_json=output_json, error=error)
+
+
+def by_cause(run: TraceRun) -> TraceRun:
+    """The run with the events of each task and thread together: in which turns they were taken says nothing."""
+    lanes = [_lane(event) for event in run.events]
+    if len(set(lanes)) < 2:
+        return run
+    events = list(run.events)
+    if len({lane for lane, event in zip(lanes, events, strict=True) if isinstance(event, State)}) > 1:
+        events = [*_apart(events, lanes)]
+    order = sorted(range(len(events)), key=lanes.__getitem__)
+    return msgspec.structs.replace(run, events=tuple(events[place] for place in order))
+
+
+def _own_events(run: TraceRun, asserts: Collection[Aspect], ignore: Sequence[JsonPath]) -> Iterator[AnyEvent]:
+    calls = {call.seq for call in run.calls}
+    states = _ComparedStates(ignore)
+    for event in run.events:
+        own = event.parent not in calls
+        if isinstance(event, State) and Aspect.STATES in asserts:
+            if own:
+                yield states.masked_state(event)
+            else:
+                states.passed(event)
+        elif isinstance(event, Call) and own and Aspect.CALLS in asserts:
+            yield _request(event, ignore)
+
+
+def _lane(event: AnyEvent) -> str:
+    """The task or thread an event happened in: the part of its path up to the last one that was started."""
+    head, mark, tail = event.path.rpartition("/~")
+    if mark:
+        return f"{head}{mark}{tail.partition('/')[0]}"
+    return ""
+
+
+def _apart(events: list[AnyEvent], lanes: list[str]) -> Iterator[AnyEvent]:
+    """The events with each state written as a change from the one before it in the same task or thread."""
+    fold, folds = StateFold(), defaultdict[str, StateFold](StateFold)
+    for event, lane in zip(events, lanes, strict=True):
+        if isinstance(event, State) and event.kept:
+            fold.apply(event)
+            whole, change = folds[lane].advance(orjson.loads(fold.text))
+            yield msgspec.structs.replace(event, state_json=whole, change=change)
+        else:
+            yield event
+
+
+def _request(call: Call, ignore: Sequence[JsonPath]) -> AnyEvent:
+    changed: dict[str, Json] = {}
+    if ignore:
+        arguments = remove_paths(orjson.loads(bytes(call.arguments_json)), ignore, tool=call.name)
+        changed["arguments_json"] = Raw(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS))
+    if call.error is not None and call.error.module == ReplayKitError.__module__:
+        changed["error"] = UNANSWERED
+    return msgspec.structs.replace(call, **changed) if changed else call  # type: ignore[return-value]
+
+
+def _ending(run: TraceRun, ignore: Sequence[JsonPath]) -> tuple[Raw, ErrorInfo | None]:
+    """Output and error. A path begins at the output, or at both: `$.output.id`, `$.error.message`."""
+    output = orjson.loads(bytes(run.output_json)) if run.output_json else None
+    if run.error is not None:
+        error = {"type": run.error.type, "message": run.error.message}
+    else:
+        error = None
+    if ignore:
+        both = remove_paths({"output": output, "error": error}, ignore) or {}
+        output, error = remove_paths(both.get("output"), ignore), both.get("error")
+    if error is None:
+        info = None
+    else:
+        info = ErrorInfo(type=error.get("type", ""), message=error.get("message", ""))
+    return ABSENT if output is None else Raw(orjson.dumps(output)), info
+
+
+class _ComparedStates:
+    """The states of one run, one after the other, without the members that are ignored."""
+
+    def __init__(self, ignore: Sequence[JsonPath]) -> None:
+        self._paths = [path for path in ignore if path.tool is None]
+        self._fold = StateFold()
+        self._whole = any(not path.steps for path in self._paths)  # `$`: nothing of a state is left
+        self._gap = False  # the state before was left out, so that no change leads to the next
+
+    def passed(self, event: State) -> None:
+        """Take in a state that is not compared."""
+        self._fold.apply(event)
+        self._gap = self._gap or event.kept
+
+    def masked_state(self, event: State) -> State:
+        """A state that is compared, as it is to be compared."""
+        self._fold.apply(event)
+        if not event.kept or (not self._paths and not self._gap):
+            return event
+        change = None if self._gap or self._whole else self._change(event.change)
+        self._gap = False
+        text = ABSENT if change is not None else Raw(self._text())
+        return msgspec.structs.replace(event, state_json=text, change=change)
+
+    def _change(self, change: Change | None) -> Change | None:
+        """The change without ignored members; None where only the whole state can say it."""
+        if change is None or any(map(self._reaches, change.cut)) or any(map(self._counts_items, change.add)):
+            return None
+        return Change(
+            put=self._without(change.put),
+            add={key: items for key, items in self._without(change.add).items() if bytes(items) != b"[]"},
+            cut=change.cut,
+            drop=tuple(key for key in change.drop if not self._removes(key)),
+        )
+
+    def _text(self) -> bytes:
+        """The state as a whole. Members that no path reaches stay the bytes they are: later changes cut into those."""
+        text = self._fold.text
+        if not self._paths:
+            return text
+        try:
+            members = msgspec.json.decode(text, type=dict[str, Raw])
+        except msgspec.ValidationError:
+            members = None
+        if members is None or self._whole:
+            return orjson.dumps(remove_paths(orjson.loads(text), self._paths))
+        return msgspec.json.encode(self._without(members))
+
+    def _without(self, parts: dict[str, Raw]) -> dict[str, Raw]:
+        members = {}
+        for key, text in parts.items():
+            if not self._reaches(key):
+                members[key] = text
+            elif not self._removes(key):
+                members[key] = Raw(orjson.dumps(remove_paths({key: orjson.loads(bytes(text))}, self._paths)[key]))
+        return members
+
+    def _reaches(self, key: str) -> bool:
+        """True when a path may name this member of the state, or something inside it."""
+        return any(path.steps[0].pick is Pick.DEEP or path.steps[0].takes(key) for path in self._paths)
+
+    def _removes(self, key: str) -> bool:
+        return any(len(path.steps) == 1 and path.steps[0].takes(key) for path in self._paths)
+
+    def _counts_items(self, key: str) -> bool:
+        """True when a path names items of this member by their number, which a change does not tell."""
+        two = [path.steps[:2] for path in self._paths if len(path.steps) > 1]
+        return any(first.takes(key) and second.pick is Pick.ITEM for first, second in two)

@@ -1,0 +1,232 @@
+"""Evidence: what a run of the agent leaves behind, in a directory of its own.
+
+.replaykit/runs/20240312-143200-search-loop/
+  result.json  summary.md  runner-output.json  stdout.log  stderr.log
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from replaykit.candidates.output_log import LOGS
+from replaykit.candidates.shared_arguments import clean_with_runs
+from replaykit.config import make_home
+from replaykit.errors import StoreError
+from replaykit.model.compact_calls import with_large_values, without_large_values
+from replaykit.model.events import Call, ErrorEvent
+from replaykit.model.isolation import Isolation
+from replaykit.model.result import Finding, ReplayResult, SemanticCheck, Verdict
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Raw
+from replaykit.private_files import close_all
+from replaykit.redaction.files import clean_bytes, file_redactor, replace_file
+from replaykit.terminal import visible, visible_lines
+
+if TYPE_CHECKING:
+    from replaykit.redaction.redactor import Redactor
+
+_SHOWN_CALLS = 100
+_SHOWN_CHARS = 500
+
+
+def new_workspace(root: Path, case_id: str) -> Path:
+    """A new directory for one replay, named by time and case."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in case_id)
+    name = f"{stamp}-{safe.encode()[:80].decode(errors='ignore')}"  # file systems count bytes
+    try:
+        make_home(root)
+        for number in itertools.count(2):
+            directory = root / name
+            try:
+                directory.mkdir(mode=0o700)
+            except FileExistsError:
+                name = f"{name.removesuffix(f'~{number - 1}')}~{number}"
+            else:
+                return directory
+    except OSError as error:
+        raise StoreError(f"{root} cannot be made: {error.strerror}") from None
+    raise AssertionError("unreachable: the loop ends by returning")
+
+
+def write_evidence(
+    workspace: Path, result: ReplayResult, scenario_input: Raw, remarks: Sequence[str] = ()
+) -> ReplayResult:
+    """Write the result and its summary beside the logs; logs that nobody wrote are there and empty.
+
+    Gives the result as it was written: redacted, as all files of the directory are.
+    """
+    redactor = file_redactor()
+    shown = redacted_result(result, redactor)
+    text = summary(shown, Raw(clean_bytes(bytes(scenario_input), redactor)), remarks)
+    try:
+        for name in LOGS:
+            (workspace / name).touch()
+        _write(workspace / "result.json", msgspec.json.format(msgspec.json.encode(shown), indent=2) + b"\n")
+        _write(workspace / "summary.md", clean_bytes(text.encode(), redactor))
+        close_all(workspace)
+    except OSError as error:
+        raise StoreError(f"{workspace}: the evidence cannot be written: {error.strerror}") from None
+    return shown
+
+
+def _write(file: Path, data: bytes) -> None:
+    """A file of a directory that is new; what a candidate has put there goes, and a link of its is not followed."""
+    try:
+        with file.open("xb") as new:
+            new.write(data)
+    except FileExistsError:
+        replace_file(file, data)
+
+
+def redacted_result(result: ReplayResult, redactor: Redactor | None) -> ReplayResult:
+    """A result as it may be written, and told."""
+    if redactor is None:
+        return result
+    from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+
+    door = Door(redactor)
+    first = () if result.run is None else (result.run,)
+    runs = [door.run(run) for run in (*first, *result.more)]
+    # Large values are clean by now, and a second look at them as one text would take memory for several of it.
+    small = [without_large_values(run) for run in runs]
+    rest = msgspec.structs.replace(result, run=None, more=())
+    shown, small = clean_with_runs(rest, small, redactor)
+    runs = list(map(with_large_values, small, runs))
+    run = runs[0] if first else None
+    return msgspec.structs.replace(shown, run=run, more=tuple(runs[len(first) :]))
+
+
+def summary(result: ReplayResult, scenario_input: Raw, remarks: Sequence[str] = ()) -> str:
+    """A run of the agent in Markdown, for people: what it was asked, and in `remarks` what it was tried with."""
+    reproduced = {True: "yes", False: "no", None: "cannot tell"}[result.reproduced]
+    lines = [
+        f"# {visible(result.case_id)}: {_word(result)}",
+        "",
+        f"- candidate: `{result.candidate}`",
+        *([] if result.trial else [f"- failure reproduced: {reproduced}"]),
+        *([] if result.trial else [f"- recorded answers used: {_used(result)}"]),
+        *([f"- take: {result.take}"] if result.take else []),
+        *([] if result.offline else ["- done with live calls"]),
+        *([] if result.trial else [f"- isolation: {result.isolation.level.value}"]),
+        f"- time: {result.duration_s:.2f} s",
+        *(f"- {_line(remark)}" for remark in remarks),
+    ]
+    if result.expected_failure:
+        lines.append(f"- the incident: {_line(result.expected_failure)}")
+    if result.reason:
+        lines += ["", result.reason]
+    lines += _section("Observed failure signatures", result.observed)
+    lines += _section("Desired assertions", result.desired)
+    if result.semantic:
+        lines += ["", "## Semantic checks", "", *map(_semantic, result.semantic)]
+    if result.deviations:
+        lines += [
+            "",
+            "## Off the tape",
+            "",
+            *(f"- {deviation.kind}: {deviation.text}" for deviation in result.deviations),
+        ]
+    lines += _isolation(result.isolation)
+    # Each line begins with a word of ours, so nothing in it can end the block.
+    lines += [
+        "",
+        "## What happened",
+        "",
+        "```text",
+        f"asked     {_shown(scenario_input)}",
+        *_story(result.run),
+        "```",
+    ]
+    return visible_lines("\n".join(lines) + "\n")
+
+
+def _word(result: ReplayResult) -> str:
+    """The verdict; of a trial, which knows of no failure that could be fixed, whether it passed."""
+    if result.trial:
+        words = {Verdict.FIXED: "passed", Verdict.BROKEN: "not passed"}
+    else:
+        words = {}
+    return words.get(result.verdict, result.verdict.value)
+
+
+def _used(result: ReplayResult) -> str:
+    evidence = result.evidence
+    return f"{evidence.used} of {evidence.recorded} ({evidence.how.value})"
+
+
+def _semantic(check: SemanticCheck) -> str:
+    why = ": ".join(part for part in (check.by, " ".join(check.reason.split())) if part)
+    return f"- {check.status}: {check.text}" + (f" ({why})" if why else "")
+
+
+def _isolation(isolation: Isolation) -> list[str]:
+    """What the candidate was kept from, and what it wrote that was discarded."""
+    lines = [f"- {note}" for note in isolation.notes]
+    for access in isolation.stopped:
+        lines.append(
+            f"- stopped: {access.channel} {_line(access.target)} by `{_line(access.program)}` ({access.count} ×)"
+        )
+    if isolation.more_stopped:
+        lines.append(f"- stopped: {isolation.more_stopped} more")
+    lines += [f"- {file.change}, and discarded: {_line(file.path)}" for file in isolation.written]
+    if isolation.written_count > len(isolation.written):
+        lines.append(f"- {isolation.written_count - len(isolation.written)} more files")
+    if lines:
+        return ["", "## Isolation", "", *lines]
+    return []
+
+
+def _section(title: str, findings: tuple[Finding, ...]) -> list[str]:
+    if not findings:
+        return []
+    return ["", f"## {title}", "", *(f"- [{'x' if f.holds else ' '}] `{f.name}`: {f.text}" for f in findings)]
+
+
+def _story(run: TraceRun | None) -> Iterator[str]:
+    """Each call with its answer and the faults that struck it, and how it ended."""
+    if run is None:
+        yield "ended     without a run"
+        return
+    listed_events = [event for event in run.events if isinstance(event, Call | ErrorEvent)]
+    for event in listed_events[:_SHOWN_CALLS]:
+        if isinstance(event, ErrorEvent):
+            yield f"error     {_line(str(event.error))}"
+            continue
+        yield f"call {event.seq:<4} {_line(event.name)}({_shown(event.arguments_json)})"
+        yield f"          → {_answer(event)}"
+        if event.faults:
+            yield f"          fault: {', '.join(event.faults)}"
+    if len(listed_events) > _SHOWN_CALLS:
+        yield f"…         {len(listed_events) - _SHOWN_CALLS} more, in result.json"
+    if run.output_json:
+        yield f"answered  {_shown(run.output_json)}"
+    yield f"ended     {run.status.value}" + (f": {_line(str(run.error))}" if run.error else "")
+
+
+def _answer(call: Call) -> str:
+    if call.error is not None:
+        return _line(str(call.error))
+    if call.items_json is not None:
+        return _shown(Raw(b"[" + b",".join(map(bytes, call.items_json)) + b"]"))
+    if call.result_json:
+        return _shown(call.result_json)
+    return "(no answer)"
+
+
+def _shown(value: Raw) -> str:
+    return _line(bytes(value)[: 4 * _SHOWN_CHARS].decode(errors="ignore"))
+
+
+def _line(text: str) -> str:
+    """A text on one line, cut; nothing in it is obeyed by a terminal."""
+    line = visible(" ".join(text[: 4 * _SHOWN_CHARS].split()))
+    if len(line) <= _SHOWN_CHARS:
+        return line
+    return line[: _SHOWN_CHARS - 1] + "…"

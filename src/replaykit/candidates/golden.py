@@ -1,0 +1,171 @@
+"""Replay a golden trace: the agent runs again in the recorded world, and must do what it did.
+
+One comparison with the recording answers three questions: the calls, the states, the outcome.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from replaykit.candidates.agent_run import AgentCall
+from replaykit.candidates.comparable import by_cause, comparable
+from replaykit.cases.golden import Aspect, Golden, read_golden
+from replaykit.checks.redacted_values import runs_alike
+from replaykit.checks.verdict import LEFT_THE_TAPE, SPOILT
+from replaykit.errors import UsageError
+from replaykit.handlers.replay.world import World
+from replaykit.model.events import Call, State
+from replaykit.model.jsonpath import parse_path
+from replaykit.model.matching import MatchRules, OnMiss
+from replaykit.model.result import Deviation
+from replaykit.model.run import TraceRun
+from replaykit.terminal import visible
+from replaykit.travel.compare import compare
+from replaykit.travel.compare_result import Comparison, DivergenceKind, EntryKind, FirstDivergence
+
+_STOPPED = LEFT_THE_TAPE | SPOILT  # what got no answer, or not the recorded one
+_DIFFERENCES = 5  # shown of the first divergence
+
+
+class GoldenResult(Struct, frozen=True, kw_only=True):
+    """How an agent did against a golden trace."""
+
+    golden: Golden
+    run: TraceRun
+    """What the agent did."""
+    comparison: Comparison
+    """The recording and this run, without what may be different."""
+    failed: tuple[Aspect, ...] = ()
+    """Which of the things that the golden trace asserts do not hold."""
+    first: FirstDivergence | None = None
+    """The earliest place where the run is not the recording."""
+    stopped: tuple[Deviation, ...] = ()
+    """Calls that the recording does not answer, and connections that no call accounts for."""
+    served: Mapping[int, Call] = {}
+    """The recorded call behind each call that was answered from the recording, by its number in the run."""
+
+    @property
+    def passed(self) -> bool:
+        """True when everything asserted holds, and the recording answered every call."""
+        return not self.failed
+
+    @property
+    def text(self) -> str:
+        """The first divergence in a few lines, or that there is none."""
+        name = self.golden.name
+        if self.passed:
+            return visible(f"golden trace {name}: the same {', '.join(self.golden.asserts)}")
+        if self.first is None:
+            return "\n".join(map(visible, [f"golden trace {name}: the agent left its recording", *self._left()]))
+        lines = [f"golden trace {name} parts {self.first.where}: {self.first.text}"]
+        if self.first.a_text or self.first.b_text:
+            lines.append(f"  recorded  {self.first.a_text or '(nothing)'}")
+            lines.append(f"  now       {self.first.b_text or '(nothing)'}")
+        found = self.first.differences
+        lines += [f"  {difference}" for difference in found[:_DIFFERENCES]]
+        if len(found) > _DIFFERENCES:
+            lines.append(f"  … {len(found) - _DIFFERENCES} more")
+        marks = [f"{aspect} {'✗' if aspect in self.failed else '✓'}" for aspect in self.golden.asserts]
+        return "\n".join(map(visible, [*lines, f"  asserted  {'  '.join(marks)}"]))
+
+    def _left(self) -> list[str]:
+        return [f"  {line}" for deviation in self.stopped[:1] for line in deviation.text.splitlines()]
+
+
+def check_golden(
+    golden: Golden | str | os.PathLike[str], agent: Callable[..., Any], *, allow_connect: Sequence[str] = ()
+) -> GoldenResult:
+    """Run the agent in the world of a golden trace: `assert result.passed, result.text`.
+
+    `allow_connect` names addresses (`HOST:PORT`) that it may reach; nothing else is done for real.
+    """
+    if not callable(agent):
+        raise UsageError(f"a {type(agent).__name__} is not an agent: give a callable")
+    from replaykit.candidates.consent import consent_of  # noqa: PLC0415 (brings in the isolation; few need it)
+
+    golden_file = golden if isinstance(golden, Golden) else read_golden(golden)
+    return replay_golden(golden_file, agent, connect=consent_of(connect=allow_connect).connect if allow_connect else ())
+
+
+def replay_golden(
+    golden: Golden, agent: Callable[..., Any], *, live: Sequence[str] = (), connect: Sequence[str] = ()
+) -> GoldenResult:
+    """As `check_golden`; tools named in `live` are called for real where the recording has no answer."""
+    rules = MatchRules(
+        ignore=golden.ignore,
+        on_miss=OnMiss.LIVE if live else OnMiss.ERROR,
+        live=tuple(live),
+        network=tuple(connect),
+    )
+    world = World(
+        case_id=golden.name,
+        input_json=golden.run.input_json,
+        calls=tuple(golden.run.calls),  # type: ignore[arg-type]
+        rules=rules,
+        run_id=golden.run.id,
+    )
+    call = AgentCall(world)
+    run = call.run(agent)
+    comparison, first, failed = _judged(golden, run)
+    deviations = call.replayer.deviations
+    if not failed and any(deviation.kind in {*_STOPPED, "live"} for deviation in deviations):
+        failed = golden.asserts  # what an agent does after an answer that nobody recorded says nothing
+    return GoldenResult(
+        golden=golden,
+        run=run,
+        comparison=comparison,
+        failed=failed,
+        first=first,
+        stopped=tuple(deviation for deviation in deviations if deviation.kind in _STOPPED),
+        served=call.replayer.served(),
+    )
+
+
+def _judged(golden: Golden, run: TraceRun) -> tuple[Comparison, FirstDivergence | None, tuple[Aspect, ...]]:
+    ignore = [parse_path(path) for path in golden.ignore]
+    try:
+        recorded, now = (comparable(one, golden.asserts, ignore) for one in runs_alike(golden.run, run))
+        comparison, first = _compared(recorded, now)
+    except (ValueError, KeyError) as error:  # changes that were edited by hand, and fold to no JSON on the way
+        raise UsageError(f"the states of golden trace {golden.name!r} cannot be read: {error}") from None
+    unkept = _unkept(recorded, now)
+    holds = {
+        Aspect.CALLS: all(entry.kind is EntryKind.SAME for entry in comparison.entries),
+        Aspect.STATES: not comparison.states and unkept is None,
+        Aspect.OUTCOME: comparison.outcome.equal,
+    }
+    if unkept is not None and (first is None or first.kind is DivergenceKind.OUTCOME):
+        first = unkept
+    return comparison, first, tuple(aspect for aspect in golden.asserts if not holds[aspect])
+
+
+def _compared(recorded: TraceRun, now: TraceRun) -> tuple[Comparison, FirstDivergence | None]:
+    """One comparison: of the runs as they were logged, or else with the turns of tasks and threads taken out."""
+    logged = compare(recorded, now)
+    if logged.identical:
+        return logged, None
+    causal = compare(by_cause(recorded), by_cause(now))
+    scheduled = logged.first is None or logged.first.kind in (DivergenceKind.ORDER, DivergenceKind.STATE)
+    return causal, causal.first if scheduled or causal.identical else logged.first
+
+
+def _unkept(recorded: TraceRun, now: TraceRun) -> FirstDivergence | None:
+    """The first state, where only one of the runs keeps any: a comparison of two agents passes over that."""
+    a, b = (next((event for event in run.events if isinstance(event, State)), None) for run in (recorded, now))
+    if a is not None and b is None:
+        return FirstDivergence(
+            kind=DivergenceKind.STATE,
+            text="state, kept only in the recording",
+            event="state",
+            a_seq=a.seq,
+            a_step=a.step,
+        )
+    if b is not None and a is None:
+        return FirstDivergence(
+            kind=DivergenceKind.STATE, text="state, kept only now", event="state", b_seq=b.seq, b_step=b.step
+        )
+    return None

@@ -1,0 +1,115 @@
+"""An HTTP endpoint as a candidate: the case goes in as JSON, the runner output comes back as JSON.
+
+The tools of such an agent live in its own process. One with `replaykit.middleware` is handed the tape. To any other the
+request carries the recorded answers, and whether it used them is not known: the result says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from replaykit.candidates.attempt import Attempt
+from replaykit.candidates.http_client import Ask, ask
+from replaykit.candidates.output import parse_output
+from replaykit.candidates.runner import OUTPUT_NAME, timed_out_run
+from replaykit.candidates.tape_client import UNWATCHED, Handed, TapeClient, TapeRefused
+from replaykit.candidates.tape_use import reported_on, served_from
+from replaykit.candidates.worlds import world_of
+from replaykit.cases.case import ReplayCase
+from replaykit.errors import UsageError
+from replaykit.middleware.messages import TapeLog
+from replaykit.model.events import Call, ToolCall
+from replaykit.model.result import Deviation
+from replaykit.model.run import RunStatus
+from replaykit.model.tool_errors import is_raised
+from replaykit.model.values import Json
+from replaykit.redaction.files import file_redactor, write_clean
+
+
+class HttpCandidate:
+    """An agent behind a URL."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise UsageError(f"{url!r} is not an address of an agent", hint="Write http://host:port/path")
+        self.label = url
+        self._tapes = TapeClient(url)
+
+    def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
+        """Post the case once; inside of its tape, where there is one and the agent takes it."""
+        world = world_of(case)
+        calls = [call for call in world.calls if isinstance(call, Call)]
+        taped = bool(calls) and self._tapes.look(timeout_s).takes_tapes
+        try:
+            handed = self._tapes.offer(world, timeout_s) if taped else None
+            ends = time.monotonic() + timeout_s
+            attempt = self._posted(case, calls, handed, workspace, timeout_s)
+            if handed is not None:
+                timed_out = attempt.run is not None and attempt.run.status is RunStatus.TIMEOUT
+                left = 0.0 if timed_out else ends - time.monotonic()
+                attempt = self._with_log(attempt, self._tapes.log(handed, timeout_s, work_s=left), timeout_s)
+                evidence = served_from(world, attempt.run, attempt.deviations)
+                return msgspec.structs.replace(attempt, evidence=evidence)
+        except TapeRefused as error:
+            return Attempt(reason=f"{self.label} does not take the tape: {error}")
+        deviations = (Deviation(kind=UNWATCHED, text=_NOT_KNOWN),) if calls and attempt.run is not None else ()
+        evidence = reported_on(world, attempt.run)
+        return msgspec.structs.replace(attempt, deviations=attempt.deviations + deviations, evidence=evidence)
+
+    def _posted(
+        self, case: ReplayCase, calls: Iterable[Call], handed: Handed | None, workspace: Path, timeout_s: float
+    ) -> Attempt:
+        body = {
+            "case": case.id,
+            "input": case.scenario.input_json,
+            **({"context": case.scenario.context_json} if case.scenario.context_json else {}),
+            "tool_responses": [_response(call) for call in calls if isinstance(call, ToolCall)],
+        }
+        sent = (("content-type", "application/json"),)
+        request = Ask(method="POST", url=self.label, body=msgspec.json.encode(body), headers=sent)
+        if handed is None:
+            answer = ask(request, timeout_s)
+        else:
+            answer = self._tapes.ask_within(handed, request, timeout_s)
+        if answer.timed_out:
+            return Attempt(run=timed_out_run(timeout_s))
+        if answer.status is None or not 200 <= answer.status < 300:
+            return Attempt(reason=f"{self.label} {answer.why or f'answered {answer.status}'}")
+        write_clean(workspace / OUTPUT_NAME, answer.body, file_redactor())
+        return parse_output(answer.body)
+
+    def _with_log(self, attempt: Attempt, log: TapeLog, timeout_s: float) -> Attempt:
+        """What the agent did as its middleware saw it, instead of as it says itself."""
+        if attempt.run is None:
+            return attempt
+        if not log.runs:
+            return Attempt(reason=f"{self.label} did not use the tape: the request did not get to the middleware")
+        taped = log.runs[0]
+        run = timed_out_run(timeout_s) if taped.running else attempt.run
+        run = msgspec.structs.replace(run, events=taped.events, event_count=len(taped.events))
+        return Attempt(run=run, deviations=taped.deviations, keeps_hashes=True)
+
+
+_NOT_KNOWN = (
+    "the agent takes no tape: whether it used the recorded answers it was sent, or called its tools, is not known"
+)
+
+
+def _response(call: ToolCall) -> dict[str, Json]:
+    if is_raised(call):
+        answer: dict[str, Json] = {"error": str(call.error)}
+    elif call.items_json is not None:
+        answer = {"response": call.items_json}
+    else:
+        answer = {"response": call.result_json or None}
+    return {"tool": call.name, "arguments": call.arguments_json, **answer}

@@ -1,0 +1,202 @@
+"""Runner output: the JSON file a candidate writes, read with suspicion.
+
+{"run_id": "run-001", "status": "success", "final_output": "…",
+ "tool_calls": [{"tool_name": "lookup", "tool_args": {}, "tool_output": "…"}], "errors": []}
+"""
+
+from __future__ import annotations
+
+import stat
+from codecs import BOM_UTF8
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from replaykit.candidates.attempt import Attempt
+from replaykit.candidates.shared_arguments import clean_with_runs
+from replaykit.model.compact_calls import with_large_values, without_large_values
+from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorInfo, Message, Note, ToolCall
+from replaykit.model.nesting import check_nesting
+from replaykit.model.result import Deviation
+from replaykit.model.run import RUN_FORMAT, Origin, RunStatus, TraceRun
+from replaykit.model.values import ABSENT, Json, canonical, decode, encode
+from replaykit.redaction.files import file_redactor, write_clean
+
+MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+CONTRACT = "docs/formats.md#runner-output"
+
+
+class _ToolCall(Struct):
+    tool_name: str
+    tool_args: Raw = Raw(b"{}")
+    tool_output: Raw = ABSENT
+    error: str | dict[str, Json] | None = None
+
+
+class _Output(Struct):
+    """The runner contract."""
+
+    status: str
+    run_id: str = ""
+    final_output: Json | UnsetType = UNSET
+    tool_calls: list[_ToolCall] = []
+    errors: list[str | dict[str, Json]] = []
+
+
+_Fields: TypeAlias = dict[str, Raw]
+_SAYS_NOTHING = (b"null", b"false", b'""', b"[]", b"{}")
+
+
+class _Known(Struct):
+    """What tells a run log from the contract's own form."""
+
+    replaykit: int | None = None
+
+
+class _LogOutput(Struct, omit_defaults=True):
+    """What a candidate on our own seam leaves: its whole run log."""
+
+    replaykit: int
+    run: TraceRun
+    deviations: tuple[Deviation, ...] = ()
+
+
+class _Deviations(Struct, omit_defaults=True):
+    """What belongs to a run log beside the run."""
+
+    deviations: tuple[Deviation, ...] = ()
+
+
+def write_log_output(path: Path, run: TraceRun, deviations: Iterable[Deviation]) -> None:
+    """Leave a run log as the runner's output: all of it, or nothing, and redacted."""
+    redactor = file_redactor()
+    if redactor is not None:
+        from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+
+        run = Door(redactor).run(run)
+    # Large values are clean by now, and a second look at them as one text would take memory for several of it.
+    rest = _Deviations(deviations=tuple(deviations))
+    shown, (small,) = clean_with_runs(rest, [without_large_values(run)], redactor)
+    whole = with_large_values(small, run)
+    log = _LogOutput(replaykit=RUN_FORMAT, run=whole, deviations=shown.deviations)
+    write_clean(path, msgspec.json.encode(log), None)
+
+
+def keep_output(path: Path, evidence: Path) -> None:
+    """Put what a runner wrote, where it wrote a file, into the evidence: redacted before the first byte is there.
+
+    One that is too large is read by nobody, and not kept.
+    """
+    if path.is_file() and path.stat().st_size <= MAX_OUTPUT_BYTES:
+        write_clean(evidence, path.read_bytes(), file_redactor())
+
+
+def read_output(path: Path) -> Attempt:
+    """The run a runner wrote down; what is wrong with the file becomes the reason."""
+    try:
+        info = path.stat()
+        if not stat.S_ISREG(info.st_mode):
+            return Attempt(reason="the runner output cannot be read: it is not a file")
+        if info.st_size > MAX_OUTPUT_BYTES:
+            return Attempt(
+                reason=f"the runner output has {info.st_size:,} bytes; at most {MAX_OUTPUT_BYTES:,} are read"
+            )
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return Attempt(reason=f"the runner wrote no output; it must write JSON to $REPLAYKIT_OUTPUT_PATH ({CONTRACT})")
+    except OSError as error:
+        return Attempt(reason=f"the runner output cannot be read: {error.strerror}")
+    return parse_output(text)
+
+
+def parse_output(text: bytes) -> Attempt:
+    """The run that the text of a runner output describes."""
+    text = text.removeprefix(BOM_UTF8)
+    try:
+        check_nesting(text)
+        if msgspec.json.decode(text, type=_Known).replaykit is not None:
+            return _log_of(msgspec.json.decode(text, type=_LogOutput))
+        run = _run_of(msgspec.json.decode(text, type=_Output))
+        _refuse_misspelt(msgspec.json.decode(text, type=_Fields))
+        _look_at(run)
+        return Attempt(run=run, watched=False)
+    except msgspec.ValidationError as error:
+        return Attempt(reason=f"the runner output has the wrong shape: {error} ({CONTRACT})")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Attempt(reason=f"the runner output is not JSON: {error}")
+    except ValueError as error:
+        return Attempt(reason=f"the runner output has the wrong shape: {error} ({CONTRACT})")
+
+
+def _refuse_misspelt(output: _Fields) -> None:
+    """A field that is another's misspelling would be passed over, and calls that nobody counts break no rule."""
+    for known, fields in ((_Output, output), *((_ToolCall, call) for call in _calls_of(output))):
+        names = {_spelt(name): name for name in known.__struct_fields__}
+        for name in fields:
+            meant = names.get(_spelt(name), name)
+            if meant not in fields and bytes(fields[name]) not in _SAYS_NOTHING:
+                raise ValueError(f"unknown field {name!r}; did you mean {meant!r}?")
+
+
+def _calls_of(output: _Fields) -> list[_Fields]:
+    return msgspec.json.decode(output.get("tool_calls", b"[]"), type=list[_Fields])
+
+
+def _spelt(name: str) -> str:
+    """A field's name without what spellings differ in: `toolCalls`, `tool-calls` and `tool_call` are one."""
+    return "".join(filter(str.isalnum, name.lower())).removesuffix("s")
+
+
+def _log_of(log: _LogOutput) -> Attempt:
+    if not 1 <= log.replaykit <= RUN_FORMAT:
+        return Attempt(reason=f"the runner output is a run log of version {log.replaykit}; this reads {RUN_FORMAT}")
+    _look_at(log.run)
+    return Attempt(run=log.run, deviations=log.deviations)
+
+
+def _look_at(run: TraceRun) -> None:
+    """Read every value once: what cannot be read is the runner's mistake, and said here, not by a later check."""
+    _ = run.input, run.output, run.metadata
+    for event in run.events:
+        if isinstance(event, Call):
+            _ = event.arguments, event.result, event.items
+        elif isinstance(event, Message | Decision | Note):
+            _ = event.content
+
+
+def _run_of(output: _Output) -> TraceRun:
+    if output.status not in (choices := [s.value for s in RunStatus if s is not RunStatus.RUNNING]):
+        raise ValueError(f"`status` is {output.status!r}; it must be one of {', '.join(choices)}")
+    calls: list[AnyEvent] = [_call(seq, call) for seq, call in enumerate(output.tool_calls)]
+    errors = [_error(error) for error in output.errors]
+    events = calls + [ErrorEvent(seq=len(calls) + i, error=error) for i, error in enumerate(errors)]
+    answered = output.final_output is not UNSET and output.final_output is not None
+    return TraceRun(
+        id=output.run_id or "runner",
+        status=RunStatus(output.status),
+        output_json=Raw(encode(output.final_output)) if answered else ABSENT,
+        error=errors[-1] if errors and output.status != RunStatus.SUCCESS else None,
+        origin=Origin(kind="replayed"),
+        events=tuple(events),
+        event_count=len(events),
+    )
+
+
+def _call(seq: int, call: _ToolCall) -> ToolCall:
+    return ToolCall(
+        seq=seq,
+        name=call.tool_name,
+        arguments_json=Raw(canonical(decode(call.tool_args))),
+        result_json=call.tool_output if call.error is None else ABSENT,
+        error=None if call.error is None else _error(call.error),
+    )
+
+
+def _error(error: str | dict[str, Json]) -> ErrorInfo:
+    if isinstance(error, str):
+        return ErrorInfo(type="Error", message=error)
+    kind, message = error.get("type", "Error"), error.get("message", error.get("error", ""))
+    return ErrorInfo(type=str(kind), message=str(message))

@@ -1,0 +1,86 @@
+"""Prove a case: a candidate that has the failure is red, and one with the fix is green."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.candidates.attempt import Candidate
+from replaykit.candidates.replay import replay
+from replaykit.cases.case import RECORDED, ReplayCase
+from replaykit.cases.proof import ProofWriter
+from replaykit.checks.verdict import EXIT_CODES, is_red, settled
+from replaykit.errors import ExitCode, gravest
+from replaykit.model.result import ReplayResult, Verdict
+
+
+class Proving(Struct, frozen=True, kw_only=True):
+    """The replays of both candidates, and what they show."""
+
+    case: ReplayCase
+    bad: tuple[ReplayResult, ...]
+    good: tuple[ReplayResult, ...]
+
+    @property
+    def is_red(self) -> bool:
+        """True when the bad candidate failed each time, the way the case describes it."""
+        return all(map(is_red, self.bad))
+
+    @property
+    def is_green(self) -> bool:
+        """True when the good candidate was fixed each time."""
+        return all(result.verdict is Verdict.FIXED for result in self.good)
+
+    @property
+    def is_proven(self) -> bool:
+        return self.is_red and self.is_green
+
+    @property
+    def expected_red(self) -> Verdict:
+        """The verdict of a candidate that has the failure; a session has no signature that could be reproduced."""
+        if self.case.observed:
+            return Verdict.REPRODUCED
+        return Verdict.BROKEN
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Passed only for a proof; of what is not as expected, the gravest."""
+        amiss = [result for result in self.bad if not is_red(result)]
+        amiss += [result for result in self.good if result.verdict is not Verdict.FIXED]
+        codes = {**EXIT_CODES, Verdict.FIXED: ExitCode.FAILED}
+        return gravest([ExitCode.PASSED, *(codes[result.verdict] for result in amiss)])
+
+    def write(self) -> Path | None:
+        """Write what was seen into the case; return the file if that changed it. A green alone proves nothing."""
+        if not self.is_red:
+            return None
+        green = self.good[0].candidate if self.is_green else None
+        return ProofWriter(self.case).write(
+            red=self.bad[0].candidate,
+            green=green,
+            green_take=self.good[0].take or RECORDED,
+            repeats=len(self.bad),
+        )
+
+
+def prove(
+    case: ReplayCase,
+    bad: Candidate,
+    good: Candidate,
+    *,
+    repeat: int = 1,
+    timeout_s: float | None = None,
+    evidence: Path | None = None,
+) -> Proving:
+    """Replay both candidates, each as often as that; repetitions that disagree are `flaky`."""
+
+    def results(subject: ReplayCase, candidate: Candidate) -> tuple[ReplayResult, ...]:
+        runs = [replay(subject, candidate, timeout_s=timeout_s, evidence=evidence) for _ in range(repeat)]
+        return tuple(settled(runs))
+
+    bad_results = results(case, bad)
+    scenario = msgspec.structs.replace(case.scenario, was_seen_red=all(map(is_red, bad_results)))
+    good_results = results(msgspec.structs.replace(case, scenario=scenario), good)
+    return Proving(case=case, bad=bad_results, good=good_results)

@@ -1,0 +1,306 @@
+"""`replay`: run a candidate inside a case's frozen world, and say what that means."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from replaykit.candidates.attempt import Candidate
+from replaykit.candidates.evidence import new_workspace, write_evidence
+from replaykit.candidates.repeated_runs import Again
+from replaykit.candidates.take_choice import replay_takes
+from replaykit.candidates.tape_use import evidence_of
+from replaykit.cases.case import CASE_FILE, ReplayCase, load_case
+from replaykit.cases.proof import Standing, proof_path, prove_hint, standing_of
+from replaykit.checks.assertions import find_judged
+from replaykit.checks.verdict import UNORDERED, failed_to_run, judge_run
+from replaykit.config import MAX_TIMEOUT_S
+from replaykit.errors import FormatTooNew, InvalidFile, UsageError
+from replaykit.model.faults import ChaosPlan
+from replaykit.model.result import ReplayResult, Side, Verdict
+from replaykit.model.run import TraceRun
+from replaykit.private_directories import remove_tree
+from replaykit.telemetry.switch import watcher
+
+if TYPE_CHECKING:
+    from replaykit.checks.questions import Answers
+
+_MOST_ORDERS = 12
+"""How many orders a verdict has to hold in, at most, where the order of some things is a matter of chance."""
+_MORE_DRAWS = 11
+"""How many more replays a verdict has to hold in, where the recording could not hold chance. An agent that fails in one
+of three draws is then called fixed once in 130 times; with seven more, once in 26."""
+_RED = (Verdict.BROKEN, Verdict.DIVERGED)
+
+CandidateLike: TypeAlias = Candidate | Callable[..., Any] | str
+
+
+def replay(
+    case: ReplayCase | TraceRun | str | os.PathLike[str],
+    candidate: CandidateLike,
+    *,
+    timeout_s: float | None = None,
+    evidence: str | os.PathLike[str] | None = None,
+    chaos: ChaosPlan | None = None,
+    live: Sequence[str] = (),
+    allow_connect: Sequence[str] = (),
+    allow_write: Sequence[str | os.PathLike[str]] = (),
+) -> ReplayResult:
+    """Run a candidate (a callable, a command, or a `Candidate`) against a case, a session or a recorded run.
+
+    A session's contract is that of the configuration in the working directory. `evidence` names the directory under
+    which the replay leaves its files, redacted as the result is then; without it none are kept. `chaos` injects faults;
+    see `chaos_plan`.
+
+    Nothing is done for real unless you say so here, whatever the case asks for: `live` names tools, models and requests
+    that may be called where the case has no answer (`models` is every model, `*` is anything), `allow_connect` names
+    addresses (`HOST:PORT`) that may be reached, `allow_write` names directories in which files may really be written.
+    """
+    subject = case if isinstance(case, ReplayCase) else _subject(case)
+    if live or allow_connect or allow_write:
+        from replaykit.candidates.consent import consent_of  # noqa: PLC0415 (few replays do anything for real)
+        from replaykit.candidates.worlds import with_consent  # noqa: PLC0415
+
+        subject = with_consent(subject, consent_of(live, allow_connect, allow_write))
+    if chaos is not None:
+        from replaykit.candidates.worlds import with_chaos  # noqa: PLC0415 (few replays have any)
+
+        subject = with_chaos(subject, chaos)
+    runner = _candidate(candidate, case if isinstance(case, TraceRun) else None)
+    if evidence is not None:
+        workspace = new_workspace(Path(evidence), subject.id)
+        result = msgspec.structs.replace(_once(subject, runner, workspace, timeout_s), directory=str(workspace))
+        return write_evidence(workspace, result, subject.scenario.input_json)
+    from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and most replays leave evidence)
+
+    with TemporaryDirectory(prefix="replaykit-", ignore_cleanup_errors=True) as directory:
+        try:
+            return _once(subject, runner, Path(directory), timeout_s)
+        finally:
+            remove_tree(directory)
+
+
+def _subject(case: TraceRun | str | os.PathLike[str]) -> ReplayCase:
+    if isinstance(case, TraceRun):
+        from replaykit.cases.scaffold import case_of  # noqa: PLC0415 (brings in all detectors; few replays need them)
+
+        return case_of(case)
+    file = Path(case)
+    if file.is_dir() or file.name == CASE_FILE or not file.is_file():
+        return load_case(case)
+    from replaykit.project.case_selection import load_case_or_session  # noqa: PLC0415 (brings in contracts; only sessions need them)
+
+    return load_case_or_session(file)
+
+
+def _candidate(candidate: CandidateLike, run: TraceRun | None) -> Candidate:
+    """What runs: a callable in this process, a command, or a candidate as it is."""
+    if isinstance(candidate, str):
+        from replaykit.candidates.command import CommandCandidate  # noqa: PLC0415 (brings in programs)
+
+        runner: Candidate = CommandCandidate(candidate)
+    elif isinstance(candidate, Candidate):  # before callable(): a candidate may be both
+        runner = candidate
+    elif callable(candidate):
+        from replaykit.candidates.inprocess import CallableCandidate  # noqa: PLC0415 (brings in the seam)
+
+        return CallableCandidate(candidate, calls=None if run is None else run.calls)
+    else:
+        raise UsageError(f"a {type(candidate).__name__} is not a candidate: give a callable, a command or a Candidate")
+    if run is not None:
+        raise UsageError("a run is replayed against a callable; scaffold a case for other candidates")
+    return runner
+
+
+def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: float | None) -> ReplayResult:
+    limit = case.scenario.timeout_s if timeout_s is None else timeout_s
+    if not 0 < limit <= MAX_TIMEOUT_S:
+        raise UsageError(f"timeout_s is {limit}; it must be above 0 and at most {MAX_TIMEOUT_S}")
+    began = time.perf_counter()
+    result = replay_takes(case, workspace, lambda one, place: _with_take(one, candidate, place, limit))
+    duration_s = round(time.perf_counter() - began, 6)
+    result = msgspec.structs.replace(
+        result, expected_failure=case.expected_failure, duration_s=duration_s, consent=case.scenario.consent
+    )
+    if (listening := watcher()) is not None:
+        listening.replayed(result.run, result.verdict.value, result.duration_s)
+    return result
+
+
+def _with_take(case: ReplayCase, candidate: Candidate, workspace: Path, limit: float) -> ReplayResult:
+    """The result with the one take that the case names."""
+    runs = Again(case, candidate, workspace, limit)
+    case = _after_faults(case, runs.first.run)
+    result = _judge(case, candidate, runs)
+    if result.verdict is Verdict.INCONCLUSIVE:
+        result = _in_any_order(case, candidate, runs, workspace, limit) or result
+    if result.verdict in (Verdict.FIXED, Verdict.BROKEN) and case.scenario.not_held:
+        result = _in_any_draw(case, candidate, runs, result, workspace=workspace, timeout_s=limit)
+    result = msgspec.structs.replace(result, more=runs.more)
+    if case.semantic or any(find_judged((*case.observed, *case.desired))):
+        result = _with_judgements(case, result)
+    if result.verdict is Verdict.FIXED and case.scenario.chaos is None:
+        result = _with_proof(case, result)
+    return result
+
+
+def _with_proof(case: ReplayCase, result: ReplayResult) -> ReplayResult:
+    """The `fixed` result, with what it rests on. On a tape where the failing agent itself did not fail again, nobody is
+    fixed."""
+    if proof_path(case) is None:
+        return result
+    standing, text = standing_of(case)
+    if standing is not Standing.NOT_REPRODUCED or case.scenario.was_seen_red:
+        return msgspec.structs.replace(result, unproven=text)
+    reason = f"{text}\nWhatever kept it from failing may look like a fix. {prove_hint(case)}"
+    return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reason=reason)
+
+
+def _in_any_order(
+    case: ReplayCase, candidate: Candidate, runs: Again, workspace: Path, timeout_s: float
+) -> ReplayResult | None:
+    """Return the result without the doubt about the order of things that happened at nearly the same moment, if it is
+    the same in other orders; None where it is not.
+
+    An order in which the candidate leaves the tape is not the recorded one, and says nothing about a fix.
+    """
+    choices = [deviation.choices for deviation in runs.first.deviations if deviation.kind == UNORDERED]
+    if not any(choices):
+        return None
+    result = _judge(case, candidate, runs.without(UNORDERED))
+    orders, is_every_order = other_orders(max(choices, key=len))
+    if result.verdict is not Verdict.FIXED and not (is_every_order and result.verdict in _RED):
+        return None
+    for number, picks in enumerate(orders, start=1):
+        place = workspace / f"order-{number}"
+        place.mkdir()
+        scenario = msgspec.structs.replace(case.scenario, tie_picks=picks)
+        other = msgspec.structs.replace(case, scenario=scenario)
+        again = Again(other, candidate, place, timeout_s, ignored=UNORDERED)
+        if _judge(other, candidate, again).verdict not in (result.verdict, Verdict.DIVERGED):
+            return None
+    return result
+
+
+def other_orders(choices: Sequence[int]) -> tuple[list[tuple[int, ...]], bool]:
+    """Return the picks for other orders than the recorded one, and whether these are all. Of many, they are some: each
+    tie decided the other way, and all of them reversed."""
+    if math.prod(choices) <= _MOST_ORDERS:
+        picks = list(itertools.product(*(range(count) for count in choices)))
+        return picks[1:], True
+    step = math.ceil(len(choices) / (_MOST_ORDERS - 1))
+    swapped = [tuple(int(place == other) for place in range(len(choices))) for other in range(0, len(choices), step)]
+    return [*swapped, tuple(count - 1 for count in choices)], False
+
+
+def _in_any_draw(
+    case: ReplayCase, candidate: Candidate, runs: Again, result: ReplayResult, *, workspace: Path, timeout_s: float
+) -> ReplayResult:
+    """Return the result if it is the same whatever the candidate draws of the chance that the recording could not hold;
+    else one that says what it rests on."""
+    from replaykit.candidates.chance_check import (  # noqa: PLC0415 (few recordings could not hold chance)
+        deciding_chance,
+        resting_on_chance,
+        unchangeable_hashes,
+    )
+
+    # With faults nobody asks for a fix, and what was done for real is not done eleven times more.
+    if not deciding_chance(case) or case.scenario.chaos is not None or not result.offline:
+        return result
+    if runs.first.keeps_hashes and (doubt := unchangeable_hashes(case)):
+        return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reproduced=None, reason=doubt)
+    for draw in range(1, _MORE_DRAWS + 1):
+        place = workspace / f"draw-{draw}"
+        place.mkdir()
+        other = msgspec.structs.replace(case, scenario=msgspec.structs.replace(case.scenario, draw=draw))
+        verdict = _judge(other, candidate, Again(other, candidate, place, timeout_s, ignored=UNORDERED)).verdict
+        if verdict is not result.verdict:
+            reason = resting_on_chance(case, result.verdict, verdict)
+            return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reproduced=None, reason=reason)
+    return result
+
+
+def _after_faults(case: ReplayCase, run: TraceRun | None) -> ReplayCase:
+    """The case with what is desired after the faults that struck."""
+    plan = case.scenario.chaos
+    if plan is None or run is None or case.desired_after is None:
+        return case
+    from replaykit.handlers.chaos.attacks import attacks_of  # noqa: PLC0415 (few replays have any)
+
+    struck = [*attacks_of(plan), *(name for call in run.calls for name in call.faults)]
+    return msgspec.structs.replace(case, desired=case.desired_after(struck))
+
+
+def _judge(case: ReplayCase, candidate: Candidate, runs: Again) -> ReplayResult:
+    attempt = runs.first
+    if attempt.run is None:
+        result = failed_to_run(case.id, attempt.reason, candidate.label, deviations=attempt.deviations)
+        return msgspec.structs.replace(result, isolation=attempt.isolation)
+    result = judge_run(
+        case_id=case.id,
+        observed=case.observed,
+        desired=case.desired,
+        semantic=case.semantic,
+        run=attempt.run,
+        deviations=attempt.deviations,
+        watched=attempt.watched,
+        candidate=candidate.label,
+        evidence=evidence_of(case, attempt),
+        uncertain=attempt.uncertain,
+        needs_signature=not case.is_session,
+        runs=runs,
+        answers=_answers(case),
+    )
+    result = msgspec.structs.replace(result, isolation=attempt.isolation)
+    return _with_signature(case, _with_doubts(result, runs.uncertain))
+
+
+def _with_signature(case: ReplayCase, result: ReplayResult) -> ReplayResult:
+    """The result; not `fixed` where no run could ever have been `reproduced`."""
+    if result.verdict is not Verdict.FIXED or len(case.observed) < 2:
+        return result
+    from replaykit.cases.contradictions import contradictions  # noqa: PLC0415 (few cases have a fix to look at)
+
+    clash = next(contradictions(case.observed, Side.OBSERVED), None)
+    if clash is None:
+        return result
+    reason = f"there is nothing to reproduce: no run can have all signatures in `observed`: {clash[2]}"
+    return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reproduced=None, reason=reason)
+
+
+def _with_doubts(result: ReplayResult, uncertain: tuple[str, ...]) -> ReplayResult:
+    """The result, with what could not be told in runs after the first: they are made while the first is judged."""
+    if uncertain == result.uncertain:
+        return result
+    result = msgspec.structs.replace(result, uncertain=uncertain)
+    if result.verdict not in (Verdict.FIXED, Verdict.BROKEN, Verdict.DIVERGED):
+        return result
+    return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reason=uncertain[0])
+
+
+def _answers(case: ReplayCase) -> Answers | None:
+    """What is stored beside the case; a case that is no file has no such place."""
+    if not any(find_judged((*case.observed, *case.desired))) or not case.file.is_file():
+        return None
+    from replaykit.judges.judgement_store import StoredAnswers  # noqa: PLC0415 (most cases have nothing to judge)
+
+    return StoredAnswers(case.directory, str(case.directory if case.file_name == CASE_FILE else case.file))
+
+
+def _with_judgements(case: ReplayCase, result: ReplayResult) -> ReplayResult:
+    """The result, with what is known of everything in the case that somebody has to judge."""
+    from replaykit.judges.judgement_store import NONE, read_judgements  # noqa: PLC0415
+    from replaykit.judges.semantic import with_judgements  # noqa: PLC0415 (most cases have nothing to judge)
+
+    try:
+        known = read_judgements(case.directory) if case.file.is_file() else NONE
+    except (InvalidFile, FormatTooNew) as error:  # of one case among many, which are replayed all the same
+        return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reason=str(error))
+    return with_judgements(case, result, known)

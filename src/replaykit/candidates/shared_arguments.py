@@ -1,0 +1,98 @@
+"""Shared arguments: runs whose calls repeat each other's messages, looked through with each message once.
+
+Results and run logs are redacted as one text before they are written, so that a value which was found in one place goes
+in all others too. With 400 calls over 400 messages that text has 80 MB, and each look at it takes 6 s. So what calls
+repeat stands in it once, and is put back where it was.
+"""
+
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+
+import types
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.cases.fixtures import reference_names
+from replaykit.model.events import AnyEvent, Call
+from replaykit.model.run import TraceRun
+from replaykit.model.shared_parts import ExpansionBudget, PartReader, PartWriter, Reference
+from replaykit.model.values import Raw
+from replaykit.redaction.files import clean_struct
+
+if TYPE_CHECKING:
+    from replaykit.redaction.redactor import Redactor
+
+S = TypeVar("S", bound=Struct)
+
+_LEAST_BYTES = 256 * 1024
+_NO_LIMIT = 1 << 62  # what is put together was whole before
+References = dict[int, dict[str, Reference]]
+"""What is shared of the arguments of the events at these positions."""
+
+
+class _Shown(Struct, Generic[S], frozen=True):
+    """What is looked at as one text."""
+
+    rest: S
+    runs: tuple[TraceRun, ...]
+    parts: dict[str, tuple[Raw, ...]]
+
+
+def clean_with_runs(rest: S, runs: Sequence[TraceRun], redactor: "Redactor | None") -> tuple[S, list[TraceRun]]:
+    """Return a value and runs that belong to it as they may be written."""
+    if redactor is None:
+        return rest, list(runs)
+    sharing = _Sharing(runs, redactor)
+    kind = cast("type[_Shown[S]]", types.GenericAlias(_Shown, (type(rest),)))
+    shown = clean_struct(_Shown(rest, sharing.runs, sharing.parts), redactor, kind)
+    return shown.rest, sharing.whole(shown.runs, shown.parts)
+
+
+class _Sharing:
+    """Runs without what their calls repeat, and the way back."""
+
+    def __init__(self, runs: Sequence[TraceRun], redactor: "Redactor") -> None:
+        self.runs = tuple(runs)
+        self.parts: dict[str, tuple[Raw, ...]] = {}
+        self._references: list[References] = [{} for _ in runs]
+        arguments = [call.arguments_json for run in runs for call in run.calls]
+        if sum(map(len, arguments)) < _LEAST_BYTES or redactor.rules.paths:
+            return  # where a rule names a path, each value has to stand at its own
+        writer = PartWriter(arguments, reference_names(redactor))
+        pairs = [_without_parts(run, writer) for run in runs]
+        self.runs = tuple(run for run, _ in pairs)
+        self._references = [references for _, references in pairs]
+        self.parts = {path: tuple(items) for path, items in writer.tables.items()}
+
+    def whole(self, runs: Sequence[TraceRun], parts: dict[str, tuple[Raw, ...]]) -> list[TraceRun]:
+        """Return the runs with these parts in their arguments."""
+        reader = PartReader(parts, ExpansionBudget(_NO_LIMIT))
+        return [_with_parts(run, named, reader) for run, named in zip(runs, self._references, strict=True)]
+
+
+def _without_parts(run: TraceRun, writer: PartWriter) -> tuple[TraceRun, References]:
+    events: list[AnyEvent] = []
+    references: References = {}
+    for position, event in enumerate(run.events):
+        if isinstance(event, Call):
+            split = writer.split(event.arguments_json)
+        else:
+            split = None
+        if split is None or not split.parts or split.large:
+            events.append(event)
+            continue
+        references[position] = split.parts
+        events.append(msgspec.structs.replace(event, arguments_json=split.rest))
+    return msgspec.structs.replace(run, events=tuple(events)), references
+
+
+def _with_parts(run: TraceRun, references: References, reader: PartReader) -> TraceRun:
+    events = list(run.events)
+    for position, parts in references.items():
+        event = events[position]
+        assert isinstance(event, Call)  # only calls have references
+        arguments = reader.joined(event.arguments_json, parts, {})
+        events[position] = msgspec.structs.replace(event, arguments_json=arguments)
+    return msgspec.structs.replace(run, events=tuple(events))

@@ -1,0 +1,214 @@
+"""Inside a worker: import the agent once, then run each case in a process of its own with the tape behind the seam.
+
+A case runs in a fork of the process that has imported the agent and run nothing, so no case meets what another one has
+left behind in caches, counters or loops. Where a fork is not safe, a worker runs one case and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+from typing import IO, Any, NoReturn
+
+import msgspec
+
+from replaykit.candidates.agent_entries import AgentEntry
+from replaykit.candidates.agent_loader import load_agent, load_named
+from replaykit.candidates.agent_run import AgentCall
+from replaykit.candidates.clock import ReplayClock
+from replaykit.candidates.forked_process import ForkedTask, OpenFiles, can_fork
+from replaykit.candidates.frames import Reply, Task, WorkerJob, receive, send
+from replaykit.candidates.task_codec import receive_task, send_reply
+from replaykit.errors import UsageError
+from replaykit.handlers.recording.agent_call import finished
+from replaykit.handlers.replay.handler import Replayer
+from replaykit.handlers.replay.tape import Tape
+from replaykit.handlers.replay.world import World
+from replaykit.model.values import NULL, sayable
+
+
+def main() -> None:
+    """Serve tasks until the pipe ends. What the agent prints never gets into the pipe."""
+    tasks, replies = _pipes()
+    job = receive(tasks, WorkerJob)
+    if job is None:
+        _leave()
+    for log in job.logs:
+        os.set_inheritable(log, False)
+    _warm_up()
+    files = OpenFiles()
+    try:
+        # Of processes that the import starts nobody knows yet which case they will be in: they are served nothing.
+        closed = Replayer(Tape(()))
+        entry = AgentEntry(load_named(job.spec, *job.directories, replayer=closed), job.spec, job.sort)
+        reset = load_agent(job.reset, *job.directories) if job.reset else None
+    except UsageError as error:
+        send_reply(replies, Reply(reason=sayable(str(error)), last=True))
+        _leave()
+    forks = not job.has_one_task and can_fork(files) and (not job.is_confined or _can_nest())
+    if forks:
+        gc.collect()
+        gc.freeze()  # a collection in a fork would copy every page of what is imported
+    send_reply(replies, Reply())
+    while (task := receive_task(tasks)) is not None:
+        worker = _TaskWorker(entry, reset, replies)
+        if not forks:
+            _print_to(task, job)
+            worker.run(task, last=True)
+            _leave()
+        if job.is_confined:
+            _run_nested(worker, task, replies, job)
+        else:
+            _run_forked(worker, task, replies, enter=partial(_print_to, task, job))
+    _leave()
+
+
+def _warm_up() -> None:
+    """Replay nothing, to import what a replay imports late: 10 ms that each fork would spend otherwise."""
+    AgentCall(World(case_id="", input_json=NULL), alone=True).run(lambda _: None)
+
+
+def _can_nest() -> bool:
+    """True in a sandbox in which each task can have one of its own."""
+    from replaykit.candidates.nested_sandboxes import can_nest  # noqa: PLC0415 (for Linux alone)
+
+    return can_nest()
+
+
+def _run_nested(worker: _TaskWorker, task: Task, replies: IO[bytes], job: WorkerJob) -> None:
+    """Run one case in a fork that has a sandbox of its own, and say what became of that."""
+    from replaykit.candidates.nested_sandboxes import nested_sandbox  # noqa: PLC0415
+    from replaykit.programs.sandbox_findings import isolation_of  # noqa: PLC0415 (for Linux alone)
+
+    with nested_sandbox() as sandbox:
+
+        def enter() -> None:
+            _print_to(task, job)
+            sandbox.enter()
+
+        _run_forked(worker, task, replies, enter)
+        send(replies, isolation_of(sandbox.report()))
+
+
+def _run_forked(worker: _TaskWorker, task: Task, replies: IO[bytes], enter: Callable[[], None]) -> None:
+    """Run one case in a fork; if it dies without a reply, say how it ended. `enter` is called in the fork first."""
+    forked = ForkedTask()
+    if forked.is_child:
+        enter()
+        worker.run(task, forked=forked)
+        _leave()
+    how = forked.wait()
+    if forked.is_cut_off:
+        os._exit(1)  # half a reply stands in the pipe: nothing that follows could be read
+    if not forked.has_replied:
+        send_reply(replies, Reply(died=how))
+
+
+class _Turn:
+    """One task on its way: whoever speaks for it first is the only one."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.call: AgentCall | None = None
+        self._taken = threading.Lock()
+
+    def take(self, *, wait: bool) -> bool:
+        """True when nobody has spoken yet. Who waits for the clock waits for the end: it ends the process."""
+        return self._taken.acquire(blocking=wait)
+
+
+class _TaskWorker:
+    """Runs one task under the clock: one that takes too long ends its process, and leaves what it did so far."""
+
+    def __init__(self, entry: AgentEntry, reset: Callable[..., Any] | None, replies: IO[bytes]) -> None:
+        self._entry = entry
+        self._reset = reset
+        self._replies = replies
+        self._clock = ReplayClock()
+        self._forked: ForkedTask | None = None
+        self._last = False
+
+    def run(self, task: Task, *, forked: ForkedTask | None = None, last: bool = False) -> None:
+        """Run the case in this process, and say how it ended; `last` when the worker ends with it."""
+        self._forked, self._last = forked, last
+        process = os.getpid()
+        turn = _Turn(task)
+        self._clock.start(task.timeout_s, partial(self._out_of_time, turn))
+        # A context of its own: what a case leaves in context variables is gone with it.
+        reply = copy_context().run(self._reply, turn)
+        if os.getpid() != process:
+            os._exit(0)  # the agent forked, and this is the copy: the original answers
+        self._clock.cancel()
+        turn.take(wait=True)
+        self._say(reply, task)
+
+    def _reply(self, turn: _Turn) -> Reply:
+        if self._reset is not None:
+            try:
+                finished(self._reset())
+            except BaseException as error:  # noqa: BLE001 (a user's function)
+                return Reply(reason=sayable(f"the agent could not be reset: {type(error).__name__}: {error}"))
+        world = turn.task.world
+        if refused := self._entry.refusal(world):
+            return Reply(reason=sayable(refused))
+        call = turn.call = AgentCall(world, alone=True)
+        return Reply(run=self._entry.run(call, world), deviations=self._entry.deviations(call, world))
+
+    def _out_of_time(self, turn: _Turn) -> None:
+        limit, call = turn.task.timeout_s, turn.call
+        if call is None:
+            reply = Reply(reason=f"the agent was not reset within {limit:g} s")
+        else:
+            run = call.so_far(failure=TimeoutError(f"no answer within {limit:g} s"))
+            reply = Reply(run=run, deviations=self._entry.deviations(call, turn.task.world))
+        if turn.take(wait=False):
+            self._say(reply, turn.task)
+            _leave()
+
+    def _say(self, reply: Reply, task: Task) -> None:
+        _flush()
+        calls = task.world.calls
+        if self._forked is None:
+            send_reply(self._replies, msgspec.structs.replace(reply, last=self._last), calls)
+            return
+        self._forked.begin_reply()
+        send_reply(self._replies, reply, calls)
+        self._forked.end_reply()
+
+
+def _pipes() -> tuple[IO[bytes], IO[bytes]]:
+    """The two ends that were stdin and stdout; the agent gets neither."""
+    tasks, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)  # until the first case, what is printed goes where errors go
+    os.close(nothing)
+    return tasks, replies
+
+
+def _print_to(task: Task, job: WorkerJob) -> None:
+    """Print to the logs of a task from here on."""
+    _flush()  # what was printed before belongs where it was printed to
+    for number, log in enumerate(job.logs, start=1):
+        os.dup2(log, number)
+    for number, name in enumerate(task.logs or (), start=1):
+        log = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        os.dup2(log, number)
+        os.close(log)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(ValueError, OSError, AttributeError):  # the agent may have closed it
+            stream.flush()
+
+
+def _leave() -> NoReturn:
+    _flush()
+    os._exit(0)  # stray threads cannot hold it

@@ -1,0 +1,282 @@
+"""Workers: processes that import an agent once and fork for each case, replaced when one hangs or dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import weakref
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec import MsgspecError
+
+from replaykit.candidates.attempt import Attempt
+from replaykit.candidates.clock import ReplayClock
+from replaykit.candidates.confinement import boundary_for, confined_tree, with_isolation, without_sandbox
+from replaykit.candidates.evidence import new_workspace
+from replaykit.candidates.frames import Reply, Task, WorkerJob, receive, send
+from replaykit.candidates.process import kill_group, last_lines
+from replaykit.candidates.runner import timed_out_run
+from replaykit.candidates.tape_use import reported_on, served_from
+from replaykit.candidates.task_codec import receive_reply, send_task
+from replaykit.candidates.worker_logs import in_files, worker_logs
+from replaykit.candidates.worlds import world_of
+from replaykit.cases.case import ReplayCase
+from replaykit.model.consent import Consent
+from replaykit.model.isolation import Isolation
+from replaykit.model.values import sayable
+from replaykit.programs.pinned_variables import hash_seed
+
+LOAD_TIMEOUT_S = 120.0
+"""How long an agent may take to be imported."""
+_KEPT_BYTES = 1 << 16
+_GRACE_S = 5.0  # a worker ends a task by itself at its time limit; this is for one that cannot
+_MAIN = "from replaykit.candidates.worker import main; main()"
+
+
+class WorkerCandidate:
+    """An agent in Python, run by as many workers as there are cases at once. Use it in a `with` block, or `stop` it."""
+
+    def __init__(self, job: WorkerJob) -> None:
+        self.label = job.spec
+        self._job = job
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._all: set[_Worker] = set()
+        self._cannot_load = ""
+        weakref.finalize(self, _end, self._all)  # for those who do not stop it
+
+    def __enter__(self) -> WorkerCandidate:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
+        """Run the case in the first worker that is free."""
+        if self._cannot_load:  # nor could it for the next case
+            return Attempt(reason=self._cannot_load)
+        world = world_of(case)
+        worker = self._take(hash_seed(world.pins, os.environ), case.scenario.consent)
+        with worker.printing_into(workspace) as logs:
+            attempt = worker.run(Task(world=world, timeout_s=timeout_s, logs=logs), case)
+        if not attempt.run and not attempt.reason:
+            attempt = Attempt(reason=worker.how_it_died(workspace))
+        self._cannot_load = self._cannot_load or worker.cannot_load
+        self._give_back(worker)
+        return attempt
+
+    def _take(self, hashes: str, consent: Consent) -> _Worker:
+        """A worker whose sets have the order that the case needs, and that may do what it is allowed to."""
+        boundary = boundary_for(consent)
+        with self._lock:
+            for worker in self._idle:
+                if (worker.hashes, worker.boundary) == (hashes, boundary):
+                    self._idle.remove(worker)
+                    return worker
+        worker = _Worker(self._job, hashes, consent)
+        with self._lock:
+            self._all.add(worker)
+        return worker
+
+    def _give_back(self, worker: _Worker) -> None:
+        with self._lock:
+            if worker.usable:
+                self._idle.append(worker)
+                return
+            self._all.discard(worker)
+        worker.end()
+
+    def stop(self) -> None:
+        """End all workers."""
+        with self._lock:
+            self._idle.clear()
+        _end(self._all)
+
+
+def _end(workers: set[_Worker]) -> None:
+    while workers:
+        workers.pop().end()
+
+
+class _Worker:
+    """One process. `usable` until it has died or was ended."""
+
+    def __init__(self, job: WorkerJob, hashes: str, consent: Consent) -> None:
+        self.hashes = hashes
+        self.boundary = boundary_for(consent)
+        """What the worker is kept from; it serves any case of the same boundary."""
+        self._cleanup = contextlib.ExitStack()
+        self._confined = self._cleanup.enter_context(confined_tree(consent))
+        self._logs = worker_logs()
+        self._process = self._confined.start(
+            [sys.executable, "-c", _MAIN],
+            env={**os.environ, "PYTHONHASHSEED": hashes},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=() if self._logs is None else self._logs.sinks,
+            start_new_session=os.name == "posix",
+        )
+        assert self._process.stdin is not None  # all three were asked for
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._tasks, self._replies = self._process.stdin, self._process.stdout
+        self._loading = _Loading(self._process.stderr)
+        self._spec = job.spec
+        self._job: WorkerJob | None = msgspec.structs.replace(
+            job,
+            is_confined=self.boundary is not None,
+            # What one task really writes shows through in the sandbox: no layer of another task can cover it.
+            has_one_task=self.boundary is not None and bool(consent.write or consent.keep_writes),
+            logs=() if self._logs is None else self._logs.sinks,
+        )
+        self._timed_out = False
+        self._died = ""
+        self._clock = ReplayClock()
+        self.usable = True
+        self.cannot_load = ""
+        """Why there is no agent to run, in words."""
+
+    def run(self, task: Task, case: ReplayCase) -> Attempt:
+        """Run one case; the agent is loaded before the first. Neither run nor reason where it died."""
+        self._died = ""
+        if self._job is not None:
+            loaded = self._exchange(self._job, LOAD_TIMEOUT_S)
+            self._job = None
+            if loaded is None:
+                late = f"it took more than {LOAD_TIMEOUT_S:g} s"
+                if self._timed_out:
+                    why = late
+                else:
+                    why = self._how_it_ended(self._loading.last_lines())
+                self.cannot_load = f"the agent {self._spec!r} cannot be loaded: {why}"
+            else:
+                self.cannot_load = loaded.reason
+            if self.cannot_load:
+                return Attempt(reason=self.cannot_load)
+        reply = self._exchange(task, task.timeout_s + _GRACE_S)
+        attempt = self._attempt(task, reply)
+        consent = case.scenario.consent
+        if consent.keep_writes:
+            self._confined.keep_writes(new_workspace(Path(consent.keep_writes), case.id))
+        if self.boundary is None:
+            isolation = without_sandbox(consent)
+        else:
+            isolation = self._isolation_of_task(reply)
+        return with_isolation(attempt, isolation)
+
+    def _isolation_of_task(self, reply: Reply | None) -> Isolation:
+        """What held for a task, and what it ran into: in its nested sandbox, or in that of a worker with one task."""
+        if reply is None or reply.last:
+            return self._confined.isolation()
+        try:
+            nested = receive(self._replies, Isolation)
+        except (OSError, ValueError, MsgspecError):
+            nested = None
+        outer = self._confined.isolation()
+        if nested is None:
+            self.usable = False
+            return outer
+        notes = tuple(dict.fromkeys((*outer.notes, *nested.notes)))
+        written = {"written": nested.written, "written_count": nested.written_count}
+        return msgspec.structs.replace(outer, **written, notes=notes)
+
+    def _attempt(self, task: Task, reply: Reply | None) -> Attempt:
+        if reply is not None and reply.died:
+            self._died = reply.died
+            return Attempt()
+        if reply is not None:
+            evidence = served_from(task.world, reply.run, reply.deviations)
+            return Attempt(run=reply.run, deviations=reply.deviations, reason=reply.reason, evidence=evidence)
+        if self._timed_out:
+            run = timed_out_run(task.timeout_s)
+            return Attempt(run=run, evidence=reported_on(task.world, run))
+        return Attempt()
+
+    def printing_into(self, workspace: Path) -> AbstractContextManager[tuple[str, str] | None]:
+        """What the agent prints while a case is run goes there; its logs are whole when the block ends. Gives the names
+        of the files that it has to open by itself."""
+        if self._logs is None:
+            return in_files(workspace)
+        return self._logs.into(workspace)
+
+    def how_it_died(self, workspace: Path) -> str:
+        """Why there is neither a run nor a reason; its logs are whole by now."""
+        printed = last_lines(workspace / "stderr.log")
+        if self._died:
+            how = _in_words(self._died, printed)
+        else:
+            how = self._how_it_ended(printed)
+        return f"the agent's process died while it ran this case: {how}"
+
+    def _exchange(self, message: WorkerJob | Task, timeout_s: float) -> Reply | None:
+        """The worker's answer; None when it died, or had to be ended because none came in time."""
+        self._clock.start(timeout_s, self._out_of_time)
+        reply = None
+        try:
+            if isinstance(message, Task):
+                send_task(self._tasks, message)
+                reply = receive_reply(self._replies, message.world.calls)
+            else:
+                send(self._tasks, message)
+                reply = receive_reply(self._replies)
+        except (OSError, ValueError, MsgspecError):
+            pass  # it is gone, or says what is no answer: either way it will not be asked again
+        finally:
+            self._clock.cancel()
+        self.usable = reply is not None and not reply.last and not self._timed_out
+        return reply
+
+    def _out_of_time(self) -> None:
+        self._timed_out = True
+        kill_group(self._process)
+
+    def _how_it_ended(self, printed: str) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=_GRACE_S)
+        self.end()
+        code = self._process.returncode
+        return _in_words(f"signal {-code}" if code < 0 else f"exit code {code}", printed)
+
+    def end(self) -> None:
+        """End the process and whatever it has started."""
+        self.usable = False
+        self._clock.stop()
+        kill_group(self._process)
+        for stream in (self._tasks, self._replies):
+            with contextlib.suppress(OSError):
+                stream.close()
+        if self._logs is not None:
+            self._logs.close()
+        self._cleanup.close()
+
+
+def _in_words(how: str, printed: str) -> str:
+    return sayable(f"{how}\n{printed}" if printed else how)
+
+
+class _Loading(threading.Thread):
+    """What a process says before its first case: kept here, and in no file. A case's own words go into its logs."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        super().__init__(name="replaykit-loading", daemon=True)
+        self._stream = stream
+        self._last_output = b""
+        self.start()
+
+    def run(self) -> None:
+        with self._stream:
+            while data := os.read(self._stream.fileno(), _KEPT_BYTES):
+                self._last_output = (self._last_output + data)[-_KEPT_BYTES:]
+
+    def last_lines(self) -> str:
+        """The end of it, of a process that has ended."""
+        self.join(_GRACE_S)
+        lines = self._last_output.decode(errors="replace").splitlines()
+        return "\n".join(line for line in lines[-5:] if line.strip())

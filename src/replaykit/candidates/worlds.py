@@ -1,0 +1,190 @@
+"""The world of a case: what a candidate in Python meets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from replaykit.cases.case import EVERY_TOOL, RECORDED, ReplayCase, Scenario
+from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, ModelMode, parse_clock
+from replaykit.cases.requests import refusal_text, refused_in
+from replaykit.cases.takes import take_calls
+from replaykit.errors import UsageError
+from replaykit.handlers.replay.world import World
+from replaykit.model.consent import EVERYTHING, MODELS, Consent
+from replaykit.model.events import Call, LlmCall
+from replaykit.model.faults import ChaosPlan
+from replaykit.model.matching import MatchRules, ModelMatch, OnMiss, ToolMode
+from replaykit.model.pins import Clock, Pins, is_harmless
+from replaykit.model.tool_errors import with_tool_errors
+from replaykit.model.values import Json, Raw, raw
+from replaykit.seam.chance import HASHES, SETS
+
+
+def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
+    """The case's input, fixtures and rules; other calls than the fixtures where they are given.
+
+    A case that asks for more than the person who runs it allows is a `UsageError`: nobody runs it by mistake.
+    """
+    if refused := refused_in(case):
+        raise UsageError(refusal_text(refused))
+    recorded = calls_of(case) if calls is None else calls
+    if case.scenario.tool_errors:
+        recorded = with_tool_errors(recorded, dict(case.scenario.tool_errors))
+    return World(
+        case_id=case.id,
+        input_json=case.scenario.input_json,
+        context_json=case.scenario.context_json,
+        calls=tuple(recorded),  # type: ignore[arg-type]
+        rules=_with_model_match(case, _rules(case.scenario)),
+        tools=dict(case.scenario.tools),
+        models=ToolMode(case.scenario.models),
+        pins=_pins(case),
+        not_held=case.scenario.not_held,
+        held_up_s=case.scenario.held_up_s,
+        after_calls_s=case.scenario.after_calls_s,
+        changed_files=case.scenario.changed_files,
+        chaos=case.scenario.chaos,
+        tie_picks=case.scenario.tie_picks,
+        notes_sources=case.scenario.notes_sources,
+        source_format=case.source.format or "",
+        run_id=case.source.run,
+        writable=case.scenario.consent.write,
+    )
+
+
+def _with_model_match(case: ReplayCase, rules: MatchRules) -> MatchRules:
+    """The rules, with the models of a retaped case compared as those of its recorded take are.
+
+    Where that take is of an imported trace, messages and tools decide. A take has the whole request of a live model as
+    well, and SDKs send other parameters to a gateway than to the vendor itself.
+    """
+    if rules.model is not None or case.scenario.take == RECORDED:
+        return rules
+    models = [call for call in take_calls(case, RECORDED) if isinstance(call, LlmCall)]
+    if all(call.wire is not None for call in models):
+        return rules
+    return msgspec.structs.replace(rules, model=ModelMatch.IGNORE)
+
+
+def calls_of(case: ReplayCase, held: Iterable[Raw] = ()) -> Iterable[Call]:
+    """The calls of the take that the case is run with; large values that are `held` in memory are not read again."""
+    return take_calls(case, case.scenario.take, held)
+
+
+def _rules(scenario: Scenario) -> MatchRules:
+    """The case's rules within the consent: what may be called for real on a miss, and which addresses are reached."""
+    rules, consent = scenario.match, scenario.consent
+    if consent.everything:
+        return rules
+    # What is live by its mode needs no rule for misses: the case's own rule stays.
+    by_mode = _live_by_mode(scenario)
+    granted = tuple(name for name in consent.live if name == EVERY_TOOL or name not in by_mode)
+    rules = msgspec.structs.replace(rules, network=consent.connect)
+    if not granted:
+        return rules
+    own = rules.live if rules.on_miss is OnMiss.LIVE else ()
+    return msgspec.structs.replace(rules, on_miss=OnMiss.LIVE, live=tuple(dict.fromkeys((*own, *granted))))
+
+
+def _live_by_mode(scenario: Scenario) -> list[str]:
+    """What the scenario itself has called for real each time, whatever the tape holds."""
+    names = [name for name, mode in scenario.tools if mode is ToolMode.LIVE]
+    if scenario.models is ModelMode.LIVE:
+        return [*names, MODELS]
+    return names
+
+
+def without_live_misses(case: ReplayCase) -> ReplayCase:
+    """The case with nothing done for real in the place of an answer that its tape lacks; the case itself where nothing
+    is, or may not be."""
+    scenario, consent = case.scenario, case.scenario.consent
+    by_mode = _live_by_mode(scenario)
+    if consent.everything or not consent.live or EVERY_TOOL in by_mode or refused_in(case):
+        return case
+    match = scenario.match
+    if match.on_miss is OnMiss.LIVE:
+        match = msgspec.structs.replace(match, on_miss=OnMiss.ERROR, live=())
+    consent = msgspec.structs.replace(consent, live=tuple(by_mode))
+    scenario = msgspec.structs.replace(scenario, match=match, consent=consent)
+    return msgspec.structs.replace(case, scenario=scenario)
+
+
+def _pins(case: ReplayCase) -> Pins:
+    """What the case holds still."""
+    scenario = case.scenario
+    started_at, clock = _clock(case)
+    allowed = {name: value for name, value in scenario.environment if is_harmless(name) or name in scenario.trusted}
+    if scenario.draw and any(name in scenario.not_held for name in (HASHES, SETS)):
+        allowed.setdefault("PYTHONHASHSEED", str(scenario.draw))
+    return Pins(started_at=started_at, clock=clock, seed=scenario.seed, draw=scenario.draw, environment=allowed)
+
+
+def left_unset(cases: Iterable[ReplayCase]) -> list[str]:
+    """Variables that the cases hold values of, and that nobody has allowed them to set."""
+    held = {name: name in _pins(case).environment for case in cases for name, _ in case.scenario.environment}
+    return sorted(name for name, is_set in held.items() if not is_set)
+
+
+def _clock(case: ReplayCase) -> tuple[float, Clock]:
+    """When time begins, and how it passes. A clock that names no moment starts where the source's run did."""
+    if case.scenario.clock is None:
+        return 0.0, Clock.LIVE
+    moment, clock = parse_clock(case.scenario.clock)
+    if moment is not None:
+        return moment.timestamp(), clock
+    if clock is Clock.LIVE or case.trace_path is None:
+        return 0.0, Clock.LIVE
+    from replaykit.formats.files import import_trace  # noqa: PLC0415 (few clocks name no moment)
+
+    runs = import_trace(case.trace_path, case.source.format).runs
+    return next((run.started_at for run in runs if case.source.run in (None, run.id)), 0.0), clock
+
+
+def with_pins(case: ReplayCase, *, pin: bool = True, trusted: Sequence[str] = ()) -> ReplayCase:
+    """The case with these of its variables set as well; or with nothing held still at all."""
+    scenario = case.scenario
+    if not pin:
+        scenario = msgspec.structs.replace(scenario, clock=None, seed=None, environment=())
+    elif trusted:
+        scenario = msgspec.structs.replace(scenario, trusted=(*scenario.trusted, *trusted))
+    return msgspec.structs.replace(case, scenario=scenario)
+
+
+def with_take(case: ReplayCase, name: str, *, only: bool = False) -> ReplayCase:
+    """The case with this take for its first; with `only`, for its only one."""
+    scenario = msgspec.structs.replace(case.scenario, take=name, is_only_take=only)
+    return msgspec.structs.replace(case, scenario=scenario)
+
+
+def with_chaos(case: ReplayCase, plan: ChaosPlan) -> ReplayCase:
+    """The case with a plan's faults around the candidate, and its attacks in the input."""
+    if plan.is_calm:
+        return case
+    from replaykit.handlers.chaos.attacks import attacked  # noqa: PLC0415 (few cases have chaos)
+
+    scenario_input, names = attacked(case.scenario.input, plan)
+    scenario = msgspec.structs.replace(case.scenario, chaos=plan)
+    if names:
+        scenario = msgspec.structs.replace(scenario, input_json=raw(scenario_input))
+    return msgspec.structs.replace(case, scenario=scenario)
+
+
+def live_case(scenario_input: Json, *, case_id: str = "live", timeout_s: float = DEFAULT_TIMEOUT_S) -> ReplayCase:
+    """A world without a tape: everything is done for real."""
+    scenario = Scenario(
+        input_json=raw(scenario_input),
+        tools=((EVERY_TOOL, ToolMode.LIVE),),
+        models=ModelMode.LIVE,
+        match=MatchRules(network=("*",)),
+        timeout_s=timeout_s,
+        consent=EVERYTHING,
+    )
+    return ReplayCase(id=case_id, scenario=scenario, tape=(), file_name="")
+
+
+def with_consent(case: ReplayCase, consent: Consent) -> ReplayCase:
+    """The case, with this allowed beside what was allowed before."""
+    scenario = msgspec.structs.replace(case.scenario, consent=case.scenario.consent | consent)
+    return msgspec.structs.replace(case, scenario=scenario)

@@ -1,0 +1,159 @@
+"""Judged: what a run lacks of what a label expects, as assertions, and what the label would have been pleased with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from replaykit.checks.answers import gives_answer
+from replaykit.checks.compare import within
+from replaykit.checks.failures import call_failed
+from replaykit.checks.pairing import paired
+from replaykit.checks.reading import output_text
+from replaykit.formats.core.labels import ExpectedCall, Label, labels_of
+from replaykit.model.events import ToolCall
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_object, as_text
+
+Spelled: TypeAlias = tuple[str, Json]
+"""An assertion: its kind and its value."""
+
+_DIGITS_IN_A_ROW = 3
+_REASON_CHARS = 500
+_REASON_WORDS = 3
+
+
+class Shortfall(Struct, frozen=True, kw_only=True):
+    """How far a run is from what a label expects of it."""
+
+    missing: tuple[ExpectedCall, ...] = ()
+    """Expected calls that were not made, or failed."""
+    extra: tuple[ToolCall, ...] = ()
+    """Calls that changed something, and were not expected."""
+    unsaid: tuple[str, ...] = ()
+    """Expected output that the agent did not say."""
+
+
+def bad_labels(run: TraceRun) -> list[Label]:
+    """The labels that call the run a failure."""
+    return [label for label in labels_of(run) if label.failed]
+
+
+def shortfall(run: TraceRun, label: Label) -> Shortfall:
+    """What tells the run from one that the label would call good, as far as the label says."""
+    expected = label.expected_calls or ()
+    successful_calls = [call for call in run.tool_calls if call_failed(call) is None]
+    pairs = paired(expected, successful_calls, _is_made)
+    met = set(pairs.values())
+    agent_text = _plain(" ".join(_agent_texts(run)) if label.said_anywhere else output_text(run))
+    return Shortfall(
+        missing=tuple(call for index, call in enumerate(expected) if index not in pairs),
+        extra=tuple(
+            c for index, c in enumerate(successful_calls) if index not in met and c.name in label.changing_tools
+        ),
+        unsaid=tuple(text for text in label.expected_output if _plain(text) not in agent_text),
+    )
+
+
+def mistakes(run: TraceRun, label: Label) -> Iterator[Spelled]:
+    """What went wrong in the run, in the label's eyes."""
+    expected, lacks = label.expected_calls or (), shortfall(run, label)
+    for missing in lacks.missing:
+        value, same = _call(missing.name, missing.arguments), _times(missing, expected)
+        if same > 1:
+            yield "not", {"tool.called": {**value, "min": same}}
+        elif any(_is_made(missing, call) for call in run.tool_calls):  # and failed
+            yield "not", {"effect.exactly_once": value}
+        else:
+            yield "tool.not_called", value
+    for extra in lacks.extra:
+        value = _call(extra.name, extra.arguments)
+        if any(_is_made(one, extra) for one in expected):  # once too often
+            alike = ExpectedCall(name=extra.name, arguments=extra.arguments)
+            value["min"] = sum(_is_made(alike, call) for call in run.tool_calls)
+        yield "tool.called", value
+    for text in lacks.unsaid:
+        yield "not", {"output.contains_any": _saying(text)}
+    if label.expected_answer and not gives_answer(output_text(run), label.expected_answer):
+        yield "not", {"output.answer": label.expected_answer}
+
+
+def wishes(run: TraceRun, label: Label) -> Iterator[Spelled]:
+    """What a run shows that the label would call good: the expected calls, no other changes, the expected output."""
+    expected = label.expected_calls or ()
+    for call in expected:
+        value, same = _call(call.name, call.arguments), _times(call, expected)
+        if call.name not in label.changing_tools:
+            yield "tool.called", value
+        elif same == 1:
+            yield "effect.exactly_once", value
+        else:
+            yield "tool.called", {**value, "min": same, "max": same}
+    times = Counter(call.name for call in expected)
+    for tool in label.changing_tools:
+        if times[tool] == 1:
+            yield "effect.exactly_once", tool
+        elif times[tool]:
+            yield "max_tool_calls", {"tool": tool, "count": times[tool]}
+    if never := [tool for tool in label.changing_tools if not times[tool]]:
+        yield "effect.none", never
+    if label.said_anywhere:
+        expected_texts = shortfall(run, label).unsaid
+    else:
+        expected_texts = label.expected_output
+    for text in filter(None, expected_texts):
+        yield "output.contains_any", _saying(text)
+    if label.expected_answer:
+        yield "output.answer", label.expected_answer
+
+
+def is_explained(label: Label) -> bool:
+    """True when the label says what a good run does, so that assertions can."""
+    return bool(label.expected_calls or label.expected_output or label.expected_answer)
+
+
+def criteria(run: TraceRun, label: Label) -> Iterator[str]:
+    """Give sentences about a good run: the label's own, and what its judge found wrong."""
+    yield from (sentence.strip() for sentence in label.criteria if sentence.strip())
+    reason = " ".join(label.why.split())
+    # Some scorers repeat the answer in the place of a reason.
+    if len(reason.split()) >= _REASON_WORDS and reason not in " ".join(output_text(run).split()):
+        if len(reason) <= _REASON_CHARS:
+            shown = reason
+        else:
+            shown = f"{reason[: _REASON_CHARS - 1]}…"
+        yield f"The run no longer has the fault that {label.name} names: {shown}"
+
+
+def _times(call: ExpectedCall, expected: Sequence[ExpectedCall]) -> int:
+    """How many of the expected calls look like this one, seen by its arguments."""
+    return sum(other.name == call.name and within(call.arguments, other.arguments) for other in expected)
+
+
+def _is_made(expected: ExpectedCall, call: ToolCall) -> bool:
+    """True when the call is the expected one, with maybe more arguments."""
+    return call.name == expected.name and within(expected.arguments, call.arguments)
+
+
+def _call(tool: str, arguments: Json) -> dict[str, Json]:
+    """The call as assertions name it; arguments that are no object cannot be named."""
+    return {"tool": tool} | ({"arguments": arguments} if isinstance(arguments, dict) else {})
+
+
+def _saying(text: str) -> Json:
+    """The text in any case; a large number also with commas."""
+    is_large = text.isascii() and text.isdigit() and len(text) > _DIGITS_IN_A_ROW
+    return {"texts": [text, f"{int(text):,}"] if is_large else [text], "ignore_case": True}
+
+
+def _agent_texts(run: TraceRun) -> list[str]:
+    answers = (as_text(as_object(call.result).get("content")) for call in run.llm_calls)
+    return [*answers, output_text(run)]
+
+
+def _plain(text: str) -> str:
+    return text.replace(",", "").casefold()

@@ -1,0 +1,249 @@
+"""Assertions that somebody has to judge: a model, a function or a person, whose answers are stored beside the case.
+
+Checking one asks nobody. It looks up what was answered to exactly this question; see `replaykit.judges`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from replaykit.checks.questions import Asks, KnownAnswer, Question, question_of
+from replaykit.checks.reading import last_seq, short, shown, shown_output
+from replaykit.checks.rule import ASSERTIONS, CannotTell, Context, Rule, Seen, Share
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json, raw
+
+_FACTUAL = (
+    "The output agrees with the reference: it gives what the reference says as far as the input asks for it, and "
+    "nothing in it contradicts the reference. Other words, another order and more detail do no harm."
+)
+_FAITHFUL = (
+    "Every statement of fact in the output is supported by the input or by what the calls gave back. "
+    "Saying that something is not known, and being polite, are no statements of fact."
+)
+_FITS = "Choose the label that fits the output best."
+_CALLS = "true: the judge is shown the tool calls and their answers as well"
+
+
+class JudgeRule(Rule, frozen=True, kw_only=True):
+    """A rule that wants an answer: what is asked of a run, and which answers are good."""
+
+    is_judged: ClassVar[bool] = True
+
+    def question(self, run: TraceRun) -> Question:
+        """Return the question about the run."""
+        raise NotImplementedError
+
+    @property
+    def sentence(self) -> str:
+        """The sentence that has to be true."""
+        raise NotImplementedError
+
+    def is_met(self, answer: KnownAnswer) -> bool:
+        """True when an answer is a good one."""
+        return answer.status == "pass"
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        answer = _known_answer(self.question(run), context)
+        holds = self.is_met(answer)
+        why = f": {short(answer.reason)}" if answer.reason else ""
+        return Seen(
+            holds=holds,
+            text=f"{answer.by} says {answer_text(answer)}{why}",
+            expected=f"a judge to find: {short(self.sentence)}",
+            actual=f"{answer_text(answer)}{why} ({shown_output(run)})",
+            seq=last_seq(run),
+        )
+
+
+@ASSERTIONS.register("judge.rubric")
+class JudgeRubric(JudgeRule, frozen=True, kw_only=True):
+    """A criterion in words that a judge finds met, as the sentences under `semantic:` of a case.
+
+    Who judges, and how answers are stored and looked up, is told in [judges](judges.md). Checking asks nobody: where
+    nobody has answered this question about this output, the verdict is `inconclusive`.
+    """
+
+    plain: ClassVar[str] = "rubric"
+    notes: ClassVar[dict[str, str]] = {"rubric": "a sentence that is true of a good answer", "calls": _CALLS}
+    examples: ClassVar[tuple[str, ...]] = (
+        "judge.rubric: The answer explains the charge without blaming the customer",
+        "judge.rubric: {rubric: The goal of the user is reached, calls: true}",
+    )
+    rubric: str
+    calls: bool = False
+
+    def __post_init__(self) -> None:
+        _refuse_blank(rubric=self.rubric)
+
+    @property
+    def sentence(self) -> str:
+        return self.rubric
+
+    def question(self, run: TraceRun) -> Question:
+        return question_of(self.rubric, run, with_calls=self.calls)
+
+
+@ASSERTIONS.register("judge.score")
+class JudgeScore(JudgeRule, frozen=True, kw_only=True):
+    """A judge says how well a criterion is met, from 0 to 1, and it is at least this much.
+
+    `steps` say how to go about it. The number is stored without the threshold, which may change later.
+    """
+
+    notes: ClassVar[dict[str, str]] = {
+        "rubric": "what is rated",
+        "at_least": "the lowest score that holds",
+        "steps": "how to come to the score, one by one",
+        "calls": _CALLS,
+    }
+    examples: ClassVar[tuple[str, ...]] = (
+        "judge.score: {rubric: How clear the answer is to somebody who is not an expert, at_least: 0.7}",
+        "judge.score: {rubric: Coherence, at_least: 0.6, steps: [List the claims, See which contradict another]}",
+    )
+    rubric: str
+    at_least: Share
+    steps: list[str] = []
+    calls: bool = False
+
+    def __post_init__(self) -> None:
+        _refuse_blank(rubric=self.rubric)
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.rubric}: a score of at least {self.at_least:g}"
+
+    def is_met(self, answer: KnownAnswer) -> bool:
+        return answer.score is not None and answer.score >= self.at_least - 1e-9
+
+    def question(self, run: TraceRun) -> Question:
+        question = question_of(self.rubric, run, with_calls=self.calls)
+        return msgspec.structs.replace(question, asks=Asks.SCORE, steps=tuple(self.steps))
+
+
+@ASSERTIONS.register("judge.factual")
+class JudgeFactual(JudgeRule, frozen=True, kw_only=True):
+    """A judge finds that the output says what a reference says, and nothing that contradicts it."""
+
+    plain: ClassVar[str] = "reference"
+    notes: ClassVar[dict[str, str]] = {
+        "reference": "what is right: a text; a plain text is this",
+        "rubric": "when they agree, in other words than the usual ones",
+    }
+    examples: ClassVar[tuple[str, ...]] = ('judge.factual: "The charge of $49.99 is for the yearly plan"',)
+    reference: str
+    rubric: str = _FACTUAL
+
+    def __post_init__(self) -> None:
+        _refuse_blank(reference=self.reference, rubric=self.rubric)
+
+    @property
+    def sentence(self) -> str:
+        return f"The output agrees with {shown(self.reference)}"
+
+    def question(self, run: TraceRun) -> Question:
+        return msgspec.structs.replace(question_of(self.rubric, run), reference_json=raw(self.reference))
+
+
+@ASSERTIONS.register("judge.faithful")
+class JudgeFaithful(JudgeRule, frozen=True, kw_only=True):
+    """True: a judge finds every statement of the output supported by the input and by what tools gave back.
+
+    False: it finds one that is made up. The judge is shown the tool calls and their answers.
+    """
+
+    plain: ClassVar[str] = "faithful"
+    notes: ClassVar[dict[str, str]] = {
+        "faithful": "true, or false; a plain value is this",
+        "rubric": "when it is, in other words than the usual ones",
+    }
+    examples: ClassVar[tuple[str, ...]] = ("judge.faithful: true",)
+    faithful: bool = True
+    rubric: str = _FAITHFUL
+
+    def __post_init__(self) -> None:
+        _refuse_blank(rubric=self.rubric)
+
+    @property
+    def sentence(self) -> str:
+        if self.faithful:
+            return "The output is supported by what is known"
+        return "Something in the output is made up"
+
+    def is_met(self, answer: KnownAnswer) -> bool:
+        return (answer.status == "pass") is self.faithful
+
+    def question(self, run: TraceRun) -> Question:
+        return question_of(self.rubric, run, with_calls=True)
+
+
+@ASSERTIONS.register("judge.label")
+class JudgeLabel(JudgeRule, frozen=True, kw_only=True):
+    """Of some labels a judge chooses this one for the output, or one of these."""
+
+    notes: ClassVar[dict[str, str]] = {
+        "labels": "those to choose from, at least two",
+        "is": "the one that holds, or a list of those that do",
+        "rubric": "what to choose by; which one fits the output best without it",
+    }
+    examples: ClassVar[tuple[str, ...]] = (
+        "judge.label: {labels: [billing, shipping, other], is: billing}",
+        "judge.label: {labels: [calm, annoyed, rude], is: [calm, annoyed], rubric: The tone of the output}",
+    )
+    labels: list[str]
+    is_: str | list[str] = msgspec.field(name="is")
+    rubric: str = _FITS
+
+    def __post_init__(self) -> None:
+        _refuse_blank(rubric=self.rubric)
+        if len(set(self.labels)) < 2 or len(set(self.labels)) < len(self.labels):
+            raise ValueError("expected at least two labels, each once")
+        unknown = next((label for label in self._good_labels if label not in self.labels), None)
+        if unknown is not None or not self._good_labels:
+            raise ValueError(f"expected `is` to be among the labels {shown(self.labels)}, got {shown(self.is_)}")
+
+    @property
+    def _good_labels(self) -> list[str]:
+        if isinstance(self.is_, str):
+            return [self.is_]
+        return self.is_
+
+    @property
+    def sentence(self) -> str:
+        rubric = "" if self.rubric == _FITS else f" ({self.rubric})"
+        return f"Of the labels {', '.join(self.labels)}, it is {' or '.join(self._good_labels)}{rubric}"
+
+    def is_met(self, answer: KnownAnswer) -> bool:
+        return answer.label in self._good_labels
+
+    def question(self, run: TraceRun) -> Question:
+        return msgspec.structs.replace(question_of(self.rubric, run), asks=Asks.LABEL, labels=tuple(self.labels))
+
+
+def answer_text(answer: KnownAnswer) -> str:
+    """An answer in one word: the label, the score, or the verdict."""
+    if answer.label:
+        return answer.label
+    if answer.score is not None:
+        return f"{answer.score:g}"
+    return answer.status
+
+
+def _known_answer(question: Question, context: Context) -> KnownAnswer:
+    """The answer to go by; `CannotTell` says what is missing and how to get it."""
+    if context.answers is None:
+        message = f"needs_human: {question.rubric!r} is judged, and nothing is stored where this run comes from"
+        raise CannotTell(message, hint="Ask it of a case or a contract; see docs/judges.md.")
+    answer = context.answers.look_up(question)
+    if answer.status in ("unjudged", "needs_human"):
+        why = answer.reason or "nobody has ever judged it"
+        raise CannotTell(f"{answer.status}: {short(question.rubric)!r}, {why}", hint=context.answers.hint)
+    return answer
+
+
+def _refuse_blank(**texts: Json) -> None:
+    for name, text in texts.items():
+        if not str(text).strip():
+            raise ValueError(f"expected some text in `{name}`")

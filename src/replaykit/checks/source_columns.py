@@ -1,0 +1,144 @@
+"""Source columns: numbers that belong together, as the prices of a list or a column of a table do, and their totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from replaykit.checks.figure_numbers import read_numbers
+from replaykit.model.nesting import decode_json
+from replaykit.model.values import Json
+
+_MAX_COLUMNS = 60
+_MAX_ROWS = 400
+_MAX_SUBSET_COLUMNS = 20
+_MAX_SUBSET_ROWS = 48
+_MAX_SUBSET_TOTAL = 2_000_000
+_MAX_WIDTH = 64
+_MAX_JSON_CHARS = 1_000_000
+_MIN_ROWS = 2
+_MAX_LINES = 2_000
+
+
+class Columns:
+    """The columns of a run's sources."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        by_name: dict[str, list[float]] = {}
+        for number, text in enumerate(texts):
+            for name, values in _columns_of(text, str(number)):
+                by_name.setdefault(name, []).extend(values)
+        usable = (values[:_MAX_ROWS] for values in by_name.values() if len(values) >= _MIN_ROWS)
+        self.columns: list[list[float]] = list(islice(usable, _MAX_COLUMNS))
+        self._subset_sums: list[_SubsetSums] = []
+
+    def totals(self) -> Iterator[float]:
+        """Give what is usually said of columns: sum, mean, median, range, and the total of quantities times prices."""
+        for values in self.columns:
+            total = sum(values)
+            mean = total / len(values)
+            spread = sum((value - mean) ** 2 for value in values)
+            yield from (total, mean, _median(values), max(values) - min(values), float(len(values)))
+            yield from ((spread / len(values)) ** 0.5, (spread / (len(values) - 1)) ** 0.5)
+        for index, one in enumerate(self.columns):
+            for other in self.columns[index + 1 :]:
+                if len(one) == len(other):
+                    yield sum(a * b for a, b in zip(one, other, strict=True))
+
+    def has_subset_sum(self, target: float, margin: float) -> bool:
+        """True when some of a column's values add up to the target, or have it as their mean."""
+        if not self._subset_sums:
+            self._subset_sums = [_SubsetSums(values) for values in self.columns[:_MAX_SUBSET_COLUMNS]]
+        return any(sums.has(target, margin) for sums in self._subset_sums)
+
+
+def _median(values: Sequence[float]) -> float:
+    """Return the median; `statistics` takes longer to import than all of this module."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    if len(ordered) % 2:
+        return ordered[middle]
+    return (ordered[middle - 1] + ordered[middle]) / 2
+
+
+class _SubsetSums:
+    """Every sum that some of the values have."""
+
+    def __init__(self, values: Sequence[float]) -> None:
+        sizes = [abs(value) for value in values if value][:_MAX_SUBSET_ROWS]
+        self._scale = 100 if any(value != int(value) for value in sizes) else 1
+        scaled = [round(value * self._scale) for value in sizes]
+        self._count = len(scaled)
+        self._total = sum(scaled)
+        self._bytes = b""
+        if self._total <= _MAX_SUBSET_TOTAL:
+            reachable = 1  # bit n is set when some of the values add up to n
+            for value in scaled:
+                reachable |= reachable << value
+            self._bytes = reachable.to_bytes(self._total // 8 + 1, "little")
+
+    def has(self, target: float, margin: float) -> bool:
+        """True when some of the values add up to the target, or have it as their mean."""
+        return any(
+            self._reaches(
+                round((target - margin) * count * self._scale), round((target + margin) * count * self._scale)
+            )
+            for count in range(1, self._count + 1)
+        )
+
+    def _reaches(self, lowest: int, highest: int) -> bool:
+        if not self._bytes or lowest > self._total:
+            return False
+        first = max(1, lowest)
+        last = min(highest, self._total, first + _MAX_WIDTH)
+        return any(self._bytes[place >> 3] >> (place & 7) & 1 for place in range(first, last + 1))
+
+
+def _columns_of(text: str, source: str) -> Iterator[tuple[str, list[float]]]:
+    """Give the columns of a text: of JSON by the names of members, of anything else by the place in the line."""
+    if text.lstrip()[:1] in ("{", "[") and len(text) <= _MAX_JSON_CHARS:
+        try:
+            value = decode_json(text)
+        except ValueError:
+            pass
+        else:
+            yield from _json_columns(value, source)
+            return
+    lines = [[number.readings[0][0] for number in read_numbers(line)] for line in text.splitlines()[:_MAX_LINES]]
+    for place in range(min(8, max(map(len, lines), default=0))):
+        yield f"{source}>{place}", [line[place] for line in lines if len(line) > place]
+        yield f"{source}<{place}", [line[-1 - place] for line in lines if len(line) > place]
+    if len(lines) == 1:
+        yield f"{source}-", lines[0]
+
+
+def _json_columns(value: Json, source: str) -> Iterator[tuple[str, list[float]]]:
+    """Give the numbers of each list, and of each object; those of the same name belong together over all sources."""
+    stack = [("", value)]
+    count = 0
+    while stack:
+        name, item = stack.pop()
+        if isinstance(item, dict):
+            inner = list(item.items())
+        elif isinstance(item, list):
+            inner = [(name, one) for one in item]
+        else:
+            if (number := _number(item)) is not None:
+                yield name, [number]
+            continue
+        numbers = [number for _name, one in inner if (number := _number(one)) is not None]
+        if len(numbers) >= _MIN_ROWS:
+            count += 1
+            yield f"{source}/{count}", numbers
+        stack += reversed([(str(key), one) for key, one in inner])
+
+
+def _number(value: Json) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str) and len(value) <= 20:
+        read = [one for one in read_numbers(value) if one.text == value.strip()]
+        if read:
+            return read[0].readings[0][0]
+        return None
+    return None

@@ -1,0 +1,161 @@
+"""Options and steps that all subcommands of `import` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from replaykit.cli import options
+from replaykit.cli.counter import counting
+from replaykit.errors import ExitCode, NothingSelected, UsageError, gravest
+from replaykit.project.find import find_project
+from replaykit.terminal import visible
+
+if TYPE_CHECKING:
+    from replaykit.intake.entries import ImportResult
+    from replaykit.intake.records import ImportRecord
+
+STATUSES = ("error", "warning", "all")
+
+OUTPUT = click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE|DIRECTORY",
+    help="Write a session file for each run: into a directory, or to a .yaml or .json file.",
+)
+
+
+def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say where the runs go and what is done with them."""
+    for option in (
+        options.as_json,
+        options.store,
+        options.config,
+        click.option("--run", "run_them", is_flag=True, help="Replay the sessions right away, with the configuration."),
+        click.option("--dry-run", is_flag=True, help="Show what would come in, and write nothing."),
+        click.option("--force", is_flag=True, help="Replace session files that say something else."),
+        click.option(
+            "--allow-incomplete",
+            is_flag=True,
+            help="With --scaffold: also of runs of which no tool call can be replayed.",
+        ),
+        click.option(
+            "--scaffold",
+            "cases",
+            type=click.Path(path_type=Path, file_okay=False),
+            metavar="DIRECTORY",
+            help="Make a case of each failed run, one for each way to fail.",
+        ),
+        click.option(
+            "--filter",
+            "filters",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Only such runs: status, agent, name, tag or format; * stands for anything. Repeatable.",
+        ),
+        click.option(
+            "--contract", metavar="NAME", help="The contract of the sessions.  [default: the configuration's only one]"
+        ),
+        OUTPUT,
+    ):
+        command = option(command)
+    return command
+
+
+def import_and_report(
+    records: Iterable[ImportRecord], *, run_them: bool, dry_run: bool, as_json: bool, **place: Any
+) -> None:
+    """Import the records, print the result, replay the sessions if `run_them`, and exit."""
+    if run_them and dry_run:
+        raise UsageError("--run and --dry-run do not go together")
+    result = import_into_project(records, needs_sessions=run_them, dry_run=dry_run, quiet=as_json, **place)
+    failed = ExitCode.FAILED if result.failed else ExitCode.PASSED
+    report(result, as_json=as_json, aside=run_them)
+    context = click.get_current_context()
+    if not run_them:
+        context.exit(failed)
+    if not result.sessions:
+        raise NothingSelected("there is no session to replay")
+    from replaykit.cli import replay  # here: `replay` imports this module
+
+    try:
+        context.invoke(replay.command, cases=tuple(result.sessions), config=place["config"], as_json=as_json)
+    except click.exceptions.Exit as exit_:
+        context.exit(gravest([ExitCode(exit_.exit_code), failed]))
+
+
+def import_into_project(
+    records: Iterable[ImportRecord],
+    *,
+    output: Path | None,
+    config: Path | None,
+    contract: str | None = None,
+    cases: Path | None = None,
+    allow_incomplete: bool = False,
+    filters: tuple[str, ...] = (),
+    since: str | None = None,
+    limit: int | None = None,
+    force: bool = False,
+    store_path: Path | None = None,
+    dry_run: bool = False,
+    needs_sessions: bool = False,
+    quiet: bool = False,
+) -> ImportResult:
+    """Import the records into the store, session files and cases, and count them on stderr."""
+    from replaykit.intake.job import ImportTarget, import_records
+    from replaykit.intake.run_filter import parse_run_filter
+    from replaykit.intake.session_files import FETCHED, contract_of_imports
+    from replaykit.project.project import load_project
+
+    if allow_incomplete and cases is None:
+        raise UsageError("--allow-incomplete goes with --scaffold")
+    selection = parse_run_filter(filters, since, limit)
+    is_own = output is None and needs_sessions
+    target = FETCHED if is_own else output
+    file = config if config is not None else find_project()
+    if target is not None and file is not None:
+        project = load_project(file)
+    else:
+        project = None
+    place = ImportTarget(
+        store=store_path,
+        output=target,
+        contract=contract_of_imports(project, contract or "") if target is not None else "",
+        cases=cases,
+        allow_incomplete=allow_incomplete,
+        force=force or is_own,
+        dry_run=dry_run,
+    )
+    with counting("importing", quiet=quiet) as advance:
+        result = import_records(_counted(records, advance), place, run_filter=selection)
+    if not result.entries:
+        raise NothingSelected("no run came in", hint="\n".join(result.notes) or None)
+    if result.sessions and not place.contract:
+        click.echo("note: the sessions name no contract: --contract NAME, or a configuration with one", err=True)
+    return result
+
+
+def report(result: ImportResult, *, as_json: bool, aside: bool = False) -> None:
+    """Print the result of an import; to standard error where a replay's result follows."""
+    from replaykit.report.imports import import_json, import_text, problems_text
+
+    for note in result.notes:
+        click.echo(f"note: {visible(note)}", err=True)
+    if result.failed:
+        click.echo(problems_text(result), err=True)
+    if as_json and not aside:
+        for piece in import_json(result):
+            click.echo(piece, nl=False)
+        click.echo()
+    else:
+        click.echo(import_text(result), err=aside)
+
+
+def _counted(records: Iterable[ImportRecord], advance: Callable[[], None]) -> Iterator[ImportRecord]:
+    for record in records:
+        advance()
+        yield record

@@ -1,0 +1,258 @@
+"""The loop of the stepper: a screen, a key, what it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from replaykit.debugger import pages as pages
+from replaykit.debugger.dialog import Dialog
+from replaykit.debugger.lines import ScreenLine, row_of, rows_of
+from replaykit.debugger.navigation import Action, DebuggerView, Page, StepList, place_of, press, step_list
+from replaykit.debugger.run_reader import RunReader
+from replaykit.debugger.screen import body_height, page_screen, step_lines, step_screen
+from replaykit.debugger.search import find, find_row
+from replaykit.debugger.terminal import Terminated
+from replaykit.errors import Divergence, ReplayKitError, StateNotKept, UsageError
+from replaykit.report.layout import counted
+
+if TYPE_CHECKING:
+    from replaykit.debugger.forker import Forker
+    from replaykit.travel.fork import ForkResult
+
+
+class Debugger:
+    """Steps through a run, and into its forks and back."""
+
+    def __init__(self, dialog: Dialog, source: RunReader, forker: Forker, start: StepList, at: int) -> None:
+        self._dialog = dialog
+        self._source = source
+        self._forker = forker
+        self._steps, self._view = start, DebuggerView(at=at)
+        self._parents: list[tuple[StepList, DebuggerView]] = []
+        self._handlers: dict[Action | None, Callable[[], None]] = {
+            Action.GO: self._go,
+            Action.FIND: self._find,
+            Action.AGAIN: self._find_again,
+            Action.FORK: self._fork,
+            Action.KEEP: self._keep,
+            Action.RETURN: self._return,
+            Action.RELOAD: self._reload,
+        }
+        self._lines: tuple[object, list[ScreenLine]] = (None, [])
+        self._wrapped: tuple[list[ScreenLine], int, list[ScreenLine]] = ([], 0, [])
+
+    def run(self) -> None:
+        """Until somebody quits."""
+        while True:
+            try:
+                self._draw()
+                if self._press(self._dialog.terminal.key()):
+                    return
+            except Terminated:
+                raise
+            except KeyboardInterrupt:
+                return
+            if self._dialog.terminal.terminated:  # an agent has kept it to itself
+                raise Terminated
+
+    def _press(self, key: str) -> bool:
+        """Do what a key asks for; true when that is the end."""
+        if key == "resize":
+            return False
+        before = self._view
+        height = body_height(self._dialog.terminal.size()[1])
+        rows = len(self._rows()) if before.page else 0
+        self._view, action = press(self._steps, before, key, rows=rows, height=height)
+        try:
+            self._handlers.get(action, lambda: None)()
+            self._content()
+            if self._view.page is Page.LIST is not before.page:
+                self._view = msgspec.structs.replace(self._view, top=self._here(height))
+        except ReplayKitError as error:
+            self._refused(before, " ".join(str(error).split("\n")), "red")
+        except Terminated:
+            raise
+        except KeyboardInterrupt:
+            self._refused(before, "stopped", "yellow")
+        return action is Action.QUIT
+
+    def _refused(self, before: DebuggerView, text: str, look: str) -> None:
+        """Say why there is nothing to see; a page that could not be opened is none."""
+        if self._view.page is not before.page or self._view.at != before.at:
+            self._view = msgspec.structs.replace(self._view, page=None, top=0)
+        self._view = self._view.with_message(text, look)
+
+    def _here(self, height: int) -> int:
+        """The first row of the list to show, so that the step one stands at is in the middle."""
+        marked = (number for number, row in enumerate(self._rows()) if row.text.startswith(">"))
+        return max(0, min(next(marked, 0) - height // 2, len(self._rows()) - height))
+
+    def _go(self) -> None:
+        word = self._dialog.ask("To which step?")
+        if word:
+            self._view = self._view.at_step(place_of(self._steps, word))
+
+    def _find(self) -> None:
+        needle = self._dialog.ask("/")
+        if needle:
+            self._view = msgspec.structs.replace(self._view, needle=needle)
+            self._find_again(again=False)
+
+    def _find_again(self, *, again: bool = True) -> None:
+        view, needle = self._view, self._view.needle
+        if not needle:
+            raise UsageError("nothing was searched for yet: / does")
+        if view.page is not None:
+            row = find_row(self._rows(), view.top + again, needle)
+            if row is None:
+                raise UsageError(f"{needle!r} is not on this page")
+            self._view = msgspec.structs.replace(view, top=row)
+            return
+        found = find(self._steps, view.at, needle)
+        if found is None:
+            raise UsageError(f"{needle!r} is in no step")
+        place, where = found
+        around = " (from the start)" if place <= view.at else ""
+        self._view = view.at_step(place).with_message(f"{needle!r}: in {where}{around}; N finds the next", "cyan")
+
+    def _fork(self) -> None:
+        try:
+            state = self._source.state(self._steps, self._view.at)
+        except (StateNotKept, Divergence):
+            state = None  # a call can be changed all the same
+        result = self._forker.fork(self._steps, self._view.at, state)
+        if isinstance(result, str):
+            self._view = self._view.with_message(result, "yellow")
+        else:
+            self._forked(result)
+
+    def _forked(self, result: ForkResult) -> None:
+        """Show how a fork ended, and step into it if that is wanted."""
+        from replaykit.debugger.fork_text import fork_page
+        from replaykit.travel.compare import compare
+
+        self._wait("comparing with the parent …")
+        forked = self._source.load(result.run_id)
+        comparison = compare(self._steps.run, forked)
+        title = f"fork of {self._steps.run.id} at {self._steps.stops[self._view.at].name}"
+        words = "enter step into the fork|q stay here"
+        key = self._dialog.read(title, fork_page(result, comparison), words=words, keys=("enter", "y"))
+        if not key:
+            self._view = self._view.with_message(f"fork {result.run_id}: {result.status.value}", "cyan")
+            return
+        self._parents.append((self._steps, self._view))
+        self._steps = step_list(forked)
+        parts = comparison.first.b_step if comparison.first is not None else None
+        names = [stop.name for stop in self._steps.stops]
+        at = next((names.index(name) for name in (parts, forked.origin.step) if name in names), 0)
+        self._view = DebuggerView(at=at).with_message("this is the fork; u returns to the run it was made from", "cyan")
+
+    def _keep(self) -> None:
+        """Write the run as another take of a case that is named now, and show what became of it."""
+        from replaykit.candidates.retaping import take_from_run
+        from replaykit.report.retapes import retaping_text
+
+        place = self._dialog.ask("Keep it as a take of which case?")
+        if not place:
+            return
+        self._wait("judging the run …")
+        retaping = take_from_run(place, self._steps.run)
+        if retaping.take is None:
+            lines = [ScreenLine(line) for line in retaping_text(retaping).splitlines()]
+            words = "w write it all the same|q back"
+            if not self._dialog.read(f"not fixed: {place}", lines, words=words, keys=("w",)):
+                return
+            retaping = take_from_run(place, self._steps.run, keep=True)
+        if retaping.take is None:
+            raise UsageError(retaping.problem)
+        self._view = self._view.with_message(f"take {retaping.take.name} of {place}: {retaping.directory}", "cyan")
+
+    def _return(self) -> None:
+        if not self._parents:
+            raise UsageError("there is no run to return to: u leads back from a fork that was made here")
+        self._steps, self._view = self._parents.pop()
+
+    def _reload(self) -> None:
+        name = self._steps.stops[self._view.at].name
+        self._source.forget()
+        self._steps = step_list(self._source.load(self._steps.run.id))
+        names = [stop.name for stop in self._steps.stops]
+        at = names.index(name) if name in names else 0
+        self._lines = (None, [])
+        self._view = self._view.at_step(at).with_message(f"read again: {counted(self._steps.count, 'step')}", "cyan")
+
+    def _draw(self) -> None:
+        width, height = self._dialog.terminal.size()
+        view = self._view
+        if view.page is None:
+            rows = step_screen(self._steps, view, self._content(), width, height, deep=bool(self._parents))
+        else:
+            content = self._rows()
+            view = msgspec.structs.replace(view, top=max(0, min(view.top, len(content) - 1)))
+            rows = page_screen(self._title(), content, view, width, height)
+        self._dialog.show(rows)
+
+    def _wait(self, text: str) -> None:
+        """Say what takes a while, before it does."""
+        width, height = self._dialog.terminal.size()
+        self._dialog.show(page_screen(text, [], DebuggerView(), width, height, " "))
+
+    def _title(self) -> str:
+        stop = self._steps.stops[self._view.at]
+        if stop.name:
+            name = f"{stop.name} ({self._view.at + 1} of {self._steps.count})"
+        else:
+            name = "the run"
+        return {
+            Page.STATE: f"state after {name}",
+            Page.DIFF: f"what {name} changed in the state",
+            Page.CALLS: f"{name} in full",
+            Page.LIST: f"steps of {self._steps.run.name or 'run'}  {self._steps.run.id}",
+            Page.COMPARE: f"{self._steps.run.id} beside its parent {self._steps.run.origin.run}",
+            Page.HELP: "keys",
+        }[self._view.page or Page.HELP]
+
+    def _rows(self) -> list[ScreenLine]:
+        """The open page, as rows of the terminal's width; kept while nothing changes."""
+        content, width = self._content(), self._dialog.terminal.size()[0]
+        if self._wrapped[0] is not content or self._wrapped[1] != width:
+            listed = self._view.page is Page.LIST  # a step a row, however much there is to say of it
+            if listed:
+                rows = [row_of(line, width) for line in content]
+            else:
+                rows = rows_of(content, width)
+            self._wrapped = (content, width, rows)
+        return self._wrapped[2]
+
+    def _content(self) -> list[ScreenLine]:
+        """The lines of the step or the page one looks at; kept while nothing changes."""
+        key = (self._steps.run.id, self._view.at, self._view.page)
+        if self._lines[0] != key:
+            self._lines = (key, list(self._build_lines()))
+        return self._lines[1]
+
+    def _build_lines(self) -> Iterable[ScreenLine]:
+        here, at, page = self._steps, self._view.at, self._view.page
+        if page is Page.STATE:
+            return pages.state_page(here, at, self._source.state(here, at))
+        if page is Page.DIFF:
+            return pages.diff_page(here, at, self._source.state_before(here, at), self._source.state(here, at))
+        if page is Page.CALLS:
+            return pages.calls_page(here.run, here.stops[at])
+        if page is Page.LIST:
+            return pages.list_page(here, at)
+        if page is Page.COMPARE:
+            return self._compared()
+        if page is Page.HELP:
+            return pages.help_page()
+        return step_lines(here, at)
+
+    def _compared(self) -> Iterable[ScreenLine]:
+        from replaykit.debugger.fork_text import compare_page
+        from replaykit.travel.compare import compare
+
+        self._wait("comparing with the parent …")
+        return compare_page(compare(self._source.load(self._steps.run.origin.run or ""), self._steps.run))

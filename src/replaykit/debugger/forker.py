@@ -1,0 +1,171 @@
+"""Edit and fork: what is changed is edited as text, and nothing is done for real without a question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import Struct
+
+from replaykit.debugger.dialog import Dialog
+from replaykit.debugger.lines import ScreenLine
+from replaykit.debugger.navigation import StepList
+from replaykit.errors import UsageError
+from replaykit.terminal import visible
+
+if TYPE_CHECKING:
+    from replaykit.debugger.edits import EditChoice
+    from replaykit.model.run import RunHeader
+    from replaykit.model.values import Json
+    from replaykit.travel.edits import Edits
+    from replaykit.travel.fork import ForkResult
+
+_KEYS = "123456789abcdefghijklmnoprtuvwxyz"
+
+
+class NewFork(Struct, frozen=True):
+    """A fork that was made here."""
+
+    parent: str
+    id: str
+    status: str
+
+
+class Forker:
+    """Makes forks of a run, with the questions that this takes."""
+
+    def __init__(
+        self, dialog: Dialog, store_path: Path | None, agent: Callable[..., Any] | None, live: Iterable[str]
+    ) -> None:
+        self._dialog = dialog
+        self._store_path = store_path
+        self._agent = agent
+        self._live = frozenset(live)
+        self.new_forks: list[NewFork] = []
+
+    def fork(self, step_list: StepList, at: int, state: Json) -> ForkResult | str:
+        """A fork from a step, or why there is none; `state` is the one after it, None where there is none to edit."""
+        from replaykit.debugger.edits import choices, document
+
+        stop = step_list.stops[at]
+        if not stop.name:
+            raise UsageError("this run has no steps: there is nothing to fork from")
+        found = choices(stop, state=state is not None)
+        if not found:
+            raise UsageError(f"{stop.name} made no call, and no state was kept by then: there is nothing to change")
+        choice = self._chosen(found)
+        if choice is None:
+            return "no fork"
+        agent = self._agent_for(step_list.run)  # before the editor: without one nobody's work is lost
+        if agent is None:
+            return "no agent: no fork"
+        edits = self._edited(choice, document(choice, state))
+        if edits is None:
+            return "nothing was changed: no fork"
+        return self._forked(step_list.run, stop.name, edits, agent)
+
+    def reexecuted_state(self, run: RunHeader, step: str) -> Json:
+        """The state after a step that was not kept: the agent gets there again, served from the recording."""
+        from replaykit.errors import StateNotKept
+        from replaykit.travel.state_lookup import state_at
+
+        if self._agent is None:
+            raise StateNotKept(f"the state after {step} was not kept; with --agent it is reached again")
+        with self._dialog.terminal.lent():
+            return state_at(run.id, step, agent=self._agent, store=self._store_path)
+
+    def _chosen(self, found: list[EditChoice]) -> EditChoice | None:
+        if len(found) == 1:
+            return found[0]
+        keyed = dict(zip(_KEYS, found, strict=False))
+        lines = [ScreenLine(f"  {key}  {choice.text}", "", 5) for key, choice in keyed.items()]
+        if len(found) > len(keyed):
+            lines.append(ScreenLine(f"  {len(found) - len(keyed)} more: replaykit fork --tool NAME", "dim"))
+        title = f"Fork from {found[0].step}: what shall be changed?"
+        key = self._dialog.read(title, lines, words=f"{_KEYS[0]}–{_KEYS[len(keyed) - 1]} choose|q back", keys=keyed)
+        return keyed.get(key)
+
+    def _edited(self, choice: EditChoice, old: Json) -> Edits | None:
+        """The change that was made in the editor; it comes back until what it holds can be read."""
+        from replaykit.debugger.edits import edits_of, parsed, template, with_error
+
+        text, wrong = template(choice, old), None
+        while True:
+            edited = self._editor(text)
+            if edited is None or edited == text:
+                if wrong is not None:
+                    raise UsageError(f"not forked: {wrong.message}")
+                return None
+            try:
+                return edits_of(choice, old, parsed(edited))
+            except UsageError as error:
+                text, wrong = with_error(edited, error), error
+
+    def _editor(self, text: str) -> str | None:
+        with self._dialog.terminal.lent():
+            try:
+                return click.edit(text, extension=".json")
+            except (click.ClickException, ValueError) as error:  # no such editor; a text that is not UTF-8
+                if isinstance(error, click.ClickException):
+                    reason = error.message
+                else:
+                    reason = str(error)
+                raise UsageError(f"the editor failed: {reason}", hint="Name yours in $VISUAL or $EDITOR.") from None
+
+    def _forked(self, run: RunHeader, step: str, edits: Edits, agent: Callable[..., Any]) -> ForkResult:
+        """The fork; where it stops with a question, the answer decides whether it is made again."""
+        from replaykit.travel.fork import fork
+
+        allowed, refused = set(self._live), set[str]()
+        attempt: str | None = None
+        while True:
+            with self._dialog.terminal.lent():
+                click.echo(visible(f"forking {run.id} at {step} …"), err=True)
+                attempt, result = fork(
+                    run.id, step, edits, agent=agent, store=self._store_path, live=allowed, attempt=attempt
+                )
+            self.new_forks.append(NewFork(run.id, result.run_id, result.status.value))
+            if not self._allow(result, allowed, refused):
+                return result
+
+    def _allow(self, result: ForkResult, allowed: set[str], refused: set[str]) -> bool:
+        """Ask about each tool that the fork was stopped at; true when one of them may be called."""
+        from replaykit.debugger.fork_text import question_page
+
+        questions = {
+            deviation.name: deviation
+            for deviation in result.deviations
+            if deviation.kind == "undecided" and deviation.name
+        }
+        done = [deviation for deviation in result.deviations if deviation.kind in ("live", "done")]
+        more = False
+        for name, question in questions.items():
+            if name in allowed or name in refused:
+                continue
+            key = self._dialog.read(
+                f"May {name} be called for real?",
+                question_page(question, done),
+                words="y yes, for this fork|N no",
+                keys=("y", "Y", "n", "N", "enter"),
+            )
+            (allowed if key in ("y", "Y") else refused).add(name)
+            more = more or name in allowed
+        return more
+
+    def _agent_for(self, run: RunHeader) -> Callable[..., Any] | None:
+        """The agent that was named, or else the one that is known for this run, or else the one that is named now."""
+        from replaykit.candidates.agent_loader import load_agent
+        from replaykit.handlers.recording.agents import agent_of
+
+        if self._agent is None:
+            try:
+                return agent_of(run)
+            except UsageError:
+                spec = self._dialog.ask("Which agent? module:function:")
+                if not spec:
+                    return None
+            with self._dialog.terminal.lent():
+                self._agent = load_agent(spec)
+        return self._agent

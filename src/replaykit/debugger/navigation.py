@@ -1,0 +1,256 @@
+"""A run as steps to stand at, and what a key does there. Pure: nothing here reads a key or writes a screen.
+
+A `Walk` is the run, step by step. A `View` is where one stands and what one looks at; `press` makes the next one of
+it. What needs a question, an editor or the store is handed back as a `Do`.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from enum import StrEnum
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.debugger.lines import ScreenLine
+from replaykit.errors import UsageError
+from replaykit.model.events import AnyEvent
+from replaykit.model.run import TraceRun
+from replaykit.model.steps import unknown_step
+from replaykit.travel.run_steps import RunStep, run_steps
+
+
+class DebuggerStep(Struct, frozen=True, kw_only=True):
+    """A step to stand at."""
+
+    name: str
+    """Nothing where the run has no steps at all."""
+    events: tuple[AnyEvent, ...] = ()
+    """The events of the step, and those after it outside of any step."""
+    run_step: RunStep | None = None
+    """The step itself: what a fork can change."""
+
+    @property
+    def own(self) -> list[AnyEvent]:
+        """The events that belong to the step."""
+        if self.run_step is not None:
+            return self.run_step.events
+        return []
+
+    @property
+    def keeps_state(self) -> bool:
+        """True when the step has a state of its own, and the log holds it."""
+        return self.run_step is not None and self.run_step.state in self.own and not self.run_step.unknown
+
+    @property
+    def loses_state(self) -> bool:
+        """True when there is a state after the step, and the log does not hold it."""
+        return self.run_step is not None and self.run_step.unknown
+
+
+class StepList(Struct, frozen=True, kw_only=True):
+    """A run, step by step."""
+
+    run: TraceRun
+    stops: tuple[DebuggerStep, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of steps; 0 for a run without any."""
+        if self.stops[0].name:
+            return len(self.stops)
+        return 0
+
+
+class Page(StrEnum):
+    """A page that shows something in full."""
+
+    STATE = "state"  # the state after the step
+    DIFF = "diff"  # what the step changed in it
+    CALLS = "calls"  # everything that happened in the step
+    LIST = "list"  # all steps
+    COMPARE = "compare"  # this run beside its parent
+    HELP = "help"
+
+
+class Action(StrEnum):
+    """An action that a key triggers."""
+
+    NEXT = "next"
+    BACK = "back"
+    FIRST = "first"
+    LAST = "last"
+    LINE_DOWN = "line down"
+    LINE_UP = "line up"
+    PAGE_DOWN = "page down"
+    PAGE_UP = "page up"
+    CLOSE = "close"
+    GO = "go"
+    FIND = "find"
+    AGAIN = "again"
+    FORK = "fork"
+    KEEP = "keep"
+    RETURN = "return"
+    RELOAD = "reload"
+    QUIT = "quit"
+
+
+class DebuggerView(Struct, frozen=True, kw_only=True):
+    """The current step, and the page that is open."""
+
+    at: int = 0
+    page: Page | None = None
+    top: int = 0
+    """The first row of the page that is shown."""
+    needle: str = ""
+    """The text that was last searched for."""
+    message: ScreenLine | None = None
+    """One line about the last key."""
+
+    def with_message(self, text: str, look: str = "") -> DebuggerView:
+        return msgspec.structs.replace(self, message=ScreenLine(text, look))
+
+    def at_step(self, at: int) -> DebuggerView:
+        """The view at another step; a page about a step comes along."""
+        page = self.page if self.page in OF_A_STEP else None
+        return msgspec.structs.replace(self, at=at, page=page, top=0, message=None)
+
+
+OF_A_STEP = (Page.STATE, Page.DIFF, Page.CALLS)
+_ANYWHERE: dict[str, Action | Page] = {
+    "n": Action.NEXT,
+    "right": Action.NEXT,
+    "p": Action.BACK,
+    "left": Action.BACK,
+    "g": Action.GO,
+    "s": Page.STATE,
+    "d": Page.DIFF,
+    "t": Page.CALLS,
+    "l": Page.LIST,
+    "c": Page.COMPARE,
+    "?": Page.HELP,
+    "/": Action.FIND,
+    "N": Action.AGAIN,
+    "e": Action.FORK,
+    "k": Action.KEEP,
+    "u": Action.RETURN,
+    "backspace": Action.RETURN,
+    "r": Action.RELOAD,
+    "home": Action.FIRST,
+    "0": Action.FIRST,
+    "end": Action.LAST,
+    "$": Action.LAST,
+    "ctrl-d": Action.QUIT,
+}
+AT_A_STEP: dict[str, Action | Page] = {
+    **_ANYWHERE,
+    " ": Action.NEXT,
+    "down": Action.NEXT,
+    "b": Action.BACK,
+    "up": Action.BACK,
+    "q": Action.QUIT,
+}
+ON_A_PAGE: dict[str, Action | Page] = {
+    **_ANYWHERE,
+    " ": Action.PAGE_DOWN,
+    "pgdn": Action.PAGE_DOWN,
+    "b": Action.PAGE_UP,
+    "pgup": Action.PAGE_UP,
+    "down": Action.LINE_DOWN,
+    "enter": Action.LINE_DOWN,
+    "j": Action.LINE_DOWN,
+    "up": Action.LINE_UP,
+    "k": Action.LINE_UP,
+    "q": Action.CLOSE,
+    "esc": Action.CLOSE,
+}
+"""On a page the keys that move lead through it; n, p and the arrows to the sides still lead to other steps."""
+
+
+def step_list(run: TraceRun) -> StepList:
+    """The run as a walk; what happened outside of any step is shown with the step before it."""
+    steps = run_steps(run)
+    if not steps:
+        return StepList(run=run, stops=(DebuggerStep(name="", events=run.events),))
+    owner = {event.seq: place for place, step in enumerate(steps) for event in step.events}
+    shown: list[list[AnyEvent]] = [[] for _ in steps]
+    place = 0
+    for event in run.events:
+        place = owner.get(event.seq, place)
+        shown[place].append(event)
+    stops = [
+        DebuggerStep(name=step.step_id, events=tuple(events), run_step=step)
+        for step, events in zip(steps, shown, strict=True)
+    ]
+    return StepList(run=run, stops=tuple(stops))
+
+
+def place_of(step_list: StepList, word: str) -> int:
+    """Return the position of a step by name or number; a UsageError names the nearest."""
+    names = [stop.name for stop in step_list.stops]
+    if word and word in names:
+        return names.index(word)
+    if word.isdecimal() and 1 <= int(word) <= step_list.count:
+        return int(word) - 1
+    error = unknown_step(step_list.run, word)
+    close = get_close_matches(word, names, n=1)
+    raise UsageError(error.message, hint=f"Did you mean {close[0]!r}?" if close else error.hint)
+
+
+def press(
+    step_list: StepList, view: DebuggerView, key: str, *, rows: int = 0, height: int = 1
+) -> tuple[DebuggerView, Action | None]:
+    """Return the view after a key, and the action left to do; `height` of the page's `rows` fit on the screen."""
+    if not key:
+        return view, None
+    view = msgspec.structs.replace(view, message=None)
+    action = (ON_A_PAGE if view.page else AT_A_STEP).get(key)
+    if action is None:
+        return view.with_message(f"{key} does nothing here; ? shows the keys", "dim"), None
+    if isinstance(action, Page):
+        return _open_page(step_list, view, action), None
+    if action in (Action.NEXT, Action.BACK) or (view.page is None and action in (Action.FIRST, Action.LAST)):
+        return _move(step_list, view, action), None
+    if view.page is not None and action in SCROLLING:
+        return scrolled(view, action, rows=rows, height=height), None
+    if action is Action.CLOSE:
+        return msgspec.structs.replace(view, page=None, top=0), None
+    return view, action
+
+
+SCROLLING = (Action.FIRST, Action.LAST, Action.LINE_DOWN, Action.LINE_UP, Action.PAGE_DOWN, Action.PAGE_UP)
+
+
+def scrolled(view: DebuggerView, action: Action, *, rows: int, height: int) -> DebuggerView:
+    """The page, further on or back; it ends with its last row at the bottom of the screen."""
+    by = {
+        Action.LINE_DOWN: 1,
+        Action.LINE_UP: -1,
+        Action.PAGE_DOWN: height,
+        Action.PAGE_UP: -height,
+        Action.FIRST: -rows,
+        Action.LAST: rows,
+    }
+    top = max(0, min(view.top + by[action], rows - height))
+    return msgspec.structs.replace(view, top=top)
+
+
+def _open_page(step_list: StepList, view: DebuggerView, page: Page) -> DebuggerView:
+    if page is view.page:  # the same key closes what it opened
+        return msgspec.structs.replace(view, page=None, top=0)
+    if page is Page.COMPARE and step_list.run.origin.run is None:
+        return view.with_message("this run is no fork: there is nothing to compare it with", "yellow")
+    return msgspec.structs.replace(view, page=page, top=0)
+
+
+def _move(step_list: StepList, view: DebuggerView, action: Action) -> DebuggerView:
+    last = len(step_list.stops) - 1
+    by = {Action.NEXT: view.at + 1, Action.BACK: view.at - 1, Action.FIRST: 0, Action.LAST: last}
+    at = max(0, min(by[action], last))
+    if at != view.at:
+        return view.at_step(at)
+    if not step_list.count:
+        return view.with_message("this run has no steps", "yellow")
+    return view.with_message(
+        "this is the first step" if at == 0 and action in (Action.BACK, Action.FIRST) else "this is the last step"
+    )

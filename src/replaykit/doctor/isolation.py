@@ -1,0 +1,176 @@
+"""Kernel isolation: the level that this machine offers, and how to get more where it offers less."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from msgspec import Struct
+
+from replaykit.doctor.results import DoctorItem, IsolationSupport, ItemState
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from replaykit.isolation import Support
+
+_FULL = "full"
+_OVERLAYS_SINCE = (5, 11)
+_LANDLOCK_SINCE = (5, 13)
+_USER_NAMESPACES = "/proc/sys/kernel/unprivileged_userns_clone"
+_APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+_MOST_USER_NAMESPACES = "/proc/sys/user/max_user_namespaces"
+_CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
+_GUARDS_ONLY = "only the guards inside Python and Node keep a replay shut"
+
+
+class KernelSettings(Struct, frozen=True, kw_only=True):
+    """The settings that usually stand in the way of isolation; None where the kernel does not have one."""
+
+    release: str = ""
+    is_root: bool = False
+    user_namespaces: str | None = None
+    """`0`: only root may make them (Debian's setting)."""
+    apparmor_restricts: str | None = None
+    """`1`: AppArmor takes their rights away (Ubuntu since 23.10)."""
+    most_user_namespaces: str | None = None
+    """`0`: nobody may make any."""
+    is_container: bool = False
+    has_seccomp_filter: bool = False
+    """True where whoever started this process has put a system call filter over it."""
+    security_modules: str | None = None
+    """The names of those that are active, separated by commas."""
+
+
+def read_settings(root: Path = Path("/")) -> KernelSettings:
+    """Return the settings of the machine whose file system is at `root`."""
+    status = _text(root, "/proc/self/status") or ""
+    return KernelSettings(
+        release=_text(root, "/proc/sys/kernel/osrelease") or "",
+        is_root=hasattr(os, "geteuid") and os.geteuid() == 0,
+        user_namespaces=_text(root, _USER_NAMESPACES),
+        apparmor_restricts=_text(root, _APPARMOR),
+        most_user_namespaces=_text(root, _MOST_USER_NAMESPACES),
+        is_container=_is_container(root),
+        has_seccomp_filter=re.search(r"^Seccomp:\s*2$", status, re.MULTILINE) is not None,
+        security_modules=_text(root, "/sys/kernel/security/lsm"),
+    )
+
+
+def _is_container(root: Path) -> bool:
+    has_file = any((root / name.removeprefix("/")).exists() for name in _CONTAINER_FILES)
+    return has_file or "KUBERNETES_SERVICE_HOST" in os.environ or "container" in os.environ
+
+
+def _text(root: Path, name: str) -> str | None:
+    try:
+        return (root / name.removeprefix("/")).read_text("ascii", "replace").strip()
+    except OSError:
+        return None
+
+
+def examine_isolation() -> tuple[IsolationSupport, DoctorItem]:
+    """Return what this machine offers, found by trying it in a child, and the item that tells it."""
+    if sys.platform != "linux":
+        return elsewhere(sys.platform)
+    # The package needs modules that only Linux has.
+    from replaykit.isolation import support  # noqa: PLC0415
+
+    offered = support()
+    return describe_support(offered, read_settings())
+
+
+def describe_support(offered: Support, settings: KernelSettings) -> tuple[IsolationSupport, DoctorItem]:
+    """Return an offer as values, with advice where it is less than full isolation."""
+    channels = {channel: str(level) for channel, level in offered.levels(offered.level).items()}
+    level = str(offered.level)
+    isolation = IsolationSupport(level=level, channels=channels, reasons=offered.reasons())
+    if level == _FULL:
+        detail = f"full, for {', '.join(channels)}: the kernel keeps candidates shut"
+        return isolation, DoctorItem(group="isolation", name="level", state=ItemState.OK, detail=detail)
+    shut = ", ".join(f"{channel} {who}" for channel, who in channels.items())
+    parts = [f"{level}, not full ({shut})", *offered.reasons()]
+    item = DoctorItem(
+        group="isolation",
+        name="level",
+        state=ItemState.NOTE,
+        detail="; ".join(parts),
+        advice=tuple(advice(offered, settings)),
+    )
+    return isolation, item
+
+
+def elsewhere(platform: str) -> tuple[IsolationSupport, DoctorItem]:
+    """Return what a system without Linux's kernel offers."""
+    name = {"darwin": "macOS", "win32": "Windows"}.get(platform, platform)
+    reason = f"{name} has no kernel isolation for ReplayKit: {_GUARDS_ONLY}"
+    way = "WSL 2" if platform == "win32" else "a Linux virtual machine or container"
+    item = DoctorItem(
+        group="isolation",
+        name="level",
+        state=ItemState.NOTE,
+        detail=f"process: {reason}",
+        advice=(f"For candidates that you do not trust, run ReplayKit in {way}.",),
+    )
+    return IsolationSupport(level="process", reasons=(reason,)), item
+
+
+def advice(offered: Support, settings: KernelSettings) -> list[str]:
+    """Return what to do about what is missing, by the causes that are found; one line each."""
+    if "architecture" in offered.missing:
+        return ["Run ReplayKit on Linux with an x86_64 or aarch64 processor for kernel isolation."]
+    found = [*_about_namespaces(offered, settings), *_about_containers(offered, settings)]
+    kernel = _version(settings.release)
+    if offered.missing and kernel and kernel < _OVERLAYS_SINCE:
+        found.append(f"Linux {settings.release} is too old: full isolation needs 5.11 or newer. Update the kernel.")
+    if not found and not offered.landlock:
+        found += _about_landlock(settings, kernel)
+    if not found:
+        found.append("No usual cause was found. A security module or a sandbox around this process may refuse it.")
+    return found
+
+
+def _about_namespaces(offered: Support, settings: KernelSettings) -> list[str]:
+    """Settings that stop an ordinary user; all but the last leave root alone."""
+    found = []
+    is_affected = any(name in offered.missing for name in ("user", "mount", "net", "pid", "overlay"))
+    if is_affected and not settings.is_root and settings.user_namespaces == "0":
+        found.append("Only root may make user namespaces here: sudo sysctl -w kernel.unprivileged_userns_clone=1")
+    if is_affected and not settings.is_root and settings.apparmor_restricts == "1":
+        found.append(
+            "AppArmor restricts user namespaces (Ubuntu 23.10 and newer): "
+            "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+        )
+        found.append("That holds for every program until the next start. It stays with a file in /etc/sysctl.d.")
+    if is_affected and settings.most_user_namespaces == "0":
+        found.append("User namespaces are limited to none: sudo sysctl -w user.max_user_namespaces=15000")
+    return found
+
+
+def _about_containers(offered: Support, settings: KernelSettings) -> list[str]:
+    if not offered.missing or not (settings.is_container or settings.has_seccomp_filter):
+        return []
+    if not settings.is_container:
+        return ["A system call filter lies over this process: start it without one, or outside of its sandbox."]
+    return [
+        "The container's seccomp profile or its hidden /proc refuse namespaces. With Docker or Podman: "
+        "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined …",
+        "In Kubernetes: securityContext: {seccompProfile: {type: Unconfined}, procMount: Unmasked}",
+        "This loosens the container for everything in it; candidates then run in isolation inside of it.",
+    ]
+
+
+def _about_landlock(settings: KernelSettings, kernel: tuple[int, int] | None) -> list[str]:
+    if kernel and kernel < _LANDLOCK_SINCE:
+        return [f"Linux {settings.release} has no Landlock: it needs 5.13 or newer. Update the kernel."]
+    if settings.security_modules is not None and "landlock" not in settings.security_modules.split(","):
+        return [f"Landlock is switched off. Start the kernel with: lsm=landlock,{settings.security_modules}"]
+    return []
+
+
+def _version(release: str) -> tuple[int, int] | None:
+    found = re.match(r"(\d+)\.(\d+)", release)
+    if found:
+        return (int(found[1]), int(found[2]))
+    return None

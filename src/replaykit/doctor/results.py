@@ -1,0 +1,50 @@
+"""One thing that was looked at, as a value."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class ItemState(StrEnum):
+    """The state of a checked thing."""
+
+    OK = "ok"  # as it should be
+    NOTE = "note"  # works, but something is missing or could be better
+    PROBLEM = "problem"  # a command would fail, or something would leak
+
+
+class DoctorItem(Struct, frozen=True, kw_only=True):
+    """A thing that was looked at."""
+
+    group: str
+    """`machine`, `isolation`, `libraries` or `project`."""
+    name: str
+    state: ItemState
+    detail: str
+    """The finding, in words."""
+    advice: tuple[str, ...] = ()
+    """Commands or advice, a line each."""
+
+
+class IsolationSupport(Struct, frozen=True, kw_only=True):
+    """The isolation that the kernel offers."""
+
+    level: str
+    channels: dict[str, str] = {}
+    """The level of each way out: `tcp`, `udp`, `unix`, `files`, `signals`."""
+    reasons: tuple[str, ...] = ()
+    """Reasons why isolation is not full."""
+
+
+class Examination(Struct, frozen=True, kw_only=True):
+    """Everything that was looked at."""
+
+    isolation: IsolationSupport
+    items: tuple[DoctorItem, ...]
+
+    @property
+    def problems(self) -> tuple[DoctorItem, ...]:
+        """The items that make commands fail, or leak."""
+        return tuple(item for item in self.items if item.state is ItemState.PROBLEM)

@@ -1,0 +1,342 @@
+"""Shapes: what a file may say, said once for the loader, the linter and the JSON Schema.
+
+A shape finds every flaw of a value in one go, each with the path to it. What fits a shape can be taken apart
+without looking twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from itertools import chain
+from typing import Protocol
+
+from msgspec import Struct
+
+from replaykit.documents.document import Path
+from replaykit.errors import nearest
+from replaykit.model.values import Json
+
+_SHOWN_CHARS = 40
+
+
+class FlawSeverity(StrEnum):
+    """The severity of a flaw."""
+
+    ERROR = "error"  # the file cannot be used, or cannot mean what it says
+    WARNING = "warning"  # the file can be used; somebody should look at it
+
+
+class Flaw(Struct, frozen=True):
+    """One thing that is wrong with a value, and where in it."""
+
+    path: Path
+    code: str
+    message: str
+    hint: str = "Correct it."
+    severity: FlawSeverity = FlawSeverity.ERROR
+
+
+class Shape(Protocol):
+    """A declaration of the values that are allowed."""
+
+    @property
+    def expected(self) -> str:
+        """The allowed values, in words."""
+
+    def fits(self, value: Json) -> bool:
+        """True when the value is of the right type; its parts may still be wrong."""
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        """Everything that is wrong with a value that fits."""
+
+    def schema(self) -> dict[str, Json]:
+        """The same as JSON Schema."""
+
+
+def find_flaws(shape: Shape, value: Json, path: Path = ()) -> Iterator[Flaw]:
+    """Everything that is wrong with a value; its own type first, and then nothing inside it."""
+    if shape.fits(value):
+        yield from shape.flaws(value, path)
+    else:
+        yield Flaw(path, "wrong-type", _wrong_value(shape, value, path), _advice(shape, value))
+
+
+def describe(value: Json) -> str:
+    """A value in a few words, for a message."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, str):
+        if len(value) > _SHOWN_CHARS:
+            value = f"{value[:_SHOWN_CHARS]}…"
+        return repr(value)
+    if abs(value) > 1e30:
+        return "a huge number"
+    return repr(value)
+
+
+class Anything(Struct, frozen=True):
+    """Any JSON value."""
+
+    expected: str = "anything"
+
+    def fits(self, value: Json) -> bool:
+        return True
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        return iter(())
+
+    def schema(self) -> dict[str, Json]:
+        return {}
+
+
+class Text(Struct, frozen=True):
+    """A text; `pattern` limits it, `check` raises a `ValueError` that says what is wrong with it."""
+
+    expected: str = "text"
+    pattern: str | None = None
+    max_length: int | None = None
+    check: Callable[[str], object] | None = None
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, str)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        too_long = self.max_length is not None and len(value) > self.max_length
+        if too_long or (self.pattern and not re.search(self.pattern, value)):
+            yield Flaw(path, "bad-value", _wrong_value(self, value, path))
+        elif self.check is not None:
+            try:
+                self.check(value)
+            except ValueError as error:
+                yield Flaw(path, "bad-value", f"{_shown_path(path)}: {error}")
+
+    def schema(self) -> dict[str, Json]:
+        limits = {"pattern": self.pattern, "maxLength": self.max_length}
+        return {"type": "string", **{key: limit for key, limit in limits.items() if limit is not None}}
+
+
+class Number(Struct, frozen=True, kw_only=True):
+    """A finite number within bounds; `above` excludes its bound, `at_least` includes it."""
+
+    above: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    whole: bool = False
+
+    @property
+    def expected(self) -> str:
+        bounds = []
+        if self.above is not None:
+            bounds.append(f"above {self.above:g}")
+        if self.at_least is not None:
+            bounds.append(f"of at least {self.at_least:g}")
+        if self.at_most is not None:
+            bounds.append(f"at most {self.at_most:g}")
+        noun = "a whole number" if self.whole else "a number"
+        return " ".join([noun, " and ".join(bounds)]).strip()
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, int if self.whole else int | float) and not isinstance(value, bool)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        if not self._is_within(value):
+            yield Flaw(path, "bad-value", _wrong_value(self, value, path))
+
+    def _is_within(self, value: float) -> bool:
+        # NaN is beyond every bound: each comparison with it is false.
+        return (
+            (self.above is None or value > self.above)
+            and (self.at_least is None or value >= self.at_least)
+            and (self.at_most is None or value <= self.at_most)
+        )
+
+    def schema(self) -> dict[str, Json]:
+        bounds = {"exclusiveMinimum": self.above, "minimum": self.at_least, "maximum": self.at_most}
+        kind = "integer" if self.whole else "number"
+        return {"type": kind, **{name: bound for name, bound in bounds.items() if bound is not None}}
+
+
+class Flag(Struct, frozen=True):
+    """True or false."""
+
+    expected: str = "true or false"
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, bool)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        return iter(())
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "boolean"}
+
+
+class Choice(Struct, frozen=True):
+    """One of a few words."""
+
+    words: type[StrEnum]
+
+    @property
+    def expected(self) -> str:
+        return " | ".join(self.words)
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, str)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        if value not in list(self.words):
+            advice = nearest(value[:_SHOWN_CHARS], map(str, self.words))
+            yield Flaw(path, "bad-value", _wrong_value(self, value, path), advice[:1].upper() + advice[1:])
+
+    def schema(self) -> dict[str, Json]:
+        return {"enum": list(map(str, self.words))}
+
+
+class ListOf(Struct, frozen=True):
+    """A list whose items all have one shape."""
+
+    item: Shape
+
+    @property
+    def expected(self) -> str:
+        return "a list"
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, list)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        for index, item in enumerate(value):
+            yield from find_flaws(self.item, item, (*path, index))
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "array", "items": self.item.schema()}
+
+
+class MapOf(Struct, frozen=True):
+    """A mapping from any name to one shape."""
+
+    member: Shape
+
+    @property
+    def expected(self) -> str:
+        return "a mapping"
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, dict)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        for name, member in value.items():
+            yield from find_flaws(self.member, member, (*path, name))
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "object", "additionalProperties": self.member.schema()}
+
+
+class Record(Struct, frozen=True):
+    """A mapping with known keys. `cross` looks at a record whose own members have no flaw."""
+
+    members: Mapping[str, Shape]
+    required: tuple[str, ...] = ()
+    notes: Mapping[str, str] = {}
+    cross: Callable[[dict[str, Json]], Iterator[Flaw]] | None = None
+    noun: str = "key"
+    """The word that messages use for a key."""
+
+    @property
+    def expected(self) -> str:
+        return "a mapping"
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, dict)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        clean = True
+        for flaw in chain(self._key_flaws(value, path), self._member_flaws(value, path)):
+            clean = False
+            yield flaw
+        if self.cross is not None and clean:
+            for flaw in self.cross(value):
+                yield Flaw((*path, *flaw.path), flaw.code, flaw.message, flaw.hint)
+
+    def _key_flaws(self, value: dict[str, Json], path: Path) -> Iterator[Flaw]:
+        where = f" in {_shown_path(path)}" if path else ""
+        for key in value:
+            if key not in self.members:
+                advice = nearest(key[:_SHOWN_CHARS], self.members)
+                message = f"unknown {self.noun} {describe(key)}{where}; {advice}"
+                yield Flaw((*path, key), "unknown-key", message, f"Correct the {self.noun}, or take it away.")
+        for key in self.required:
+            if key not in value:
+                yield Flaw(path, "missing-key", f"the {self.noun} {key!r} is missing{where}", f"Add {key}.")
+
+    def _member_flaws(self, value: dict[str, Json], path: Path) -> Iterator[Flaw]:
+        for key, shape in self.members.items():
+            if key in value:
+                yield from find_flaws(shape, value[key], (*path, key))
+
+    def schema(self) -> dict[str, Json]:
+        members = {}
+        for key, shape in self.members.items():
+            note = self.notes.get(key)
+            members[key] = {"description": note, **shape.schema()} if note else shape.schema()
+        schema: dict[str, Json] = {"type": "object", "properties": members, "additionalProperties": False}
+        if self.required:
+            schema["required"] = list(self.required)
+        return schema
+
+
+class Either(Struct, frozen=True):
+    """The first of several shapes that fits the value's type."""
+
+    shapes: tuple[Shape, ...]
+
+    @property
+    def expected(self) -> str:
+        return ", or ".join(shape.expected for shape in self.shapes)
+
+    def fits(self, value: Json) -> bool:
+        return any(shape.fits(value) for shape in self.shapes)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        return next(shape for shape in self.shapes if shape.fits(value)).flaws(value, path)
+
+    def schema(self) -> dict[str, Json]:
+        return {"anyOf": [shape.schema() for shape in self.shapes]}
+
+
+class Nothing(Struct, frozen=True):
+    """Null: the key is there, and says that there is no value."""
+
+    expected: str = "null"
+
+    def fits(self, value: Json) -> bool:
+        return value is None
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        return iter(())
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "null"}
+
+
+def _wrong_value(shape: Shape, value: Json, path: Path) -> str:
+    name = f"{_shown_path(path)}: " if path else ""
+    return f"{name}expected {shape.expected}, got {describe(value)}"
+
+
+def _advice(shape: Shape, value: Json) -> str:
+    if isinstance(shape, Text) and value is not None and not isinstance(value, dict | list):
+        return f'Quote it: "{describe(value)}"'
+    return f"Write {shape.expected} here."
+
+
+def _shown_path(path: Path) -> str:
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p[:_SHOWN_CHARS]}" for p in path).lstrip(".")

@@ -1,0 +1,99 @@
+"""Shapes of structs: the fields that a msgspec struct declares, as a shape that finds every flaw of a value.
+
+msgspec decodes what is right. What is wrong is looked up here, so that no message of a library has to be taken apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Struct, inspect
+
+from replaykit.documents.document import Path
+from replaykit.documents.shape import (
+    Anything,
+    Either,
+    Flag,
+    Flaw,
+    ListOf,
+    MapOf,
+    Nothing,
+    Number,
+    Record,
+    Shape,
+    Text,
+)
+from replaykit.errors import nearest
+from replaykit.model.values import Json
+
+_SIMPLE: dict[type, Shape] = {
+    inspect.StrType: Text("a text"),
+    inspect.BoolType: Flag(),
+    inspect.NoneType: Nothing(),
+}
+
+
+class Word(Struct, frozen=True):
+    """One of the words of an enumeration or a literal."""
+
+    words: tuple[str, ...]
+
+    @property
+    def expected(self) -> str:
+        return f"a text ({' | '.join(self.words)})"
+
+    def fits(self, value: Json) -> bool:
+        return isinstance(value, str)
+
+    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+        if value not in self.words:
+            yield Flaw(path, "bad-value", f"unknown value {value!r}; {nearest(value, self.words)}")
+
+    def schema(self) -> dict[str, Json]:
+        return {"enum": list(self.words)}
+
+
+def struct_shape(struct: type[Struct], *, noun: str = "key") -> Record:
+    """Return the shape of a mapping that is converted to this struct; `noun` is what messages call its keys."""
+    info = inspect.type_info(struct)
+    assert isinstance(info, inspect.StructType)
+    return _record(info, noun)
+
+
+def _record(info: inspect.StructType, noun: str) -> Record:
+    members = {field.encode_name: _shape(field.type, noun) for field in info.fields}
+    required = tuple(field.encode_name for field in info.fields if field.required)
+    return Record(members, required=required, cross=partial(_own_flaw, info.cls), noun=noun)
+
+
+def _own_flaw(struct: type[Struct], value: dict[str, Json]) -> Iterator[Flaw]:
+    """The `ValueError` that the struct's own `__post_init__` raises: its fields are right, and do not go together."""
+    try:
+        msgspec.convert(value, struct, strict=True)
+    except msgspec.ValidationError as error:
+        yield Flaw((), "bad-value", str(error.__cause__ or error))
+
+
+def _shape(info: Any, noun: str) -> Shape:
+    if type(info) in _SIMPLE:
+        return _SIMPLE[type(info)]
+    if isinstance(info, inspect.Metadata):
+        return _shape(info.type, noun)
+    if isinstance(info, inspect.IntType | inspect.FloatType):
+        return Number(at_least=info.ge, at_most=info.le, whole=isinstance(info, inspect.IntType))
+    if isinstance(info, inspect.LiteralType):
+        return Word(tuple(map(str, info.values)))
+    if isinstance(info, inspect.EnumType):
+        return Word(tuple(str(member.value) for member in info.cls))
+    if isinstance(info, inspect.ListType | inspect.VarTupleType):
+        return ListOf(_shape(info.item_type, noun))
+    if isinstance(info, inspect.DictType):
+        return MapOf(_shape(info.value_type, noun))
+    if isinstance(info, inspect.StructType):
+        return _record(info, noun)
+    if isinstance(info, inspect.UnionType):
+        return Either(tuple(_shape(member, noun) for member in info.types))
+    return Anything()

@@ -1,0 +1,220 @@
+"""A2A: what one agent asked of another, and what it got. The other agent is a closed box: its tools and models are
+not told, so the whole of it is one call, `send_message`, for each message that was sent.
+
+A file holds a task, a message, an answer of JSON-RPC, or the items of a stream: in a list, one a line, or as the text
+of an event stream; see `tasks` for the shapes. Each task is a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replaykit.errors import InvalidFile
+from replaykit.formats.a2a.tasks import TaskExchange, TaskPiece, is_from_user, pieces_of, task_id
+from replaykit.formats.core.errors import error_of
+from replaykit.formats.core.items import TraceItem, first_items, items_of, mostly, nothing_of
+from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.replayability import ADVICE
+from replaykit.formats.core.source import Source
+from replaykit.formats.core.talk import UNSET, Talk, content_id
+from replaykit.model.events import ErrorInfo
+from replaykit.model.matching import ToolErrors
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, encode
+from replaykit.wire.json_fields import as_object, as_objects, as_text, joined
+from replaykit.wire.model_calls import ToolUse
+
+FORMAT = "a2a"
+CALL = "send_message"
+OPAQUE = (
+    "A2A tells what was asked of an agent and what it gave, not which tools and models it called: to replay those, "
+    "import a trace of that agent itself."
+)
+HISTORY = "What was sent is not in the file: keep the requests, or ask for the task with `historyLength`."
+_EXPECTED = "expected a task, a message or an item of a stream of A2A"
+_ENDINGS = {"failed": "TaskFailed", "rejected": "TaskRejected", "canceled": "TaskCanceled"}
+_OPEN = ("submitted", "working", "unknown", "")
+_WAITING = ("input-required", "auth-required")
+
+
+class A2aImporter:
+    """Reads tasks, messages and streams of A2A."""
+
+    name = FORMAT
+    title = "A2A: tasks, messages and streams (1.x and 0.3)"
+
+    def recognises(self, source: Source) -> bool:
+        values = first_items(source)
+        certain = any(piece.kind != "error" for value in values for piece in pieces_of(value))
+        return certain and mostly(lambda value: any(pieces_of(value)) or _is_rpc(value), values)
+
+    def read(self, source: Source) -> Iterator[Found]:
+        if not any(any(pieces_of(value)) for value in first_items(source)):
+            raise nothing_of(source, _EXPECTED)
+        exchanges = _Exchanges()
+        for item in items_of(source):
+            try:
+                if isinstance(item, InvalidFile):
+                    raise item
+                exchanges.add(item)
+            except InvalidFile as problem:
+                yield problem
+        yield from map(_run, exchanges.found())
+
+
+IMPORTERS.register(FORMAT)(A2aImporter())
+
+
+def _is_rpc(value: Json) -> bool:
+    return as_object(value).get("jsonrpc") == "2.0"
+
+
+class _Exchanges:
+    """Each task of a file, in the order they are told."""
+
+    def __init__(self) -> None:
+        self._by_task: dict[str, TaskExchange] = {}
+        self._loose: TaskExchange | None = None
+        """What is of no task, as far as it is known yet: a message that was just sent."""
+        self._ended: list[TaskExchange] = []
+        self._last: TaskExchange | None = None
+
+    def add(self, item: TraceItem) -> None:
+        pieces = list(pieces_of(item.value))
+        if not pieces and not _is_rpc(item.value):
+            raise item.error(_EXPECTED)
+        for piece in pieces:
+            self._last = self._of(piece)
+            self._last.add(piece, item)
+
+    def found(self) -> Iterator[TaskExchange]:
+        yield from self._ended
+        yield from self._by_task.values()
+        if self._loose is not None:
+            yield self._loose
+
+    def _of(self, piece: TaskPiece) -> TaskExchange:
+        """What it belongs to. The first that is told of a task takes up the message that was sent before it."""
+        name = task_id(piece)
+        if name in self._by_task:
+            return self._by_task[name]
+        if piece.kind == "error" and self._last is not None:
+            return self._last
+        if name:
+            found, self._loose = self._loose or TaskExchange(), None
+            found.id = name
+            return self._by_task.setdefault(name, found)
+        sends = piece.kind == "message" and is_from_user(piece.value)
+        if self._loose is not None and sends and not _same_context(self._loose, piece):
+            self._ended.append(self._loose)
+            self._loose = None
+        self._loose = self._loose or TaskExchange()
+        return self._loose
+
+
+def _same_context(exchange: TaskExchange, piece: TaskPiece) -> bool:
+    context = as_text(piece.value.get("contextId"))
+    return bool(context) and context == exchange.context
+
+
+def _run(exchange: TaskExchange) -> TraceRun:
+    talk, error = Talk(), _error(exchange)
+    sent, began = _tell(talk, exchange, error)
+    metadata = {"contextId": exchange.context, "state": exchange.state, "metadata": exchange.metadata}
+    return talk.run(
+        id=exchange.id or content_id(FORMAT, encode(exchange.seen)),
+        format=FORMAT,
+        name=exchange.context,
+        output=_output(exchange) if error is None else UNSET,
+        status=_status(exchange, error),
+        error=error,
+        started_at=began,
+        ended_at=exchange.times[-1] if exchange.times and exchange.state not in (*_OPEN, *_WAITING) else None,
+        metadata={**metadata, ADVICE: [OPAQUE] if sent else [OPAQUE, HISTORY]},
+    )
+
+
+def _tell(talk: Talk, exchange: TaskExchange, error: ErrorInfo | None) -> tuple[bool, float]:
+    """Each message that was sent is a call, what came before the next one its result; gives whether one was."""
+    began, ended = (exchange.times[0], exchange.times[-1]) if exchange.times else (0.0, 0.0)
+    turns: list[tuple[dict[str, Json] | None, list[Json]]] = []
+    for message in exchange.messages:
+        if is_from_user(message):
+            turns.append((message, []))
+        else:
+            turns = turns or [(None, [])]
+            turns[-1][1].append(message)
+    turns = turns or [(None, [])]
+    for number, (sent, replies) in enumerate(turns):
+        if sent is not None:
+            talk.says("user", said_in(sent))
+            talk.calls(
+                ToolUse(name=CALL, arguments={"message": {"role": "user", "parts": sent.get("parts")}}), at=began
+            )
+        if number < len(turns) - 1:
+            talk.returns({"messages": replies}, name=CALL, failed=False, at=began)
+        else:
+            _tell_end(talk, exchange, replies, error, ended)
+    return turns[0][0] is not None, began
+
+
+def _tell_end(talk: Talk, exchange: TaskExchange, replies: list[Json], error: ErrorInfo | None, at: float) -> None:
+    """What came of the last message; nothing yet, where the task is still being worked on."""
+    artifacts = list(exchange.artifacts.values())
+    if error is None and not _is_open(exchange):
+        ending = {"state": exchange.state, "messages": replies, "artifacts": artifacts}
+        result = {name: value for name, value in ending.items() if value}
+        talk.returns(result, name=CALL, failed=False, at=at)
+        return
+    if error is not None:
+        talk.returns(str(error), name=CALL, error=error, ending=ToolErrors.RAISED, at=at)
+    for reply in replies:  # what came before it was over
+        talk.notes("message", reply, at=at)
+    for artifact in artifacts:
+        talk.notes(as_text(artifact.get("name")) or "artifact", artifact.get("parts"), at=at)
+
+
+def _is_open(exchange: TaskExchange) -> bool:
+    """True while nothing has come of what was sent: of no task, while nobody answered."""
+    answered = any(not is_from_user(message) for message in exchange.messages)
+    return exchange.state in _OPEN and not (exchange.state == "" and answered)
+
+
+def _error(exchange: TaskExchange) -> ErrorInfo | None:
+    if exchange.error is not None:
+        return error_of({**exchange.error, "type": f"JsonRpcError {exchange.error.get('code')}"})
+    if exchange.state not in _ENDINGS:
+        return None
+    message = said_in(exchange.reason)
+    return ErrorInfo(type=_ENDINGS[exchange.state], message=message if isinstance(message, str) else "")
+
+
+def _status(exchange: TaskExchange, error: ErrorInfo | None) -> RunStatus:
+    if exchange.state == "canceled":
+        return RunStatus.CANCELLED
+    if error is not None:
+        return RunStatus.ERROR
+    if _is_open(exchange) or exchange.state in _WAITING:
+        return RunStatus.RUNNING
+    return RunStatus.SUCCESS
+
+
+def _output(exchange: TaskExchange) -> Json:
+    """Return the agent's output: its artifacts, else its last message."""
+    artifact_texts = [said_in(artifact) for artifact in exchange.artifacts.values()]
+    if artifact_texts:
+        if len(artifact_texts) == 1:
+            return artifact_texts[0]
+        return artifact_texts
+    spoken = [message for message in exchange.messages if not is_from_user(message)]
+    if spoken:
+        return said_in(spoken[-1])
+    return UNSET
+
+
+def said_in(message: dict[str, Json]) -> Json:
+    """The text of a message or an artifact; its parts where they are more than texts."""
+    parts = as_objects(message.get("parts"))
+    if all(isinstance(part.get("text"), str) for part in parts):
+        return joined(as_text(part.get("text")) for part in parts) or ""
+    return parts

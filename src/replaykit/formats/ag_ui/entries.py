@@ -1,0 +1,258 @@
+"""The events of one run of AG-UI, put together: what was said, called, returned and kept, in the order it began.
+
+Texts and arguments come in pieces, those of several calls mixed, each by its id. A snapshot of all messages repeats
+what is known and tells what was never streamed, such as what the user asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+from msgspec import Struct, field
+
+from replaykit.formats.core.fields import Fields
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments
+
+_NOT_KEPT = ("type", "timestamp", "rawEvent", "raw_event")
+
+
+class AgUiEntryKind(Enum):
+    """What an entry is."""
+
+    SPOKEN = "spoken"
+    SAYS = "says"
+    RESULT = "result"
+    SNAPSHOT = "snapshot"
+    DELTA = "delta"
+    AGENT = "agent"
+    ERROR = "error"
+    NOTE = "note"
+
+
+class Called(Struct):
+    """A call that is asked for."""
+
+    id: str
+    name: str
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def arguments(self) -> Json:
+        return load_arguments("".join(self.pieces))
+
+
+class AgUiEntry(Struct):
+    """Something that happened."""
+
+    kind: AgUiEntryKind
+    agent: str = ""
+    """The run of a sub-agent that it is of."""
+    at: float = 0.0
+    until: float = 0.0
+    step: str | None = None
+    id: str = ""
+    role: str = "assistant"
+    value: Json = None
+    error: Json = None
+    texts: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    calls: dict[str, Called] = field(default_factory=dict)
+
+
+class AgUiEntries:
+    """What happened in a run so far."""
+
+    def __init__(self) -> None:
+        self.entries: list[AgUiEntry] = []
+        self.history: list[dict[str, Json]] = []
+        """Messages from before the run."""
+        self.passed: dict[str, int] = {}
+        """Events of a kind that has no word here, and how many they were."""
+        self._known: dict[str, AgUiEntry] = {}
+        self._calls: dict[str, Called] = {}
+        self._asking: dict[str, AgUiEntry] = {}
+        """By call: the message that asks for it."""
+        self._before: set[str] = set()
+        self._steps: dict[str, str] = {}
+        self._open: dict[str, AgUiEntry] = {}
+        """By agent: the message that calls without a message of their own belong to."""
+        self._thoughts: dict[str, list[str]] = {}
+        self._last: dict[str, str] = {}
+        """By the kind of a piece: the id it had last, which the next may leave out."""
+
+    def begins_with(self, messages: list[dict[str, Json]]) -> None:
+        """What was said before the run."""
+        self.history += messages
+        self._before.update(as_text(message.get("id")) for message in messages)
+
+    def add(self, event: Fields) -> None:
+        """One more event."""
+        kind = event.required_text("type")
+        if kind.startswith("TEXT_MESSAGE_"):
+            self._add_text(event)
+        elif kind.startswith("TOOL_CALL_") and kind != "TOOL_CALL_RESULT":
+            self._add_call(event)
+        elif kind.startswith(("REASONING_", "THINKING_")):
+            if kind != "REASONING_ENCRYPTED_VALUE":
+                self._thoughts.setdefault(_agent(event), []).append(event.text("delta") or "")
+        elif kind == "TOOL_CALL_RESULT":
+            agent = _agent(event)
+            self._open.pop(agent, None)
+            call_id = event.required_text("toolCallId")
+            entry = self._entry(event, AgUiEntryKind.RESULT, id=call_id, value=event.take("content"))
+            self._known |= {key: entry for key in (event.text("messageId"), _result_key(call_id)) if key}
+        elif kind == "MESSAGES_SNAPSHOT":
+            self._merge([dict(camel(message)) for message in as_objects(event.items("messages"))], _at(event))
+        elif kind == "STEP_STARTED":
+            self._steps[_agent(event)] = event.required_text("stepName")
+        elif kind == "STEP_FINISHED":
+            self._steps.pop(_agent(event), None)
+        elif kind in _OTHERS:
+            event.items("delta")
+            self._entry(event, _OTHERS[kind], value=event.value)
+        elif kind == "RAW" or kind not in _NOTES:
+            self.passed[kind] = self.passed.get(kind, 0) + 1
+        else:
+            details = {name: value for name, value in event.value.items() if name not in _NOT_KEPT}
+            self._entry(event, AgUiEntryKind.NOTE, id=event.text("name") or kind.lower(), value=details)
+
+    def close(self) -> None:
+        """The run has ended: what was thought and never said is kept as a note."""
+        for agent, thoughts in self._thoughts.items():
+            if text := "".join(thoughts):
+                self.entries.append(AgUiEntry(AgUiEntryKind.NOTE, agent=agent, id="reasoning", value=text))
+        self._thoughts = {}
+
+    def _entry(self, event: Fields, kind: AgUiEntryKind, *, id: str = "", value: Json = None) -> AgUiEntry:
+        agent, at = _agent(event), _at(event)
+        entry = AgUiEntry(kind, agent=agent, at=at, until=at, step=self._steps.get(agent), id=id, value=value)
+        self.entries.append(entry)
+        return entry
+
+    def _message(self, event: Fields, message_id: str, role: str = "assistant") -> AgUiEntry:
+        """The message of that id, which begins here if it is not there yet."""
+        entry = self._known.get(message_id)
+        if entry is None or entry.kind not in (AgUiEntryKind.SPOKEN, AgUiEntryKind.SAYS):
+            entry = self._entry(
+                event, AgUiEntryKind.SPOKEN if role == "assistant" else AgUiEntryKind.SAYS, id=message_id
+            )
+            entry.role = role
+            if message_id:
+                self._known[message_id] = entry
+        if entry.kind is AgUiEntryKind.SPOKEN:
+            entry.thoughts += self._thoughts.pop(entry.agent, [])
+            self._open[entry.agent] = entry
+        entry.until = max(entry.until, _at(event))
+        return entry
+
+    def _add_text(self, event: Fields) -> None:
+        message_id = self._id(event, "messageId")
+        entry = self._message(event, message_id, event.text("role") or "assistant")
+        entry.texts.append(event.text("delta") or "")
+
+    def _add_call(self, event: Fields) -> None:
+        call_id = self._id(event, "toolCallId")
+        call = self._calls.get(call_id)
+        if call is None:
+            call = self._calls[call_id] = Called(call_id, "")
+            parent, agent = event.text("parentMessageId"), _agent(event)
+            if parent:
+                entry = self._message(event, parent)
+            else:
+                entry = self._open.get(agent) or self._message(event, "")
+            entry.calls[call_id] = call
+            self._asking[call_id] = entry
+        call.name = call.name or event.text("toolCallName") or ""
+        call.pieces.append(event.text("delta") or "")
+        if call_id in self._asking:
+            self._asking[call_id].until = max(self._asking[call_id].until, _at(event))
+
+    def _id(self, event: Fields, name: str) -> str:
+        """Its id; a chunk may leave out what the one before it had."""
+        found = event.text(name) or self._last.get(name, "")
+        if not found:
+            raise event.error(f"{name!r} is missing")
+        self._last[name] = found
+        return found
+
+    def _merge(self, messages: list[dict[str, Json]], at: float) -> None:
+        """A snapshot of all messages: what is not known goes after what it follows there."""
+        last_question = max((n for n, message in enumerate(messages) if message.get("role") == "user"), default=0)
+        fresh: dict[int, list[AgUiEntry]] = {}
+        after = 0  # stands for the beginning
+        for number, message in enumerate(messages):
+            known = self._known_as(message)
+            if known is not None:
+                known.error = known.error or message.get("error")
+                after = id(known)
+            elif as_text(message.get("id")) in self._before:
+                continue
+            elif number < last_question and not after:
+                self.begins_with([message])
+            else:
+                fresh.setdefault(after, []).append(self._of_snapshot(message, at))
+        self.entries = [
+            *fresh.get(0, ()),
+            *(entry for known in self.entries for entry in (known, *fresh.get(id(known), ()))),
+        ]
+
+    def _known_as(self, message: dict[str, Json]) -> AgUiEntry | None:
+        call_id = as_text(message.get("toolCallId"))
+        return self._known.get(as_text(message.get("id"))) or (
+            self._known.get(_result_key(call_id)) if call_id else None
+        )
+
+    def _of_snapshot(self, message: dict[str, Json], at: float) -> AgUiEntry:
+        role, message_id, agent = (as_text(message.get(name)) for name in ("role", "id", "subagentRunId"))
+        entry = AgUiEntry(
+            AgUiEntryKind.SAYS, agent=agent, at=at, until=at, id=message_id, role=role, value=message.get("content")
+        )
+        if role == "assistant":
+            entry.kind = AgUiEntryKind.SPOKEN
+            entry.texts.append(as_text(message.get("content")))
+            entry.calls = {call.id: call for call in map(_called, as_objects(message.get("toolCalls")))}
+            self._calls |= entry.calls
+        elif role == "tool":
+            call_id = as_text(message.get("toolCallId"))
+            entry.kind, entry.id, entry.error = AgUiEntryKind.RESULT, call_id, message.get("error")
+            self._known[_result_key(call_id)] = entry
+        elif role not in ("user", "system", "developer"):
+            entry.kind, entry.id = AgUiEntryKind.NOTE, role or "message"
+        if message_id:
+            self._known[message_id] = entry
+        return entry
+
+
+_OTHERS = {
+    "STATE_SNAPSHOT": AgUiEntryKind.SNAPSHOT,
+    "STATE_DELTA": AgUiEntryKind.DELTA,
+    "SUBAGENT_STARTED": AgUiEntryKind.AGENT,
+    "SUBAGENT_ERROR": AgUiEntryKind.ERROR,
+}
+_NOTES = ("CUSTOM", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "SUBAGENT_FINISHED")
+
+
+def camel(value: Json) -> Iterator[tuple[str, Json]]:
+    """The members of an event, named as the protocol does: Python's SDK writes `tool_call_id` where nobody asks it."""
+    for name, item in as_object(value).items():
+        first, *rest = name.split("_")
+        yield first + "".join(part.capitalize() for part in rest), item
+
+
+def _called(call: dict[str, Json]) -> Called:
+    function = as_object(call.get("function"))
+    return Called(as_text(call.get("id")), as_text(function.get("name")), [as_text(function.get("arguments"))])
+
+
+def _result_key(call_id: str) -> str:
+    return f"result of {call_id}"
+
+
+def _agent(event: Fields) -> str:
+    return event.text("subagentRunId") or ""
+
+
+def _at(event: Fields) -> float:
+    return event.time("timestamp") or 0.0

@@ -1,0 +1,241 @@
+"""The lines of one conversation, told to a `Talk`; those of a sub-agent inside of the call that started it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, field
+
+from replaykit.formats.claude_code.lines import SessionLine, plain, texts_in
+from replaykit.formats.core.errors import error_of
+from replaykit.formats.core.talk import UNSET, Talk, Turn
+from replaykit.model.events import ErrorInfo
+from replaykit.model.matching import ToolErrors
+from replaykit.model.values import Json
+from replaykit.wire.anthropic import DIALECT
+from replaykit.wire.json_fields import as_object, as_text
+
+_SYNTHETIC = "<synthetic>"
+"""The model of an answer that no model gave."""
+_INTERRUPTED = "[Request interrupted by user"
+_LOCAL = re.compile(r"\s*<(?:command-(?:name|message|args)|local-command-\w+|bash-(?:input|stdout|stderr))>")
+_QUIT = re.compile(r"<command-name>/(?:exit|quit|bye)</command-name>")
+_TOOL_ERROR = re.compile(r"\A\s*<tool_use_error>(.*?)(?:</tool_use_error>)?\s*\Z", re.DOTALL)
+_STATUS = re.compile(r"\AAPI Error:?\s*(\d{3})?")
+_MAX_DEPTH = 20
+_SHORT = 2000
+
+
+class ClaudeRequest(Struct, frozen=True, kw_only=True):
+    """What was sent beside the messages."""
+
+    at: float = 0.0
+    system: Json = None
+    tools: Json = None
+    parameters: dict[str, Json] = field(default_factory=dict)
+
+
+class SessionOutcome(Struct, kw_only=True):
+    """How the conversation stands."""
+
+    model: str = ""
+    failure: ErrorInfo | None = None
+    """The API's error that it ended with, so far."""
+    is_interrupted: bool = False
+    has_quit: bool = False
+    """True when the user left with `/exit`."""
+
+
+def tell(
+    talk: Talk,
+    lines: Sequence[SessionLine],
+    agents: dict[str, Sequence[SessionLine]],
+    requests: Mapping[str, ClaudeRequest],
+    depth: int = 0,
+) -> SessionOutcome:
+    """Tells the lines, in order. `agents` has those of sub-agents, by the call that started each; told ones leave."""
+    teller = _ConversationBuilder(talk, lines, agents, requests, depth)
+    for line in lines:
+        teller.line(line)
+    teller.unreturned()
+    return teller.outcome
+
+
+class _ConversationBuilder:
+    def __init__(
+        self,
+        talk: Talk,
+        lines: Sequence[SessionLine],
+        agents: dict[str, Sequence[SessionLine]],
+        requests: Mapping[str, ClaudeRequest],
+        depth: int,
+    ) -> None:
+        self.outcome = SessionOutcome()
+        self._talk = talk
+        self._agents, self._requests, self._depth = agents, requests, depth
+        self._at = 0.0
+        self._answers: dict[str, list[SessionLine]] = {}
+        self._uses: list[str] = []
+        for line in lines:
+            if line.kind == "assistant":
+                self._answers.setdefault(line.answer_id, []).append(line)
+
+    def line(self, line: SessionLine) -> None:
+        if line.kind == "assistant":
+            answer = self._answers.pop(line.answer_id, None)  # all lines of an answer are told with its first
+            if answer is not None:
+                self._answer(answer)
+        elif line.kind == "user":
+            self._hear(line)
+        elif line.kind == "system":
+            self._system(line)
+        elif line.kind == "attachment" and line.content:
+            self._talk.says(line.role, line.content)
+        self._at = line.at or self._at
+
+    def unreturned(self) -> None:
+        """Agents of calls that never returned."""
+        for call_id in self._uses:
+            self._inside(call_id)
+
+    def _answer(self, lines: list[SessionLine]) -> None:
+        first, last = lines[0], lines[-1]
+        response = DIALECT.read_response({**first.message, **last.message, "content": _blocks(lines), **_ends(lines)})
+        answer = response.answers[0]
+        if first.is_api_error:
+            self.outcome.failure = _api_error(first, answer.content or "")
+            self._talk.answers(None, model=self.outcome.model, error=self.outcome.failure, at=first.at)
+            return
+        self.outcome.failure, self.outcome.is_interrupted = None, False
+        if response.model == _SYNTHETIC:
+            self._talk.notes("synthetic", answer.content, at=first.at)
+            return
+        self.outcome.model = response.model or self.outcome.model
+        request = self._requests.get(first.request, ClaudeRequest())
+        if request.tools:
+            self._talk.offers(request.tools)
+        started = min(request.at or self._at or first.at, first.at)
+        self._talk.answers(
+            answer,
+            model=self.outcome.model,
+            usage=response.usage,
+            finish_reason=response.finish_reason,
+            parameters=request.parameters,
+            at=started,
+            duration_s=max(0.0, last.at - started),
+        )
+        self._uses += [use.id for use in answer.tool_calls if use.id]
+
+    def _hear(self, line: SessionLine) -> None:
+        results = line.results
+        for block in results:
+            self._return(block, line, alone=len(results) == 1)
+        other_blocks = [block for block in line.blocks if block not in results]
+        if not other_blocks:
+            return
+        text = texts_in(other_blocks)
+        if is_local(text):
+            self._talk.mentions("user", plain(other_blocks))
+            self.outcome.has_quit = self.outcome.has_quit or _QUIT.search(text) is not None
+            return
+        self._talk.says("user", plain(other_blocks))
+        self.outcome.is_interrupted, self.outcome.has_quit = text.startswith(_INTERRUPTED), False
+
+    def _return(self, block: dict[str, Json], line: SessionLine, *, alone: bool) -> None:
+        call_id, content = as_text(block.get("tool_use_id")), plain(block.get("content"))
+        self._inside(call_id)
+        failed = block.get("is_error") is True
+        if alone and not failed and isinstance(line.result, dict | list):
+            whole = line.result
+        else:
+            whole = content
+        error = _tool_error(content) if failed else _interrupted(whole)
+        ending = None if failed else ToolErrors.RAISED  # an interrupted tool returned nothing
+        self._talk.returns(
+            whole, call_id=call_id, failed=False, error=error, ending=ending, at=line.at, told_model=content
+        )
+
+    def _inside(self, call_id: str) -> None:
+        turn: Turn | None = self._talk.turn_of(call_id) if call_id in self._agents else None
+        if turn is not None and self._depth < _MAX_DEPTH:
+            lines = self._agents.pop(call_id)
+            request = first_request(lines, self._requests)
+            inner = self._talk.inside(turn, system=request.system, tools=request.tools)
+            tell(inner, lines, self._agents, self._requests, self._depth + 1)
+
+    def _system(self, line: SessionLine) -> None:
+        if line.subtype == "compact_boundary":
+            self._talk.catches_up([])  # the model has forgotten everything but the summary that follows
+        if line.subtype == "api_error":
+            self._talk.fails(error_of(line.content, "ApiError"), at=line.at)
+        else:
+            self._talk.notes(line.subtype or "system", _short(line.content), at=line.at)
+
+
+def first_request(lines: Sequence[SessionLine], requests: Mapping[str, ClaudeRequest]) -> ClaudeRequest:
+    """What was sent with the first answer that says so; else the prompt that a line before it holds."""
+    known = (requests[line.request] for line in lines if line.request in requests)
+    prompts = (ClaudeRequest(system=line.system) for line in lines if line.system)
+    return next(known, None) or next(prompts, None) or ClaudeRequest()
+
+
+def is_local(text: str) -> bool:
+    """True for what a slash command or a shell command of the user leaves in the session: no model is asked by it."""
+    return _LOCAL.match(text) is not None
+
+
+def first_question(lines: Sequence[SessionLine]) -> Json:
+    """What the user asked first."""
+    user_lines = [line for line in lines if line.kind == "user" and line.blocks and not line.results]
+    questions = (line for line in user_lines if not line.is_meta and not is_local(texts_in(line.blocks)))
+    first = next(questions, user_lines[0] if user_lines else None)
+    if first is None:
+        return UNSET
+    return plain(first.blocks)
+
+
+def _blocks(lines: list[SessionLine]) -> list[Json]:
+    """The blocks of one answer, whose lines may repeat them."""
+    found: list[Json] = []
+    ids: set[str] = set()
+    for line in lines:
+        for block in line.blocks:
+            call_id = as_text(as_object(block).get("id"))
+            if call_id not in ids or not call_id:
+                found.append(block)
+            ids.add(call_id)
+    return found
+
+
+def _ends(lines: list[SessionLine]) -> dict[str, Json]:
+    """What only the last lines of an answer know: its usage, and why it ended."""
+    names = ("usage", "stop_reason")
+    return {
+        name: next((line.message[name] for line in reversed(lines) if line.message.get(name) is not None), None)
+        for name in names
+    }
+
+
+def _api_error(line: SessionLine, text: str) -> ErrorInfo:
+    status = _STATUS.match(text)
+    kind = "RateLimitError" if status and status[1] == "429" else "ApiError"
+    return ErrorInfo(type=kind, message=text or as_text(line.content) or "the API failed")
+
+
+def _tool_error(content: Json) -> ErrorInfo:
+    text = texts_in(content)
+    match = _TOOL_ERROR.match(text)
+    return error_of(match[1] if match else text.removeprefix("Error: "), "ToolError")
+
+
+def _interrupted(result: Json) -> ErrorInfo | None:
+    if as_object(result).get("interrupted") is not True:
+        return None
+    return ErrorInfo(type="Interrupted", message="the user interrupted it")
+
+
+def _short(content: Json) -> Json:
+    if isinstance(content, str):
+        return content[:_SHORT]
+    return content

@@ -1,0 +1,176 @@
+"""What Claude Code and its SDK write while they run: `claude -p --output-format stream-json --verbose`.
+
+    {"type": "system", "subtype": "init", "session_id", "model", "tools": [names], "cwd", "claude_code_version"}
+    {"type": "assistant", "message": {"id", "content": [one block], "usage"}, "parent_tool_use_id", "session_id"}
+    {"type": "user", "message": {"content": [{"type": "tool_result", …}]}, "tool_use_result", …}
+    {"type": "result", "subtype": "success" | "error_max_turns" | …, "is_error", "result", "total_cost_usd", …}
+
+one a line, or all in a list (`--output-format json --verbose`). What the user asked is not among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from replaykit.errors import InvalidFile
+from replaykit.formats.claude_code.conversation import first_question, tell
+from replaykit.formats.claude_code.lines import SPOKEN, SessionLine
+from replaykit.formats.core.fields import time_in
+from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.source import Source
+from replaykit.formats.core.talk import UNSET, Talk
+from replaykit.model.events import ErrorInfo
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_object, as_text, joined, without
+
+FORMAT = "claude_stream"
+AGENT = "claude-code"
+ADVICE = (
+    "A stream of Claude Code leaves out what the user asked. Import its session file instead "
+    "(~/.claude/projects/*/SESSION.jsonl), or add --replay-user-messages with --input-format stream-json."
+)
+_TYPES = ("system", "assistant", "user", "result")
+_NOT_ONE = "expected messages of a Claude Code stream: objects with `type` and `session_id`"
+_INIT = ("cwd", "mcp_servers", "permissionMode", "output_style")
+_RESULT = ("num_turns", "duration_api_ms", "usage", "modelUsage", "permission_denials", "terminal_reason")
+
+
+class ClaudeStreamImporter:
+    """Reads the messages that Claude Code streams."""
+
+    name = FORMAT
+    title = "Claude Code and Claude Agent SDK messages: `--output-format stream-json`"
+
+    def recognises(self, source: Source) -> bool:
+        first = source.first[0][:8] if source.first and isinstance(source.first[0], list) else source.first
+        return any(_is_message(value) for value in first)
+
+    def read(self, source: Source) -> Iterator[Found]:
+        sessions: dict[str, _StreamSession] = {}
+        unknown = 0
+        for found in _values(source):
+            if isinstance(found, InvalidFile):
+                yield found
+            elif as_text(as_object(found).get("type")) and (id := as_text(found.get("session_id"))):
+                sessions.setdefault(id, _StreamSession(id)).add(found)
+            else:
+                unknown += 1
+        if not sessions:
+            raise InvalidFile(_NOT_ONE, file=source.file)
+        if unknown:
+            yield f"lines that are none of a stream: {unknown}"
+        for session in sessions.values():
+            yield session.run()
+
+
+IMPORTERS.register(FORMAT)(ClaudeStreamImporter())
+
+
+class _StreamSession:
+    """The messages of one session."""
+
+    def __init__(self, id: str) -> None:
+        self._id = id
+        self._lines: dict[str, list[SessionLine]] = {"": []}
+        """By the call that they are inside of."""
+        self._init: dict[str, Json] = {}
+        self._result: dict[str, Json] = {}
+        self._count = 0
+
+    def add(self, value: dict[str, Json]) -> None:
+        self._count += 1
+        kind, subtype = as_text(value.get("type")), as_text(value.get("subtype"))
+        if kind == "result":
+            self._result = value
+        elif kind == "system" and subtype == "init":
+            self._init = self._init or value
+        elif kind in SPOKEN or kind == "system":
+            self._lines.setdefault(as_text(value.get("parent_tool_use_id")), []).append(_line(value, self._count))
+
+    def run(self) -> TraceRun:
+        lines = self._lines.pop("")
+        talk = Talk(tools=self._init.get("tools"))
+        outcome = tell(talk, lines, dict(self._lines), {})
+        status, error = _ending(self._result, outcome.failure)
+        output = self._result.get("result")
+        return talk.run(
+            id=self._id,
+            format=FORMAT,
+            agent=AGENT,
+            agent_version=as_text(self._init.get("claude_code_version")),
+            input=first_question(lines),
+            output=output if isinstance(output, str) and output and error is None else UNSET,
+            status=status,
+            error=error,
+            metadata=self._metadata(),
+            advice=[ADVICE],
+        )
+
+    def _metadata(self) -> dict[str, Json]:
+        metadata = {name: self._init.get(name) for name in _INIT} | {name: self._result.get(name) for name in _RESULT}
+        return metadata | {"cost_usd": self._result.get("total_cost_usd")}
+
+
+def _values(source: Source) -> Iterator[Json]:
+    for document in source.documents():
+        try:
+            value = document.value
+        except InvalidFile as problem:
+            yield problem
+            continue
+        if isinstance(value, list):
+            yield from value
+        else:
+            yield value
+
+
+def _is_message(value: Json) -> bool:
+    if not isinstance(value, dict) or value.get("type") not in _TYPES:
+        return False
+    is_complete = "message" in value if value["type"] in SPOKEN else isinstance(value.get("subtype"), str)
+    return is_complete and bool(as_text(value.get("session_id")))
+
+
+def _line(value: dict[str, Json], index: int) -> SessionLine:
+    details = {key: item for key, item in value.items() if key not in ("type", "subtype", "session_id", "uuid")}
+    return SessionLine(
+        kind=as_text(value.get("type")),
+        index=index,
+        uuid=as_text(value.get("uuid")),
+        session=as_text(value.get("session_id")),
+        at=time_in(value.get("timestamp")),
+        message=_message(as_object(value.get("message"))),
+        result=value.get("tool_use_result", msgspec.UNSET),
+        is_api_error=isinstance(value.get("error"), str),
+        is_meta=value.get("isSynthetic") is True,
+        subtype=as_text(value.get("subtype")),
+        content=details if value.get("type") == "system" else value.get("error"),
+    )
+
+
+def _message(message: dict[str, Json]) -> dict[str, Json]:
+    """The message without the tokens of an answer that had not ended: only the result at the end counts them."""
+    usage = message.get("usage")
+    if message.get("stop_reason") is not None or not isinstance(usage, dict):
+        return message
+    return {**message, "usage": without(usage, "output_tokens")}
+
+
+def _ending(result: dict[str, Json], failure: ErrorInfo | None) -> tuple[RunStatus | None, ErrorInfo | None]:
+    """How it ended: `success` may still be an error of the API."""
+    subtype = as_text(result.get("subtype"))
+    if not subtype:
+        return None, failure
+    if subtype == "success" and result.get("is_error") is not True:
+        return RunStatus.SUCCESS, None
+    errors = result.get("errors")
+    error_text = joined(filter(None, map(as_text, errors)), "; ") if isinstance(errors, list) else None
+    if subtype == "success":
+        return RunStatus.ERROR, failure or ErrorInfo(type="ApiError", message=as_text(result.get("result")))
+    message = (
+        error_text or as_text(result.get("result")) or f"it ended with {subtype} after {result.get('num_turns')} turns"
+    )
+    return RunStatus.ERROR, ErrorInfo(type=subtype, message=message)

@@ -1,0 +1,337 @@
+"""What people log of a model API, whichever API it is.
+
+    a conversation     [message, …], {messages: […]} (a line of fine-tuning data), a message on each line
+    a request          {model, messages, tools, …}
+    a response         {id, choices, usage, …}, an error's body
+    a stream           its events in a list, on lines, or as the text of `data:` lines
+    pairs of both      {request, response}, {body, response}, {messages, …, response}, {request, chunks}, in a list or
+                       on lines; request and response may be the bodies, or have them in `body` beside a status
+    batches            {custom_id, method, url, body} and {custom_id, response: {status_code, body}, error}
+
+An API's own file says how it converses, as a `ConversationApi`; here the shapes around that are taken apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from replaykit.errors import InvalidFile
+from replaykit.formats.core.fields import Fields, json_type
+from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.pairs import REQUESTS, RESPONSES, created, described, halves, http_status, times, unwrapped
+from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.threads import ExchangeThreads, ModelExchange, Used
+from replaykit.model.events import ErrorInfo
+from replaykit.model.values import Json, encode
+from replaykit.wire.api import ModelApi
+from replaykit.wire.dialect import ApiDialect
+from replaykit.wire.frames import SseSplitter
+from replaykit.wire.json_fields import as_object, as_objects, as_text, load_object
+from replaykit.wire.model_calls import ModelAnswer, ModelCall
+
+_STREAM_STARTS = ("data:", "event:", ":", "id:", "retry:")
+_FIRST_ERROR = 400
+_LOOK_AT = 20
+
+MISSING_REQUEST = "The requests are not in the file. Log each request beside its response."
+
+
+class ConversationApi(Struct, frozen=True, kw_only=True):
+    """The way one API converses."""
+
+    dialect: ApiDialect
+    conversation: str
+    """The member of a request that holds the conversation."""
+    read_messages: Callable[[Json], list[Json]]
+    """A conversation, in the shape of `importers.messages`; answers in that of `wire.call`."""
+    is_message: Callable[[dict[str, Json]], bool]
+    is_response: Callable[[dict[str, Json]], bool]
+    is_event: Callable[[dict[str, Json]], bool]
+    """Of a stream."""
+    begins: Callable[[dict[str, Json], dict[str, Json]], bool]
+    """True when an event, after another one, begins a stream."""
+    is_certain: Callable[[dict[str, Json]], bool]
+    """True for an object that can be of no other API."""
+    whole: Callable[[Json], Json] = lambda body: body
+    """A response as the API writes it, from what people keep of one."""
+    normalize_request: Callable[[dict[str, Json]], dict[str, Json]] = lambda body: body
+    """A request as the API takes it."""
+    answer: Callable[[ModelAnswer], ModelAnswer] = lambda answer: answer
+    """The answer, with all the calls that the agent has to make."""
+    used: Callable[[ModelAnswer], list[Used]] = lambda _answer: []
+    """The calls that the provider made for it."""
+    history_id: Callable[[ModelCall], str] = lambda _call: ""
+    """The id of the history that a request goes on from, where the provider keeps it."""
+    keeps: Callable[[ModelCall], tuple[str, ...]] = lambda _call: ()
+    """The ids under which the provider keeps the call itself."""
+    advice: tuple[str, ...] = ()
+    """For those who let the provider keep the history."""
+
+    def exchange(self, call: ModelCall, *, has_request: bool = True, **details: Json) -> ModelExchange:
+        """Return the call in one shape; `has_request` is false where only the response was logged."""
+        if call.answer is not None:
+            call = msgspec.structs.replace(call, answer=self.answer(call.answer))
+        history_id = self.history_id(call)
+        advice: tuple[str, ...] = ()
+        if not has_request:
+            advice = (MISSING_REQUEST,)
+        elif history_id:
+            advice = self.advice
+        return ModelExchange(
+            call=call,
+            messages=self.read_messages(call.messages) if has_request else None,
+            used=self.used,
+            history_id=history_id,
+            keeps=self.keeps(call),
+            advice=advice,
+            **details,
+        )
+
+
+class ExchangeImporter:
+    """Reads what people log of one API."""
+
+    def __init__(self, name: str, title: str, api: ConversationApi) -> None:
+        self.name, self.title, self.api = name, title, api
+
+    def recognises(self, source: Source) -> bool:
+        values = source.first or tuple(islice(_streamed(source, source.head), _LOOK_AT))
+        return any(self.api.is_certain(part) for value in values for part in _parts(value, self.api))
+
+    def read(self, source: Source) -> Iterator[Found]:
+        threads = ExchangeThreads(self.name)
+        reader = _Reader(self.title, self.api)
+        for document in source.documents():
+            for found in reader.read(document):
+                yield from threads.add(found) if isinstance(found, ModelExchange) else [found]
+        for exchange in reader.flush():
+            yield from threads.add(exchange)
+        yield from threads.close()
+
+
+class _Reader:
+    """Takes a file apart, item by item; messages and events that follow each other belong together."""
+
+    def __init__(self, title: str, api: ConversationApi) -> None:
+        self._title, self._api = title, api
+        self._messages: list[Json] = []
+        self._events: list[Json] = []
+
+    def read(self, document: Source) -> Iterator[ModelExchange | InvalidFile | str]:
+        """Return the exchanges that this document completes; a list is complete by itself."""
+        try:
+            value = list(_streamed(document)) or document.value
+        except InvalidFile as problem:
+            yield problem
+            return
+        path: JsonPath = ()
+        if isinstance(value, dict) and value.get("object") == "list" and isinstance(value.get("data"), list):
+            value, path = _in_order(value["data"]), ("data",)
+        if not isinstance(value, list):
+            yield from self._safely(value, document, path)
+            return
+        for index, item in enumerate(value):
+            yield from self._safely(item, document, (*path, index))
+        yield from self.flush()
+
+    def _safely(self, item: Json, document: Source, path: JsonPath) -> Iterator[ModelExchange | InvalidFile | str]:
+        try:
+            for exchange in self._take(item, document, path):
+                yield exchange
+                call = exchange.call
+                if exchange.answered and call.problem and call.answer is None and call.error is None:
+                    yield document.error(call.problem, path).message
+        except InvalidFile as problem:
+            yield problem
+
+    def _take(self, item: Json, document: Source, path: JsonPath) -> Iterator[ModelExchange]:
+        api = self._api
+        if isinstance(item, list):
+            yield from self.flush()
+            for index, inner in enumerate(item):  # a conversation or a stream of its own
+                if isinstance(inner, list):
+                    raise document.error(f"expected {self._title}, got a list", (*path, index))
+                yield from self._take(inner, document, (*path, index))
+            yield from self.flush()
+        elif not isinstance(item, dict):
+            raise document.error(f"expected {self._title}, got {json_type(item)}", path)
+        elif api.is_event(item):
+            if self._messages or (self._events and api.begins(item, self._events[-1])):
+                yield from self.flush()
+            self._events.append(item)
+        elif api.is_message(item) and (self._messages or not api.is_response(item)):
+            if self._events:
+                yield from self.flush()
+            self._messages.append(item)
+        else:
+            yield from self.flush()
+            yield self._read_exchange(item, document, path)
+
+    def flush(self) -> Iterator[ModelExchange]:
+        """Return the exchanges gathered so far."""
+        messages, events = self._messages, self._events
+        self._messages, self._events = [], []
+        if messages:
+            yield self._conversation({self._api.conversation: messages})
+        if events:
+            yield self._exchange(None, _text(self._api.whole(events)), 200, created(events[0]))
+
+    def _read_exchange(self, item: dict[str, Json], document: Source, path: JsonPath) -> ModelExchange:
+        name = Fields(document, item, path).label("custom_id", "key") or ""
+        exchange = self._half_or_both(item)
+        is_read = exchange is not None and self._is_read(item, exchange)
+        other = None if is_read else self._owner(item)
+        if other is not None:
+            hint = f"Name the format that it is of: --format {other.name}"
+            raise document.error(f"expected {self._title}, got {other.title.partition(':')[0]}", path, hint=hint)
+        if exchange is None or not (exchange.messages or exchange.call.answer or exchange.call.error):
+            raise document.error(f"expected {self._title}, got {described(item)}", path)
+        more = {"name": name, "alone": bool(name) or exchange.alone, **times(item, exchange.at)}
+        return msgspec.structs.replace(exchange, **more)
+
+    def _is_read(self, item: dict[str, Json], exchange: ModelExchange) -> bool:
+        """True when all that is asked and answered is this API's, as far as that shows."""
+        api, call = self._api, exchange.call
+        request, _response = halves(item, api.conversation)
+        messages = as_objects(as_object(request).get(api.conversation))
+        is_answer = not exchange.answered or call.answer is not None or call.error is not None
+        return is_answer and all(map(api.is_message, messages[:_LOOK_AT]))
+
+    def _owner(self, item: dict[str, Json]) -> ExchangeImporter | None:
+        """Whose requests and responses these are, where they are certainly another API's: read as this one's, they
+        would lose their calls."""
+        own = self._api
+        for importer in IMPORTERS.values():
+            if isinstance(importer, ExchangeImporter) and importer.api is not own:
+                parts = (part for part in _parts(item, importer.api) if not own.is_certain(part))
+                if any(map(importer.api.is_certain, parts)):
+                    return importer
+        return None
+
+    def _half_or_both(self, item: dict[str, Json]) -> ModelExchange | None:
+        """The exchange that an object tells of; None where it tells of none."""
+        if self._api.is_response(item):
+            return self._answered(None, item, 200)
+        if "exception" in item:
+            wrong = next((item[name] for name in (*REQUESTS, *RESPONSES) if name in item), item)
+            return self._failed(None, wrong, http_status(item), as_text(item["exception"]))
+        request, response = halves(item, self._api.conversation)
+        if self._is_foreign(response) and not any(name in item for name in REQUESTS):
+            return None
+        if response is not None:
+            return self._answered(request, *unwrapped(response))
+        if item.get("error") is not None:
+            return self._failed(request, item, http_status(item))
+        if request is None:
+            return None
+        if "model" in request:
+            return self._unanswered(request)
+        return self._conversation(request)
+
+    def _is_foreign(self, response: Json) -> bool:
+        """True for a list of something else than this API's events: many formats have `events`."""
+        body = self._api.whole(response)
+        return isinstance(body, list) and not any(map(self._api.is_event, as_objects(body)))
+
+    def _conversation(self, request: dict[str, Json]) -> ModelExchange:
+        """One that is over: nothing else goes on from it."""
+        return msgspec.structs.replace(self._unanswered(request), alone=True)
+
+    def _unanswered(self, request: dict[str, Json]) -> ModelExchange:
+        return msgspec.structs.replace(self._exchange(request, b"", 200), answered=False)
+
+    def _failed(self, request: dict[str, Json] | None, body: Json, status: int, kind: str = "") -> ModelExchange:
+        exchange = self._exchange(request, _text(body), status or _FIRST_ERROR)
+        error = exchange.call.error
+        if error is None or not kind:
+            return exchange
+        typed_error = ErrorInfo(type=kind, message=error.message, attributes_json=error.attributes_json)
+        return msgspec.structs.replace(exchange, call=msgspec.structs.replace(exchange.call, error=typed_error))
+
+    def _answered(self, request: dict[str, Json] | None, response: Json, status: int) -> ModelExchange:
+        """A pair. A response may be a text: of a body, of a stream, or all that was kept of the answer."""
+        value = load_json(response)
+        if isinstance(value, str) and value.lstrip().startswith(("{", *_STREAM_STARTS)):
+            return self._exchange(request, value.encode("utf-8", "replace"), status)
+        if isinstance(value, str):
+            return self._spoken(request, value)
+        body = self._api.whole(value)
+        exchange = self._exchange(request, _text(body), status, created(body))
+        if isinstance(response, str) and exchange.call.answer is None and exchange.call.error is None:
+            return self._spoken(request, response)  # the answer itself is JSON
+        return exchange
+
+    def _spoken(self, request: dict[str, Json] | None, text: str) -> ModelExchange:
+        """An answer of which only the text was kept."""
+        exchange = self._exchange(request, b"", 200)
+        call = msgspec.structs.replace(exchange.call, answer=ModelAnswer(content=text), complete=True, problem=None)
+        return msgspec.structs.replace(exchange, call=call)
+
+    def _exchange(
+        self, request: dict[str, Json] | None, response: bytes, status: int, at: float = 0.0
+    ) -> ModelExchange:
+        if request is None:
+            body = b"{}"
+        else:
+            body = _text(self._api.normalize_request(request))
+        call = ModelApi(dialect=self._api.dialect).read(body, status, [response])
+        size = len(body) + len(response)
+        return self._api.exchange(call, has_request=request is not None, at=at, size=size)
+
+
+def _text(value: Json) -> bytes:
+    """The body as it went over the wire, or nearly so."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return encode(value)
+
+
+def _in_order(items: list[Json]) -> list[Json]:
+    """Return the items of an API's list, the oldest first: a result comes after its call."""
+    calls: set[str] = set()
+    for item in map(as_object, items):
+        call_id = as_text(item.get("call_id"))
+        if as_text(item.get("type")).endswith("_output") and call_id not in calls:
+            return items[::-1]
+        calls.add(call_id)
+    return items
+
+
+def _streamed(source: Source, text: bytes | None = None) -> Iterator[dict[str, Json]]:
+    """The events of a text of `data:` lines."""
+    if not source.is_text or not source.head.lstrip().decode("utf-8", "replace").startswith(_STREAM_STARTS):
+        return
+    splitter = SseSplitter()
+    for frame in (*splitter.feed(source.text if text is None else text), *splitter.close()):
+        event = load_object(frame.data)
+        if event is not None:
+            yield event
+
+
+def _parts(value: Json, api: ConversationApi, depth: int = 2) -> Iterator[dict[str, Json]]:
+    """Whatever in a value could tell which API it is of: itself, the halves of a pair, messages."""
+    if isinstance(value, list) and depth:
+        for item in value[:_LOOK_AT]:
+            yield from _parts(item, api, depth - 1)
+    if not isinstance(value, dict):
+        return
+    yield value
+    if value.get("object") == "list":
+        yield from _parts(value.get("data"), api)
+    request, response = halves(value, api.conversation)
+    if response is None:
+        body = None
+    else:
+        body = api.whole(unwrapped(response)[0])
+    conversation = as_object(request).get(api.conversation)
+    candidates = (request, body, *(conversation if isinstance(conversation, list) else ()))
+    yield from (half for half in candidates if isinstance(half, dict))
+    if isinstance(body, list):
+        yield from (item for item in as_objects(body[:_LOOK_AT]) if api.is_event(item))

@@ -1,0 +1,99 @@
+"""Labels: what somebody said of a run afterwards, a reward, a score, a piece of feedback.
+
+A run that a label calls a failure is one, whatever its own status says: its error says who judged it and how, and
+its metadata keeps the labels, with what was expected where they say that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct, field
+
+from replaykit.model.events import ErrorInfo
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, encode, raw
+from replaykit.wire.json_fields import as_object
+
+LABELS = "labels"
+"""The metadata key of a run's labels."""
+JUDGED = "Judged"
+"""The type of the error of a run that only a label calls a failure."""
+_SHORT = 200
+_READING = re.compile(
+    r"(get|find|list|search|look|lookup|read|fetch|show|view|check|verify|count|describe|query|track|calculate|compute"
+    r"|think|plan)(?=[_A-Z-]|$)"
+)
+
+
+class ExpectedCall(Struct, frozen=True, kw_only=True):
+    """A call of a tool that a good run makes."""
+
+    name: str
+    arguments: dict[str, Json] = field(default_factory=dict)
+
+
+class Label(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One judgement."""
+
+    name: str
+    value: Json = None
+    failed: bool = False
+    why: str = ""
+    """The judge's comment."""
+    expected_calls: tuple[ExpectedCall, ...] | None = None
+    """Calls that a good run makes, with at least these arguments; None where the label does not say."""
+    changing_tools: tuple[str, ...] = ()
+    """Tools that change something: a good run calls them as expected, once for each, and not otherwise."""
+    expected_output: tuple[str, ...] = ()
+    """Texts that the answer of a good run contains."""
+    expected_answer: str = ""
+    """The answer of a good run, as a dataset's reference or a target has it."""
+    said_anywhere: bool = False
+    """The expected output may be in anything that the agent said, not in its answer alone."""
+    criteria: tuple[str, ...] = ()
+    """Sentences about a good run that only judgement can check."""
+
+    @property
+    def text(self) -> str:
+        """In one line."""
+        why = " ".join(self.why.split())
+        statement = f"{self.name} is {encode(self.value).decode()[:_SHORT]}"
+        if why:
+            return f"{statement}: {why[:_SHORT]}"
+        return statement
+
+
+def labelled(run: TraceRun, labels: Sequence[Label]) -> TraceRun:
+    """The run with its labels; a failure where one of them says so, and the run does not say how it failed itself."""
+    if not labels:
+        return run
+    metadata = as_object(run.metadata) | {LABELS: msgspec.to_builtins(labels)}
+    run = msgspec.structs.replace(run, metadata_json=raw(metadata))
+    bad = [label for label in labels if label.failed]
+    if not bad or run.status not in (RunStatus.SUCCESS, RunStatus.RUNNING):
+        return run
+    error = run.error or ErrorInfo(type=JUDGED, message="; ".join(label.text for label in bad))
+    return msgspec.structs.replace(run, status=RunStatus.ERROR, error=error)
+
+
+def as_it_ended(run: TraceRun) -> TraceRun:
+    """The run as it ended by itself: a success, where nothing but a label calls it a failure."""
+    if run.error is None or run.error.type != JUDGED:
+        return run
+    return msgspec.structs.replace(run, status=RunStatus.SUCCESS, error=None)
+
+
+def only_reads(tool: str) -> bool:
+    """True for a tool that changes nothing, by the verb its name begins with: `get_user`, `searchFlights`, `think`."""
+    return _READING.match(tool) is not None
+
+
+def labels_of(run: TraceRun) -> tuple[Label, ...]:
+    """The labels that a run carries; none where what its metadata holds under that name is something else."""
+    try:
+        return msgspec.convert(as_object(run.metadata).get(LABELS, []), tuple[Label, ...])
+    except msgspec.ValidationError:
+        return ()

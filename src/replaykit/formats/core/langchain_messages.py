@@ -1,0 +1,145 @@
+"""Messages and answers of models as LangSmith holds them, in the shapes that recordings have.
+
+LangChain writes a message in three ways (`{lc, id, kwargs}`, `{type, data}`, `{type, content}`) and as a pair of
+role and text; SDKs that are wrapped write the provider's own body.
+"""
+
+from __future__ import annotations
+
+from replaykit.model.values import Json
+from replaykit.wire import anthropic, openai_chat, openai_responses
+from replaykit.wire.dialect import WireResponse
+from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, load_arguments
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
+
+_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
+_SPOKEN = ("text", "thinking", "tool_use", "input_json_delta")  # blocks of content that an answer has words for
+_PAIR = 2
+
+
+def message_body(value: Json) -> dict[str, Json] | None:
+    """The fields of a LangChain message, `type` among them; None for anything else."""
+    if not isinstance(value, dict):
+        return None
+    body, kind = value, value.get("type")
+    if kind == "constructor":
+        body, names = as_object(value.get("kwargs")), value.get("id")
+        if isinstance(names, list) and names:
+            kind = as_text(names[-1])
+        else:
+            kind = body.get("type")
+    elif isinstance(value.get("data"), dict) and "content" not in value:
+        body = value["data"]
+    kind = as_text(kind).lower().removesuffix("chunk").removesuffix("message")
+    if kind in _ROLES and "content" in body:
+        return {**body, "type": kind}
+    return None
+
+
+def message_of(value: Json) -> Json:
+    """A message as `{role, content}` with its calls; what is no message of LangChain stays as it is."""
+    if isinstance(value, list) and len(value) == _PAIR and all(isinstance(item, str) for item in value):
+        return {"role": _ROLES.get(value[0], value[0]), "content": value[1]}
+    body = message_body(value)
+    if body is None:
+        return value
+    message: dict[str, Json] = {"role": _ROLES[body["type"]], "content": body["content"]}
+    message |= {name: body[name] for name in ("name", "tool_call_id") if body.get(name) is not None}
+    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in _calls(body)]
+    if calls:
+        return message | {"tool_calls": calls}
+    return message
+
+
+def conversation(messages: Json) -> Json:
+    """The messages of a request; LangChain wraps them in a list of its own."""
+    if not isinstance(messages, list):
+        return messages
+    wrapped = len(messages) == 1 and isinstance(messages[0], list) and not isinstance(message_of(messages[0]), dict)
+    return [message_of(message) for message in (messages[0] if wrapped else messages)]
+
+
+def read_outputs(outputs: Json) -> WireResponse:
+    """Return the response in the outputs of a model's run; no answers where their shape is unknown."""
+    body = as_object(outputs)
+    if "generations" in body:
+        return _read_generations(body)
+    if isinstance(body.get("choices"), list):
+        return openai_chat.DIALECT.read_response(
+            {**body, "choices": [_choice(choice) for choice in as_objects(body["choices"])]}
+        )
+    if body.get("type") == "message" and isinstance(body.get("content"), list):
+        return anthropic.DIALECT.read_response(body)
+    if isinstance(body.get("output"), list) and body.get("object") == "response":
+        return openai_responses.DIALECT.read_response(body)
+    return _read_message(body.get("output", body.get("message", outputs)))
+
+
+def _read_generations(body: dict[str, Json]) -> WireResponse:
+    if isinstance(body["generations"], list):
+        lists = body["generations"]
+    else:
+        lists = []
+    first = as_objects(lists[0] if lists and isinstance(lists[0], list) else lists)
+    if not first:
+        return WireResponse()
+    message = message_body(first[0].get("message"))
+    info, metadata = as_object(first[0].get("generation_info")), as_object((message or {}).get("response_metadata"))
+    reason = info.get("finish_reason") or metadata.get("finish_reason") or metadata.get("stop_reason")
+    if message is None:
+        answer = ModelAnswer(content=as_text(first[0].get("text")) or None)
+    else:
+        answer = _answer(message)
+    return WireResponse(
+        answers=(answer,), finish_reason=as_text(reason) or None, model=as_text(metadata.get("model_name"))
+    )
+
+
+def _read_message(value: Json) -> WireResponse:
+    if isinstance(value, str):
+        return WireResponse(answers=(ModelAnswer(content=value),))
+    body = message_body(value)
+    if body is not None:
+        reason = as_object(body.get("response_metadata")).get("finish_reason")
+        return WireResponse(answers=(_answer(body),), finish_reason=as_text(reason) or None)
+    if as_text(as_object(value).get("role")):
+        return openai_chat.DIALECT.read_response({"choices": [{"message": value}]})
+    return WireResponse()
+
+
+def _choice(choice: dict[str, Json]) -> dict[str, Json]:
+    """The choice with its reason as a text: one SDK writes the last chunk of the stream in its place."""
+    reason = choice.get("finish_reason")
+    if isinstance(reason, dict):
+        return {**choice, "finish_reason": reason.get("finish_reason")}
+    return choice
+
+
+def _answer(body: dict[str, Json]) -> ModelAnswer:
+    content = body.get("content")
+    blocks = as_objects(content)
+    extra = as_object(body.get("additional_kwargs"))
+    return ModelAnswer(
+        content=as_text(content) or joined(as_text(block.get("text")) for block in blocks),
+        tool_calls=_calls(body),
+        thinking=joined(as_text(block.get("thinking")) for block in blocks)
+        or as_text(extra.get("reasoning_content"))
+        or None,
+        refusal=as_text(extra.get("refusal")) or None,
+        parts=tuple(block for block in blocks if block.get("type") not in _SPOKEN),
+    )
+
+
+def _calls(body: dict[str, Json]) -> tuple[ToolUse, ...]:
+    """The calls a message asks for, also those whose arguments the model wrote wrongly."""
+    calls = [*as_objects(body.get("tool_calls")), *as_objects(body.get("invalid_tool_calls"))]
+    return tuple(ToolUse(id=as_text(c.get("id")), name=as_text(c.get("name")), arguments=_arguments(c)) for c in calls)
+
+
+def _arguments(call: dict[str, Json]) -> Json:
+    arguments = call.get("args")
+    if isinstance(arguments, str):
+        return load_arguments(arguments)
+    if arguments is None:
+        return {}
+    return arguments

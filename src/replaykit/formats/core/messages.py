@@ -1,0 +1,314 @@
+"""Messages as dialects write them, in one shape: `{role, content, tool_calls, tool_call_id, name}`.
+
+    GenAI       {role, parts: [{type: text | reasoning | tool_call | tool_call_response, …}]}
+    OpenAI      {role, content, tool_calls: [{id, function: {name, arguments}}], tool_call_id}
+    AI SDK      {role, content: [{type: text | tool-call | tool-result, …}]}
+    LangChain   {type, data}, {lc, id, kwargs}, [role, text]
+
+A message with the results of several tools becomes one for each. `status: error` marks a result that is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import is_
+
+import orjson
+
+from replaykit.formats.core.json_text import load_json, read_arguments
+from replaykit.formats.core.langchain_messages import message_body, message_of
+from replaykit.model.values import Json, canonical_read
+from replaykit.wire.json_fields import as_object, as_objects, as_text, joined
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
+
+_ERRORS = ("error-text", "error-json", "execution-denied")
+_TEXTS = ("text", "output_text", "input_text")
+_BESIDE = frozenset(("type", "name", "tool_call_id", "tool_calls"))
+_TEXT, _RESULT, _CALL, _THOUGHT = range(4)
+_SORTS = {
+    **dict.fromkeys(_TEXTS, _TEXT),
+    **dict.fromkeys(("tool_call_response", "tool-result", "tool_result"), _RESULT),
+    **dict.fromkeys(("tool_call", "tool-call", "tool_use"), _CALL),
+    **dict.fromkeys(("reasoning", "thinking"), _THOUGHT),
+}
+
+
+def messages_of(value: Json, cache: ConversationCache | None = None) -> list[Json] | None:
+    """The messages of a conversation; None where the value holds none.
+
+    With what was heard before, those that it begins with are not read again: nobody may change them, they are shared.
+    """
+    if isinstance(value, str):
+        read = _read_text(value, cache)
+        if read is not None:
+            return read
+        value = load_json(value)
+    if isinstance(value, dict):
+        if isinstance(value.get("messages"), list):
+            value = value["messages"]
+        else:
+            value = [value]
+    if isinstance(value, str):
+        if value:
+            return [{"role": "user", "content": value}]
+        return None
+    if not isinstance(value, list):
+        return None
+    if len(value) == 1 and isinstance(value[0], list) and not isinstance(message_of(value[0]), dict):
+        value = value[0]  # LangChain wraps them in a list of its own
+    return _read_all(value)
+
+
+def _read_text(text: str, cache: ConversationCache | None) -> list[Json] | None:
+    """The messages in the text of a list; None where it is no such text, or a list in a list."""
+    if text[:1] != "[" or text[1:20].lstrip()[:1] == "[":
+        return None
+    size = 0 if cache is None else len(cache.text)
+    try:
+        if cache is not None and size and text.startswith(cache.text) and text[size : size + 1] == ",":
+            found = [*cache.messages, *_read_all(orjson.loads("[" + text[size + 1 :]))]
+        else:
+            found = _read_all(orjson.loads(text))
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return None
+    if cache is not None and len(found) > 1 and text[-1] == "]":
+        cache.text, cache.messages = text[:-1], found
+    return found
+
+
+def _read_all(messages: list[Json]) -> list[Json]:
+    found: list[Json] = []
+    for message in messages:
+        alone = _alone(message)
+        if alone is None:
+            found += _read_message(message)
+        else:
+            found.append(alone)
+    return found
+
+
+def answer_in(messages: Iterable[Json]) -> ModelAnswer | None:
+    """Return the model's answer, joined from one or more messages; None without any."""
+    spoken = [m for m in messages if isinstance(m, dict) and m.get("role") in ("assistant", "model", "ai", None)]
+    if not spoken:
+        return None
+    if len(spoken) == 1 and not isinstance(spoken[0].get("content"), list):
+        return _answer(spoken[0])
+    return ModelAnswer(
+        content=joined((_content_text(m.get("content")) or "" for m in spoken), "\n"),
+        tool_calls=tuple(ToolUse(**call) for m in spoken for call in m.get("tool_calls", ())),
+        thinking=joined(as_text(m.get("thinking")) for m in spoken),
+        refusal=joined(as_text(m.get("refusal")) for m in spoken),
+        parts=tuple(part for m in spoken for part in _other_parts(m.get("content"))),
+    )
+
+
+def _answer(message: dict[str, Json]) -> ModelAnswer:
+    """`answer_in` of one message that says no more than a text, as nearly all do."""
+    calls = message.get("tool_calls")
+    return ModelAnswer(
+        content=as_text(message.get("content")) or None,
+        tool_calls=tuple([ToolUse(**call) for call in calls]) if calls else (),
+        thinking=as_text(message.get("thinking")) or None,
+        refusal=as_text(message.get("refusal")) or None,
+    )
+
+
+def text_of(messages: list[Json] | None, role: str) -> str:
+    """Return the text of the last message of that role."""
+    found = [m for m in messages or () if isinstance(m, dict) and m.get("role") == role]
+    if found:
+        return _content_text(found[-1].get("content")) or ""
+    return ""
+
+
+def _alone(message: Json) -> dict[str, Json] | None:
+    """`_said` of a message of one part, as nearly all of GenAI have; None for any other."""
+    if type(message) is not dict or not message.keys().isdisjoint(_BESIDE):
+        return None
+    parts = message.get("parts")
+    part: Json = parts[0] if type(parts) is list and len(parts) == 1 else None
+    kind = part.get("type") if type(part) is dict else None
+    sort = _SORTS.get(kind) if type(kind) is str else None
+    if sort is _RESULT:
+        return _result(part)
+    role = message.get("role")
+    if type(role) is not str or not role:
+        role = "user"
+    if sort is _TEXT:
+        return {"role": role, "content": _part_text(part) or None}
+    if sort is _CALL:
+        return {"role": role, "content": None, "tool_calls": [_call(part)]}
+    return None
+
+
+def _read_message(message: Json) -> list[dict[str, Json]]:
+    if isinstance(message, str):
+        return [{"role": "user", "content": message}]
+    if type(message) is dict and "type" not in message and type(message.get("parts")) is list:
+        return _of_parts(as_text(message.get("role")) or "user", message["parts"], message)
+    if isinstance(message, dict) and "type" not in message:
+        body = None
+    else:
+        body = message_body(message)
+    if body is not None or isinstance(message, list):
+        plain = message_of(message)
+    else:
+        plain = message
+    if not isinstance(plain, dict):
+        return []
+    role = as_text(plain.get("role")) or "user"
+    parts = plain.get("parts")
+    if not isinstance(parts, list):
+        parts = plain.get("content")
+    if isinstance(parts, list):
+        return _of_parts(role, parts, plain)
+    result: dict[str, Json] = {"role": role, "content": plain.get("content")}
+    result |= {name: plain[name] for name in ("name", "tool_call_id", "thinking", "refusal") if plain.get(name)}
+    if body is not None and body.get("status") == "error":
+        result["status"] = "error"
+    calls = [_call(call) for call in as_objects(plain.get("tool_calls"))]
+    return [result | {"tool_calls": calls} if calls else result]
+
+
+def _of_parts(role: str, parts: list[Json], message: dict[str, Json]) -> list[dict[str, Json]]:
+    """A message for each result in it, and one for all the rest."""
+    found: list[dict[str, Json]] = []
+    calls: list[Json] = []
+    rest: list[Json] = []
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for part in parts:
+        if isinstance(part, dict):
+            kind = part.get("type")
+        else:
+            kind = None
+        if isinstance(kind, str):
+            sort = _SORTS.get(kind)
+        else:
+            sort = None
+        if sort is _RESULT:
+            found.append(_result(part))
+        elif sort is _CALL:
+            calls.append(_call(part))
+        elif sort is _THOUGHT:
+            thoughts.append(_part_text(part))
+        else:
+            rest.append(part)
+            if sort is _TEXT or isinstance(part, str):
+                texts.append(part if isinstance(part, str) else _part_text(part))
+    if message.get("tool_calls"):
+        calls += [_call(call) for call in as_objects(message["tool_calls"])]
+    thinking = joined(thoughts) if thoughts else None
+    if found and not rest and not calls and not thinking:
+        return found
+    rest_message: dict[str, Json] = {"role": role, "content": rest if len(texts) < len(rest) else joined(texts, "\n")}
+    for key in ("name", "tool_call_id"):
+        if message.get(key):
+            rest_message[key] = message[key]
+    if calls:
+        rest_message["tool_calls"] = calls
+    if thinking:
+        rest_message["thinking"] = thinking
+    found.append(rest_message)
+    return found
+
+
+def _is_text(part: Json) -> bool:
+    return isinstance(part, str) or (isinstance(part, dict) and part.get("type") in _TEXTS)
+
+
+def _part_text(part: dict[str, Json]) -> str:
+    return _text_at(part, "content", "text", "thinking")
+
+
+def _text_at(values: dict[str, Json], *names: str) -> str:
+    """The first of these that is a text with something in it."""
+    for name in names:
+        found = values.get(name)
+        if type(found) is str and found:
+            return found
+    return ""
+
+
+def _first_at(values: dict[str, Json], *names: str) -> Json:
+    for name in names:
+        found = values.get(name)
+        if found is not None:
+            return found
+    return None
+
+
+def _call(call: dict[str, Json]) -> dict[str, Json]:
+    """A call that a model asks for, of any shape."""
+    named = as_object(call.get("function")) or call
+    return {
+        "id": _text_at(call, "id", "toolCallId", "call_id"),
+        "name": _text_at(named, "name", "toolName"),
+        "arguments": read_arguments(_first_at(named, "arguments", "input", "args")),
+    }
+
+
+def _result(part: dict[str, Json]) -> dict[str, Json]:
+    """A tool's result inside of a message."""
+    content = _first_at(part, "response", "result", "output", "content")
+    failed = part.get("is_error") is True or part.get("isError") is True or part.get("outcome") in ("failed", "retried")
+    if isinstance(content, dict) and "value" in content and isinstance(content.get("type"), str):
+        failed = failed or content["type"] in _ERRORS
+        content = content["value"]
+    message: dict[str, Json] = {"role": "tool", "content": content}
+    message["tool_call_id"] = _text_at(part, "id", "toolCallId", "tool_use_id")
+    name = _text_at(part, "name", "toolName")
+    if name:
+        message["name"] = name
+    if failed:
+        message["status"] = "error"
+    return message
+
+
+def _content_text(content: Json) -> str | None:
+    if isinstance(content, str):
+        return content or None
+    return joined((_part_text(part) for part in as_objects(content) if _is_text(part)), "\n")
+
+
+def _other_parts(content: Json) -> Iterator[Json]:
+    return (part for part in as_objects(content) if not _is_text(part))
+
+
+class ConversationCache:
+    """What spans were heard to say last, as text and as what it was read into.
+
+    Each call of a model repeats the conversation before it, and the tools on offer: what was read once is not read
+    again. Owned by whoever reads the spans, one after another; nobody may change what it gives.
+    """
+
+    __slots__ = ("_canonical", "_offered", "_offered_text", "messages", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        """A conversation, without its end: what goes on begins with it."""
+        self.messages: list[Json] = []
+        self._offered_text = ""
+        self._offered: Json = None
+        self._canonical = b""
+
+    def offered(self, value: Json) -> Json:
+        """`loaded` of what many spans repeat, such as the definitions of tools."""
+        if not isinstance(value, str):
+            return value
+        if value != self._offered_text:
+            self._offered_text, self._offered, self._canonical = value, load_json(value), b""
+        return self._offered
+
+    def canonical(self, value: Json) -> bytes:
+        """Its canonical text; written once for what was offered last."""
+        if value is not self._offered:
+            return canonical_read(value)
+        self._canonical = self._canonical or canonical_read(value)
+        return self._canonical
+
+
+def goes_on(known: list[Json], messages: list[Json]) -> bool:
+    """True when a conversation begins with all of another: the same objects, as `Heard` gives them."""
+    return len(known) <= len(messages) and all(map(is_, known, messages))

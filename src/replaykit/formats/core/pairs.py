@@ -1,0 +1,122 @@
+"""Pairs: a request and a response of a model API, out of the object that somebody logged them in."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from replaykit.errors import InvalidFile
+from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.source import Source
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, load_object
+
+REQUESTS = ("request", "request_body", "body", "params")
+RESPONSES = ("response", "response_body", "completion", "chunks", "stream_events", "events", "result")
+"""Under which names a pair has its halves."""
+
+_BODIES = ("body", "json", "data", "params", "kwargs")
+_STATUSES = ("status_code", "status")
+_TIMES = ("timestamp", "started_at", "start_time", "time", "created_at")
+_CREATED = ("created", "created_at", "createTime")
+_DURATIONS = {"duration_s": 1.0, "duration_ms": 1e-3, "latency_ms": 1e-3, "latency_s": 1.0}
+_LONGEST_S = 1e9
+_AROUND_REQUEST = (*RESPONSES, *_TIMES, *_DURATIONS, "error", "custom_id")
+_TEXTS = ("text", "input_text", "output_text")
+_CALLS = ("tool_use", "tool_result", "tool-call", "tool-result")
+_LAST_STATUS = 599
+
+
+def halves(item: dict[str, Json], conversation: str) -> tuple[dict[str, Json] | None, Json]:
+    """The request's body and the response, or the one of them that is there."""
+    response = next((item[name] for name in RESPONSES if item.get(name) is not None), None)
+    request = next((item[name] for name in REQUESTS if item.get(name) is not None), None)
+    if request is None and item.get(conversation) is not None:
+        request = {name: value for name, value in item.items() if name not in _AROUND_REQUEST}
+    return _request(request, conversation), response
+
+
+def unwrapped(response: Json) -> tuple[Json, int]:
+    """The response's body, and its status."""
+    if isinstance(response, dict) and "body" in response:
+        return response["body"], http_status(response) or 200
+    return response, 200
+
+
+def http_status(value: dict[str, Json]) -> int:
+    """The status that the object names; 0 where it names none."""
+    found: int = next((value[name] for name in _STATUSES if type(value.get(name)) is int), 0)
+    if 0 < found <= _LAST_STATUS:
+        return found
+    return 0
+
+
+def created(response: Json) -> float:
+    """Return the time of a response as the provider states it; 0 where it does not."""
+    first = response[0] if isinstance(response, list) and response else response  # of a stream
+    body = as_object(first)
+    return _time(as_object(body.get("response")) or body, _CREATED)
+
+
+def times(item: dict[str, Json], otherwise: float) -> dict[str, float]:
+    """Return the start and duration of a call, as the log states them."""
+    found = {"at": _time(item, _TIMES) or otherwise}
+    for name, unit in _DURATIONS.items():
+        took: Json = item.get(name)
+        if type(took) in (int, float) and 0 <= took < _LONGEST_S:
+            return found | {"duration_s": took * unit}
+    return found
+
+
+def text_or_parts(content: Json) -> Json:
+    """Content that is nothing but texts as one text; else as it is."""
+    if not isinstance(content, list) or not content:
+        return content
+    texts = [_text(part) for part in content]
+    if None in texts:
+        return content
+    return joined(map(as_text, texts), "\n") or ""
+
+
+def has_calls(content: Json, own: tuple[str, ...] = ()) -> bool:
+    """True for content with calls, or results, of others than the API's own: it would lose them."""
+    return any(part.get("type") in _CALLS and part["type"] not in own for part in as_objects(content))
+
+
+def described(item: dict[str, Json]) -> str:
+    """Return a description of an object, for an error message."""
+    names = ", ".join(f"`{name[:40]}`" for name in islice(item, 5))
+    if names:
+        return f"an object with {names}"
+    return "an empty object"
+
+
+def _request(body: Json, conversation: str) -> dict[str, Json] | None:
+    """The request's body, out of whatever it was logged in."""
+    for _level in range(3):
+        if isinstance(body, str):
+            body = load_object(body.encode("utf-8", "replace"))
+        if isinstance(body, list):
+            return {conversation: body}
+        if not isinstance(body, dict) or conversation in body:
+            break
+        body = next((body[name] for name in _BODIES if isinstance(body.get(name), dict | str | list)), None)
+    if isinstance(body, dict) and conversation in body:
+        return body
+    return None
+
+
+def _time(value: dict[str, Json], names: tuple[str, ...]) -> float:
+    try:
+        return Fields(Source(b"", ""), value).time(*names) or 0.0
+    except InvalidFile:
+        return 0.0
+
+
+def _text(part: Json) -> str | None:
+    if isinstance(part, dict):
+        if part.get("type", "text") in _TEXTS and "text" in part:
+            return as_text(part.get("text"))
+        return None
+    if isinstance(part, str):
+        return part
+    return None

@@ -1,0 +1,165 @@
+"""Gathering: the lines of a file, put together by what they belong to, in little memory however large the file is.
+
+Of a large file that can be read again only the places of its lines are kept. What comes packed or through a pipe waits,
+beyond a budget, in a temporary file that has no name: nobody else can open it, and it ends with the process.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from array import array
+from collections.abc import Iterator
+from itertools import chain
+from types import TracebackType
+from typing import BinaryIO
+
+from replaykit.errors import InvalidFile
+
+BUDGET = 64 * 1024 * 1024
+_AT_ONCE = 512
+_OVERHEAD = 120  # what Python takes for a piece beside its bytes
+
+Piece = tuple[bytes, int, int]
+"""A line, or a part of one, its number, and what whoever gathers it wants to know of it."""
+
+
+class PieceGroups:
+    """Takes pieces by key; gives each key's pieces in the order of their lines, keys in the order of their first."""
+
+    def __init__(self, file: str, budget: int = BUDGET, *, original: BinaryIO | None = None) -> None:
+        self._name = file
+        self._budget = budget
+        self._held: dict[str, list[Piece]] = {}
+        self._size = 0
+        self._spilled: dict[str, array[int]] = {}
+        """By key, for each piece on disk: its place, its size, its line, its note."""
+        self._file: BinaryIO | None = None
+        self._placed: dict[str, array[int]] = {}
+        """The same of pieces that are in the original."""
+        self._original = original
+        if original is None:
+            self._state = None
+        else:
+            self._state = _state(os.fstat(original.fileno()))
+        self.reads_again = self._state is not None and self._state[2] > budget
+        """True when pieces may be added by their place in the original."""
+
+    def __enter__(self) -> PieceGroups:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for file in (self._file, self._original):
+            if file is not None:
+                file.close()
+
+    def add(self, key: str, text: bytes, line: int, note: int = 0) -> None:
+        """Another piece."""
+        pieces = self._held.get(key)
+        if pieces is None:
+            pieces = self._held[key] = []
+        pieces.append((text, line, note))
+        self._size += len(text) + _OVERHEAD
+        if self._size > self._budget:
+            try:
+                self._spill()
+            except OSError as error:
+                raise self._no_room(error) from None
+
+    def add_place(self, key: str, place: int, size: int, line: int, note: int = 0) -> None:
+        """Another piece, which is read from the original when it is given."""
+        places = self._placed.get(key)
+        if places is None:
+            if not self._placed:
+                self._check_named()
+            places = self._placed[key] = array("Q")
+        places.extend((place, size, line, note))
+
+    def holds(self, key: str) -> bool:
+        """True when there are pieces of that key, before they are given."""
+        return key in self._held or key in self._spilled or key in self._placed
+
+    def groups(self) -> Iterator[tuple[str, list[Piece]]]:
+        """Each key with its pieces. What was given is forgotten."""
+        for key in list(dict.fromkeys(chain(self._placed, self._spilled, self._held))):
+            parts = [
+                self._read(self._original, self._placed.pop(key, None)),
+                self._read(self._file, self._spilled.pop(key, None)),
+                self._held.pop(key, []),
+            ]
+            found = [part for part in parts if part]
+            yield key, found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=_line)
+
+    def _spill(self) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed with the gathering)
+        place = self._file.seek(0, os.SEEK_END)
+        for key, pieces in self._held.items():
+            places = self._spilled.setdefault(key, array("Q"))
+            for text, line, note in pieces:
+                places.extend((place, len(text), line, note))
+                place += len(text)
+        _write(self._file.fileno(), [text for pieces in self._held.values() for text, _line, _note in pieces])
+        self._held.clear()
+        self._size = 0
+
+    def _read(self, file: BinaryIO | None, places: array[int] | None) -> list[Piece]:
+        if places is None or file is None:
+            return []
+        number = file.fileno()
+        numbers = iter(places)
+        found: list[Piece] = []
+        for place, size, line, note in zip(numbers, numbers, numbers, numbers, strict=True):
+            text = os.pread(number, size, place)
+            if len(text) != size:
+                raise self._changed() if file is self._original else self._lost(line)
+            found.append((text, line, note))
+        if file is self._original and not self._holds_still(os.fstat(number)):
+            raise self._changed()
+        return found
+
+    def _check_named(self) -> None:
+        """The file that is read line by line is the one that was opened here: no other took its name in between."""
+        try:
+            is_same = self._holds_still(os.stat(self._name))
+        except OSError:
+            is_same = False
+        if not is_same:
+            raise self._changed()
+
+    def _holds_still(self, found: os.stat_result) -> bool:
+        """True for the file that was opened; more may have been written to its end, as collectors do."""
+        now, before = _state(found), self._state
+        return before is not None and now[:2] == before[:2] and (now[2] > before[2] or now == before)
+
+    def _changed(self) -> InvalidFile:
+        hint = f"Import it once nobody writes to it, or what it holds by then: replaykit import - < {self._name}"
+        return InvalidFile("changed while it was read", file=self._name, hint=hint)
+
+    def _lost(self, line: int) -> InvalidFile:
+        return InvalidFile("what was put aside of it cannot be read again", file=self._name, line=line)
+
+    def _no_room(self, error: OSError) -> InvalidFile:
+        reason = f"too large to be put together in memory, and no room on disk: {error.strerror or error}"
+        return InvalidFile(reason, file=self._name, hint="TMPDIR names the directory for temporary files.")
+
+
+def _line(piece: Piece) -> int:
+    return piece[1]
+
+
+def _state(found: os.stat_result) -> tuple[int, int, int, int]:
+    """Return what identifies a file and its version."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _write(file: int, texts: list[bytes]) -> None:
+    for first in range(0, len(texts), _AT_ONCE):
+        batch = texts[first : first + _AT_ONCE]
+        written = os.writev(file, batch)
+        if written < sum(map(len, batch)):  # a disk that is nearly full takes a part, then none
+            left = memoryview(b"".join(batch))[written:]
+            while left:
+                left = left[os.write(file, left) :]

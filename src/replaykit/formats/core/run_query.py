@@ -1,0 +1,65 @@
+"""Searches for runs of a service: status, age and limit."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from enum import StrEnum
+
+from replaykit.errors import nearest
+from replaykit.model.values import Json
+
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 10_000
+FAR_BACK = dt.timedelta(days=400)
+"""LangSmith's longest retention; without a start time, its API looks back one day only."""
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGE = re.compile(r"(?:last_)?([1-9]\d{0,4})_?(m|h|d|w|minutes?|hours?|days?|weeks?)")
+_EXAMPLES = ("last_7_days", "last_24_hours", "7d", "24h")
+
+
+class Status(StrEnum):
+    """The runs of a project to take, by their outcome."""
+
+    ERROR = "error"  # those that ended with an error
+    WARNING = "warning"  # those that ended well, though something inside of them failed
+    ALL = "all"
+
+
+def iso(time: dt.datetime) -> str:
+    """A moment as the API reads it."""
+    return time.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def age_of(text: str, most: dt.timedelta = FAR_BACK) -> dt.timedelta:
+    """Return the age of `7d`, `24h` or `last_7_days`; a `ValueError` names valid spellings."""
+    found = _AGE.fullmatch(text.strip().lower())
+    if found is None:
+        raise ValueError(f"no range of time {text[:40]!r}; {nearest(text.strip().lower()[:40], _EXAMPLES)}")
+    return min(most, dt.timedelta(**{_UNITS[found[2][0]]: int(found[1])}))
+
+
+def since_of(text: str, now: dt.datetime, most: dt.timedelta = FAR_BACK) -> dt.datetime:
+    """The moment that `7d` or `2026-02-15` means; a `ValueError` for anything else."""
+    try:
+        moment = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        return now - age_of(text, most)
+    if moment.tzinfo:
+        return moment
+    return moment.replace(tzinfo=dt.UTC)
+
+
+def moment(value: Json) -> dt.datetime | None:
+    """A time as runs hold it; None for anything else."""
+    try:
+        if isinstance(value, str):
+            time = dt.datetime.fromisoformat(value)
+        else:
+            time = None
+    except ValueError:
+        return None
+    if time is not None and time.tzinfo is None:
+        return time.replace(tzinfo=dt.UTC)
+    return time

@@ -1,0 +1,440 @@
+"""Talk: a conversation told message by message becomes a run.
+
+Most traces are one: the user says something, the model answers and calls tools, the tools return, the model answers
+again. An importer tells each message once, in order; `Talk` makes a model's call of every answer, with all that was
+said before it as its messages, and a tool's call of every call the model asks for, right after it, whenever its
+result comes: found by its id, else by its name, else by its place.
+
+    talk = Talk(system="Be kind.", tools=[…])
+    talk.says("user", "Where is my order?")
+    talk.answers(Answer(tool_calls=(ToolUse(id="c1", name="find", arguments={"id": 7}),)), model="gpt-5")
+    talk.returns({"state": "sent"}, call_id="c1")
+    talk.answers(Answer(content="On its way."), model="gpt-5")
+    run = talk.run(id="r1", format="mine")
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from replaykit.formats.core.errors import ending_of, result_error, tool_outcome
+from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprint, fingerprints
+from replaykit.formats.core.messages import answer_in
+from replaykit.formats.core.replayability import Lack, with_lacks
+from replaykit.model.changes import StateFold
+from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, LlmCall, Note, State, ToolCall, Usage
+from replaykit.model.matching import ToolErrors
+from replaykit.model.run import Origin, RunStatus, TraceRun
+from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, encode
+from replaykit.wire.json_fields import as_text
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
+
+UNSET = msgspec.UNSET
+UNFINISHED = ErrorInfo(type="Unfinished", message="the conversation ends before the agent's answer")
+
+_ANSWERING = (*SPEAKING, *RETURNING)
+
+_MAX_HISTORY_BYTES = 64 * 1024 * 1024
+"""The most that a run's calls repeat of what was said before; later ones hold what was new since the call before."""
+
+
+class Turn:
+    """Something that happened, not yet an event: what it is of may still come."""
+
+    __slots__ = ("fields", "kind", "lacks", "parent", "seq")
+
+    def __init__(self, kind: type[AnyEvent], parent: Turn | None, fields: dict[str, Any]) -> None:
+        self.kind = kind
+        self.parent = parent
+        self.fields = fields
+        self.lacks: set[Lack] = set()
+        self.seq = 0
+
+
+class Talk:
+    """A conversation, and those inside of it."""
+
+    def __init__(self, *, system: Json = None, tools: Json = None) -> None:
+        self._turns: list[Turn] = []
+        self._parent: Turn | None = None
+        self._repeated = [0]
+        self._fold = StateFold()
+        self._start(system, tools)
+
+    def _start(self, system: Json, tools: Json) -> None:
+        self._system, self._tools = system, tools
+        self._above = _frame(system=system, tools=tools)
+        self._messages: list[bytes] = []
+        self._fingerprints: list[bytes] = []
+        self._new = 0
+        """The number of messages of the previous call."""
+        self._old_bytes = 0
+        """The size of those messages."""
+        self._prompted = bool(system)
+        self._waiting: list[tuple[ToolUse, Turn]] = []
+        self._input: Json = UNSET
+        self._last: ModelAnswer | None = None
+        self._failure: ErrorInfo | None = None
+
+    def offers(self, tools: Json) -> None:
+        """The tools that the model may call from here on."""
+        self._tools = tools
+        self._above = _frame(system=self._system, tools=tools)
+
+    def instructs(self, system: Json) -> None:
+        """Set the system prompt from here on."""
+        self._system = system
+        self._above = _frame(system=system, tools=self._tools)
+        self._prompted = self._prompted or bool(system)
+
+    def says(self, role: str, content: Json, **more: Json) -> None:
+        """Somebody else than the model says something: the user, the system."""
+        if role == "user" and self._input is UNSET:
+            self._input = content
+        self._hear({"role": role, "content": content, **more})
+        self._ends_with()
+
+    def mentions(self, role: str, content: Json) -> None:
+        """Somebody says something that asks nothing of the model: the conversation may have ended before it."""
+        self._hear({"role": role, "content": content})
+
+    def answers(
+        self,
+        answer: ModelAnswer | None,
+        *,
+        model: str = "",
+        usage: Usage | None = None,
+        finish_reason: str | None = None,
+        error: ErrorInfo | None = None,
+        parameters: Mapping[str, Json] | None = None,
+        at: float = 0.0,
+        duration_s: float = 0.0,
+        step: str | None = None,
+        complete: bool = True,
+    ) -> Turn:
+        """The model answers, or fails to; the tools it calls are waited for. `complete` is false for a cut stream."""
+        arguments, is_whole = self._request_arguments(parameters or {})
+        turn = self._turn(
+            LlmCall,
+            name=model,
+            arguments_json=arguments,
+            result_json=ABSENT if answer is None or error is not None else Raw(encode(answer.message)),
+            error=error,
+            finish_reason=finish_reason,
+            usage=usage,
+            at=at,
+            duration_s=duration_s,
+            step=step,
+            complete=complete,
+        )
+        if not is_whole or not self._prompted:
+            turn.lacks.add(Lack.MESSAGES)
+        if not complete:
+            turn.lacks.add(Lack.CUT)
+        self._ends_with(answer, error)
+        if answer is None:
+            return turn
+        self._hear(answer.message)
+        for use in answer.tool_calls:
+            self.calls(use, at=at + duration_s if at else 0.0, step=step)
+        return turn
+
+    def calls(self, use: ToolUse, *, at: float = 0.0, step: str | None = None) -> Turn:
+        """A tool is called, and its result waited for: by the model that answered, or by the agent itself."""
+        turn = self._turn(ToolCall, name=use.name, arguments_json=Raw(canonical(use.arguments)), at=at, step=step)
+        self._waiting.append((use, turn))
+        return turn
+
+    def returns(
+        self,
+        content: Json,
+        *,
+        call_id: str = "",
+        name: str = "",
+        failed: bool | None = None,
+        error: ErrorInfo | None = None,
+        ending: ToolErrors | None = None,
+        at: float = 0.0,
+        duration_s: float | None = None,
+        told_model: Json = UNSET,
+    ) -> Turn:
+        """A tool returns. `told` is what the model was told of it, where that is something else.
+
+        `failed`, `error` and `ending` are what the format says of a failure, as for `errors.tool_outcome`.
+        """
+        use, turn = self._called(call_id, name)
+        is_flagged = failed is True or error is not None
+        error, result = tool_outcome(content, failed=failed, error=error, ending=ending)
+        turn.fields |= {"error": error, "result_json": result}
+        started = turn.fields["at"] = turn.fields["at"] or (at if duration_s is None else 0.0)
+        if duration_s is None:
+            duration_s = max(0.0, at - started) if at else 0.0
+        elif at:
+            turn.fields["at"] = max(started, at - duration_s)
+        turn.fields["duration_s"] = duration_s
+        message: dict[str, Json] = {"role": "tool", "content": content if told_model is UNSET else told_model}
+        message |= {"tool_call_id": use.id} if use.id else {}
+        self._hear(message | {"name": use.name} | ({"status": "error"} if is_flagged else {}))
+        self._ends_with()
+        return turn
+
+    def uses(
+        self, turn: Turn, use: ToolUse, content: Json = UNSET, *, failed: bool = False, error: ErrorInfo | None = None
+    ) -> Turn:
+        """While it answered, the model used a tool that its provider runs: that call is inside of the model's."""
+        error = error or (None if content is UNSET else result_error(content, is_error=failed))
+        used = self._turn(
+            ToolCall,
+            name=use.name,
+            arguments_json=Raw(canonical(use.arguments)),
+            result_json=ABSENT if error is not None or content is UNSET else Raw(encode(content)),
+            error=error,
+            at=turn.fields["at"],
+            step=turn.fields["step"],
+        )
+        used.parent = turn
+        return used
+
+    def hears(self, messages: Iterable[Json]) -> None:
+        """Messages of one shape (`importers.messages`), each of which is new."""
+        for message in messages:
+            self.hear(message)
+
+    def hear(self, message: Json, **details: Any) -> Turn | None:
+        """One message of that shape; `about` goes to `answers` or `returns`."""
+        role, content = as_text(message.get("role")), message.get("content")
+        if role in SPEAKING:
+            return self.answers(_answer(message), **details)
+        if role in RETURNING:
+            call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
+            if message.get("status") == "error":
+                failed = True
+            else:
+                failed = None
+            return self.returns(content, call_id=call_id, name=name, failed=failed, **details)
+        self.says(role, content)
+        return None
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Stands for everything that was said so far (`importers.marks`)."""
+        if self._fingerprints:
+            return self._fingerprints[-1]
+        return START
+
+    @property
+    def waiting(self) -> list[str]:
+        """The ids of the calls that have not returned yet."""
+        return [use.id for use, _turn in self._waiting if use.id]
+
+    def knows(self, messages: list[Json]) -> int | None:
+        """Return how many messages are known, where they begin with the whole talk; else None."""
+        known = len(self._fingerprints)
+        if self._common(messages) == known:
+            return known
+        return None
+
+    def catches_up(self, messages: Iterable[Json], *, at: float = 0.0) -> None:
+        """Everything that was said so far, as the next request repeats it: what is known already counts once.
+
+        The next answer has these messages, whatever was said before: a history may be cut short, or changed. What is
+        new in them are the results of calls that are waited for; where the history was changed, only those after the
+        last answer, since an older one may look the same.
+        """
+        history = list(messages)
+        start = self._common(history)
+        if start == len(self._fingerprints):
+            fresh = start
+        else:
+            fresh = max(start, _last_answer(history) + 1)
+        del self._messages[start:], self._fingerprints[start:]
+        self._new = min(self._new, start)
+        self._old_bytes = sum(map(len, self._messages[: self._new]))
+        for index, message in enumerate(history[start:], start):
+            if index >= fresh and message.get("role") in RETURNING and self._is_awaited(message):
+                self.hear(message, at=at)
+            elif message.get("role") == "user":
+                self.says("user", message.get("content"))
+            else:
+                self._hear(message)
+
+    def inside(self, turn: Turn | None, *, system: Json = None, tools: Json = None) -> Talk:
+        """The conversation of an agent that a call started: its events are inside of that call; None is beside all."""
+        inner = Talk.__new__(Talk)
+        inner._turns, inner._parent, inner._repeated = self._turns, turn, self._repeated
+        inner._fold = self._fold
+        inner._start(system, tools)
+        return inner
+
+    def turn_of(self, call_id: str) -> Turn | None:
+        """The call with that id that has not returned yet."""
+        return next((turn for use, turn in self._waiting if use.id == call_id), None)
+
+    def fails(self, error: ErrorInfo, *, at: float = 0.0, step: str | None = None) -> None:
+        """Something went wrong outside of a call."""
+        self._turn(ErrorEvent, error=error, at=at, step=step)
+
+    def keeps(self, state: Json, *, details: Json = UNSET, at: float = 0.0, step: str | None = None) -> None:
+        """The agent's state after a step; UNSET for one that is not known. `about` is what its framework says of it."""
+        whole, change = (ABSENT, None) if state is UNSET else self._fold.advance(state)
+        if details is UNSET:
+            details_json = ABSENT
+        else:
+            details_json = Raw(encode(details))
+        self._turn(State, state_json=whole, change=change, about_json=details_json, at=at, step=step)
+
+    def notes(self, name: str, content: Json, *, at: float = 0.0, step: str | None = None) -> None:
+        """Anything else worth keeping."""
+        self._turn(Note, name=name, content_json=Raw(encode(content)), at=at, step=step)
+
+    @property
+    def output(self) -> Json:
+        """The agent's last answer, if nothing came after it; else UNSET."""
+        last = self._last
+        if last is None or last.tool_calls:
+            return UNSET
+        return last.content or last.refusal or list(last.parts) or UNSET
+
+    def run(
+        self,
+        *,
+        id: str,
+        format: str,
+        name: str = "",
+        agent: str = "",
+        agent_version: str = "",
+        input: Json = UNSET,
+        output: Json = UNSET,
+        status: RunStatus | None = None,
+        error: ErrorInfo | None = None,
+        started_at: float = 0.0,
+        ended_at: float | None = None,
+        tags: tuple[str, ...] = (),
+        metadata: Mapping[str, Json] | None = None,
+        advice: Iterable[str] = (),
+    ) -> TraceRun:
+        """The run. What is not given is what the conversation says: what the user asked first, the last answer."""
+        events, lacks = self._events()
+        output = self.output if output is UNSET else output
+        if error is None and status is None and output is UNSET:
+            error = self._failure or UNFINISHED
+        status = status or (RunStatus.SUCCESS if error is None else ending_of(error))
+        run_input = self._input if input is UNSET else input
+        times = [event.at for event in events if event.at]
+        ends = [event.at + event.duration_s for event in events if event.at]
+        run = TraceRun(
+            id=id,
+            name=name,
+            agent=agent,
+            agent_version=agent_version,
+            input_json=NULL if run_input is UNSET else Raw(encode(run_input)),
+            output_json=ABSENT if output is UNSET else Raw(encode(output)),
+            status=status,
+            error=error,
+            started_at=started_at or min(times, default=0.0),
+            ended_at=ended_at if ended_at is not None else max(ends, default=None),
+            tags=tags,
+            metadata_json=Raw(encode({key: value for key, value in (metadata or {}).items() if value not in _NOTHING})),
+            origin=Origin(kind="imported", format=format),
+            event_count=len(events),
+            events=events,
+        )
+        return with_lacks(run, lacks, advice)
+
+    def _events(self) -> tuple[tuple[AnyEvent, ...], dict[int, set[Lack]]]:
+        for seq, turn in enumerate(self._turns):
+            turn.seq = seq
+        parents = [None if turn.parent is None else turn.parent.seq for turn in self._turns]
+        events = tuple(
+            turn.kind(seq=turn.seq, parent=parent, **turn.fields)
+            for turn, parent in zip(self._turns, parents, strict=True)
+        )
+        return events, {turn.seq: turn.lacks for turn in self._turns if turn.lacks}
+
+    def _turn(self, kind: type[Any], **fields: Any) -> Turn:
+        turn = Turn(kind, self._parent, fields)
+        self._turns.append(turn)
+        return turn
+
+    def _called(self, call_id: str, name: str) -> tuple[ToolUse, Turn]:
+        """The call that a result is of; one that nobody asked for lacks its arguments."""
+        index = self._place(call_id, name)
+        if index is not None:
+            return self._waiting.pop(index)
+        turn = self._turn(ToolCall, name=name or "unknown", arguments_json=Raw(b"{}"), at=0.0)
+        turn.lacks.add(Lack.ARGUMENTS)
+        return ToolUse(id=call_id, name=name or "unknown"), turn
+
+    def _place(self, call_id: str, name: str) -> int | None:
+        """Return the index of an open call: by its id; by name, else by order, where an id is missing."""
+        uses = [use for use, _turn in self._waiting]
+        for index, use in enumerate(uses):
+            if call_id and use.id == call_id:
+                return index
+        for index, use in enumerate(uses):
+            if not (call_id and use.id) and (not name or use.name == name):
+                return index
+        return None
+
+    def _is_awaited(self, message: Json) -> bool:
+        return self._place(as_text(message.get("tool_call_id")), as_text(message.get("name"))) is not None
+
+    def _common(self, messages: list[Json]) -> int:
+        """Return the number of leading messages that are known."""
+        for index, (new, known) in enumerate(zip(fingerprints(messages), self._fingerprints, strict=False)):
+            if new != known:
+                return index
+        return min(len(messages), len(self._fingerprints))
+
+    def _hear(self, message: dict[str, Json]) -> None:
+        # A conversation that begins with an answer leaves out what was asked.
+        self._prompted = self._prompted or message.get("role") not in _ANSWERING
+        self._fingerprints.append(fingerprint(self.fingerprint, message))
+        self._messages.append(canonical(message))
+
+    def _ends_with(self, answer: ModelAnswer | None = None, failure: ErrorInfo | None = None) -> None:
+        """Note how the conversation would end if it ended here."""
+        self._last, self._failure = answer if failure is None else None, failure
+
+    def _request_arguments(self, parameters: Mapping[str, Json]) -> tuple[Raw, bool]:
+        """The request of the next answer, and whether it is whole. Keys in order: equal requests are equal bytes."""
+        messages = self._messages
+        self._repeated[0] += self._old_bytes
+        is_whole = self._repeated[0] <= _MAX_HISTORY_BYTES or not self._new
+        if not is_whole:
+            messages = messages[self._new :]
+        self._old_bytes += sum(map(len, self._messages[self._new :]))
+        self._new = len(self._messages)
+        parts = [b'"messages":[' + b",".join(messages) + b"]"]
+        if parameters:
+            parts.append(b'"parameters":' + canonical(dict(parameters)))
+        return Raw(b"{" + b",".join((*parts, *self._above)) + b"}"), is_whole
+
+
+def _frame(**values: Json) -> tuple[bytes, ...]:
+    """The members of a request that every call repeats, by name."""
+    return tuple(f'"{name}":'.encode() + canonical(value) for name, value in sorted(values.items()) if value)
+
+
+_NOTHING: tuple[Json, ...] = (None, "", [], {})
+
+
+def content_id(format: str, text: bytes) -> str:
+    """An id for a run that its file gives none: the same for the same content."""
+    return f"{format}-{hashlib.blake2b(text, digest_size=8).hexdigest()}"
+
+
+def _answer(message: Json) -> ModelAnswer | None:
+    answer, parts = answer_in([message]), message.get("parts")
+    if answer is None or not isinstance(parts, list):
+        return answer
+    return msgspec.structs.replace(answer, parts=(*parts, *answer.parts))
+
+
+def _last_answer(messages: list[Json]) -> int:
+    """The index of the last message that the model said; -1 where it said nothing."""
+    return max((index for index, message in enumerate(messages) if message.get("role") in SPEAKING), default=-1)

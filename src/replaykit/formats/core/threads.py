@@ -1,0 +1,252 @@
+"""Threads: calls of model APIs, each with all that was said before it, become runs.
+
+A call goes on with a run when its messages begin with everything that was said there; when it brings the result of a
+call that is waited for there, though the history was cut or changed; or when it names the answer that it goes on
+from, where the provider keeps the history. Any other begins a run of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprints
+from replaykit.formats.core.replayability import Lack
+from replaykit.formats.core.talk import Talk, Turn, content_id
+from replaykit.model.events import ErrorInfo, WireInfo
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json, Raw
+from replaykit.wire.json_fields import as_text
+from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
+
+CUT_OFF = ErrorInfo(type="Incomplete", message="the model's answer was cut off")
+MAX_OPEN = 64
+MAX_OPEN_BYTES = 64 * 1024 * 1024
+"""Runs that may still go on; beyond this the one that did so longest ago is taken for ended."""
+
+_MAX_TOLD = 100
+_Tip = tuple[str, str | bytes]
+
+
+class Used(Struct, frozen=True, kw_only=True):
+    """A call of a tool that the provider runs, with what came of it."""
+
+    use: ToolUse
+    content: Json = msgspec.UNSET
+    failed: bool = False
+
+
+class Wired(Struct, frozen=True, kw_only=True):
+    """A call as it went over the wire."""
+
+    request: Raw
+    chunks: tuple[Raw, ...]
+    info: WireInfo
+
+
+class ModelExchange(Struct, frozen=True, kw_only=True):
+    """A call of a model API: what was asked, what came, as far as the file says."""
+
+    call: ModelCall
+    messages: list[Json] | None = None
+    """The request's, in the shape of `importers.messages`; None where the request is not there."""
+    used: Callable[[ModelAnswer], list[Used]]
+    answered: bool = True
+    """False where the file has no response to it."""
+    alone: bool = False
+    """True for what goes on from nothing else in the file."""
+    history_id: str = ""
+    """The id of the history that the provider keeps, where the messages are only what is new."""
+    keeps: tuple[str, ...] = ()
+    """The ids under which the provider keeps this one."""
+    name: str = ""
+    at: float = 0.0
+    duration_s: float = 0.0
+    wired: Wired | None = None
+    size: int = 0
+    advice: tuple[str, ...] = ()
+    """Advice on how to log more of this call."""
+
+
+class ExchangeThreads:
+    """The runs of a file that may still go on."""
+
+    def __init__(self, format: str, advice: tuple[str, ...] = ()) -> None:
+        self._format, self._advice = format, advice
+        self._begun = self._size = 0
+        self._open: dict[ExchangeThread, list[_Tip]] = {}
+        self._tips: dict[_Tip, ExchangeThread] = {}
+
+    def add(self, exchange: ModelExchange) -> Iterator[TraceRun]:
+        """Take the next call; gives the runs that are over."""
+        if exchange.alone:
+            thread = self._new()
+            thread.take(exchange, [], linked=False)
+            yield thread.run(self._format, self._advice)
+            return
+        repeated = fingerprints(exchange.messages or ())
+        thread, linked = self._found(exchange, repeated)
+        self._forget(thread)
+        thread.take(exchange, repeated, linked=linked)
+        tips: list[_Tip] = [("mark", thread.talk.fingerprint)]
+        tips += [("call", call_id) for call_id in thread.talk.waiting]
+        tips += [("kept", history_id) for history_id in exchange.keeps]
+        self._open[thread] = tips  # the last of them: it went on just now
+        self._tips.update(dict.fromkeys(tips, thread))
+        self._size += thread.size
+        while len(self._open) > MAX_OPEN or self._size > MAX_OPEN_BYTES:
+            oldest = next(iter(self._open))
+            self._forget(oldest)
+            yield oldest.run(self._format, self._advice)
+
+    def close(self) -> Iterator[TraceRun]:
+        """The runs that are left, in the order they began."""
+        for thread in sorted(self._open, key=lambda thread: thread.number):
+            yield thread.run(self._format, self._advice)
+        self._open.clear()
+        self._tips.clear()
+
+    def _found(self, exchange: ModelExchange, repeated: list[bytes]) -> tuple[ExchangeThread, bool]:
+        """The thread that it goes on with, and whether the history is the provider's; a thread of its own else."""
+        if exchange.history_id:
+            thread = self._tips.get(("kept", exchange.history_id))
+            if thread is not None:
+                return (thread, True)
+            return (self._new(), False)
+        for mark in reversed(repeated):
+            if ("mark", mark) in self._tips:
+                return self._tips["mark", mark], False
+        for call_id in _returned(exchange.messages or []):
+            if ("call", call_id) in self._tips:
+                return self._tips["call", call_id], False
+        return self._new(), False
+
+    def _new(self) -> ExchangeThread:
+        self._begun += 1
+        return ExchangeThread(self._begun)
+
+    def _forget(self, thread: ExchangeThread) -> None:
+        self._size -= thread.size if thread in self._open else 0
+        for tip in self._open.pop(thread, ()):
+            if self._tips.get(tip) is thread:
+                del self._tips[tip]
+
+
+class ExchangeThread:
+    """One run, while it is told."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.talk = Talk()
+        self.size = 0
+        self._name = ""
+        self._lacking = False
+        self._cut = False
+        self._unanswered: ModelExchange | None = None
+        self._metadata: dict[str, list[Json]] = {}
+        self._advice: dict[str, None] = {}
+
+    def take(self, exchange: ModelExchange, repeated: list[bytes], *, linked: bool) -> None:
+        """The next call, with the marks of its messages."""
+        call = exchange.call
+        self.size += exchange.size
+        self._name = self._name or exchange.name
+        self._lacking = self._lacking or bool(exchange.history_id and not linked)
+        self._advice |= {} if linked else dict.fromkeys(exchange.advice)
+        self.talk.offers(call.tools)
+        self.talk.instructs(call.system)
+        self._catch_up(exchange, [] if linked else repeated)
+        if exchange.answered:
+            self._unanswered = None
+        else:
+            self._unanswered = exchange
+        if exchange.answered:
+            self._answer(exchange)
+
+    def run(self, format: str, advice: tuple[str, ...]) -> TraceRun:
+        """The run that it has become."""
+        last = self._unanswered
+        if last is not None and last.messages and last.messages[-1].get("role") not in SPEAKING:
+            self._answer(last)
+        metadata = {name: values[:_MAX_TOLD] for name, values in self._metadata.items()}
+        error = CUT_OFF if self._cut else None
+        advised = (*self._advice, *advice)
+        run = self.talk.run(id="", format=format, name=self._name, error=error, metadata=metadata, advice=advised)
+        identity = [
+            run.name,
+            run.input_json,
+            run.output_json,
+            metadata.get("response_ids"),
+            run.events,
+        ]  # and no advice
+        return msgspec.structs.replace(run, id=content_id(format, msgspec.json.encode(identity)))
+
+    def _catch_up(self, exchange: ModelExchange, repeated: list[bytes]) -> None:
+        """Add the messages that come after those that are known."""
+        messages, mark = exchange.messages or [], self.talk.fingerprint
+        if repeated and mark != START and mark not in repeated:
+            self.talk.catches_up(messages, at=exchange.at)
+            return
+        for message in messages[repeated.index(mark) + 1 if mark in repeated else 0 :]:
+            self._hear(message, exchange)
+
+    def _hear(self, message: Json, exchange: ModelExchange) -> None:
+        """What is new to us, answers too: of those the file has no response of their own."""
+        role = message.get("role")
+        if role in SPEAKING:
+            turn = self.talk.hear(message, model=exchange.call.model)
+            self._use(turn, message.get("parts"), exchange)
+        else:
+            self.talk.hear(message, **({"at": exchange.at} if role in RETURNING else {}))
+
+    def _answer(self, exchange: ModelExchange) -> None:
+        call = exchange.call
+        answer = call.answer if call.error is None else None
+        turn = self.talk.answers(
+            answer,
+            model=call.model,
+            usage=call.usage,
+            finish_reason=call.finish_reason,
+            error=call.error,
+            parameters=call.parameters,
+            at=exchange.at,
+            duration_s=exchange.duration_s,
+            complete=call.complete or not exchange.answered,
+        )
+        self._cut = exchange.answered and not call.complete and call.error is None
+        if self._lacking:
+            turn.lacks.add(Lack.MESSAGES)
+        if exchange.wired is not None:
+            wired = exchange.wired
+            turn.fields |= {"arguments_json": wired.request, "items_json": wired.chunks, "wire": wired.info}
+        self._keep(exchange, answer)
+        if answer is not None:
+            self._use(turn, list(answer.parts), exchange)
+
+    def _use(self, turn: Turn | None, parts: Json, exchange: ModelExchange) -> None:
+        if turn is not None and isinstance(parts, list):
+            for used in exchange.used(ModelAnswer(parts=tuple(parts))):
+                self.talk.uses(turn, used.use, used.content, failed=used.failed)
+
+    def _keep(self, exchange: ModelExchange, answer: ModelAnswer | None) -> None:
+        """Keep the parts of a call that the model of a run has no field for."""
+        call = exchange.call
+        if call.alternatives:
+            self.talk.notes("alternatives", [other.message for other in call.alternatives], at=exchange.at)
+        if call.answer is not None and answer is None:
+            self.talk.notes("before the error", call.answer.message, at=exchange.at)
+        found = {"response_ids": call.response_id, "problems": call.problem if answer is None else ""}
+        for name, value in found.items():
+            if value:
+                self._metadata.setdefault(name, []).append(value)
+
+
+def _returned(messages: list[Json]) -> Iterator[str]:
+    """The ids of the results that come last."""
+    for message in reversed(messages):
+        if message.get("role") in SPEAKING:
+            return
+        if message.get("role") in RETURNING and as_text(message.get("tool_call_id")):
+            yield message["tool_call_id"]

@@ -1,0 +1,170 @@
+"""Gemini `generateContent`: contents, requests, responses, streams, batches; Gemini API and Vertex.
+
+    [{role: user | model | function, parts: [{text} | {functionCall: {name, args}} | {functionResponse: …} | …]}]
+    {contents, systemInstruction, tools, generationConfig}
+    {candidates: [{content, finishReason}], usageMetadata, modelVersion, responseId}
+    {error: {code, message, status}}
+
+Names may be written as the Python SDK does (`function_call`, `usage_metadata`). Calls mostly have no ids: results
+are found by the name. What else stands around these is in `importers.exchanges`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
+from replaykit.formats.core.pairs import text_or_parts
+from replaykit.formats.core.registry import IMPORTERS
+from replaykit.formats.core.threads import Used
+from replaykit.model.values import Json
+from replaykit.wire import gemini
+from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
+
+FORMAT = "gemini"
+
+_PARTS = (
+    *("text", "functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult"),
+    *("function_call", "function_response", "inline_data", "file_data", "executable_code", "code_execution_result"),
+)
+_OPAQUE = ("args", "response", "parametersJsonSchema")
+"""Members whose own members are the user's."""
+_UNDERSCORE = re.compile(r"(?<=[a-z0-9])_([a-z])")
+_RESULTS = ({"result"}, {"output"})
+_OK = "OUTCOME_OK"
+_DEPTH = 40
+
+
+def read_messages(contents: Json) -> list[Json]:
+    """The contents of a request; each result of a function is one of its own."""
+    if isinstance(contents, list):
+        entries = contents
+    else:
+        entries = [contents]
+    texts = ({"parts": [{"text": content}]} if isinstance(content, str) else content for content in entries)
+    return [message for content in texts if isinstance(content, dict) for message in _read_content(_camel(content))]
+
+
+def _read_content(content: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    parts = as_objects(content.get("parts"))
+    if content.get("role") == "model":
+        yield from (
+            answer.message for answer in gemini.DIALECT.read_response({"candidates": [{"content": content}]}).answers
+        )
+        return
+    results = [part for part in parts if isinstance(part.get("functionResponse"), dict)]
+    yield from (_result(part["functionResponse"]) for part in results)
+    rest = [part for part in parts if part not in results]
+    if rest or not results:
+        yield {"role": "user", "content": text_or_parts(rest)}
+
+
+def _result(result: dict[str, Json]) -> dict[str, Json]:
+    response = result.get("response")
+    message: dict[str, Json] = {"role": "tool", "content": response, "name": as_text(result.get("name"))}
+    if isinstance(response, dict) and set(response) in _RESULTS:  # how SDKs wrap what is no object
+        message["content"] = next(iter(response.values()))
+    if isinstance(response, dict) and set(response) == {"error"}:
+        message["status"] = "error"
+    return message | ({"tool_call_id": result["id"]} if as_text(result.get("id")) else {})
+
+
+def _used(answer: ModelAnswer) -> list[Used]:
+    """Code that the provider ran, each piece with what came of it."""
+    found: list[Used] = []
+    for part in as_objects(list(answer.parts)):
+        if isinstance(part.get("executableCode"), dict):
+            found.append(Used(use=ToolUse(name="code_execution", arguments=part["executableCode"])))
+        elif isinstance(part.get("codeExecutionResult"), dict) and found:
+            result = part["codeExecutionResult"]
+            failed = result.get("outcome", _OK) != _OK
+            if failed:
+                content = as_text(result.get("output")) or as_text(result.get("outcome"))
+            else:
+                content = result
+            found[-1] = Used(use=found[-1].use, content=content, failed=failed)
+    return found
+
+
+def _is_message(item: dict[str, Json]) -> bool:
+    parts = item.get("parts")
+    if not isinstance(parts, list) or item.get("role", "user") not in ("user", "model", "function", "system", None):
+        return False
+    return all(isinstance(part, dict) and "type" not in part and any(n in part for n in _PARTS) for part in parts)
+
+
+def _is_event(item: dict[str, Json]) -> bool:
+    """Each event of a stream is a response."""
+    if any(name in item for name in ("promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata")):
+        return "contents" not in item and "type" not in item  # LangChain counts in `usage_metadata` as well
+    return any(
+        "content" in candidate or "finishReason" in candidate for candidate in as_objects(item.get("candidates"))
+    )
+
+
+def _begins(event: dict[str, Json], before: dict[str, Json]) -> bool:
+    ids = [part.get("responseId") or part.get("response_id") for part in (event, before)]
+    if all(ids):
+        return ids[0] != ids[1]
+    ended = (part.get("finishReason") or part.get("finish_reason") for part in as_objects(before.get("candidates")))
+    return any(ended)
+
+
+def _is_certain(item: dict[str, Json]) -> bool:
+    contents = as_objects(item.get("contents"))
+    wrong = item.get("body") if "exception" in item else item
+    return (
+        (_is_message(item) and bool(item["parts"]))
+        or (bool(contents) and all(map(_is_message, contents)))
+        or _is_event(item)
+        or as_object(as_object(wrong).get("error")).keys() >= {"code", "message", "status"}
+    )
+
+
+def _camel(value: Json, depth: int = _DEPTH) -> Json:
+    """The value with names as the API writes them."""
+    if isinstance(value, list) and depth:
+        return [_camel(item, depth - 1) for item in value]
+    if not isinstance(value, dict) or not depth:
+        return value
+    named = {_UNDERSCORE.sub(lambda found: found[1].upper(), name): item for name, item in value.items()}
+    return {
+        name: item if name in _OPAQUE else _camel(item, depth - 1) for name, item in named.items() if item is not None
+    }
+
+
+def _normalize_request(body: dict[str, Json]) -> dict[str, Json]:
+    """The request; the SDK has everything but the contents in `config`."""
+    named = {_UNDERSCORE.sub(lambda found: found[1].upper(), name): item for name, item in body.items()}
+    config = as_object(named.pop("config", None))
+    named |= {name: item for name, item in _camel(config).items() if name not in named}
+    return named
+
+
+def _whole(response: Json) -> Json:
+    if isinstance(response, dict) and _is_message(response):
+        return {"candidates": [{"content": _camel(response)}]}
+    return _camel(response)
+
+
+CONVERSATION_API = ConversationApi(
+    dialect=gemini.DIALECT,
+    conversation="contents",
+    read_messages=read_messages,
+    is_message=_is_message,
+    is_response=_is_event,
+    is_event=_is_event,
+    begins=_begins,
+    is_certain=_is_certain,
+    whole=_whole,
+    normalize_request=_normalize_request,
+    used=_used,
+)
+
+IMPORTERS.register(FORMAT)(
+    ExchangeImporter(
+        FORMAT, "Gemini generateContent: contents, requests, responses, streams, batches", CONVERSATION_API
+    )
+)

@@ -1,0 +1,119 @@
+"""Inspect AI logs: `.eval`, a zip with a document for each sample, and `.json`, one document with all of them.
+
+    header.json                    {"version", "status", "eval": {"task", "model", …}, "plan", "results", "stats"}
+    _journal/start.json            the same before the evaluation has ended
+    samples/ID_epoch_N.json        {"id", "epoch", "input", "target", "messages", "output", "scores", "error", "limit",
+                                    "events": [{"event": "model" | "tool" | "span_begin" | …}], "attachments", "uuid"}
+
+    LOG.json                       the header with "samples": […]
+
+Each sample of each epoch is a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replaykit.errors import InvalidFile
+from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.items import of_each
+from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.source import Source
+from replaykit.formats.inspect.archive import MAGIC, Archive
+from replaykit.formats.inspect.samples import FORMAT, read_sample
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+
+_HEADERS = ("header.json", "_journal/start.json")
+_TAIL_BYTES = 64 * 1024
+_EVENTS = ("model", "tool", "state", "step", "span_begin", "sample_init", "score", "info")
+_NO_SAMPLES = "the log holds no samples; Inspect keeps them unless it is run with --no-log-samples"
+_NO_EVENTS = "no event was logged"
+
+
+class InspectImporter:
+    """Reads the logs of Inspect AI."""
+
+    name = FORMAT
+    title = "Inspect AI logs: `.eval` and `.json`"
+
+    def recognises(self, source: Source) -> bool:
+        try:
+            if source.head.startswith(MAGIC):
+                ends = source.head + source.text[-_TAIL_BYTES:]
+                return any(name.encode() in ends for name in _HEADERS)
+        except InvalidFile:
+            return False
+        return any(_is_log(value) or _is_sample(value) for value in source.first[:1])
+
+    def read(self, source: Source) -> Iterator[Found]:
+        if source.head.startswith(MAGIC):
+            yield from _read_archive(Archive(source))
+            return
+        yield from of_each(source, _read_document)
+
+
+IMPORTERS.register(FORMAT)(InspectImporter())
+
+
+def _is_log(value: Json) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("eval"), dict):
+        return False
+    return isinstance(value.get("status"), str) and "version" in value
+
+
+def _is_sample(value: Json) -> bool:
+    """A sample by itself, or events alone."""
+    if not isinstance(value, dict) or "run_id" in value:
+        return False
+    events = as_objects(value.get("events"))[:8]
+    return any(event.get("event") in _EVENTS and "timestamp" in event for event in events)
+
+
+def _read_archive(archive: Archive) -> Iterator[Found]:
+    names = archive.names
+    name = next((name for name in _HEADERS if name in names), None)
+    if name is None:
+        raise InvalidFile(f"expected a zip with {_HEADERS[0]}", file=archive.file)
+    header = as_object(archive.document(name).value)
+    yield from _header_notes(header)
+    samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
+    if not samples:
+        yield _NO_SAMPLES
+    for name in samples:
+        try:
+            document = archive.document(name)
+            yield read_sample(header, Fields(document, document.value, (), "a sample"))
+        except InvalidFile as problem:
+            yield problem
+
+
+def _read_document(source: Source) -> Iterator[Found]:
+    value = source.value
+    if _is_sample(value):
+        yield read_sample({}, Fields(source, value))
+        return
+    if as_object(value).get("events") == []:
+        yield _NO_EVENTS
+        return
+    log = Fields(source, value, (), "a log: an object with `eval` and `samples`")
+    if not _is_log(value):
+        raise source.error("expected a log of Inspect: an object with `version`, `status`, `eval` and `samples`")
+    samples = log.items("samples")
+    yield from _header_notes(value)
+    if not samples:
+        yield _NO_SAMPLES
+    header = without(value, "samples")
+    for index, sample in enumerate(samples):
+        try:
+            yield read_sample(header, Fields(source, sample, ("samples", index), "a sample"))
+        except InvalidFile as problem:
+            yield problem
+
+
+def _header_notes(header: dict[str, Json]) -> Iterator[str]:
+    """What is to be said of an evaluation that did not end well."""
+    status, task = as_text(header.get("status")), as_text(as_object(header.get("eval")).get("task"))
+    if status in ("error", "cancelled"):
+        why = as_text(as_object(header.get("error")).get("message"))
+        yield f"the evaluation of {task} ended with {status}" + (f": {why}" if why else "")

@@ -1,0 +1,141 @@
+"""What Inspect's messages say, with what a sample keeps apart put back.
+
+Long texts and images are `attachments`, of which the events hold `attachment://HASH` (once `tc://HASH`). The messages
+that a model was asked with are in a pool (`events_data.messages`, `message_pool`), of which an event holds ranges
+(`input_refs`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from replaykit.formats.core.json_text import read_arguments
+from replaykit.formats.core.messages import answer_in
+from replaykit.model.events import ErrorInfo, Usage
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_count, as_object, as_objects, as_text, joined
+from replaykit.wire.model_calls import ModelAnswer
+from replaykit.wire.usage import usage_of
+
+_REF = re.compile(r"(?:attachment|tc)://([0-9a-f]{8,64})")
+_MAX_DEPTH = 100
+REMOVED = b"<base64-data-removed>"
+"""What stands in a log without images where one was."""
+MAX_REFERRED = 10_000_000
+"""The most messages that the events of one sample may refer to."""
+ERRORS = {
+    "timeout": "TimeoutError",
+    "permission": "PermissionError",
+    "file_not_found": "FileNotFoundError",
+    "is_a_directory": "IsADirectoryError",
+    "unicode_decode": "UnicodeDecodeError",
+    "parsing": "ToolParsingError",
+    "limit": "LimitExceededError",
+    "output_limit": "OutputLimitExceededError",
+    "approval": "ToolApprovalError",
+}
+"""The errors that a tool's result names, as exceptions."""
+
+
+class SampleAttachments:
+    """What a sample keeps apart."""
+
+    def __init__(self, sample: dict[str, Json], *, lacks_images: bool = False) -> None:
+        self.lacks_images = lacks_images
+        self._attachments = as_object(sample.get("attachments"))
+        pool = as_object(sample.get("events_data")).get("messages") or sample.get("message_pool")
+        self._pool = [self.read_message(message) for message in as_objects(pool)]
+        self._left = MAX_REFERRED
+
+    def whole(self, value: Json, depth: int = 0) -> Json:
+        """The value with its attachments."""
+        if isinstance(value, str):
+            return self._text(value)
+        if depth > _MAX_DEPTH:
+            return value
+        if isinstance(value, list):
+            return [self.whole(item, depth + 1) for item in value]
+        if isinstance(value, dict):
+            return {key: self.whole(item, depth + 1) for key, item in value.items()}
+        return value
+
+    def request_messages(self, event: dict[str, Json]) -> list[Json]:
+        """The messages that a model was asked with."""
+        found = [self.read_message(message) for message in as_objects(event.get("input"))]
+        refs = event.get("input_refs")
+        for ref in refs if isinstance(refs, list) else ():
+            if isinstance(ref, list) and len(ref) == 2 and all(as_count(at) is not None for at in ref):
+                referred = self._pool[ref[0] : ref[1]][: self._left]
+                self._left -= len(referred)
+                found += referred
+        return found
+
+    def read_message(self, message: dict[str, Json]) -> dict[str, Json]:
+        """A message as `importers.messages` has them."""
+        role, parts = as_text(message.get("role")) or "user", self.whole(message.get("content"))
+        found: dict[str, Json] = {"role": role, "content": plain(parts)}
+        if isinstance(parts, list):
+            thinking = joined((as_text(part.get("reasoning")) for part in as_objects(parts)), "\n")
+            found |= {"thinking": thinking} if thinking else {}
+        calls = [_call(call) for call in as_objects(self.whole(message.get("tool_calls")))]
+        found |= {"tool_calls": calls} if calls else {}
+        if role != "tool":
+            return found
+        found |= {"tool_call_id": as_text(message.get("tool_call_id")), "name": as_text(message.get("function"))}
+        error = error_in(message)
+        if error is not None:
+            found |= {"status": "error", "content": found["content"] or error.message}
+        return found
+
+    def answer(self, output: dict[str, Json]) -> ModelAnswer | None:
+        """What a model answered; None where it did not."""
+        choices = as_objects(output.get("choices"))
+        if choices:
+            message = as_object(choices[0].get("message"))
+        else:
+            message = {}
+        if message:
+            return answer_in([self.read_message(message)])
+        return None
+
+    def _text(self, text: str) -> str:
+        ref = _REF.fullmatch(text)
+        if ref is None:
+            return text
+        return as_text(self._attachments.get(ref[1])) or text
+
+
+def plain(parts: Json) -> Json:
+    """A text, where the parts are nothing else beside thoughts."""
+    if not isinstance(parts, list):
+        return parts
+    rest = [part for part in parts if as_object(part).get("type") != "reasoning"]
+    if all(as_object(part).get("type") == "text" for part in rest):
+        return joined((as_text(part.get("text")) for part in rest), "\n") or ""
+    return rest
+
+
+def error_in(value: dict[str, Json]) -> ErrorInfo | None:
+    """The error of a tool's result."""
+    error = as_object(value.get("error"))
+    if not error:
+        return None
+    kind = as_text(error.get("type"))
+    return ErrorInfo(type=ERRORS.get(kind, "ToolError"), message=as_text(error.get("message")))
+
+
+def usage_in(value: Json) -> Usage | None:
+    """Tokens. Whether those of the input include cached ones, depends on the version: the total tells."""
+    counts = as_object(value)
+    input_tokens, output = as_count(counts.get("input_tokens")), as_count(counts.get("output_tokens"))
+    cached = sum(as_count(counts.get(f"input_tokens_cache_{name}")) or 0 for name in ("read", "write"))
+    total = as_count(counts.get("total_tokens"))
+    if input_tokens is not None and (total is None or total >= input_tokens + cached + (output or 0)):
+        input_tokens += cached
+    rated = {"in": input_tokens, "out": output, "cost": counts.get("total_cost")}
+    return usage_of(rated, inputs=("in",), outputs=("out",))
+
+
+def _call(call: dict[str, Json]) -> dict[str, Json]:
+    arguments = read_arguments(call.get("arguments"))
+    return {"id": as_text(call.get("id")), "name": as_text(call.get("function")), "arguments": arguments}

@@ -1,0 +1,194 @@
+"""States of a LangGraph thread, as `get_state_history` and the server's `/history` tell them, the newest first.
+
+    {values: {messages, …}, next, config | checkpoint, metadata: {source, step}, created_at,
+     parent_config | parent_checkpoint, tasks: [{id, name, error, interrupts}], interrupts}
+
+A thread is a run: what each state has more than the one before is told in order, each state is kept after it. The run
+follows the parents of the newest state; states of other branches are counted. Streams of values are states as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from replaykit.formats.core.errors import error_of, error_of_repr
+from replaykit.formats.core.items import TraceItem
+from replaykit.formats.core.messages import messages_of
+from replaykit.formats.core.registry import Found
+from replaykit.formats.core.talk import UNSET, Talk, content_id
+from replaykit.formats.langchain.messages import key_of, tell
+from replaykit.model.events import ErrorInfo
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, encode
+from replaykit.wire.json_fields import as_object, as_text, without
+
+FORMAT = "langchain"
+MESSAGES = "messages"
+_SNAPSHOT = ("values", "next", "config", "metadata", "created_at", "parent_config", "tasks", "interrupts")
+_TASK = ("id", "name", "path", "error", "interrupts", "state", "result")
+
+
+class Snapshot(Struct, kw_only=True):
+    """One state of a thread."""
+
+    values: Json
+    thread: str = ""
+    space: str = ""
+    """Of a graph inside of the graph."""
+    id: str = ""
+    parent: str = ""
+    step: str | None = None
+    at: float = 0.0
+    next: tuple[str, ...] = ()
+    errors: tuple[tuple[str, ErrorInfo], ...] = ()
+    """Errors of the nodes that ran on it, with their names."""
+    interrupts: tuple[Json, ...] = ()
+    metadata: dict[str, Json] = {}
+
+    @property
+    def messages(self) -> list[Json]:
+        found = as_object(self.values).get(MESSAGES)
+        if isinstance(found, list):
+            return found
+        return []
+
+
+def named(value: Json, names: Sequence[str]) -> dict[str, Json]:
+    """A named tuple by its names: JSON writes it as a list."""
+    if isinstance(value, list):
+        return dict(zip(names, value, strict=False))
+    return as_object(value)
+
+
+def is_snapshot(value: Json) -> bool:
+    """True for a state of a thread."""
+    if isinstance(value, list) and len(value) < len(_SNAPSHOT) - 1:
+        return False
+    state = named(value, _SNAPSHOT)
+    place = isinstance(state.get("config", state.get("checkpoint")), dict)
+    return "values" in state and isinstance(state.get("next"), list) and place and "tasks" in state
+
+
+def snapshot_of(item: TraceItem) -> Snapshot:
+    """One state; `InvalidFile` where something of it is not what it should be."""
+    if not is_snapshot(item.value):
+        raise item.error("expected a state of a thread: an object with `values`, `next`, `config` and `tasks`")
+    fields = TraceItem(item.source, named(item.value, _SNAPSHOT), item.path).fields()
+    metadata = fields.object("metadata")
+    place = _place(fields.object("config", "checkpoint"))
+    tasks = [named(task, _TASK) for task in fields.items("tasks")]
+    interrupts = [interrupt for task in tasks for interrupt in _listed(task.get("interrupts"))]
+    upcoming = tuple(map(as_text, fields.items("next")))
+    parent = as_text(_place(fields.object("parent_config", "parent_checkpoint")).get("checkpoint_id"))
+    details = {"checkpoint": place.get("checkpoint_id"), "parent": parent, "next": list(upcoming), **metadata}
+    return Snapshot(
+        values=fields.take("values"),
+        thread=as_text(place.get("thread_id")),
+        space=as_text(place.get("checkpoint_ns")),
+        id=as_text(place.get("checkpoint_id")),
+        parent=parent,
+        step=_step(metadata.get("step")),
+        at=fields.time("created_at") or 0.0,
+        next=upcoming,
+        errors=tuple((as_text(task.get("name")), _error(task["error"])) for task in tasks if task.get("error")),
+        interrupts=tuple(interrupts or fields.items("interrupts")),
+        metadata={key: value for key, value in details.items() if value not in (None, "", [], {})},
+    )
+
+
+def runs_of(snapshots: Sequence[Snapshot]) -> Iterator[Found]:
+    """A run of each thread."""
+    threads: dict[tuple[str, str], list[Snapshot]] = {}
+    for snapshot in snapshots:
+        threads.setdefault((snapshot.thread, snapshot.space), []).append(snapshot)
+    for (thread, space), states in threads.items():
+        branch = _branch(states)
+        name = f"{thread}/{space}" if space else thread
+        yield run_of(branch, name=name, thread=thread)
+        if left := len(states) - len(branch):
+            yield f"thread {thread!r}: {left} of its {len(states)} states are of other branches and were passed over"
+
+
+def run_of(states: Sequence[Snapshot], *, name: str = "", thread: str = "") -> TraceRun:
+    """The run that states tell, the oldest first."""
+    talk, newest = Talk(), states[-1]
+    _tell(talk, states)
+    has_messages = any(state.messages for state in states)
+    first: Json = next((state.values for state in states if state.values), {})
+    error = newest.errors[0][1] if newest.errors else None
+    waiting = error is None and bool(newest.next or newest.interrupts)
+    metadata: dict[str, Json] = {"thread_id": thread, "interrupts": list(newest.interrupts), "next": list(newest.next)}
+    return talk.run(
+        id=newest.id or content_id(FORMAT, encode([state.values for state in states])),
+        format=FORMAT,
+        name=name,
+        input=UNSET if has_messages else first,
+        output=UNSET if has_messages or error else newest.values,
+        status=RunStatus.RUNNING if waiting else None,
+        error=error,
+        metadata=metadata | ({"failed_node": newest.errors[0][0]} if newest.errors else {}),
+    )
+
+
+def _tell(talk: Talk, states: Sequence[Snapshot]) -> None:
+    known: list[bytes] = []
+    seen: set[bytes] = set()
+    since = 0.0
+    for state in states:
+        keys = [key_of(message) for message in state.messages]
+        fresh = [message for key, message in zip(keys, state.messages, strict=True) if key not in seen]
+        if keys[: len(known)] != known:  # some were taken away
+            repeated = [message for key, message in zip(keys, state.messages, strict=True) if key in seen]
+            talk.catches_up(messages_of(repeated) or ())
+        for message in fresh:
+            tell(talk, message, since=since, at=state.at, step=state.step)
+        details = state.metadata or UNSET
+        if state.metadata or without(as_object(state.values), MESSAGES):
+            talk.keeps(state.values, details=details, at=state.at, step=state.step)
+        if state is not states[-1]:  # the last one's is the run's
+            for _node, error in state.errors:
+                talk.fails(error, at=state.at, step=state.step)
+        known, since = keys, state.at
+        seen.update(keys)
+
+
+def _branch(states: list[Snapshot]) -> list[Snapshot]:
+    """The newest state and those that led to it, the oldest first."""
+    by_id = {state.id: state for state in states if state.id}
+    newest = max(states, key=lambda state: (state.at, state.id))  # of equal ones the first in the file
+    if not any(state.parent in by_id for state in states):
+        newest_first = states[::-1]
+        return sorted(newest_first, key=lambda state: state.at)
+    branch, passed = [newest], {newest.id}
+    while (above := by_id.get(branch[-1].parent)) is not None and above.id not in passed:
+        passed.add(above.id)
+        branch.append(above)
+    return branch[::-1]
+
+
+def _place(config: dict[str, Json]) -> dict[str, Json]:
+    """Return the id of a state: LangGraph's library has it inside of a config, its server beside it."""
+    return as_object(config.get("configurable")) or config
+
+
+def _step(number: Any) -> str | None:
+    if type(number) is not int:
+        return None
+    if number >= 0:
+        return f"step_{number}"
+    return "input"
+
+
+def _error(value: Json) -> ErrorInfo:
+    if isinstance(value, str):
+        return error_of_repr(value)
+    return error_of(value)
+
+
+def _listed(value: Json) -> list[Json]:
+    if isinstance(value, list):
+        return value
+    return []

@@ -1,0 +1,54 @@
+"""LangSmith runs: what its client, its API, its webhooks and its SDKs write.
+
+    {run} with `child_runs`   [run, …]   {runs: [run, …]}   {items: [run, …]}   {post: [run, …], patch: [run, …]}
+
+Any of them may also stand on a line of its own (JSONL). Runs are put together by their id and become one run for
+each root. A root that cannot be read, or has a child that cannot, is left out and named, and the others are imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replaykit.errors import InvalidFile
+from replaykit.formats.core.registry import IMPORTERS, Found, Imported, read_all
+from replaykit.formats.core.source import Source
+from replaykit.formats.langsmith.documents import FORMAT, documents, holds_runs
+from replaykit.formats.langsmith.run_tree import collect
+from replaykit.model.values import Json
+
+
+class LangSmithImporter:
+    """Reads runs of LangSmith."""
+
+    name = FORMAT
+    title = "LangSmith: runs of its API (v1, v2), client, webhooks and SDKs"
+
+    def recognises(self, source: Source) -> bool:
+        return holds_runs(source)
+
+    def read(self, source: Source) -> Iterator[Found]:
+        from replaykit.formats.langsmith.requests import Requests  # noqa: PLC0415 (slow to import)
+        from replaykit.formats.langsmith.traces import read_trace  # noqa: PLC0415 (slow to import)
+
+        requests = Requests()
+        for found in documents(source):
+            if isinstance(found, InvalidFile):
+                yield found
+                continue
+            for root in collect(found):
+                notes: list[str] = []
+                try:
+                    yield read_trace(root, notes, requests)
+                except InvalidFile as problem:
+                    yield problem
+                else:
+                    yield from notes
+
+
+IMPORTERS.register(FORMAT)(LangSmithImporter())
+
+
+def read_runs(runs: list[Json], origin: str) -> Imported:
+    """The runs that the API gave; `origin` is what errors call it."""
+    return read_all(IMPORTERS.get(FORMAT), Source(b"", origin, value=runs))

@@ -1,0 +1,223 @@
+"""From the parts of runs in a file to trees of runs: put together by id, linked by parent."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from replaykit.errors import InvalidFile
+from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.langsmith.documents import Document, loaded
+from replaykit.model.nesting import decode_json
+from replaykit.model.values import Json, Raw
+
+_SEGMENT = re.compile(r"(\d{8}T\d{12})Z(.+)")
+_EMPTY: tuple[Json, ...] = (None, "", [], {})
+
+
+class RunNode:
+    """A run of the file, whole, among its parent and children."""
+
+    __slots__ = ("children", "in_circle", "parent", "path", "places", "source", "value")
+
+    def __init__(self, value: Json, path: JsonPath, source: Source) -> None:
+        self.value = value
+        self.path = path
+        self.source = source
+        """The line of the file that holds it, or the whole file."""
+        self.places: dict[str, tuple[Source, JsonPath]] | None = None
+        """The source and path of each field of a run that has several parts."""
+        self.parent: RunNode | None = None
+        self.children: list[RunNode] = []
+        self.in_circle = False
+
+    @property
+    def failed(self) -> bool:
+        return isinstance(self.value, dict) and bool(self.value.get("error") or self.value.get("error_preview"))
+
+    def fields(self) -> RunFields:
+        """Its fields; an error when it is no run at all."""
+        if self.in_circle:
+            raise self.source.error("its parents form a circle", self.path)
+        return RunFields(self)
+
+    def add(self, value: dict[str, Json], path: JsonPath, source: Source) -> None:
+        """Another part of the same run; of two values the later counts, unless it says nothing."""
+        if self.places is None:
+            self.places = dict.fromkeys(self.value, (self.source, self.path))
+            self.value = dict(self.value)
+        for name, part in value.items():
+            held, item = self.value.get(name), loaded(part)
+            if name in self.value and item in _EMPTY and held is not None:
+                continue
+            both = name == "extra" and isinstance(held, dict) and isinstance(item, dict)
+            self.value[name] = {**held, **item} if both else item
+            self.places[name] = (source, path)
+
+
+class RunFields(Fields):
+    """The fields of a run whose parts may stand in several places of a file."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self, node: RunNode) -> None:
+        super().__init__(node.source, node.value, node.path, "a run: an object with `id` and `run_type`")
+        self._places = node.places or {}
+
+    def take(self, *names: str) -> Json:
+        """The value under the first of the names that is there, read where it is text still; None when none is."""
+        for name in names:  # what was taken is not noted: nobody asks a run for its rest
+            found = self.value.get(name)
+            if found is not None:
+                if type(found) is Raw:
+                    found = self.value[name] = self.loaded(found, name)
+                return found
+        return None
+
+    def text(self, *names: str) -> str | None:
+        found = self.value.get(names[0])
+        if type(found) is str:
+            return found
+        return super().text(*names)
+
+    def loaded(self, text: Raw, name: str) -> Json:
+        """Return the JSON value of a member's text."""
+        try:
+            return decode_json(text)
+        except msgspec.MsgspecError as error:
+            raise self.error(f"not JSON: {error}", name) from None
+
+    def raw_value(self, value: Json, *names: str) -> Raw:
+        """A value of this run as JSON text, keys in their own order."""
+        source, path = self._place_of(names)
+        return source.raw(value, path)
+
+    def canonical(self, value: Json, *names: str) -> Raw:
+        source, path = self._place_of(names)
+        return source.canonical(value, path)
+
+    def error(self, message: str, *names: str) -> InvalidFile:
+        name = self.key(*names)
+        source, path = self._place_of(names)
+        return source.error(f"{name}: {message}" if name else message, path)
+
+    def _place_of(self, names: tuple[str, ...]) -> tuple[Source, JsonPath]:
+        name = self.key(*names)
+        if name is None:
+            return self.source, self.path
+        source, path = self._places.get(name, (self.source, self.path))
+        return source, (*path, name)
+
+
+def collect(documents: Iterable[Document]) -> list[RunNode]:
+    """The roots, in the order of the file; each run of the file is once in their trees."""
+    nodes: dict[str | JsonPath, RunNode] = {}
+    for value, path, source in documents:
+        _add(nodes, value, path, source)
+    for key, node in nodes.items():
+        if node.parent is None:
+            node.parent = _parent(nodes, key, node)
+    for node in nodes.values():
+        if node.parent is not None:
+            node.parent.children.append(node)
+    roots = _roots(nodes.values())
+    for node in nodes.values():  # circles would stay in memory until Python looks for them
+        node.parent = None
+    return roots
+
+
+def dotted_time(order: str | None) -> float | None:
+    """Return the start time in the last segment of a `dotted_order`."""
+    segment = _SEGMENT.fullmatch((order or "").rpartition(".")[2])
+    if segment is None:
+        return None
+    try:
+        return dt.datetime.fromisoformat(f"{segment[1][:15]}.{segment[1][15:]}Z").timestamp()
+    except ValueError:
+        return None
+
+
+def _add(nodes: dict[str | JsonPath, RunNode], value: Json, path: JsonPath, source: Source) -> None:
+    """Enter a run and the runs inside of it, however deep."""
+    waiting: list[tuple[Json, JsonPath, RunNode | None]] = [(value, path, None)]
+    while waiting:
+        value, path, parent = waiting.pop()
+        node = _entered(nodes, value, path, source)
+        if parent is not None and node.parent is None:
+            node.parent = parent
+        if isinstance(value, dict):
+            inside = value.get("child_runs")
+        else:
+            inside = None
+        if isinstance(inside, list):
+            held = [(child, (*path, "child_runs", index), node) for index, child in enumerate(inside)]
+            waiting.extend(reversed(held))
+
+
+def _entered(nodes: dict[str | JsonPath, RunNode], value: Json, path: JsonPath, source: Source) -> RunNode:
+    own = _id(value) if isinstance(value, dict) else None
+    key = own or (source.line, *path)
+    node = nodes.get(key)
+    if node is None:
+        node = nodes[key] = RunNode(value, path, source)
+    elif isinstance(value, dict):
+        node.add(value, path, source)
+    return node
+
+
+def _id(value: dict[str, Json]) -> str | None:
+    """The run's id; a patch may have it in its `dotted_order` only."""
+    run_id = value.get("id")
+    if isinstance(run_id, str) and run_id:
+        return run_id
+    if run_id is None:
+        return next(reversed(_dotted_ids(value)), None)
+    return None
+
+
+def _dotted_ids(value: dict[str, Json]) -> list[str]:
+    order = value.get("dotted_order")
+    if isinstance(order, str):
+        segments = [_SEGMENT.fullmatch(text) for text in order.split(".")]
+    else:
+        segments = []
+    return [segment[2] for segment in segments if segment]
+
+
+def _parent(nodes: dict[str | JsonPath, RunNode], key: str | JsonPath, node: RunNode) -> RunNode | None:
+    """The nearest run above it that is in the file."""
+    if not isinstance(node.value, dict):
+        return None
+    return next((nodes[name] for name in ids_above(node.value) if name in nodes and name != key), None)
+
+
+def ids_above(value: dict[str, Json]) -> Iterator[str]:
+    """The ids of the runs around this one, nearest first, as far as it names them."""
+    parent, parents = value.get("parent_run_id"), value.get("parent_run_ids")
+    if isinstance(parent, str):
+        yield parent
+    yield from reversed([name for name in parents if isinstance(name, str)] if isinstance(parents, list) else [])
+    yield from reversed(_dotted_ids(value)[:-1])
+
+
+def _roots(nodes: Iterable[RunNode]) -> list[RunNode]:
+    """The runs with no parent; of runs that are each other's parents, the first in the file."""
+    roots: list[RunNode] = []
+    reached: set[int] = set()
+    for circles in (False, True):
+        for node in nodes:
+            if id(node) in reached or (node.parent is not None and not circles):
+                continue
+            node.in_circle = circles
+            roots.append(node)
+            waiting = [node]
+            while waiting:
+                found = waiting.pop()
+                if id(found) not in reached:
+                    reached.add(id(found))
+                    waiting.extend(found.children)
+    return roots

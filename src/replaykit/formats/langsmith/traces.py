@@ -1,0 +1,275 @@
+"""One trace of LangSmith, a root and all runs below it, as a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from replaykit.errors import nearest
+from replaykit.formats.core.errors import STATUSES, ending_of, status_of
+from replaykit.formats.core.labels import Label, labelled
+from replaykit.formats.core.langchain_messages import message_of
+from replaykit.formats.core.scores import says_failure
+from replaykit.formats.langsmith.calls import CallArguments, llm_call, tool_call
+from replaykit.formats.langsmith.documents import FORMAT
+from replaykit.formats.langsmith.requests import Requests
+from replaykit.formats.langsmith.run_fields import (
+    check_links,
+    error_in,
+    is_apart,
+    is_there,
+    metadata,
+    result_in,
+    run_metadata,
+    tags,
+)
+from replaykit.formats.langsmith.run_tree import RunFields, RunNode, dotted_time, ids_above
+from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, LlmCall, Note
+from replaykit.model.run import Origin, RunStatus, TraceRun
+from replaykit.model.values import ABSENT, NULL, Json, Raw
+from replaykit.wire.json_fields import as_object, as_text
+
+_STRUCTURE = ("chain", "prompt", "parser")
+"""Runs that hold others together: no call of anything."""
+_CALLS = ("tool", "retriever")
+
+
+class _Timed(Struct):
+    """A run of the trace, its place in time, and the run around it."""
+
+    node: RunNode
+    fields: RunFields
+    kind: str
+    started: float
+    order: float
+    """Its start in LangSmith's order, never before that of the run around it: clocks differ."""
+    depth: int
+    ended: float | None
+    above: _Timed | None
+    call: int | None = None
+    """The sequence number of its own event, where that is a call."""
+
+    @property
+    def inside(self) -> int | None:
+        above = self.above
+        if above is None:
+            return None
+        return above.call
+
+
+def read_trace(root: RunNode, notes: list[str], requests: Requests) -> TraceRun:
+    """The run of a root; `InvalidFile` when it or one of the runs below it cannot be read."""
+    timed = _timed(root)
+    first, fields = timed[0], timed[0].fields
+    run_id = fields.required_text("id")
+    events = _RunEvents(notes, requests).collect(timed)
+    notes += (f"run {run_id}: {text}" for text in _lacks(root, first))
+    error = error_in(fields)
+    status = _status(fields, error)
+    there = is_there(fields, "outputs")
+    run = TraceRun(
+        id=run_id,
+        name=fields.text("name") or "",
+        agent_version=as_text(metadata(fields).get("revision_id")),
+        input_json=_input(fields),
+        output_json=_output(fields) if there and error is None else ABSENT,
+        status=status,
+        error=error,
+        started_at=first.started,
+        ended_at=first.ended,
+        tags=tags(fields),
+        metadata_json=fields.raw_value(run_metadata([run.fields for run in timed])),
+        origin=Origin(kind="imported", format=FORMAT),
+        event_count=len(events),
+        events=events,
+    )
+    return labelled(run, list(feedback_labels(fields.value.get("feedback_stats"))))
+
+
+def _lacks(root: RunNode, run: _Timed) -> Iterator[str]:
+    """Return notes on parts of a trace that are not in the file."""
+    if not root.children and run.kind == "chain":
+        yield (
+            "no child runs are in the file; if it called tools, export it with them "
+            "(`read_run(…, load_child_runs=True)`, or the runs of its whole trace)"
+        )
+    if next(ids_above(run.fields.value), None) is not None:
+        yield "the run it is a part of is not in the file"
+    if is_apart(run.fields, "inputs"):
+        yield "the file does not hold its input"
+
+
+def _timed(root: RunNode) -> list[_Timed]:
+    """Every run of the trace, in the order they began."""
+    found: list[_Timed] = []
+    waiting: list[tuple[RunNode, _Timed | None]] = [(root, None)]
+    while waiting:
+        node, above = waiting.pop()
+        fields = node.fields()
+        check_links(fields)
+        started_at, exact = fields.time("start_time"), dotted_time(fields.text("dotted_order"))
+        if started_at is not None:
+            started = started_at
+        else:
+            started = exact or 0.0
+        order = started if exact is None else exact
+        timed = _Timed(
+            node=node,
+            fields=fields,
+            kind=fields.required_text("run_type").lower(),
+            started=started,
+            order=max(order, above.order) if above else order,
+            depth=above.depth + 1 if above else 0,
+            ended=_ended(fields, started),
+            above=above,
+        )
+        found.append(timed)
+        waiting.extend((child, timed) for child in reversed(node.children))
+    return sorted(found, key=lambda timed: (timed.order, timed.depth))
+
+
+def _ended(fields: RunFields, started: float) -> float | None:
+    ended, latency = fields.time("end_time"), fields.number("latency_seconds")
+    if ended is None and latency is not None:
+        return started + latency
+    return ended
+
+
+class _RunEvents:
+    """The events of a trace, in the order they began."""
+
+    def __init__(self, notes: list[str], requests: Requests) -> None:
+        self._notes = notes
+        self._requests = requests
+        self._arguments_by_call: CallArguments = {}
+        self._events: list[AnyEvent] = []
+
+    def collect(self, runs: list[_Timed]) -> tuple[AnyEvent, ...]:
+        for run in runs:
+            event = self._event(run)
+            run.call = run.inside
+            if event is not None:
+                self._events.append(event)
+            if isinstance(event, Call):
+                run.call = event.seq
+        return tuple(self._events)
+
+    def _event(self, run: _Timed) -> AnyEvent | None:
+        run.fields.required_text("id")
+        if run.kind in _STRUCTURE:
+            error = _own_error(run)
+            if error is None:
+                return None
+            return ErrorEvent(**_common(run, len(self._events)), error=error)
+        common = _common(run, len(self._events))
+        if run.kind in _CALLS:
+            return tool_call(run.fields, common, self._arguments_by_call, self._notes)
+        if run.kind == "llm":
+            if run.inside is None or not isinstance(self._events[run.inside], LlmCall):
+                return llm_call(run.fields, common, self._arguments_by_call, self._requests)
+            # Two layers that both trace one call: to count it twice would double tokens and money.
+            return _note(run, common)
+        if run.kind != "embedding":
+            self._notes.append(f"run {run.fields.value['id']}: unknown run_type {run.kind!r}; kept as a note")
+        return _note(run, common)
+
+
+def _common(run: _Timed, seq: int) -> dict[str, Any]:
+    return {
+        "seq": seq,
+        "at": run.started,
+        "duration_s": 0.0 if run.ended is None else max(0.0, run.ended - run.started),
+        "step": _step(run),
+        "parent": run.inside,
+    }
+
+
+def _step(run: _Timed) -> str | None:
+    """LangGraph's step; a graph inside of a tool counts from one again, so its steps are none of the run's."""
+    step = metadata(run.fields).get("langgraph_step")
+    if type(step) is int and run.inside is None:
+        return f"step_{step}"
+    return None
+
+
+def _own_error(run: _Timed) -> ErrorInfo | None:
+    """The error that began in this run; one that came from below is told there, the root's by the run itself."""
+    if run.above is None or any(child.failed for child in run.node.children):
+        return None
+    return error_in(run.fields)
+
+
+def _note(run: _Timed, common: dict[str, Any]) -> Note:
+    fields = run.fields
+    content = {name: fields.take(name) for name in ("name", "inputs", "outputs", "error")}
+    return Note(**common, name=run.kind, content_json=fields.raw_value(content))
+
+
+def _status(fields: RunFields, error: ErrorInfo | None) -> RunStatus:
+    word = fields.text("status")
+    if word is None:
+        ended = fields.key("end_time", "outputs") is not None
+        if error is not None:
+            return ending_of(error)
+        if ended:
+            return RunStatus.SUCCESS
+        return RunStatus.RUNNING
+    status = status_of(word)
+    if status is None:
+        raise fields.error(f"unknown status {word[:40]!r}; {nearest(word, STATUSES)}", "status")
+    if status in (RunStatus.SUCCESS, RunStatus.ERROR) and error is not None:
+        return ending_of(error)
+    return status
+
+
+def _input(fields: RunFields) -> Raw:
+    if not is_there(fields, "inputs"):
+        return NULL
+    inputs = fields.take("inputs")
+    alone = isinstance(inputs, dict) and inputs.keys() == {"input"}
+    return fields.raw_value(inputs["input"] if alone else inputs, "inputs")
+
+
+def _output(fields: RunFields) -> Raw:
+    """The answer: what stands alone under `output`, or what the last of nothing but messages says."""
+    outputs = fields.take("outputs")
+    if outputs == {}:
+        return ABSENT
+    output, _error = result_in(outputs, "output")
+    if isinstance(output, dict) and output.keys() == {"messages"}:
+        messages = output["messages"]
+        last = as_object(message_of(messages[-1]) if isinstance(messages, list) and messages else None)
+        if last.get("role") == "assistant" and "content" in last:
+            output = last["content"]
+    return fields.raw_value(output, "outputs")
+
+
+_COMMENTS = 3
+
+
+def feedback_labels(stats: Json) -> Iterator[Label]:
+    """A label for each key: the mean of its scores, or the words that were chosen, and some of the comments."""
+    for key, statistics in as_object(stats).items():
+        found = as_object(statistics)
+        mean, words = found.get("avg"), list(as_object(found.get("values")))
+        is_number = isinstance(mean, int | float) and not isinstance(mean, bool)
+        if not is_number and not words:
+            continue
+        comments = found.get("comments")
+        if isinstance(comments, list):
+            comment_texts = [text for text in comments if isinstance(text, str)]
+        else:
+            comment_texts = []
+        value: Json = mean
+        scores: list[Json] = [mean]
+        if not is_number:
+            value = words[0] if len(words) == 1 else words
+            scores = list(words)
+        yield Label(
+            name=key,
+            value=value,
+            failed=all(says_failure(key, score) for score in scores),
+            why="; ".join(comment_texts[:_COMMENTS]),
+        )

@@ -1,0 +1,230 @@
+"""The events of a native trace, one after the other; a result finds the call it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+import orjson
+
+from replaykit.formats.core.errors import error_of, tool_outcome
+from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.source import JsonPath, Source
+from replaykit.model.events import (
+    AnyEvent,
+    Decision,
+    ErrorEvent,
+    LlmCall,
+    Message,
+    Note,
+    State,
+    ToolCall,
+    Usage,
+)
+from replaykit.model.values import ABSENT, NULL, Json, Raw
+
+C = TypeVar("C", ToolCall, LlmCall)
+
+
+class _OpenCall(msgspec.Struct):
+    """A tool call that waits for its result."""
+
+    index: int  # in `events`
+    call_id: str | None
+    batch: int
+
+
+class EventReader:
+    """Turns the events of one trace into the model's; `notes` says in words what it could not map."""
+
+    def __init__(self, source: Source, path: JsonPath, notes: list[str]) -> None:
+        self.events: list[AnyEvent] = []
+        self.output_json: Raw | None = None
+        self.unmapped: dict[str, Json] = {}
+        """Fields that have no word in the model, by the index of their event in the trace."""
+        self._source = source
+        self._path = path
+        self._notes = notes
+        self._open: list[_OpenCall] = []
+        self._batch = 0
+        self._last_time = 0.0
+
+    def add(self, index: int, value: Json) -> None:
+        """Read one event."""
+        fields = Fields(self._source, value, (*self._path, index), "an event: an object with `type`")
+        kind = fields.required_text("type")
+        if kind != "tool_call":
+            self._batch += 1
+        reader = _READERS.get(kind)
+        if reader is None:
+            self._keep(fields, kind, f"unknown event type {kind!r}")
+            return
+        reader(self, fields)
+        if fields.rest():
+            self.unmapped[str(index)] = fields.rest()
+
+    def _common(self, fields: Fields) -> dict[str, Any]:
+        at = fields.time("timestamp", "time")
+        # An event without a time of its own began no earlier than the one before it.
+        if at is None:
+            self._last_time = self._last_time
+        else:
+            self._last_time = at
+        return {
+            "seq": len(self.events),
+            "at": self._last_time,
+            "duration_s": (fields.number("duration_ms") or 0.0) / 1000,
+            "step": _step(fields),
+        }
+
+    def _message(self, fields: Fields) -> None:
+        role = fields.text("role") or ("user" if fields.value["type"] == "input_message" else "assistant")
+        self.events.append(Message(**self._common(fields), role=role, content_json=fields.raw("content", "text")))
+
+    def _output(self, fields: Fields) -> None:
+        content = fields.raw("content", "output", "text")
+        self.output_json = content
+        self.events.append(Message(**self._common(fields), role="assistant", content_json=content))
+
+    def _tool_call(self, fields: Fields) -> None:
+        names = ("tool_args", "arguments", "args")
+        arguments = _parsed(fields.take(*names))
+        call = ToolCall(
+            **self._common(fields),
+            name=fields.required_text("tool_name", "tool", "name"),
+            arguments_json=fields.canonical({} if arguments is None else arguments, *names),
+        )
+        call_id = fields.label("tool_call_id", "call_id", "id")
+        if any(name in fields.value for name in ("output", "result", "error")):
+            call = _answered(call, fields, "output", "result")
+        else:
+            self._open.append(_OpenCall(len(self.events), call_id, self._batch))
+        self.events.append(call)
+
+    def _tool_result(self, fields: Fields) -> None:
+        waiting = self._waiting(fields.label("tool_call_id", "call_id", "id"), fields.text("tool_name", "tool", "name"))
+        if waiting is None:
+            self._keep(fields, "tool_result", "a tool_result that answers no call")
+            return
+        self._open.remove(waiting)
+        call = self.events[waiting.index]
+        assert isinstance(call, ToolCall)  # only those are ever opened
+        ended_at = fields.time("timestamp", "time")
+        if ended_at is not None:
+            self._last_time = ended_at
+            if call.at and not call.duration_s:
+                call = msgspec.structs.replace(call, duration_s=max(0.0, ended_at - call.at))
+        answered = _answered(call, fields, "output", "result", "content")
+        # A result that says nothing is still a result: the call came back.
+        if answered.answered:
+            done = answered
+        else:
+            done = msgspec.structs.replace(answered, result_json=NULL)
+        self.events[waiting.index] = done
+
+    def _waiting(self, call_id: str | None, name: str | None) -> _OpenCall | None:
+        """The call a result is for: by id; else, in the latest batch of calls, the first of that name."""
+        fits = [o for o in self._open if name is None or getattr(self.events[o.index], "name", None) == name]
+        if call_id is not None:
+            return next((o for o in self._open if o.call_id == call_id), None)
+        if fits:
+            return next((o for o in fits if o.batch == fits[-1].batch), None)
+        return None
+
+    def _llm_call(self, fields: Fields) -> None:
+        common = self._common(fields)
+        usage = Fields(self._source, fields.object("usage"), (*fields.path, "usage"))
+        counted = _usage(usage) if usage.value else None
+        if usage.rest():
+            self.unmapped[f"{fields.path[-1]}.usage"] = usage.rest()
+        request = {key: fields.take(key) for key in _REQUEST if fields.key(key)}
+        call = LlmCall(
+            **common,
+            name=fields.text("model", "name") or "",
+            arguments_json=fields.canonical(request),
+            finish_reason=fields.text("finish_reason", "stop_reason"),
+            usage=counted,
+        )
+        self.events.append(_answered(call, fields, "response", "output", "result"))
+
+    def _state(self, fields: Fields) -> None:
+        self.events.append(State(**self._common(fields), state_json=fields.raw("state", "content")))
+
+    def _decision(self, fields: Fields) -> None:
+        self.events.append(Decision(**self._common(fields), content_json=fields.raw("content", "decision")))
+
+    def _error(self, fields: Fields) -> None:
+        error = error_of(fields.take("error", "message"))
+        self.events.append(ErrorEvent(**self._common(fields), error=error))
+
+    def _note(self, fields: Fields) -> None:
+        name = fields.text("name") or "note"
+        self.events.append(Note(**self._common(fields), name=name, content_json=fields.raw("content", "text")))
+
+    def _keep(self, fields: Fields, kind: str, why: str) -> None:
+        """Keep the event whole, as a note."""
+        common = self._common(fields)
+        content = self._source.raw(fields.take_all(), fields.path)
+        self.events.append(Note(**common, name=kind, content_json=content))
+        self._notes.append(f"event {fields.path[-1]}: {why}; kept as a note")
+
+
+_REQUEST = ("messages", "prompt", "system", "tools", "tool_choice", "parameters", "temperature", "max_tokens")
+
+_READERS: dict[str, Callable[[EventReader, Fields], None]] = {
+    "input_message": EventReader._message,
+    "message": EventReader._message,
+    "output_message": EventReader._output,
+    "final_output": EventReader._output,
+    "tool_call": EventReader._tool_call,
+    "tool_result": EventReader._tool_result,
+    "llm_call": EventReader._llm_call,
+    "state": EventReader._state,
+    "decision": EventReader._decision,
+    "error": EventReader._error,
+    "note": EventReader._note,
+}
+
+
+def _answered(call: C, fields: Fields, *names: str) -> C:
+    """The call with the outcome the fields tell of, if they tell of one."""
+    error, failed = fields.take("error"), fields.flag("is_error")
+    present = any(name in fields.value for name in names)
+    if failed and not error and present and isinstance(call, ToolCall):
+        info, result = tool_outcome(fields.take(*names), failed=True)
+        return msgspec.structs.replace(call, error=info, result_json=result)
+    if error or failed:
+        # An outcome is a result or an error; a text beside the error stays with the unmapped fields.
+        return msgspec.structs.replace(call, error=error_of(error or fields.take(*names), "ToolError"))
+    return msgspec.structs.replace(call, result_json=fields.raw(*names) if present else ABSENT)
+
+
+def _step(fields: Fields) -> str | None:
+    step = fields.label("step", "step_id")
+    if step is not None and step.isdecimal():
+        return f"step_{step}"
+    return step
+
+
+def _parsed(arguments: Json) -> Json:
+    """Arguments that were logged as JSON text, as the object they are."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        value = orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return arguments
+    if isinstance(value, dict):
+        return value
+    return arguments
+
+
+def _usage(fields: Fields) -> Usage:
+    tokens_in = fields.number("input_tokens", "prompt_tokens")
+    tokens_out = fields.number("output_tokens", "completion_tokens")
+    return Usage(
+        input_tokens=None if tokens_in is None else int(tokens_in),
+        output_tokens=None if tokens_out is None else int(tokens_out),
+        cost_usd=fields.number("cost_usd", "cost", "total_cost"),
+    )

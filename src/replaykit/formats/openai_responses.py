@@ -1,0 +1,237 @@
+"""OpenAI responses: items, requests, responses, streams, batches.
+
+    [{role, content}, {type: reasoning, summary}, {type: function_call, call_id, name, arguments},
+     {type: function_call_output, call_id, output}, {type: message, role, content: [{type: output_text, text}]}, …]
+    {model, instructions, input, tools, previous_response_id | conversation, …}
+    {id, object: response, status, output: [item, …], error, usage}     {type: response.created | …, sequence_number}
+
+Calls and results have the same `call_id`. What the model says until somebody else does is one answer. Tools that the
+provider runs (`web_search_call`, `mcp_call`, `code_interpreter_call`, …) are inside of the model's call. Where the
+provider keeps the history (`previous_response_id`, `conversation`), it is known only if the file has it. What else
+stands around these is in `importers.exchanges`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import msgspec
+
+from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
+from replaykit.formats.core.pairs import has_calls, text_or_parts
+from replaykit.formats.core.registry import IMPORTERS
+from replaykit.formats.core.threads import Used
+from replaykit.model.values import Json
+from replaykit.wire import openai_responses
+from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, load_arguments, without
+from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
+
+FORMAT = "openai_responses"
+
+_ROLES = ("user", "assistant", "system", "developer")
+_MODEL_ITEMS = ("reasoning", "mcp_list_tools", "mcp_approval_request", "compaction")
+_BY_AGENT = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request")
+"""Calls that the provider asks for, and the agent makes."""
+_FAILED = ("failed", "incomplete")
+_ADVICE = (
+    "OpenAI keeps what went before `previous_response_id` or `conversation`: send the whole conversation as `input` "
+    "(with `store: false`), or log every request of it."
+)
+
+
+def read_messages(items: Json) -> list[Json]:
+    """The items of a request; a text is what the user says."""
+    if isinstance(items, str):
+        return [{"role": "user", "content": items}]
+    return [
+        message
+        for by_model, group in groupby(as_objects(items), _is_said)
+        for message in _read_group(by_model, list(group))
+    ]
+
+
+def _read_group(by_model: bool, items: list[dict[str, Json]]) -> Iterator[dict[str, Json]]:
+    if by_model:
+        response = openai_responses.DIALECT.read_response({"output": list(map(_item, items))})
+        yield from (_answer(answer).message for answer in response.answers)
+        return
+    for item in items:
+        yield _result(item) if "role" not in item and _call_id(item) else _spoken(item)
+
+
+def _is_said(item: dict[str, Json]) -> bool:
+    """True for what the model said."""
+    kind = as_text(item.get("type"))
+    return item.get("role") == "assistant" or kind in _MODEL_ITEMS or kind.endswith("_call")
+
+
+def _item(item: dict[str, Json]) -> dict[str, Json]:
+    """The item as a response has it: in a request, a message may be a role and a text."""
+    if item.get("role") != "assistant":
+        return item
+    content = item.get("content")
+    return {**item, "type": "message", "content": [{"text": content}] if isinstance(content, str) else content}
+
+
+def _spoken(item: dict[str, Json]) -> dict[str, Json]:
+    role = as_text(item.get("role"))
+    return {"role": role or as_text(item.get("type")), "content": text_or_parts(item.get("content")) if role else item}
+
+
+def _result(item: dict[str, Json]) -> dict[str, Json]:
+    if "output" in item:
+        content = text_or_parts(item["output"])
+    else:
+        content = without(item, "type", "id", "call_id")
+    if item.get("status") in _FAILED:
+        failed = {"status": "error"}
+    else:
+        failed = {}
+    return {"role": "tool", "content": content, "tool_call_id": _call_id(item)} | failed
+
+
+def _call_id(item: dict[str, Json]) -> str:
+    """Of an item that is a result: the call it is of."""
+    kind = as_text(item.get("type"))
+    if kind == "mcp_approval_response":
+        return as_text(item.get("approval_request_id"))
+    if kind.endswith("_call_output"):
+        return as_text(item.get("call_id")) or as_text(item.get("id"))
+    return ""
+
+
+def _answer(answer: ModelAnswer) -> ModelAnswer:
+    """The answer with the calls that are the agent's to make; what the provider runs has its result beside it."""
+    parts = as_objects(list(answer.parts))
+    done = {_call_id(part) for part in parts} - {""}
+    calls = [part for part in parts if part.get("type") in _BY_AGENT and part.get("call_id") not in done]
+    if not calls:
+        return answer
+    rest = tuple(part for part in answer.parts if part not in calls)
+    return msgspec.structs.replace(answer, tool_calls=(*answer.tool_calls, *map(_asked_for, calls)), parts=rest)
+
+
+def _asked_for(item: dict[str, Json]) -> ToolUse:
+    kind = as_text(item.get("type"))
+    arguments = next((item[name] for name in ("action", "actions", "operation") if item.get(name)), None)
+    if arguments is None:
+        arguments = without(item, "type", "id", "call_id", "status")
+    return ToolUse(
+        id=as_text(item.get("call_id")) or as_text(item.get("id")), name=kind.removesuffix("_call"), arguments=arguments
+    )
+
+
+def _used(answer: ModelAnswer) -> list[Used]:
+    """What the provider's tools did."""
+    parts = as_objects(list(answer.parts))
+    results = {call_id: part for part in parts if (call_id := _call_id(part))}
+    return [_use(part, results) for part in parts if as_text(part.get("type")).endswith("_call")]
+
+
+def _use(item: dict[str, Json], results: dict[str, dict[str, Json]]) -> Used:
+    """The call that an item is: what went in, and of the rest what came out."""
+    kind = as_text(item.get("type")).removesuffix("_call")
+    name = as_text(item.get("name")) or kind
+    ids = ("type", "id", "call_id", "container_id", "name", "server_label", "approval_request_id")
+    arguments_name = {"mcp": "arguments", "file_search": "queries", "code_interpreter": "code"}.get(kind, "action")
+    arguments = item.get(arguments_name)
+    if isinstance(arguments, str) and arguments_name == "arguments":
+        arguments = load_arguments(arguments)
+    elif not isinstance(arguments, dict):
+        if arguments is None:
+            arguments = {}
+        else:
+            arguments = {arguments_name: arguments}
+    out: Json = {key: value for key, value in without(item, arguments_name, *ids).items() if value is not None}
+    if other := results.get(as_text(item.get("call_id"))):
+        out = text_or_parts(other.get("output"))
+    wrong = item.get("error")
+    if wrong is not None:
+        texts = (as_text(part.get("text")) for part in as_objects(as_object(wrong).get("content")))
+        out = joined(texts, "\n") or wrong
+    elif "output" in item and item["output"] is not None:
+        out = item["output"]
+    use = ToolUse(id=as_text(item.get("call_id")) or as_text(item.get("id")), name=name, arguments=arguments)
+    return Used(use=use, content=out, failed=wrong is not None or item.get("status") == "failed")
+
+
+def _history_id(call: ModelCall) -> str:
+    """The response, the conversation or the item that the request goes on from."""
+    ids = (
+        call.parameters.get("previous_response_id"),
+        _conversation(call),
+        *(item.get("id") for item in as_objects(call.messages) if item.get("type") == "item_reference"),
+    )
+    return next(filter(None, map(as_text, ids)), "")
+
+
+def _keeps(call: ModelCall) -> tuple[str, ...]:
+    return tuple(filter(None, (call.response_id, _conversation(call))))
+
+
+def _conversation(call: ModelCall) -> str:
+    conversation = call.parameters.get("conversation")
+    return as_text(conversation) or as_text(as_object(conversation).get("id"))
+
+
+def _is_message(item: dict[str, Json]) -> bool:
+    if item.get("role") in _ROLES:
+        fine = "content" in item and item.get("type", "message") == "message" and "tool_calls" not in item
+        return fine and not has_calls(item["content"])
+    kind = as_text(item.get("type"))
+    return kind in (*_MODEL_ITEMS, "item_reference") or kind.endswith("_call") or bool(_call_id(item))
+
+
+def _is_response(item: dict[str, Json]) -> bool:
+    return item.get("object") == "response" and isinstance(item.get("output"), list)
+
+
+def _is_event(item: dict[str, Json]) -> bool:
+    kind = as_text(item.get("type"))
+    return kind.startswith("response.") or (kind == "error" and "sequence_number" in item)
+
+
+def _is_certain(item: dict[str, Json]) -> bool:
+    if _is_response(item) or (_is_event(item) and ("sequence_number" in item or "response" in item)):
+        return True
+    if "model" in item and isinstance(item.get("input"), str | list) and "messages" not in item:
+        items = as_objects(item["input"])
+        named = any(name in item for name in ("instructions", "previous_response_id", "conversation", "tools"))
+        return named or (bool(items) and all(map(_is_message, items)))
+    kind = as_text(item.get("type"))
+    if kind == "message" and item.get("role") in _ROLES:
+        return any(part.get("type") in ("output_text", "input_text") for part in as_objects(item.get("content")))
+    if kind == "reasoning":
+        return isinstance(item.get("summary"), list)
+    return bool(_call_id(item)) or (kind.endswith("_call") and ("call_id" in item or "status" in item))
+
+
+def _whole(response: Json) -> Json:
+    """Of a response, the output alone may have been kept."""
+    items = as_objects(response)
+    if items and all(map(_is_said, items)):
+        return {"output": [_item(item) for item in items]}
+    return response
+
+
+CONVERSATION_API = ConversationApi(
+    dialect=openai_responses.DIALECT,
+    conversation="input",
+    read_messages=read_messages,
+    is_message=_is_message,
+    is_response=_is_response,
+    is_event=_is_event,
+    begins=lambda event, _before: event.get("type") == "response.created",
+    is_certain=_is_certain,
+    whole=_whole,
+    answer=_answer,
+    used=_used,
+    history_id=_history_id,
+    keeps=_keeps,
+    advice=(_ADVICE,),
+)
+
+IMPORTERS.register(FORMAT)(
+    ExchangeImporter(FORMAT, "OpenAI responses: items, requests, responses, streams, batches", CONVERSATION_API)
+)

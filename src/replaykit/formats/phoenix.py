@@ -1,0 +1,204 @@
+"""Phoenix: the spans of a project, as its API, its client and its data frames give them.
+
+    {"data": [span, …], "next_cursor"}                        what `GET /v1/projects/{project}/spans` answers
+    {"name", "context": {"trace_id", "span_id"}, "span_kind", "parent_id", "start_time", "end_time", "status_code",
+     "status_message", "attributes": {…}, "events": […]}      one of them
+    {"name", "context.trace_id", "attributes.llm.model_name", …}      a row of a data frame
+    {"name": {"0": …, …}, "context.trace_id": {"0": …}, …}            a data frame by columns
+
+A list of spans or rows, or one a line. Attributes are flat or inside of each other. `annotations`, beside the spans or
+in one, are labels of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from replaykit.errors import InvalidFile
+from replaykit.formats.core.labels import Label
+from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.scores import says_failure
+from replaykit.formats.core.source import Source
+from replaykit.formats.otel_spans import events_in
+from replaykit.formats.spans.exports import (
+    Keyed,
+    SpanRecord,
+    Trace,
+    TraceSummary,
+    listed,
+    nanoseconds,
+    run_of_trace,
+    traces_in,
+)
+from replaykit.formats.spans.span import BadPayload, Span, link_id, span_id, trace_id
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_object, as_objects, as_text
+
+FORMAT = "phoenix"
+_TRACE, _SPAN = "context.trace_id", "context.span_id"
+_KIND = "openinference.span.kind"
+_WHOLE = (
+    *("metadata", "llm.invocation_parameters", "llm.prompt_template.variables", "tool.parameters", "tool.json_schema"),
+    *("input.value", "output.value", "exception.stacktrace"),
+)
+"""Attributes whose values are objects, and no names inside of names."""
+_MAX_DEPTH = 32
+
+
+class PhoenixImporter:
+    """Reads spans that were taken out of Phoenix."""
+
+    name = FORMAT
+    title = "Phoenix: spans of its API, its client and its data frames, with annotations"
+
+    def recognises(self, source: Source) -> bool:
+        return any(_looks_like(value) for value in source.first)
+
+    def read(self, source: Source) -> Iterator[Found]:
+        for trace in traces_in(source, _records):
+            if isinstance(trace, InvalidFile):
+                yield trace
+            else:
+                yield from _run(trace)
+
+
+IMPORTERS.register(FORMAT)(PhoenixImporter())
+
+
+def _looks_like(value: Json) -> bool:
+    held = as_object(value)
+    items = value if isinstance(value, list) else held.get("data")
+    first = items[0] if isinstance(items, list) and items else value
+    return _is_span(first) or _is_columns(held)
+
+
+def _is_span(value: Json) -> bool:
+    held = as_object(value)
+    own = "span_kind" in held or "status_code" in held
+    return own and all(_ids(held)) and "name" in held
+
+
+def _is_columns(value: dict[str, Json]) -> bool:
+    return isinstance(value.get(_TRACE), dict) and isinstance(value.get("name"), dict)
+
+
+def _ids(held: dict[str, Json]) -> tuple[str, str]:
+    context = as_object(held.get("context"))
+    return (
+        as_text(context.get("trace_id")) or as_text(held.get(_TRACE)),
+        as_text(context.get("span_id")) or as_text(held.get(_SPAN)),
+    )
+
+
+def _records(record: SpanRecord) -> Iterator[Keyed | InvalidFile]:
+    held = as_object(record.value)
+    traces: dict[str, str] = {}
+    for row in _rows(record) if _is_columns(held) else listed(record, "data"):
+        trace, span = _ids(as_object(row.value))
+        if _is_span(row.value):
+            traces[span] = trace
+            yield trace, row
+        elif trace_of := _annotated(row.value, traces):  # a line of its own, after the spans it speaks of
+            yield trace_of, row
+        else:
+            yield row.error("not a span of Phoenix: expected `name`, `context` and `span_kind`")
+    for index, annotation in enumerate(as_objects(held.get("annotations"))):
+        if trace_of := _annotated(annotation, traces):
+            yield trace_of, SpanRecord(record.source, annotation, ("annotations", index))
+
+
+def _annotated(value: Json, traces: Mapping[str, str]) -> str:
+    """The trace that an annotation is of; empty for what is none, or of a span that is not there."""
+    annotation = as_object(value)
+    if "result" not in annotation or "name" not in annotation:
+        return ""
+    return as_text(annotation.get("trace_id")) or traces.get(as_text(annotation.get("span_id")), "")
+
+
+def _rows(record: SpanRecord) -> Iterator[SpanRecord]:
+    """The rows of a data frame that was written by columns."""
+    columns = {name: cells for name, cells in record.value.items() if isinstance(cells, dict)}
+    for index in columns[_TRACE]:
+        row = {name: cells[index] for name, cells in columns.items() if cells.get(index) is not None}
+        yield SpanRecord(record.source, {_SPAN: index, **row}, ("name", index))
+
+
+def _run(trace: Trace) -> Iterator[Found]:
+    spans: list[Span] = []
+    labels: list[Label] = []
+    for record in trace:
+        held = as_object(record.value)
+        if not _is_span(held):
+            labels += _labels([held])
+            continue
+        try:
+            spans.append(_span(record))
+        except InvalidFile as problem:
+            yield problem
+        labels += _labels(as_objects(held.get("annotations")) or as_objects(held.get("span_annotations")))
+    if spans:
+        once = tuple(label for index, label in enumerate(labels) if label not in labels[:index])
+        yield from run_of_trace(spans, TraceSummary(format=FORMAT, labels=once))
+
+
+def _span(record: SpanRecord) -> Span:
+    fields = record.fields
+    trace, span = _ids(fields.value)
+    attributes = _attributes(fields.value)
+    kind = as_text(fields.take("span_kind"))
+    if kind and kind.upper() != "UNKNOWN":
+        attributes.setdefault(_KIND, kind)
+    try:
+        return Span(
+            trace=trace_id(trace),
+            id=span_id(span),
+            parent=link_id(fields.take("parent_id")),
+            name=fields.text("name") or "",
+            started_ns=nanoseconds(fields.time("start_time")),
+            ended_ns=nanoseconds(fields.time("end_time")),
+            failed=(fields.text("status_code") or "").upper() == "ERROR",
+            message=fields.text("status_message") or "",
+            attributes=attributes,
+            happenings=tuple(events_in(fields)),
+        )
+    except BadPayload as error:
+        raise record.error(str(error), "context") from None
+
+
+def _attributes(held: dict[str, Json]) -> dict[str, Json]:
+    """The attributes by their flat names, wherever a span or a row has them."""
+    found: dict[str, Json] = {}
+    _flatten(found, "", as_object(held.get("attributes")))
+    for name, value in held.items():
+        if name.startswith("attributes."):
+            _flatten(found, name.removeprefix("attributes."), value)
+    return found
+
+
+def _flatten(found: dict[str, Json], name: str, value: Json, depth: int = 0) -> None:
+    """Names inside of names as one; lists of objects by their numbers, as OpenInference writes them."""
+    if value is None:
+        return
+    inner: Iterator[tuple[str, Json]] | None = None
+    if isinstance(value, dict) and name not in _WHOLE:
+        inner = iter(value.items())
+    elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        inner = ((str(index), item) for index, item in enumerate(value))
+    if inner is None or depth > _MAX_DEPTH:
+        found[name] = value
+        return
+    for step, item in inner:
+        _flatten(found, f"{name}.{step}" if name else step, item, depth + 1)
+
+
+def _labels(annotations: list[dict[str, Json]]) -> Iterator[Label]:
+    for annotation in annotations:
+        name, result = as_text(annotation.get("name")), as_object(annotation.get("result")) or annotation
+        if result.get("label") is None:
+            value = result.get("score")
+        else:
+            value = result["label"]
+        if not name or value is None:
+            continue
+        failed = any(says_failure(name, result.get(key)) for key in ("label", "score"))
+        yield Label(name=name, value=value, failed=failed, why=as_text(result.get("explanation")))

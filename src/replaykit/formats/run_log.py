@@ -1,0 +1,143 @@
+"""The run log, `{"replaykit": 1, "run": …}`: what `model.run` writes for itself, and `model.compact_run` for a case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import orjson
+
+from replaykit.errors import FormatTooNew, InvalidFile
+from replaykit.formats.core.items import of_each
+from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.source import Source
+from replaykit.model.compact_calls import put_together
+from replaykit.model.compact_run import COMPACT_RUN_FORMAT, CompactRunFile
+from replaykit.model.events import AnyEvent, Call
+from replaykit.model.json_positions import split_where
+from replaykit.model.nesting import check_nesting
+from replaykit.model.run import TraceRun, decode_run
+from replaykit.model.shared_parts import BadReference, ExpansionBudget, PartReader
+from replaykit.model.values import Raw
+from replaykit.value_files import ValueReader, is_value_name
+
+FORMAT = "run_log"
+_FIXTURES = "fixtures"  # beside the source trace of a case
+
+
+class RunLogImporter:
+    """Reads a run that ReplayKit itself wrote."""
+
+    name = FORMAT
+    title = "ReplayKit's run log, as `replaykit export` writes it"
+
+    def recognises(self, source: Source) -> bool:
+        return any(isinstance(value, dict) and "replaykit" in value and "run" in value for value in source.first)
+
+    def read(self, source: Source) -> Iterator[Found]:
+        yield from of_each(source, lambda document: [read_run_log(document)])
+
+
+IMPORTERS.register(FORMAT)(RunLogImporter())
+
+
+def read_run_log(source: Source) -> TraceRun:
+    """The run of one document; `InvalidFile` when it is none."""
+    version = _version(source)
+    try:
+        # Without the blanks of a pretty-printed file: equal arguments have to be equal bytes again.
+        check_nesting(source.text)
+        text = msgspec.json.format(source.text, indent=-1)
+        run = decode_run(text)
+        events: Sequence[AnyEvent] = run.events
+        if version == COMPACT_RUN_FORMAT:
+            events = _whole(source, events, msgspec.json.decode(text, type=CompactRunFile))
+        events = tuple(map(_canonical, _in_order(source, events)))
+        return msgspec.structs.replace(run, events=events)
+    except msgspec.ValidationError as error:
+        raise source.error(*split_where(str(error))) from None
+    except (msgspec.MsgspecError, orjson.JSONEncodeError, orjson.JSONDecodeError) as error:
+        raise source.error(f"not a run log: {error}") from None
+
+
+def _version(source: Source) -> int:
+    value = source.value
+    if isinstance(value, dict):
+        version = value.get("replaykit")
+    else:
+        version = None
+    if type(version) is not int or version < 1:
+        raise source.error("expected a version: `replaykit: 1`", ("replaykit",))
+    if version > COMPACT_RUN_FORMAT:
+        known = f"this ReplayKit reads up to {COMPACT_RUN_FORMAT}"
+        raise FormatTooNew(f"{source.file}: a run log of version {version}; {known}")
+    return version
+
+
+def _whole(source: Source, events: Sequence[AnyEvent], file: CompactRunFile) -> list[AnyEvent]:
+    """The events with what their references stand for."""
+    values = _CaseValues(source)
+    parts = PartReader(file.parts, ExpansionBudget())
+    found: list[AnyEvent] = []
+    for index, (event, references) in enumerate(zip(events, file.run.events, strict=True)):
+        whole = event
+        if isinstance(event, Call) and (references.parts or references.values):
+            path = ("run", "events", index)
+            try:
+                whole = put_together(event, references, parts, partial(values.read, path))  # type: ignore[assignment]
+            except BadReference as error:
+                raise source.error(error.reason, (*path, *error.place)) from None
+        found.append(whole)
+    return found
+
+
+class _CaseValues:
+    """The large values of a run log that is the source trace of a case."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._case = Path(source.file).parent
+        self._values = ValueReader(self._case / _FIXTURES)
+
+    def read(self, event_path: tuple[str | int, ...], member: str, name: str) -> Raw:
+        """Return the value in a file of the case; `InvalidFile` about that file, or about what refers to it."""
+        folder, _, inner = name.partition("/")
+        if folder != _FIXTURES or not is_value_name(inner):
+            reason = f"expected the name of a file in {_FIXTURES}/values/, not {name[:80]!r}"
+            raise BadReference(("values", member), reason)
+        if (self._case / _FIXTURES).is_symlink():
+            raise BadReference(("values", member), f"{_FIXTURES} is a link")
+        try:
+            return self._values.read(inner)
+        except InvalidFile as error:
+            referrer = self._source.error("", (*event_path, "values", member))
+            if referrer.line is None:
+                place = referrer.file
+            else:
+                place = f"{referrer.file}:{referrer.line}"
+            reason = f"{error.reason} ({place} refers to it)"
+            raise InvalidFile(reason, file=error.file, line=error.line, hint=error.hint) from None
+
+
+def _in_order(source: Source, events: Sequence[AnyEvent]) -> list[AnyEvent]:
+    """The events by their numbers, as stores give them back; a hand that edits a log may have mixed those up."""
+    seen: set[int] = set()
+    for index, event in enumerate(events):
+        if event.seq in seen:
+            raise source.error(f"another event has the number {event.seq} already", ("run", "events", index, "seq"))
+        if event.parent is not None and event.parent >= event.seq:
+            raise source.error("an event is inside of one that begins after it", ("run", "events", index, "parent"))
+        seen.add(event.seq)
+    return sorted(events, key=lambda event: event.seq)
+
+
+def _canonical(event: AnyEvent) -> AnyEvent:
+    """The event with its arguments' keys sorted, for a log that was edited by hand; `like` is for stores only."""
+    if not isinstance(event, Call):
+        return event
+    text = orjson.dumps(orjson.loads(bytes(event.arguments_json)), option=orjson.OPT_SORT_KEYS)
+    if text == bytes(event.arguments_json) and event.like is None:
+        return event
+    return msgspec.structs.replace(event, arguments_json=Raw(text), like=None)

@@ -1,0 +1,247 @@
+"""GenAI: the conventions of OpenTelemetry, from their first names to the latest, and Pydantic AI's words beside them.
+
+Messages stand in attributes of the span, in events of it, or in log records that name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, text_of
+from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind, first, text, unflattened, usage
+from replaykit.formats.spans.span import Span
+from replaykit.model.events import Usage
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_object, as_objects, as_text
+
+_KINDS = {
+    "execute_tool": SpanKind.TOOL,
+    "retrieval": SpanKind.TOOL,
+    "invoke_agent": SpanKind.AGENT,
+    "invoke_workflow": SpanKind.AGENT,
+    "agent_step": SpanKind.STEP,
+    "chat": SpanKind.MODEL,
+    "generate_content": SpanKind.MODEL,
+    "text_completion": SpanKind.MODEL,
+    "completion": SpanKind.MODEL,
+    "responses": SpanKind.MODEL,
+    "embeddings": SpanKind.NOTE,
+    "create_agent": SpanKind.NOTE,
+}
+_REQUEST = "gen_ai.request."
+_MODEL = "gen_ai.request.model"
+_DETAILS = "gen_ai.client.inference.operation.details"
+_ROLES = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+_INPUT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
+_OUTPUT_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
+
+
+class GenAI:
+    """Reads spans that follow the GenAI conventions."""
+
+    name = "genai"
+    mark = ""
+
+    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
+        own = span.attributes
+        kind = _KINDS.get(text(own, "gen_ai.operation.name")) or _guessed(own)
+        if kind is None:
+            return None
+        if span.happenings:
+            attributes = own | _details(span)
+        else:
+            attributes = own
+        if kind is SpanKind.MODEL:
+            return _model(span, attributes, cache)
+        if kind is SpanKind.TOOL:
+            return _tool(span, attributes)
+        if kind is SpanKind.AGENT:
+            return _agent(span, attributes, cache)
+        return Meaning(kind=kind, name=span.name)
+
+
+def _guessed(own: dict[str, Json]) -> SpanKind | None:
+    """Spans of the first versions name no operation."""
+    if "gen_ai.tool.name" in own:
+        return SpanKind.TOOL
+    has_request = _MODEL in own or "llm.request.type" in own
+    if has_request and ("gen_ai.system" in own or "gen_ai.provider.name" in own):
+        return SpanKind.MODEL
+    return None
+
+
+def _details(span: Span) -> dict[str, Json]:
+    """Return the attributes in events of the span that the span itself lacks."""
+    return {
+        name: value
+        for happening in span.happenings
+        if happening.name == _DETAILS
+        for name, value in happening.attributes.items()
+        if name not in span.attributes
+    }
+
+
+def _model(span: Span, attributes: dict[str, Json], cache: ConversationCache) -> Meaning:
+    request, answered = _conversation(span, attributes, cache)
+    reasons = first(attributes, "gen_ai.response.finish_reasons")
+    outputs = load_json(attributes.get("gen_ai.output.messages"))
+    return Meaning(
+        kind=SpanKind.MODEL,
+        name=text(attributes, _MODEL, "gen_ai.response.model"),
+        system=_system(attributes),
+        messages=request,
+        tools=_tools(attributes, cache),
+        parameters=_parameters(attributes),
+        answer=answer_in(answered or ()),
+        finish_reason=_reason(reasons) or _reason_in(outputs) or _chosen(span),
+        usage=usage_of(attributes),
+    )
+
+
+def usage_of(attributes: dict[str, Json]) -> Usage | None:
+    """Tokens and money of one call."""
+    return usage(attributes, _INPUT_TOKENS, _OUTPUT_TOKENS, "operation.cost", "gen_ai.usage.cost")
+
+
+def _conversation(
+    span: Span, attributes: dict[str, Json], cache: ConversationCache
+) -> tuple[list[Json] | None, list[Json] | None]:
+    """Return the request's and the answer's messages, from wherever the span has them."""
+    request = messages_of(attributes.get("gen_ai.input.messages"), cache)
+    answered = messages_of(attributes.get("gen_ai.output.messages"))
+    if request is None and answered is None:
+        tagged = list(_event_messages(span))
+        request = [message for message, is_answer in tagged if not is_answer] or None
+        answered = [message for message, is_answer in tagged if is_answer] or None
+    if request is None and answered is None:
+        request = messages_of(unflattened(attributes, "gen_ai.prompt.") or _content(span, "prompt"))
+        answered = messages_of(unflattened(attributes, "gen_ai.completion.") or _content(span, "completion"))
+    return request, answered
+
+
+def _event_messages(span: Span) -> Iterator[tuple[Json, bool]]:
+    """The messages in events and log records, each with whether it is the answer."""
+    for happening in span.happenings:
+        body = as_object(happening.body) or happening.attributes
+        role = _ROLES.get(happening.name)
+        if role is not None:
+            yield from ((message, False) for message in messages_of([_message(role, body)]) or ())
+        elif happening.name == "gen_ai.choice":
+            message_body = as_object(load_json(body.get("message"))) or body
+            yield from ((message, True) for message in messages_of([_message("assistant", message_body)]) or ())
+
+
+def _message(role: str, body: dict[str, Json]) -> dict[str, Json]:
+    message = {**body, "role": as_text(body.get("role")) or role, "content": body.get("content")}
+    if isinstance(body.get("tool_calls"), str):
+        message["tool_calls"] = load_json(body["tool_calls"])
+    if role == "tool":
+        return message | {"tool_call_id": body.get("id")}
+    return message
+
+
+def _content(span: Span, what: str) -> Json:
+    """The oldest form: one event with everything that was said as one text."""
+    name = f"gen_ai.content.{what}"
+    return next((h.attributes.get(f"gen_ai.{what}") for h in span.happenings if h.name == name), None)
+
+
+def _chosen(span: Span) -> str | None:
+    bodies = (as_object(h.body) or h.attributes for h in span.happenings if h.name == "gen_ai.choice")
+    return next((reason for body in bodies if (reason := as_text(body.get("finish_reason")))), None)
+
+
+def _reason(reasons: Json) -> str | None:
+    reasons = load_json(reasons)
+    return as_text(reasons[0] if isinstance(reasons, list) and reasons else reasons) or None
+
+
+def _reason_in(messages: Json) -> str | None:
+    return next((reason for m in as_objects(messages) if (reason := as_text(m.get("finish_reason")))), None)
+
+
+def _system(attributes: dict[str, Json]) -> Json:
+    if "gen_ai.system_instructions" not in attributes:
+        return None
+    parts = load_json(attributes["gen_ai.system_instructions"])
+    texts = [as_text(part.get("content")) for part in as_objects(parts) if part.get("type") == "text"]
+    if texts and len(texts) == len(parts):
+        return "\n".join(texts)
+    return parts
+
+
+def _tools(attributes: dict[str, Json], cache: ConversationCache) -> Json:
+    return (
+        cache.offered(attributes.get("gen_ai.tool.definitions"))
+        or unflattened(attributes, "llm.request.functions.")
+        or None
+    )
+
+
+def _parameters(attributes: dict[str, Json]) -> dict[str, Json]:
+    return {
+        name[len(_REQUEST) :]: attributes[name] for name in attributes if name.startswith(_REQUEST) and name != _MODEL
+    }
+
+
+def _tool(span: Span, attributes: dict[str, Json]) -> Meaning:
+    name = text(attributes, "gen_ai.tool.name", "gen_ai.data_source.id") or span.name.removeprefix("execute_tool ")
+    arguments = first(attributes, "gen_ai.tool.call.arguments", "tool_arguments", "gen_ai.retrieval.query.text")
+    result = first(attributes, "gen_ai.tool.call.result", "tool_response", "gen_ai.retrieval.documents")
+    return Meaning(
+        kind=SpanKind.TOOL,
+        name=name,
+        call_id=text(attributes, "gen_ai.tool.call.id"),
+        input=load_json(arguments),
+        output=load_json(result),
+    )
+
+
+def _agent(span: Span, attributes: dict[str, Json], cache: ConversationCache) -> Meaning:
+    messages = messages_of(attributes.get("gen_ai.input.messages") or attributes.get("pydantic_ai.all_messages"), cache)
+    name = text(attributes, "gen_ai.agent.name", "agent_name", "gen_ai.workflow.name")
+    as_value = _written if "replaykit.run.id" in attributes else _as_it_is  # our own export writes values into messages
+    return Meaning(
+        kind=SpanKind.AGENT,
+        name=name or span.name.removeprefix("invoke_agent "),
+        version=text(attributes, "gen_ai.agent.version"),
+        input=as_value(_agent_input(messages)),
+        output=as_value(_agent_output(attributes)),
+    )
+
+
+def _written(value: Json) -> Json:
+    if value == "null":
+        return None
+    return load_json(value)
+
+
+def _as_it_is(value: Json) -> Json:
+    return value
+
+
+def _agent_input(messages: list[Json] | None) -> Json:
+    """Return the agent's input: a text where it is one, else the messages up to the first answer."""
+    if not messages:
+        return UNSET
+    roles = [message.get("role") for message in messages]
+    until = next((index for index, role in enumerate(roles) if role in ("assistant", "tool")), len(messages))
+    request = [message for message in messages[:until] if message.get("role") != "system"]
+    if len(request) == 1 and isinstance(request[0].get("content"), str):
+        return request[0]["content"]
+    return request or UNSET
+
+
+def _agent_output(attributes: dict[str, Json]) -> Json:
+    if "final_result" in attributes:  # Pydantic AI's
+        return load_json(attributes["final_result"])
+    answered = messages_of(attributes.get("gen_ai.output.messages"))
+    if answered and not any(value for message in answered for name, value in message.items() if name != "role"):
+        return ""  # an answer, and nothing in it
+    return text_of(answered, "assistant") or answered or UNSET

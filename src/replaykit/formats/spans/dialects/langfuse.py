@@ -1,0 +1,263 @@
+"""Langfuse, as it exports its observations: each has a type, and an input and an output as the framework had them.
+
+What instrumentation wrote beside them is kept in the observation's metadata, and often says more: the name of a tool,
+the id of a call, that a span is a tool's at all.
+"""
+
+from __future__ import annotations
+
+from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.langchain_messages import message_body
+from replaykit.formats.core.messages import ConversationCache
+from replaykit.formats.spans.dialects.payloads import (
+    agent_input,
+    agent_output,
+    call_arguments,
+    offered_tools,
+    read_request,
+    read_response,
+)
+from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind, first, text
+from replaykit.formats.spans.span import Span
+from replaykit.model.events import Usage
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_count, as_object, as_text, without
+
+OBSERVATION = "langfuse.export"
+"""The attribute of a span that holds its observation."""
+
+_KINDS = {
+    "GENERATION": SpanKind.MODEL,
+    "TOOL": SpanKind.TOOL,
+    "RETRIEVER": SpanKind.TOOL,
+    "AGENT": SpanKind.AGENT,
+    "CHAIN": SpanKind.AGENT,
+    "SPAN": SpanKind.AGENT,
+    "EMBEDDING": SpanKind.NOTE,
+    "GUARDRAIL": SpanKind.NOTE,
+    "EVALUATOR": SpanKind.NOTE,
+    "EVENT": SpanKind.NOTE,
+}
+TYPES = frozenset(_KINDS)
+_INSTRUMENTED_KINDS = {
+    "AGENT": SpanKind.AGENT,
+    "LLM": SpanKind.MODEL,
+    "TOOL": SpanKind.TOOL,
+    "invoke_agent": SpanKind.AGENT,
+    "chat": SpanKind.MODEL,
+    "execute_tool": SpanKind.TOOL,
+    "ai.toolCall": SpanKind.TOOL,
+}
+_TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "tool_call.function.name")
+_CALL_IDS = ("gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id")
+_AGENT_NAMES = ("gen_ai.agent.name", "agent_name", "agent.name")
+_PREFIXES = ("execute_tool ", "running tool: ", "running tool ")
+_NO_SETTINGS = (
+    *("tools", "system_instruction", "instructions", "http_options", "finishReason", "model", "id", "system"),
+    *("created_at", "completed_at", "metadata", "billing", "background", "object"),
+)
+"""Settings that are read elsewhere, or are no part of the request."""
+_UNSAID = (None, "Infinity")  # the latter for a limit that was not set
+_AI_SDK_LOOPS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
+
+
+class LangfuseExport:
+    """Reads spans that were observations of an export."""
+
+    name = "langfuse"
+    mark = OBSERVATION
+
+    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
+        observation = span.attributes.get(OBSERVATION)
+        if isinstance(observation, dict):
+            return read_observation(span, observation)
+        return None
+
+
+def read_observation(span: Span, observation: dict[str, Json]) -> Meaning:
+    """Return what an observation means; `span` is the one it was sent as, or made of."""
+    instrumented = _instrumented(observation)
+    kind = kind_of(observation)
+    if kind is SpanKind.MODEL:
+        return _model(observation, instrumented)
+    if kind is SpanKind.TOOL:
+        return _tool(span, observation, instrumented)
+    if kind is SpanKind.AGENT:
+        return _agent(span, observation, instrumented)
+    return Meaning(kind=SpanKind.NOTE, name=span.name)
+
+
+def _instrumented(observation: dict[str, Json]) -> dict[str, Json]:
+    """Return the attributes that instrumentation wrote beside input and output."""
+    return as_object(as_object(observation.get("metadata")).get("attributes"))
+
+
+def kind_of(observation: dict[str, Json]) -> SpanKind:
+    """By its type; what is typed as no more than a span may be known by what is beside it."""
+    kind, instrumented = as_text(observation.get("type")), _instrumented(observation)
+    if kind == "GENERATION" and instrumented.get("ai.operationId") in _AI_SDK_LOOPS:
+        return SpanKind.AGENT
+    if kind != "SPAN":
+        return _KINDS.get(kind, SpanKind.NOTE)
+    names = ("openinference.span.kind", "gen_ai.operation.name", "ai.operationId")
+    found = next(
+        (
+            _INSTRUMENTED_KINDS[word]
+            for name in names
+            if (word := as_text(instrumented.get(name))) in _INSTRUMENTED_KINDS
+        ),
+        None,
+    )
+    if found is not None:
+        return found
+    if _tool_message(observation) is not None or text(instrumented, *_TOOL_NAMES):
+        return SpanKind.TOOL
+    return SpanKind.AGENT
+
+
+def _model(observation: dict[str, Json], instrumented: dict[str, Json]) -> Meaning:
+    request, answered = read_request(observation.get("input")), read_response(observation.get("output"))
+    settings = as_object(load_json(observation.get("modelParameters")))
+    metadata = as_object(observation.get("metadata"))
+    if isinstance(metadata.get("tools"), list):
+        offered = [load_json(tool) for tool in metadata["tools"]]
+    else:
+        offered = None
+    instructions = as_text(settings.get("instructions")) or None
+    parameters = request.parameters | {name: load_json(value) for name, value in settings.items()}
+    model = as_text(observation.get("model")) or request.model
+    return Meaning(
+        kind=SpanKind.MODEL,
+        name=model or text(instrumented, "gen_ai.request.model", "llm.model_name"),
+        system=request.system or instructions,
+        messages=request.messages,
+        tools=request.tools or offered or offered_tools(observation.get("output")) or _defined(observation),
+        parameters={n: value for n, value in without(parameters, *_NO_SETTINGS).items() if value not in _UNSAID},
+        answer=answered.answers[0] if answered.answers else None,
+        finish_reason=answered.finish_reason or as_text(settings.get("finishReason")) or None,
+        usage=usage_in(observation) or answered.usage,
+    )
+
+
+def _defined(observation: dict[str, Json]) -> Json:
+    """The tools on offer, where the server took them out of the input: by name, each as JSON text."""
+    found = as_object(load_json(observation.get("toolDefinitions")))
+    return [as_object(load_json(tool)) | {"name": name} for name, tool in found.items()] or None
+
+
+def usage_in(observation: dict[str, Json]) -> Usage | None:
+    """Tokens and money. Some count what was cached within the input, some beside it: the total tells which."""
+    counts = {name: as_count(value) for name, value in as_object(observation.get("usageDetails")).items()}
+    counted = {name: count for name, count in counts.items() if count is not None}
+    older = as_object(observation.get("usage"))
+    input_tokens = counted.get("input", as_count(older.get("input")))
+    output = counted.get("output", as_count(older.get("output")))
+    total = counted.get("total")
+    outputs = sum(count for name, count in counted.items() if name.startswith("output"))
+    beside = sum(count for name, count in counted.items() if name.startswith(("input_", "cache_")))
+    if input_tokens is not None and total is not None and input_tokens + (output or 0) < total:
+        input_tokens, output = total - outputs, outputs
+    elif input_tokens is not None and total is None:
+        input_tokens, output = input_tokens + beside, outputs or output
+    usage = Usage(input_tokens=input_tokens, output_tokens=output, cost_usd=_cost(observation))
+    if usage == Usage():
+        return None
+    return usage
+
+
+def _cost(observation: dict[str, Json]) -> float | None:
+    """Return the cost; None for zero, which Langfuse writes for an unknown price."""
+    found = first(as_object(observation.get("costDetails")), "total")
+    if found is UNSET:
+        found = first(observation, "totalCost", "calculatedTotalCost")
+    if type(found) in (int, float) and found > 0:
+        return float(found)
+    return None
+
+
+def _tool(span: Span, observation: dict[str, Json], instrumented: dict[str, Json]) -> Meaning:
+    message = _tool_message(observation)
+    arguments = _or_else(first(observation, "input"), first(instrumented, "gcp.vertex.agent.tool_call_args"))
+    result = _or_else(first(observation, "output"), first(instrumented, "gcp.vertex.agent.tool_response"))
+    inputs = as_object(observation.get("metadata")).get("inputs")
+    return Meaning(
+        kind=SpanKind.TOOL,
+        name=text(instrumented, *_TOOL_NAMES) or _bare(span.name),
+        call_id=text(instrumented, *_CALL_IDS) or as_text((message or {}).get("tool_call_id")),
+        input=inputs if isinstance(inputs, dict) and not isinstance(arguments, dict) else _arguments(arguments),
+        output=result if message is None else load_json(message["content"]),
+        tool_failed=message is not None and message.get("status") == "error",
+    )
+
+
+def _or_else(value: Json, other: Json) -> Json:
+    """The value; the other where Langfuse has put an empty object in its place, as it does with Google's ADK."""
+    value = load_json(value)
+    if value in ({}, UNSET) and other is not UNSET:
+        return load_json(other)
+    return value
+
+
+def _bare(name: str) -> str:
+    return next((name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix)), name)
+
+
+def _arguments(arguments: Json) -> Json:
+    """The arguments; LangSmith's exporter puts them under `input`."""
+    if isinstance(arguments, dict) and arguments.keys() == {"input"} and isinstance(arguments["input"], dict):
+        return arguments["input"]
+    return call_arguments(arguments)
+
+
+def _tool_message(observation: dict[str, Json]) -> dict[str, Json] | None:
+    """The message that LangChain makes of a tool's result."""
+    message = message_body(load_json(observation.get("output")))
+    if message is not None and message["type"] == "tool" and message.get("tool_call_id"):
+        return message
+    return None
+
+
+def _agent(span: Span, observation: dict[str, Json], instrumented: dict[str, Json]) -> Meaning:
+    named = text(instrumented, *_AGENT_NAMES)
+    is_agent = (
+        observation.get("type") == "AGENT" or bool(named) or instrumented.get("openinference.span.kind") == "AGENT"
+    )
+    return Meaning(
+        kind=SpanKind.AGENT,
+        name=named or span.name,
+        is_agent=is_agent,
+        input=agent_input(observation.get("input")),
+        output=agent_output(observation.get("output")),
+    )
+
+
+_OF = "langfuse.observation."
+_FIELDS = {
+    "input": "input",
+    "output": "output",
+    "model.name": "model",
+    "model.parameters": "modelParameters",
+    "usage_details": "usageDetails",
+    "cost_details": "costDetails",
+}
+_COUNTS = {"prompt_tokens": "input", "completion_tokens": "output", "total_tokens": "total"}
+"""Counts as the SDK may name them, and as Langfuse does."""
+
+
+class Langfuse:
+    """Reads spans with a `langfuse.observation.type`."""
+
+    name = "langfuse"
+    mark = f"{_OF}type"
+
+    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
+        attributes = span.attributes
+        kind = text(attributes, f"{_OF}type").upper()
+        observation: dict[str, Json] = {"type": kind, "metadata": {"attributes": attributes}}
+        for name, field in _FIELDS.items():
+            value = first(attributes, _OF + name)
+            if value is not UNSET:
+                observation[field] = load_json(value)
+        counts = as_object(observation.get("usageDetails"))
+        observation["usageDetails"] = {_COUNTS.get(name, name): count for name, count in counts.items()}
+        return read_observation(span, observation)

@@ -1,0 +1,100 @@
+"""OpenAI Agents SDK: spans of its own tracing, each with `span_data` of a type."""
+
+from __future__ import annotations
+
+from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.messages import ConversationCache
+from replaykit.formats.spans.dialects.payloads import read_request, read_response
+from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind, first
+from replaykit.formats.spans.span import Span
+from replaykit.model.events import Usage
+from replaykit.model.values import Json
+from replaykit.wire.dialect import WireResponse
+from replaykit.wire.json_fields import as_object, as_text, load_arguments
+from replaykit.wire.usage import usage_of
+
+DATA = "openai_agents.data"
+"""The attribute of a span that holds its data."""
+STAGE = "stage"
+"""A type of our own: the part of a run that one of several agents did."""
+
+
+class OpenAIAgents:
+    """Reads spans that were the SDK's."""
+
+    name = "openai_agents"
+    mark = DATA
+
+    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
+        data = span.attributes.get(DATA)
+        if not isinstance(data, dict):
+            return None
+        kind = as_text(data.get("type"))
+        if kind == "agent":
+            return Meaning(kind=SpanKind.AGENT, name=as_text(data.get("name")) or span.name)
+        if kind == "function":
+            return _function(span, data)
+        if kind in ("generation", "response"):
+            return _model(data)
+        if kind == STAGE:
+            return Meaning(kind=SpanKind.STEP, name=as_text(data.get("name")))
+        if kind == "custom":
+            return _custom(span, as_object(data.get("data")))
+        return Meaning(kind=SpanKind.NOTE)
+
+
+def _custom(span: Span, data: dict[str, Json]) -> Meaning | None:
+    """The SDK's own wrappers: a turn is a step, and the task around all says nothing more."""
+    kind = data.get("sdk_span_type")
+    if kind == "turn":
+        number = data.get("turn")
+        return Meaning(kind=SpanKind.STEP, name=f"turn_{number}" if type(number) is int else "turn")
+    if kind == "task":
+        return None
+    return Meaning(kind=SpanKind.NOTE, name=span.name)
+
+
+def _function(span: Span, data: dict[str, Json]) -> Meaning:
+    arguments = first(data, "input")
+    return Meaning(
+        kind=SpanKind.TOOL,
+        name=as_text(data.get("name")) or span.name,
+        input=load_arguments(arguments) if isinstance(arguments, str) else arguments,
+        output=load_json(first(data, "output")),
+    )
+
+
+def _model(data: dict[str, Json]) -> Meaning:
+    """A call of the chat API, or of the Responses API; of the latter the SDK exports no more than its id and usage."""
+    response = as_object(data.get("response"))
+    request = read_request(data.get("input"))
+    response_read = _answered(data, response)
+    settings = as_object(data.get("model_config"))
+    return Meaning(
+        kind=SpanKind.MODEL,
+        name=as_text(data.get("model")) or as_text(response.get("model")),
+        system=request.system or response.get("instructions"),
+        messages=request.messages,
+        tools=request.tools or response.get("tools"),
+        parameters={name: value for name, value in settings.items() if value is not None and name != "base_url"},
+        answer=response_read.answers[0] if response_read.answers else None,
+        finish_reason=response_read.finish_reason,
+        usage=_usage(data) or response_read.usage,
+    )
+
+
+def _answered(data: dict[str, Json], response: dict[str, Json]) -> WireResponse:
+    if response:
+        return read_response({"object": "response", **response})
+    output = first(data, "output")
+    if output is UNSET:
+        return WireResponse()
+    return read_response(output)
+
+
+def _usage(data: dict[str, Json]) -> Usage | None:
+    """Later versions write the names of the Responses API, earlier ones those of the chat API."""
+    counts = data.get("usage")
+    return usage_of(counts, inputs=("input_tokens",), outputs=("output_tokens",)) or usage_of(
+        counts, inputs=("prompt_tokens",), outputs=("completion_tokens",)
+    )

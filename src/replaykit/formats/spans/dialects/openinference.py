@@ -1,0 +1,160 @@
+"""OpenInference: Phoenix and its instrumentations. Lists are flattened into the names of attributes."""
+
+from __future__ import annotations
+
+from replaykit.formats.core.json_text import decode_text, load_json
+from replaykit.formats.core.langchain_messages import message_body
+from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, text_of
+from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind, first, text, unflattened, usage
+from replaykit.formats.spans.span import Span
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+
+_KINDS = {
+    "LLM": SpanKind.MODEL,
+    "TOOL": SpanKind.TOOL,
+    "RETRIEVER": SpanKind.TOOL,
+    "AGENT": SpanKind.AGENT,
+    "CHAIN": SpanKind.AGENT,
+    "EMBEDDING": SpanKind.NOTE,
+    "RERANKER": SpanKind.NOTE,
+    "GUARDRAIL": SpanKind.NOTE,
+    "EVALUATOR": SpanKind.NOTE,
+}
+_TOLD_APART = ("model", "model_name", "tools", "stream", "_type", "messages")
+
+
+class OpenInference:
+    """Reads spans with an `openinference.span.kind`."""
+
+    name = "openinference"
+    mark = "openinference.span.kind"
+
+    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
+        attributes = span.attributes
+        kind = _KINDS.get(text(attributes, "openinference.span.kind").upper())
+        if kind is SpanKind.MODEL:
+            return _model(attributes)
+        if kind is SpanKind.TOOL:
+            return _tool(span, attributes)
+        if kind is SpanKind.AGENT:
+            return _agent(span, attributes)
+        if kind is None:
+            return None
+        return Meaning(kind=kind, name=span.name)
+
+
+def _model(attributes: dict[str, Json]) -> Meaning:
+    request = [_message(m) for m in as_objects(unflattened(attributes, "llm.input_messages."))]
+    answered = [_message(m) for m in as_objects(unflattened(attributes, "llm.output_messages."))]
+    settings = as_object(load_json(attributes.get("llm.invocation_parameters")))
+    reason = text(attributes, "llm.finish_reason")
+    choices = as_objects(as_object(load_json(attributes.get("output.value"))).get("choices"))
+    return Meaning(
+        kind=SpanKind.MODEL,
+        name=as_text(settings.get("model")) or text(attributes, "llm.model_name"),
+        messages=messages_of(request) if request else messages_of(attributes.get("input.value")),
+        tools=[load_json(item) for item in _schemas(attributes)] or None,
+        parameters={name: value for name, value in without(settings, *_TOLD_APART).items() if value is not None},
+        answer=answer_in(messages_of(answered) or ()),
+        finish_reason=reason or (as_text(choices[0].get("finish_reason")) if choices else None),
+        usage=usage(attributes, ("llm.token_count.prompt",), ("llm.token_count.completion",), "llm.cost.total"),
+    )
+
+
+def _message(flat: dict[str, Json]) -> dict[str, Json]:
+    """A message out of the flattened names: `message.contents.0.message_content.text` and the like."""
+    body = as_object(flat.get("message"))
+    # A part that calls a tool is told once more among the message's calls.
+    contents = [part for part in as_objects(body.get("contents")) if "tool_call" not in part]
+    parts = [_part(as_object(part.get("message_content"))) for part in contents]
+    calls = [as_object(call.get("tool_call")) for call in as_objects(body.get("tool_calls"))]
+    message = {**without(body, "contents", "tool_calls"), "content": body.get("content", parts or None)}
+    if calls:
+        return message | {"tool_calls": calls}
+    return message
+
+
+def _part(content: dict[str, Json]) -> dict[str, Json]:
+    """A part of a message; an image as OpenAI writes it, whose shape everybody reads."""
+    url = as_object(as_object(content.get("image")).get("image")).get("url")
+    if isinstance(url, str):
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "text", **content}
+
+
+def _schemas(attributes: dict[str, Json]) -> list[Json]:
+    tools = as_objects(unflattened(attributes, "llm.tools."))
+    return [found for tool in tools if (found := as_object(tool.get("tool")).get("json_schema")) is not None]
+
+
+def _tool(span: Span, attributes: dict[str, Json]) -> Meaning:
+    result, call_id, failed = _result(_valued(attributes, "output"))
+    documents = unflattened(attributes, "retrieval.documents.")
+    return Meaning(
+        kind=SpanKind.TOOL,
+        name=text(attributes, "tool.name", "tool_call.function.name") or span.name,
+        call_id=text(attributes, "tool_call.id", "tool.id") or call_id,
+        input=_arguments(_tool_input(attributes)),
+        output=documents or result,
+        tool_failed=failed,
+    )
+
+
+def _tool_input(attributes: dict[str, Json]) -> Json:
+    """What a tool was called with. `tool.parameters` is that in spans that are made by hand; the decorators of
+    OpenInference write the schema of the tool there, and the arguments as the input."""
+    called = first(attributes, "tool_call.function.arguments")
+    if called is not UNSET:
+        return load_json(called)
+    value = _valued(attributes, "input")
+    parameters = first(attributes, "tool.parameters")
+    if isinstance(value, dict) or parameters is UNSET:
+        return value
+    return load_json(parameters)
+
+
+def _arguments(arguments: Json) -> Json:
+    """smolagents writes how the function was called: its keyword arguments are what counts."""
+    if isinstance(arguments, dict) and isinstance(arguments.get("kwargs"), dict) and not arguments.get("args"):
+        return arguments["kwargs"]
+    return arguments
+
+
+def _result(value: Json) -> tuple[Json, str, bool]:
+    """A tool's result, out of the message that LangChain makes of it."""
+    message = message_body(value)
+    if message is None or message.get("type") != "tool":
+        return value, "", False
+    return load_json(message["content"]), as_text(message.get("tool_call_id")), message.get("status") == "error"
+
+
+def _agent(span: Span, attributes: dict[str, Json]) -> Meaning:
+    output = _valued(attributes, "output")
+    held = as_object(output).get("messages")
+    return Meaning(
+        kind=SpanKind.AGENT,
+        name=text(attributes, "agent.name", "graph.node.id") or span.name,
+        is_agent=text(attributes, "openinference.span.kind").upper() == "AGENT",
+        input=_agent_input(_valued(attributes, "input")),
+        output=(text_of(messages_of(held), "assistant") or output) if held else output,
+    )
+
+
+def _agent_input(value: Json) -> Json:
+    """A text where the input is one message of a user, else as it is."""
+    if isinstance(value, dict) and value.keys() == {"messages"}:
+        messages = messages_of(value["messages"]) or []
+        if len(messages) == 1 and isinstance(messages[0].get("content"), str):
+            return messages[0]["content"]
+    if isinstance(value, dict) and value.keys() == {"input"}:
+        return value["input"]
+    return value
+
+
+def _valued(attributes: dict[str, Json], what: str) -> Json:
+    """`input.value` or `output.value`: JSON where it says so, else JSON where it looks like it."""
+    value = first(attributes, f"{what}.value")
+    if attributes.get(f"{what}.mime_type") == "application/json":
+        return decode_text(value)
+    return load_json(value)

@@ -1,0 +1,338 @@
+"""Contents: what a model was asked and what it said, where a tracer keeps both as the framework had them.
+
+Langfuse, MLflow and others hold the input and the output of a call as one value each, of whatever shape:
+
+    asked   an API's request body (`messages`, `input`, `contents`, `prompt`), a list of messages or items, a text
+    told    an API's response body, a choice, a message, a list of messages, items or calls, a text
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct, field
+
+from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.langchain_messages import read_outputs
+from replaykit.formats.core.messages import answer_in, messages_of, text_of
+from replaykit.formats.spans.meaning import UNSET
+from replaykit.model.values import Json, encode
+from replaykit.wire import openai_responses
+from replaykit.wire.dialect import WireResponse
+from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, load_arguments, without
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
+
+_CONVERSATIONS = ("messages", "input", "contents", "new_message", "prompt", "prompts")
+_SYSTEMS = ("system", "instructions", "system_instruction", "systemInstruction", "system_prompt")
+_TOOLS = ("tools", "functions")
+_TOLD_APART = (*_CONVERSATIONS, *_SYSTEMS, *_TOOLS, "model", "config", "stream", "history")
+_BODIES = ("choices", "generations")
+_TEXTS = ("text", "completion", "raw", "response")
+_ITEMS = ("function_call", "custom_tool_call", "function_call_output", "custom_tool_call_output", "reasoning")
+_BLOCKS = ("text", "tool_use", "thinking", "redacted_thinking", "server_tool_use")
+"""Parts of an answer of Anthropic's, where they stand without the message around them."""
+_AI_SDK_CALLS = ("toolCalls", "tool_calls")
+
+
+class PayloadRequest(Struct, frozen=True, kw_only=True):
+    """The request of a model call."""
+
+    model: str = ""
+    system: Json = None
+    messages: list[Json] | None = None
+    tools: Json = None
+    parameters: dict[str, Json] = field(default_factory=dict)
+
+
+def read_request(value: Json) -> PayloadRequest:
+    """The request that a value is; an empty one where it is none."""
+    value = call_arguments(load_json(value))
+    if isinstance(value, dict):
+        if _is_message(value):
+            return _of_message(value)
+        return _of_body(value)
+    if isinstance(value, str):
+        return PayloadRequest(messages=messages_of(value))
+    if not isinstance(value, list):
+        return PayloadRequest()
+    tools = [m["content"] for m in value if _is_tool_on_offer(m)]
+    messages = conversation(message for message in value if not _is_tool_on_offer(message))
+    return PayloadRequest(messages=messages or None, tools=tools or None)
+
+
+def read_response(value: Json) -> WireResponse:
+    """Return the response in a value; no answers where it holds none."""
+    value = load_json(value)
+    if isinstance(value, str):
+        if value:
+            return WireResponse(answers=(ModelAnswer(content=value),))
+        return WireResponse()
+    if isinstance(value, list):
+        return _told_by_list(value)
+    if not isinstance(value, dict) or not value:
+        return WireResponse()
+    return _told_by_body(value)
+
+
+def offered_tools(value: Json) -> Json:
+    """The tools that were on offer, where the value is a response of the Responses API, which repeats them."""
+    body = as_object(load_json(value))
+    if body.get("object") == "response":
+        return body.get("tools") or None
+    return None
+
+
+def agent_input(value: Json) -> Json:
+    """Return an agent's input: the user's text where it is one, else the value; UNSET for nothing."""
+    value = load_json(value)
+    if value is None:
+        return UNSET
+    request = read_request(value) if isinstance(value, list) or _is_request(value) else PayloadRequest()
+    messages = [m for m in request.messages or () if isinstance(m, dict) and m.get("role") != "system"]
+    if len(messages) == 1 and messages[0].get("role") == "user" and isinstance(messages[0].get("content"), str):
+        return messages[0]["content"]
+    if request.messages is None:
+        return single_argument(call_arguments(value))
+    return value
+
+
+def agent_output(value: Json) -> Json:
+    """Return an agent's output: the text of its last message where it is one, else the value; UNSET for nothing."""
+    value = load_json(value)
+    if value is None:
+        return UNSET
+    if isinstance(value, dict) and isinstance(value.get("messages"), list):
+        value = value["messages"]
+    if isinstance(value, list):
+        return text_of(conversation(value), "assistant") or value
+    if isinstance(value, dict) and (_is_message(value) or isinstance(value.get("content"), dict) or _is_body(value)):
+        answers = read_response(value).answers
+        if answers:
+            return answers[0].content or value
+        return value
+    raw = as_object(value).get("raw")
+    if isinstance(raw, str) and raw:
+        return raw
+    return value
+
+
+def conversation(messages: Iterable[Json]) -> list[Json]:
+    """Messages of any of these shapes, items of the Responses API and contents of Gemini among them, as one."""
+    return list(
+        _united(messages_of([readable for message in messages if (readable := _message(message)) is not None]) or [])
+    )
+
+
+def _of_message(value: dict[str, Json]) -> PayloadRequest:
+    return PayloadRequest(messages=conversation([value]) or None)
+
+
+def _of_body(body: dict[str, Json]) -> PayloadRequest:
+    config = as_object(load_json(body.get("config")))
+    settings = body | config
+    held = next((load_json(body[name]) for name in _CONVERSATIONS if body.get(name)), None)
+    inner = read_request(held) if held is not None and not _is_wrapped(held) else PayloadRequest()
+    offered = next((load_json(settings[name]) for name in _TOOLS if settings.get(name)), None)
+    return PayloadRequest(
+        model=as_text(body.get("model")) or as_text(body.get("model_name")),
+        system=next((load_json(settings[name]) for name in _SYSTEMS if settings.get(name)), None),
+        messages=inner.messages,
+        tools=offered or inner.tools,
+        parameters={name: item for name, item in without(settings, *_TOLD_APART).items() if item is not None}
+        if held is not None
+        else {},
+    )
+
+
+def _is_wrapped(held: Json) -> bool:
+    """True for a value under `input` that is neither a text nor messages."""
+    return isinstance(held, dict) and not _is_message(held) and not _holds_messages(held)
+
+
+def _holds_messages(value: Json) -> bool:
+    return isinstance(value, dict) and any(isinstance(value.get(name), list | str | dict) for name in _CONVERSATIONS)
+
+
+def _is_request(value: Json) -> bool:
+    """True for an object that holds a conversation, and nothing that would be lost without the rest of it."""
+    if not _holds_messages(value):
+        return False
+    return "new_message" in value or not any(item and name not in _TOLD_APART for name, item in value.items())
+
+
+def _is_message(value: dict[str, Json]) -> bool:
+    return bool(as_text(value.get("role")) or isinstance(value.get("parts"), list)) or _is_of_langchain(value)
+
+
+def _is_of_langchain(value: dict[str, Json]) -> bool:
+    kind = as_text(value.get("type"))
+    return kind == "constructor" or (kind in ("human", "ai", "system", "tool") and "content" in value)
+
+
+def _is_body(value: dict[str, Json]) -> bool:
+    return any(isinstance(value.get(name), list) for name in (*_BODIES, "candidates", "output"))
+
+
+def _is_tool_on_offer(message: Json) -> bool:
+    """LangChain's tracer of Langfuse writes the tools as messages behind the conversation."""
+    if not isinstance(message, dict) or message.get("role") != "tool" or message.get("tool_call_id"):
+        return False
+    return as_object(message.get("content")).get("type") == "function"
+
+
+def _told_by_list(value: list[Json]) -> WireResponse:
+    calls = [item for item in as_objects(value) if item.get("toolCallId") and item.get("toolName")]
+    if calls and len(calls) == len(value):
+        return WireResponse(answers=(ModelAnswer(tool_calls=tuple(map(_ai_sdk_call, calls))),))
+    if any(item.get("type") in _ITEMS or item.get("type") == "message" for item in as_objects(value)):
+        return openai_responses.DIALECT.read_response({"output": value})
+    messages = [{"role": "assistant", "content": value}] if value and all(map(_is_block, value)) else value
+    answer = answer_in(conversation(messages))
+    if answer is None:
+        return WireResponse()
+    return WireResponse(answers=(answer,))
+
+
+def _is_item(value: dict[str, Json]) -> bool:
+    """True for an item of the Responses API; an answer of Anthropic's is a `message` as well."""
+    if value.get("type") != "message":
+        return value.get("type") in _ITEMS
+    return any(part.get("type") in ("output_text", "refusal") for part in as_objects(value.get("content")))
+
+
+def _is_block(value: Json) -> bool:
+    return isinstance(value, dict) and value.get("type") in _BLOCKS and "role" not in value
+
+
+def _told_by_body(body: dict[str, Json]) -> WireResponse:
+    if _is_item(body) or _is_block(body):  # Langfuse writes a list of one as that one
+        return _told_by_list([body])
+    candidates = as_objects(body.get("candidates"))
+    if candidates:
+        return _told_by_body(candidates[0])
+    if any(isinstance(body.get(name), list) for name in _BODIES):
+        return read_outputs(body)
+    if body.get("object") == "response" or (body.get("type") == "message" and isinstance(body.get("content"), list)):
+        return read_outputs(body)
+    inner = next((body[name] for name in ("message", "content") if _is_inner(body.get(name))), None)
+    message = as_object(inner) or body
+    if _is_message(message) or "content" in message or message.get("tool_calls"):
+        answer = answer_in(conversation([{"role": "assistant", **message}]))
+        return WireResponse(answers=() if answer is None else (answer,), finish_reason=_reason(body))
+    return _told_by_text(body)
+
+
+def _is_inner(value: Json) -> bool:
+    return isinstance(value, dict) and bool(value)
+
+
+def _told_by_text(body: dict[str, Json]) -> WireResponse:
+    """A text beside the calls, as the AI SDK has them; anything else is an answer of its own shape."""
+    calls = next((load_json(body[name]) for name in _AI_SDK_CALLS if body.get(name)), None)
+    text = next((body[name] for name in _TEXTS if isinstance(body.get(name), str)), None)
+    if text is None and calls is None:
+        output = load_json(body.get("output"))
+        if output:
+            return read_response(output)
+        return WireResponse(answers=(ModelAnswer(content=encode(body).decode()),))
+    uses = tuple(map(_ai_sdk_call, as_objects(calls)))
+    return WireResponse(answers=(ModelAnswer(content=text or None, tool_calls=uses),), finish_reason=_reason(body))
+
+
+def _reason(body: dict[str, Json]) -> str | None:
+    names = ("finish_reason", "finishReason", "stop_reason")
+    return next((reason for name in names if (reason := as_text(body.get(name)))), None)
+
+
+def _ai_sdk_call(call: dict[str, Json]) -> ToolUse:
+    arguments: Json = next((call[name] for name in ("input", "args", "arguments") if call.get(name) is not None), {})
+    return ToolUse(
+        id=as_text(call.get("toolCallId")) or as_text(call.get("id")),
+        name=as_text(call.get("toolName")) or as_text(call.get("name")),
+        arguments=load_arguments(arguments) if isinstance(arguments, str) else arguments,
+    )
+
+
+def _message(message: Json) -> Json:
+    """One message in a shape that `messages_of` reads; None for what says nothing."""
+    if not isinstance(message, dict):
+        return message
+    kind = as_text(message.get("type"))
+    if kind in _ITEMS:
+        return _item(kind, message)
+    if isinstance(message.get("parts"), list):
+        role = "assistant" if message.get("role") == "model" else message.get("role")
+        return {**message, "role": role, "parts": [_part(part) for part in message["parts"]]}
+    hidden = as_object(message.get("additional_kwargs")).get("tool_calls")
+    if hidden and not message.get("tool_calls"):
+        return {**message, "tool_calls": hidden}
+    return message
+
+
+def _item(kind: str, item: dict[str, Json]) -> Json:
+    call_id = as_text(item.get("call_id"))
+    if kind.endswith("_output"):
+        return {"role": "tool", "tool_call_id": call_id, "content": item.get("output")}
+    if kind == "reasoning":
+        pieces = as_objects(item.get("content")) or as_objects(item.get("summary"))
+        text = joined((as_text(piece.get("text")) for piece in pieces), "\n\n")
+        if text:
+            return {"role": "assistant", "content": None, "thinking": text}
+        return None
+    arguments = item.get("arguments") if kind == "function_call" else item.get("input")
+    call = {"id": call_id, "name": as_text(item.get("name")), "arguments": arguments}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def _part(part: Json) -> Json:
+    """A part of Gemini's, which has no type, in one that has."""
+    if not isinstance(part, dict) or "type" in part:
+        return part
+    call = as_object(part.get("function_call")) or as_object(part.get("functionCall"))
+    if call:
+        return {"type": "tool_call", "id": call.get("id"), "name": call.get("name"), "arguments": call.get("args")}
+    result = as_object(part.get("function_response")) or as_object(part.get("functionResponse"))
+    if result:
+        return {"type": "tool_call_response", **result}
+    if isinstance(part.get("text"), str):
+        return {"type": "thinking" if part.get("thought") is True else "text", "text": part["text"]}
+    return part
+
+
+def _united(messages: list[Json]) -> Iterator[Json]:
+    """Items of one answer as one message: what it thought, and each call it made, came apart."""
+    waiting: dict[str, Json] | None = None
+    for message in messages:
+        if waiting is not None and message.get("role") == "assistant" and not waiting.get("content"):
+            calls = [*waiting.get("tool_calls", ()), *message.get("tool_calls", ())]
+            waiting = {**waiting, **message} | ({"tool_calls": calls} if calls else {})
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = message if message.get("role") == "assistant" else None
+        if waiting is None:
+            yield message
+    if waiting is not None:
+        yield waiting
+
+
+def call_arguments(call: Json) -> Json:
+    """Return the arguments of a call: of `{args, kwargs}` with one empty, the other."""
+    if not isinstance(call, dict) or not call.keys() <= {"args", "kwargs"}:
+        return call
+    if not call.get("args"):
+        return call.get("kwargs", {})
+    if not call.get("kwargs"):
+        return call["args"]
+    return call
+
+
+def single_argument(value: Json) -> Json:
+    """Return the only argument of a call; UNSET without any; else all of them."""
+    if isinstance(value, list) and len(value) == 1:
+        return value[0]
+    if value in ({}, []):
+        return UNSET
+    if isinstance(value, dict) and len(value) == 1:
+        return next(iter(value.values()))
+    return value

@@ -1,0 +1,100 @@
+"""Vercel AI SDK, up to version 6: spans of the scope `ai`. From version 7 on it speaks GenAI."""
+
+from __future__ import annotations
+
+from replaykit.formats.core.json_text import decode_text, load_json, read_arguments
+from replaykit.formats.core.messages import ConversationCache, messages_of
+from replaykit.formats.spans.meaning import Meaning, SpanKind, first, text, usage
+from replaykit.formats.spans.span import Span
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
+
+_MODEL = (".doGenerate", ".doStream")
+_SETTINGS = "ai.settings."
+
+
+class Vercel:
+    """Reads spans with an `ai.operationId`."""
+
+    name = "vercel"
+    mark = "ai.operationId"
+
+    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
+        attributes = span.attributes
+        operation = text(attributes, "ai.operationId")
+        if not operation.startswith("ai."):
+            return None
+        if operation == "ai.toolCall":
+            return _tool(attributes)
+        if operation.endswith(_MODEL):
+            return _model(attributes, cache)
+        if operation.startswith(("ai.embed", "ai.rerank")):
+            return Meaning(kind=SpanKind.NOTE, name=operation)
+        return _agent(span, attributes)
+
+
+def _tool(attributes: dict[str, Json]) -> Meaning:
+    return Meaning(
+        kind=SpanKind.TOOL,
+        name=text(attributes, "ai.toolCall.name"),
+        call_id=text(attributes, "ai.toolCall.id"),
+        input=decode_text(first(attributes, "ai.toolCall.args", "ai.toolCall.input")),
+        output=decode_text(first(attributes, "ai.toolCall.result", "ai.toolCall.output")),
+    )
+
+
+def _model(attributes: dict[str, Json], cache: ConversationCache) -> Meaning:
+    calls = as_objects(load_json(attributes.get("ai.response.toolCalls")))
+    spoken = text(attributes, "ai.response.text", "ai.response.object")
+    answered = spoken or calls or "ai.response.finishReason" in attributes
+    tools = attributes.get("ai.prompt.tools")
+    return Meaning(
+        kind=SpanKind.MODEL,
+        name=text(attributes, "ai.model.id", "gen_ai.request.model"),
+        messages=messages_of(attributes.get("ai.prompt.messages"), cache),
+        tools=[load_json(tool) for tool in tools] if isinstance(tools, list) else None,
+        parameters=_parameters(attributes),
+        answer=ModelAnswer(content=spoken or None, tool_calls=tuple(map(_call, calls))) if answered else None,
+        finish_reason=text(attributes, "ai.response.finishReason") or None,
+        usage=usage(
+            attributes,
+            ("ai.usage.inputTokens", "ai.usage.promptTokens", "gen_ai.usage.input_tokens"),
+            ("ai.usage.outputTokens", "ai.usage.completionTokens", "gen_ai.usage.output_tokens"),
+        ),
+    )
+
+
+def _call(call: dict[str, Json]) -> ToolUse:
+    arguments = call.get("input")
+    if arguments is None:
+        arguments = call.get("args")
+    return ToolUse(
+        id=as_text(call.get("toolCallId")),
+        name=as_text(call.get("toolName")),
+        arguments=read_arguments(arguments),
+    )
+
+
+def _parameters(attributes: dict[str, Json]) -> dict[str, Json]:
+    names = (name for name in attributes if name.startswith(_SETTINGS))
+    return {name.removeprefix(_SETTINGS): attributes[name] for name in sorted(names)}
+
+
+def _agent(span: Span, attributes: dict[str, Json]) -> Meaning:
+    return Meaning(
+        kind=SpanKind.AGENT,
+        name=text(attributes, "ai.telemetry.functionId", "resource.name") or span.name,
+        input=_agent_input(load_json(first(attributes, "ai.prompt"))),
+        output=load_json(first(attributes, "ai.response.text", "ai.response.object")),
+    )
+
+
+def _agent_input(prompt: Json) -> Json:
+    request = as_object(prompt)
+    if isinstance(request.get("prompt"), str):
+        return request["prompt"]
+    messages = messages_of(request.get("messages") or request.get("prompt"))
+    if messages and len(messages) == 1 and isinstance(messages[0].get("content"), str):
+        return messages[0]["content"]
+    return messages or prompt

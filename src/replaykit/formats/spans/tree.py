@@ -1,0 +1,230 @@
+"""From the spans of a trace to its tree: the same for the same spans, however they came."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from replaykit.formats.core.messages import ConversationCache
+from replaykit.formats.core.totals import added
+from replaykit.formats.spans.beeai import unite_calls
+from replaykit.formats.spans.dialects import meaning_of
+from replaykit.formats.spans.meaning import Meaning, SpanKind
+from replaykit.formats.spans.span import Span, SpanEvent, encode_spans
+from replaykit.model.events import Usage
+from replaykit.model.values import Json, canonical
+
+_MAX_STEPS = 8
+_NUMBER = "replaykit.event.seq"
+_LAST = 1 << 63
+_NOT_A_NAME = re.compile(r"[^\w.-]+")
+
+
+class SpanNode:
+    """A span among its parent and children, read."""
+
+    __slots__ = (
+        *("agent", "call", "children", "depth", "dialect", "in_failure", "inner", "inside", "is_agent"),
+        *("inner_usages", "kind", "meaning", "number", "order_ns", "outer", "parent", "span", "steps"),
+    )
+
+    def __init__(self, span: Span, meaning: Meaning | None, dialect: str) -> None:
+        self.span = span
+        self.dialect = dialect
+        self.meaning = meaning
+        self.kind = None if meaning is None else meaning.kind
+        self.is_agent = meaning is not None and meaning.kind is SpanKind.AGENT and meaning.is_agent
+        self.parent: SpanNode | None = None
+        self.children: list[SpanNode] = []
+        self.depth = 0
+        self.order_ns = span.started_ns
+        """Its start, never before that of the span around it: clocks differ between machines."""
+        self.number = _LAST
+        """Its place in the log it was written from, or that of the first span inside of it: for what has no time."""
+        self.call: int | None = None
+        """The sequence number of its own event, where that is a call."""
+        self.inside: int | None = None
+        """That of the call around it."""
+        self.in_failure = False
+        """The call around it failed, or one around that."""
+        self.outer: SpanNode | None = None
+        """The nearest span around it that means something, but for steps."""
+        self.agent: SpanNode | None = None
+        """The nearest agent around it."""
+        self.steps: tuple[str, ...] = ()
+        """The steps it is in, the outermost first."""
+        self.inner_usages: tuple[Usage, ...] = ()
+        """Usages that an inner layer reported for the same model call."""
+        self.inner: dict[str, int] = {}
+        """For an agent: how often each other agent was called inside of it."""
+
+    def mean_nothing(self) -> None:
+        """Drop its meaning, which another span has as well."""
+        self.meaning = self.kind = None
+        self.is_agent = False
+
+    @property
+    def sort_key(self) -> tuple[int, int, int, int, str]:
+        return self.order_ns, self.number, self.depth, self.span.started_ns, self.span.id
+
+
+class SpanTree:
+    """The spans of a trace: its roots, and all of them in the order they began."""
+
+    def __init__(self, spans: Iterable[Span], cache: ConversationCache) -> None:
+        united, self.apart = unite(spans)
+        nodes = {span.id: SpanNode(span, *meaning_of(span, cache)) for span in united}
+        self.missing = sorted({n.span.parent for n in nodes.values() if n.span.parent} - nodes.keys())
+        """Ids of spans that others name as their parents, and that are not there."""
+        for node in nodes.values():
+            node.parent = nodes.get(node.span.parent)
+        self.roots = _linked(list(nodes.values()))
+        _number(nodes.values())
+        self.nodes = sorted(nodes.values(), key=lambda node: node.sort_key)
+        for node in self.nodes:  # parents come before their children
+            _place(node)
+        unite_calls(self.nodes)
+        for node in self.nodes:
+            _drop_double(node)
+
+    def close(self) -> None:
+        """Parents let go of their children: circles would stay in memory until Python looks for them."""
+        for node in self.nodes:
+            node.children.clear()
+
+    @property
+    def is_whole(self) -> bool:
+        """True when the root has ended and nothing that others speak of is missing."""
+        ended = len(self.roots) == 1 and not self.roots[0].span.parent and self.roots[0].span.ended_ns > 0
+        return ended and not self.missing and not self.apart
+
+
+def unite(spans: Iterable[Span]) -> tuple[list[Span], set[str]]:
+    """Each span once, with what log records say of it; and the ids of spans that only log records speak of."""
+    own: dict[str, Span] = {}
+    logged: dict[str, list[SpanEvent]] = {}
+    for span in spans:
+        if span.is_aside:
+            logged.setdefault(span.id, []).extend(span.happenings)
+        elif span.id not in own or _rank(span) > _rank(own[span.id]):
+            own[span.id] = span
+    found = [_with(span, logged.get(span.id, [])) if logged or span.happenings else span for span in own.values()]
+    return found, logged.keys() - own.keys()
+
+
+def _rank(span: Span) -> tuple[int, bytes]:
+    """Return the sort key of duplicate spans: the one that ended later is more complete."""
+    return span.ended_ns, encode_spans([span])
+
+
+def _with(span: Span, logged: list[SpanEvent]) -> Span:
+    if not logged and len(span.happenings) <= 1:
+        return span
+    happenings = {canonical(_plain(happening)): happening for happening in (*span.happenings, *logged)}
+    ordered = [happenings[text] for text in sorted(happenings, key=lambda text: (happenings[text].at_ns, text))]
+    fields = {name: getattr(span, name) for name in span.__struct_fields__}
+    return Span(**{**fields, "happenings": tuple(ordered)})
+
+
+def _plain(happening: SpanEvent) -> list[Json]:
+    return [happening.at_ns, happening.name, happening.attributes, happening.body]
+
+
+def _linked(nodes: list[SpanNode]) -> list[SpanNode]:
+    """Fill in children and depths; gives the roots. Spans that are each other's parents are cut at the earliest."""
+    by_start = sorted(nodes, key=lambda node: (node.span.started_ns, node.span.id))
+    for node in by_start:
+        if node.parent is not None:
+            node.parent.children.append(node)
+    roots: list[SpanNode] = []
+    reached: set[int] = set()
+    for of_circles in (False, True):
+        for node in by_start:
+            if id(node) in reached or (node.parent is not None and not of_circles):
+                continue
+            if node.parent is not None:
+                node.parent.children.remove(node)
+                node.parent = None
+            roots.append(node)
+            _descend(node, reached)
+    return roots
+
+
+def _descend(root: SpanNode, reached: set[int]) -> None:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        reached.add(id(node))
+        if node.parent is not None:
+            node.depth = node.parent.depth + 1
+            node.order_ns = max(node.order_ns, node.parent.order_ns)
+        waiting.extend(node.children)
+
+
+def _number(nodes: Iterable[SpanNode]) -> None:
+    """Give each the number that it says, or a lower one of a span inside of it: parents stay before their children."""
+    numbers = [(n.span.attributes.get(_NUMBER), n) for n in nodes if _NUMBER in n.span.attributes]
+    numbered = [(number, node) for number, node in numbers if type(number) is int and 0 <= number < _LAST]
+    for number, found in sorted(numbered, key=lambda pair: pair[0]):
+        node: SpanNode | None = found
+        while node is not None and node.number == _LAST:
+            node.number = number
+            node = node.parent
+
+
+def _place(node: SpanNode) -> None:
+    """Set what is around a span from its parent, in constant time at any depth."""
+    parent = node.parent
+    if parent is None:
+        return
+    if parent.kind in (None, SpanKind.STEP):
+        node.outer = parent.outer
+    else:
+        node.outer = parent
+    node.agent = parent if parent.is_agent else parent.agent
+    own = _own_step(parent)
+    if own:
+        node.steps = (*parent.steps, *own)[:_MAX_STEPS]
+    else:
+        node.steps = parent.steps
+
+
+def _own_step(node: SpanNode) -> tuple[str, ...]:
+    """The step that a span is: a stretch of the loop, or an agent inside of another, numbered from the second on."""
+    if node.meaning is None or (node.kind is not SpanKind.STEP and (node.agent is None or not node.is_agent)):
+        return ()
+    name = _NOT_A_NAME.sub("_", node.meaning.name).strip("_") or "step"
+    if node.kind is SpanKind.STEP or node.agent is None:
+        return (name,)
+    number = node.inner.get("")  # its own number, once it is known
+    if number is None:
+        number = node.agent.inner[name] = node.agent.inner.get(name, 0) + 1
+        node.inner[""] = number
+    return (name if number == 1 else f"{name}_{number}",)
+
+
+def _drop_double(node: SpanNode) -> None:
+    """Two layers that both trace one call of a model: to count it twice would double tokens and money."""
+    outer = node.outer
+    if node.kind is not SpanKind.MODEL or outer is None or outer.kind is not SpanKind.MODEL:
+        return
+    if _is_silent(outer.meaning) and not _is_silent(node.meaning):
+        outer.mean_nothing()
+        return
+    _take_usage(outer, node)
+    node.mean_nothing()
+
+
+def _take_usage(outer: SpanNode, inner: SpanNode) -> None:
+    """Let the layer that is next to the API say what a call took: for the other one, a vendor may only have guessed."""
+    if outer.meaning is None or inner.meaning is None or inner.meaning.usage is None:
+        return
+    used = (*outer.inner_usages, inner.meaning.usage)
+    outer.inner_usages = used
+    outer.meaning = msgspec.structs.replace(outer.meaning, usage=added(used))
+
+
+def _is_silent(meaning: Meaning | None) -> bool:
+    return meaning is None or (not meaning.messages and meaning.answer is None)

@@ -1,0 +1,164 @@
+"""TRAIL: traces of agents by the benchmark of that name, spans inside of spans, in the words of OpenInference.
+
+    {"trace_id": hex, "spans": [{"timestamp": ISO, "duration": "PT1M2.5S", "span_id", "parent_span_id", "span_name",
+                                 "service_name", "scope_name", "resource_attributes": {…}, "span_attributes": {…},
+                                 "status_code": "Ok" | "Error" | "Unset", "status_message", "events": […],
+                                 "child_spans": […]}]}
+
+What people found wrong in a trace stands in a file of its own, `{"trace_id", "errors": […], "scores": […]}`; it holds
+no run, and says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import orjson
+
+from replaykit.errors import InvalidFile
+from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.spans.exports import TraceSummary, identity, nanoseconds, run_of_trace
+from replaykit.formats.spans.span import Span, SpanEvent
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+
+FORMAT = "trail"
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_MAX_SPANS = 100_000
+_COUNTS = "llm.token_count."
+_DIGITS = 16
+
+
+class TrailImporter:
+    """Reads traces of TRAIL."""
+
+    name = FORMAT
+    title = "TRAIL: traces of the benchmark, spans inside of spans"
+
+    def recognises(self, source: Source) -> bool:
+        return any(_is_trace(value) or _is_annotation(value) for value in source.first)
+
+    def read(self, source: Source) -> Iterator[Found]:
+        for document in source.documents():
+            try:
+                yield from _read(document)
+            except InvalidFile as error:
+                if not source.is_lines:
+                    raise
+                yield error
+
+
+def _is_trace(value: Json) -> bool:
+    if not isinstance(value, dict) or "trace_id" not in value:
+        return False
+    first = as_objects(value.get("spans"))[:1]
+    return bool(first) and "child_spans" in first[0] and "span_id" in first[0]
+
+
+def _is_annotation(value: Json) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("errors"), list) or "spans" in value:
+        return False
+    found = any("category" in error and "location" in error for error in as_objects(value["errors"]))
+    return found or ("trace_id" in value and "scores" in value)
+
+
+def _read(document: Source) -> Iterator[Found]:
+    if _is_annotation(document.value):
+        found, of = len(document.value["errors"]), as_text(document.value.get("trace_id"))
+        yield (
+            f"it is what people found wrong in {f'trace {of}' if of else 'a trace'} ({found} errors), "
+            "and no trace: import the file of `traces` with that name"
+        )
+        return
+    fields = Fields(document, document.value, what="a trace of TRAIL")
+    trace = identity(fields, "trace_id")
+    spans: list[Span] = []
+    waiting: list[tuple[Json, JsonPath, str]] = []
+    waiting += [(item, ("spans", index), "") for index, item in enumerate(fields.items("spans"))]
+    while waiting:
+        value, path, parent = waiting.pop()
+        if len(spans) >= _MAX_SPANS:
+            raise document.error(f"more than {_MAX_SPANS:,} spans in one trace", path)
+        try:
+            spans.append(_span(Fields(document, value, path, "a span"), trace, parent))
+        except InvalidFile as error:
+            yield error
+            continue
+        inner = enumerate(value.get("child_spans") or ())
+        waiting += [(item, (*path, "child_spans", index), spans[-1].id) for index, item in inner]
+    if not spans:
+        raise document.error("a trace without a span that can be read")
+    yield from run_of_trace(spans, TraceSummary(format=FORMAT))
+
+
+def _span(fields: Fields, trace: str, parent: str) -> Span:
+    started = nanoseconds(fields.time("timestamp"))
+    lasted = _duration_ns(fields)
+    fields.items("child_spans")
+    return Span(
+        trace=trace,
+        id=identity(fields, "span_id"),
+        parent=parent or fields.text("parent_span_id") or "",
+        name=fields.text("span_name") or "",
+        started_ns=started,
+        ended_ns=started + lasted if lasted is not None else 0,
+        failed=(fields.text("status_code") or "").lower() == "error",
+        message=fields.text("status_message") or "",
+        attributes=_attributes(fields.object("span_attributes")),
+        happenings=tuple(_happening(fields, item, index) for index, item in enumerate(fields.items("events"))),
+        scope=fields.text("scope_name") or "",
+        resource=fields.object("resource_attributes"),
+    )
+
+
+def _duration_ns(fields: Fields) -> int | None:
+    """Return a duration such as `PT1M2.5S` in nanoseconds; None where it is missing."""
+    text = fields.text("duration")
+    if text is None:
+        return None
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        raise fields.error(f"expected an ISO 8601 duration such as PT2.5S, got {text[:60]!r}", "duration")
+    days, hours, minutes, seconds = (float(group or 0) for group in match.groups())
+    return nanoseconds(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def _happening(fields: Fields, value: Json, index: int) -> SpanEvent:
+    event = Fields(fields.source, value, (*fields.path, "events", index), "an event")
+    return SpanEvent(
+        name=event.text("Name", "name") or "",
+        at_ns=nanoseconds(event.time("Timestamp", "timestamp")),
+        attributes=event.object("Attributes", "attributes"),
+    )
+
+
+def _counted(value: Json) -> Json:
+    if isinstance(value, str) and value.isdecimal() and len(value) < _DIGITS:
+        return int(value)
+    return value
+
+
+def _attributes(attributes: dict[str, Json]) -> dict[str, Json]:
+    """Numbers are written as text here; smolagents writes a tool's schema in the place of its arguments."""
+    attributes = {name: _counted(value) if name.startswith(_COUNTS) else value for name, value in attributes.items()}
+    if as_text(attributes.get("openinference.span.kind")).upper() != "TOOL":
+        return attributes
+    called = load_json(attributes.get("input.value"))
+    if not isinstance(called, dict) or not isinstance(called.get("kwargs"), dict):
+        return attributes
+    names = list(as_object(load_json(attributes.get("tool.parameters"))))
+    if isinstance(called.get("args"), list):
+        positional = called["args"]
+    else:
+        positional = []
+    if len(positional) > len(names):
+        return without(attributes, "tool.parameters")
+    arguments = dict(zip(names, positional, strict=False)) | called["kwargs"]
+    return without(attributes, "tool.parameters") | {"input.value": orjson.dumps(arguments).decode()}
+
+
+IMPORTERS.register(FORMAT)(TrailImporter())

@@ -1,0 +1,124 @@
+"""Formats of known vendors that cannot be imported: a file of one is refused by its name, with a way out.
+
+Several of them look like a format that can be. Read as that, they would come in without their tools, and nobody would
+know. Whoever writes an importer for one takes it out of `VENDORS`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from msgspec import Struct
+
+from replaykit.formats.core.source import Source
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_object, as_objects, as_text
+
+_LOOKED_AT = 200  # messages
+_GOOSE_PARTS = ("toolRequest", "toolResponse")
+_CLINE_TOOL = re.compile(
+    r"<(execute_command|read_file|write_to_file|replace_in_file|apply_diff|insert_content|search_files|list_files"
+    r"|list_code_definition_names|browser_action|use_mcp_tool|access_mcp_resource|ask_followup_question"
+    r"|attempt_completion|switch_mode|new_task)>\s*<\w+>"
+)
+_CLINE_USER = re.compile(r"<environment_details>|<task>|^\[\w+[^\]]*\] Result:", re.MULTILINE)
+_CODEX_LINES = ("session_meta", "response_item", "event_msg", "turn_context")
+
+
+class UnsupportedFormat(Struct, frozen=True):
+    """A format that is known and cannot be imported."""
+
+    name: str
+    way_out: str
+    is_one: Callable[[list[Json]], bool]
+    """Looks at the first values of a file."""
+
+
+def vendor_of(source: Source) -> UnsupportedFormat | None:
+    """The vendor whose format a file is in, if it is one that cannot be imported."""
+    values = list(source.first)
+    return next((vendor for vendor in VENDORS if vendor.is_one(values)), None)
+
+
+def _is_qwen_code(values: list[Json]) -> bool:
+    lines = (as_object(value) for value in values)
+    return any(
+        as_text(line.get("sessionId")) and isinstance(as_object(line.get("message")).get("parts"), list)
+        for line in lines
+    )
+
+
+def _is_goose(values: list[Json]) -> bool:
+    return any(
+        part.get("type") in _GOOSE_PARTS for message in _messages(values) for part in as_objects(message.get("content"))
+    )
+
+
+def _is_cline(values: list[Json]) -> bool:
+    """Tools that the model wrote as XML, and results that the next message of the user holds."""
+    has_call = has_result = False
+    for message in _messages(values):
+        text = _text(message.get("content"))
+        has_call = has_call or (message.get("role") == "assistant" and _CLINE_TOOL.search(text) is not None)
+        has_result = has_result or (message.get("role") == "user" and _CLINE_USER.search(text) is not None)
+    return has_call and has_result
+
+
+def _is_codex(values: list[Json]) -> bool:
+    lines = [as_object(value) for value in values]
+    rollout = any(as_text(line.get("type")) in _CODEX_LINES and isinstance(line.get("payload"), dict) for line in lines)
+    return rollout or any(line.get("type") == "thread.started" and "thread_id" in line for line in lines)
+
+
+def _is_gemini_cli(values: list[Json]) -> bool:
+    session = as_object(values[0]) if values else {}
+    return "sessionId" in session and any(
+        message.get("type") == "gemini" for message in as_objects(session.get("messages"))
+    )
+
+
+def _is_adk(values: list[Json]) -> bool:
+    session = as_object(values[0]) if values else {}
+    is_session = any(name in session for name in ("appName", "app_name")) and isinstance(session.get("events"), list)
+    return is_session or ("eval_set_id" in session and isinstance(session.get("eval_cases"), list))
+
+
+def _messages(values: list[Json]) -> Iterator[dict[str, Json]]:
+    """The messages in a file: a list, one on each line, or the conversation in an object."""
+    return islice(_all_messages(values), _LOOKED_AT)
+
+
+def _all_messages(values: list[Json]) -> Iterator[dict[str, Json]]:
+    for value in values:
+        fields = as_object(value)
+        if isinstance(value, list):
+            yield from as_objects(value)
+        elif isinstance(fields.get("message"), dict):
+            yield fields["message"]
+        elif "role" in fields:
+            yield fields
+        else:
+            for name in ("messages", "conversation", "history"):
+                yield from as_objects(fields.get(name))
+
+
+def _text(content: Json) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(as_text(part.get("text")) for part in as_objects(content))
+
+
+_OTLP = "Send its OpenTelemetry spans to: replaykit serve. Or record the program: replaykit record -- COMMAND"
+_RECORD = "Record the agent instead: replaykit record -- COMMAND"
+
+VENDORS = (
+    UnsupportedFormat("Qwen Code", _OTLP, _is_qwen_code),
+    UnsupportedFormat("Goose", _OTLP, _is_goose),
+    UnsupportedFormat("Cline or Roo Code", "Its tools are XML in the text, which is not read. " + _RECORD, _is_cline),
+    UnsupportedFormat("Codex CLI", _OTLP, _is_codex),
+    UnsupportedFormat("Gemini CLI", _OTLP, _is_gemini_cli),
+    UnsupportedFormat("Google ADK", _OTLP, _is_adk),
+)
+"""The known formats, in the order in which they are tried."""

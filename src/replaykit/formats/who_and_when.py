@@ -1,0 +1,142 @@
+"""Who&When: talks of several agents that failed, annotated with who made the mistake, and when.
+
+    {question, question_ID, level, ground_truth, is_correct | is_corrected,
+     mistake_agent, mistake_step, mistake_reason, system_prompt: {agent: prompt},
+     history: [{content, role, name}, …]}
+
+Each entry of the history is a step of the run, named by its number and its agent (`24 WebSurfer`), so that
+`mistake_step` points into it. The agent is the `name`, or else the `role`, without what stands behind it in
+parentheses: `Orchestrator (-> WebSurfer)`. What an agent says is an answer of a model whose name nobody wrote down. The
+terminal is a tool: it runs the code of the message before. Which tools a `WebSurfer` used is not told, nor what its
+model was asked. The answer is the last thing said, beside the word that ends the talk (`TERMINATE`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.items import of_each
+from replaykit.formats.core.labels import Label, labelled
+from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.replayability import Lack
+from replaykit.formats.core.source import Source
+from replaykit.formats.core.talk import UNSET, Talk, content_id
+from replaykit.model.events import ErrorInfo
+from replaykit.model.matching import ToolErrors
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, canonical
+from replaykit.wire.json_fields import as_text
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
+
+FORMAT = "who_and_when"
+_TERMINALS = ("Computer_terminal", "ComputerTerminal")
+_HUMANS = ("human", "user")
+_CODE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
+_EXIT = re.compile(r"exitcode: (-?\d+)")
+_THE_END = "TERMINATE"
+_ADVICE = (
+    "Who&When keeps what agents said to each other, not what their models were asked, nor all calls of their tools."
+)
+
+
+class WhoAndWhenImporter:
+    """Reads annotated failures of the Who&When benchmark."""
+
+    name = FORMAT
+    title = "Who&When: talks of several agents with `mistake_agent` and `mistake_step`"
+
+    def recognises(self, source: Source) -> bool:
+        return bool(source.first) and _is_annotated(source.first[0])
+
+    def read(self, source: Source) -> Iterator[Found]:
+        yield from of_each(source, lambda document: [_read(document)])
+
+
+IMPORTERS.register(FORMAT)(WhoAndWhenImporter())
+
+
+class _Entry(Struct, frozen=True):
+    """Something that one of them said."""
+
+    agent: str
+    content: Json
+    step: str
+
+
+def _is_annotated(value: Json) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("history"), list) and "mistake_step" in value
+
+
+def _read(source: Source) -> TraceRun:
+    whole = Fields(source, source.value, (), "an annotated failure of Who&When")
+    if not _is_annotated(whole.value) or not whole.value["history"]:
+        raise whole.error("expected a history and its mistake_step", "history")
+    entries = [_entry(source, index, value) for index, value in enumerate(whole.items("history"))]
+    talk = Talk(system=whole.object("system_prompt") or None)
+    question = whole.text("question")
+    if question and entries[0].agent not in _HUMANS:
+        talk.says("user", question)
+    for entry, following in zip(entries, [*entries[1:], None], strict=True):
+        _tell(talk, entry, following)
+    run = talk.run(
+        id=content_id(FORMAT, canonical(whole.value)),
+        format=FORMAT,
+        name=whole.label("question_ID", "question_id") or "",
+        input=UNSET if question is None else question,
+        output=next(_answers(entries), UNSET),
+        status=RunStatus.SUCCESS,
+        metadata={"level": whole.label("level"), "agents": list(dict.fromkeys(entry.agent for entry in entries))},
+        advice=[_ADVICE],
+    )
+    return labelled(run, [_label(whole)])
+
+
+def _entry(source: Source, index: int, value: Json) -> _Entry:
+    fields = Fields(source, value, ("history", index), "an entry")
+    agent = (fields.text("name") or fields.text("role") or "").partition(" (")[0] or "agent"
+    return _Entry(agent, fields.take("content"), f"{index} {agent}")
+
+
+def _tell(talk: Talk, entry: _Entry, following: _Entry | None) -> None:
+    if entry.agent in _HUMANS:
+        talk.says("user", entry.content)
+    elif entry.agent in _TERMINALS:
+        text = as_text(entry.content)
+        code = _EXIT.match(text)
+        failed = code is not None and code[1] != "0"
+        error = ErrorInfo(type="ExitCode", message=text) if failed else None
+        talk.returns(entry.content, name=entry.agent, error=error, ending=ToolErrors.RETURNED)
+    else:
+        blocks = "\n".join(_CODE.findall(as_text(entry.content)))
+        runs = following is not None and following.agent in _TERMINALS
+        uses = (ToolUse(name=following.agent, arguments={"code": blocks}),) if following is not None and runs else ()
+        turn = talk.answers(ModelAnswer(content=as_text(entry.content) or None, tool_calls=uses), step=entry.step)
+        turn.lacks.add(Lack.MESSAGES)
+
+
+def _answers(entries: list[_Entry]) -> Iterator[str]:
+    """What agents said, the last of it first."""
+    for entry in reversed(entries):
+        answer = as_text(entry.content).strip().removesuffix(_THE_END).strip()
+        if answer and entry.agent not in (*_HUMANS, *_TERMINALS):
+            yield answer
+
+
+def _label(whole: Fields) -> Label:
+    agent, step = whole.label("mistake_agent") or "", whole.label("mistake_step") or ""
+    correct = whole.take("is_correct", "is_corrected")
+    answer = (whole.label("ground_truth") or "").strip()
+    is_line = "\n" not in answer
+    reason = whole.text("mistake_reason") or ""
+    return Label(
+        name="is_correct",
+        value=correct is True,
+        failed=correct is not True,
+        why=f"{agent} at step {step}: {reason}",
+        expected_output=() if is_line else tuple(line.strip() for line in answer.splitlines() if line.strip()),
+        expected_answer=answer if is_line else "",
+    )

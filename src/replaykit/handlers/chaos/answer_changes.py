@@ -1,0 +1,180 @@
+"""Changes of an answer that came: of a tool, of a server, of a model.
+
+Each takes an answer and gives another, or None where the fault has nothing to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import orjson
+
+from replaykit.errors import UsageError
+from replaykit.handlers.chaos import answers, mcp_results
+from replaykit.handlers.chaos.chance import SeededChance
+from replaykit.handlers.chaos.drifts import drifted, garbage, truncated
+from replaykit.model.events import WireInfo
+from replaykit.model.faults import ContextAttack, ModelFault, ModelTrouble, ToolFault, ToolTrouble
+from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
+from replaykit.model.values import ABSENT, Json, Raw, decode, raw
+from replaykit.seam.http.rewriting import chunks_of, wire_of, with_body, written
+from replaykit.seam.scope import MCP_RESULT, CallAnswer, Outcome, PendingCall
+from replaykit.wire.api import ModelApi
+from replaykit.wire.finish_reasons import finish_reason_in
+from replaykit.wire.model_calls import ModelAnswer as Said
+from replaykit.wire.model_calls import answer_of
+
+Change = Callable[[CallAnswer], CallAnswer | None]
+
+
+def of_tool(fault: ToolFault, call: PendingCall) -> Change:
+    """What the fault does to the answer of a tool or a server."""
+    payload = fault.payload if isinstance(fault.payload, str) else answers.PAYLOAD
+    form = mcp_results if call.form == MCP_RESULT else answers
+    spoil: dict[ToolTrouble, Callable[[Json], Json]] = {
+        ToolTrouble.MALFORMED: form.malformed,
+        ToolTrouble.PARTIAL: form.partial,
+        ToolTrouble.EMPTY: form.empty,
+        ToolTrouble.MALICIOUS: lambda value: form.saying(value, payload),
+    }
+    return _change(call, spoil[fault.mode])
+
+
+def instead(earlier: Callable[[CallAnswer], CallAnswer | None]) -> Change:
+    """An answer that was given before; None where there was none, or where the tool fails by itself."""
+    return lambda answer: None if answer.error is not None else earlier(answer)
+
+
+def serve_value(value: Json, call: PendingCall) -> Change:
+    """This value as the answer."""
+    if call.form == MCP_RESULT:
+        return lambda answer: mcp_results.changed(answer, lambda _: mcp_results.as_result(value))
+    as_logged = orjson.loads(bytes(raw(value)))
+    return lambda answer: _changed(answer, lambda _: as_logged if answer.wire is None else value)
+
+
+def hiding(attack: ContextAttack, chance: SeededChance, call: PendingCall) -> Change:
+    """One of the attack's payloads in the answer."""
+    payloads = attack.payloads or ((attack.payload,) if attack.payload else (answers.PAYLOAD,))
+    payload = chance.dice().choice(payloads)
+    form = mcp_results if call.form == MCP_RESULT else answers
+    return _change(call, lambda value: form.with_hidden(value, payload))
+
+
+def _change(call: PendingCall, change: Callable[[Json], Json]) -> Change:
+    inside = mcp_results.changed if call.form == MCP_RESULT else _changed
+    return lambda answer: inside(answer, change)
+
+
+def of_model(fault: ModelFault, chance: SeededChance, call: PendingCall, api: ModelApi | None) -> Change:
+    """What the fault does to the answer of a model."""
+
+    def change(answer: CallAnswer) -> CallAnswer | None:
+        message = _model_message(answer)
+        if message is None:
+            return None
+        other, reason = _other(message, fault, chance, call, api)
+        if other == message:
+            return None
+        return rewritten(other, answer, call, api, reason)
+
+    return change
+
+
+def made_up(fault: ModelFault, chance: SeededChance) -> Said | None:
+    """What a model says whatever it was asked; None where the fault needs to know what it would have said."""
+    if fault.mode is ModelTrouble.EMPTY:
+        return Said(content="")
+    if fault.mode is ModelTrouble.GARBAGE:
+        return garbage(chance.dice())
+    return None
+
+
+def rewritten(
+    message: Said, answer: CallAnswer, call: PendingCall, api: ModelApi | None, finish_reason: str | None = None
+) -> Outcome | None:
+    """The outcome in which the model says this; None where its API has no way to."""
+    request = call.request
+    if api is None or request is None:
+        return Outcome(result_json=raw(message.message), finish_reason=finish_reason)
+    wire = answer.wire or wire_of(request, 200)
+    try:
+        return written(
+            api, message, wire, request=request.body, like=chunks_of(answer, wire), finish_reason=finish_reason
+        )
+    except UsageError:  # an API of vectors, say
+        return None
+
+
+def _other(
+    message: Said, fault: ModelFault, chance: SeededChance, call: PendingCall, api: ModelApi | None
+) -> tuple[Said, str | None]:
+    invented = made_up(fault, chance)
+    if invented is not None:
+        return invented, None
+    if fault.mode is ModelTrouble.TRUNCATED:
+        family = "" if api is None else api.name.partition(".")[0]
+        reason = finish_reason_in("" if api is None else api.name, "length")
+        return truncated(message, fault.max_tokens, as_objects=_sends_objects(call, api, family)), reason
+    return drifted(message, fault, chance.dice()), None
+
+
+def _sends_objects(call: PendingCall, api: ModelApi | None, family: str) -> bool:
+    """True when the arguments of a tool come as an object, and not as text that can break off anywhere."""
+    if family == "anthropic" and api is not None and call.request is not None:
+        return not api.read_request(call.request.body).streamed
+    return family in ("gemini", "ollama")
+
+
+def _model_message(answer: CallAnswer) -> Said | None:
+    """What the model said; None when it failed, or the log cannot tell."""
+    if answer.error is not None or not answer.result_json:
+        return None
+    try:
+        return answer_of(decode(answer.result_json))
+    except UsageError:
+        return None
+
+
+def _changed(answer: CallAnswer, change: Callable[[Json], Json]) -> CallAnswer | None:
+    """The answer with its value changed: the result, the items of a stream, or the body of a response."""
+    if answer.error is not None:
+        return None
+    if answer.wire is not None:
+        return _with_body_changed(answer, answer.wire, change)
+    if answer.items_json is not None:
+        items = change([orjson.loads(bytes(item)) for item in answer.items_json])
+        listed = items if isinstance(items, list) else [items]
+        return _but_for(answer, items_json=tuple(map(_dumped, listed)))
+    if not answer.result_json:
+        return None
+    return _but_for(answer, result_json=_dumped(change(orjson.loads(bytes(answer.result_json)))))
+
+
+def _with_body_changed(answer: CallAnswer, wire: WireInfo, change: Callable[[Json], Json]) -> CallAnswer | None:
+    """A response with another body: its JSON is changed as JSON where it is some, or else as text."""
+    body = b"".join(chunks_of(answer, wire))
+    if not wire.status or not body:
+        return None
+    value = change(_value_of(body))
+    return with_body(wire, b"" if value is None else answers.body_of(value))
+
+
+def _value_of(body: bytes) -> Json:
+    try:
+        value = orjson.loads(body)
+        check_value_nesting(value)
+    except (orjson.JSONDecodeError, NestedTooDeeply):
+        return body.decode("utf-8", "replace")
+    return value
+
+
+def _dumped(value: Json) -> Raw:
+    """The value as it is, tagged forms included."""
+    return Raw(orjson.dumps(value))
+
+
+def _but_for(answer: CallAnswer, **changes: Json) -> Outcome:
+    fields = {name: getattr(answer, name) for name in ("result_json", "items_json", "complete", "wire")}
+    return msgspec.structs.replace(Outcome(result_json=ABSENT), **{**fields, **changes})

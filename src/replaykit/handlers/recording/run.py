@@ -1,0 +1,391 @@
+"""`record`: a run from its first event to its last, as a context manager and as a decorator."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import secrets
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from replaykit.errors import StoreFull, UsageError
+from replaykit.handlers.recording.agents import AGENTS
+from replaykit.handlers.recording.automatic_pruning import prune_sometimes
+from replaykit.handlers.recording.interrupted import NoWriter, warn_stopped, with_reason
+from replaykit.handlers.recording.recorder import Recorder
+from replaykit.handlers.recording.sampling import is_kept, share_of
+from replaykit.handlers.recording.unrecorded import cleaned_unrecorded, warn_unrecorded
+from replaykit.model.events import Decision, ErrorEvent, Message, Note
+from replaykit.model.pins import Clock, Pins
+from replaykit.model.run import NO_CHANCE, Chance, RunHeader, TraceRun
+from replaykit.model.sampling import sampling
+from replaykit.model.unrecorded import all_unrecorded
+from replaykit.model.values import ABSENT, Json, raw, sayable
+from replaykit.seam.agent_code import EntryPoint, entry_at, entry_of
+from replaykit.seam.chance import SETS, held_for_run
+from replaykit.seam.changed_files import FileLog, watching_files
+from replaykit.seam.emissions import watching_emissions
+from replaykit.seam.failures import describe, status_of
+from replaykit.seam.own_servers import ServersHere
+from replaykit.seam.processes import recorded_tree
+from replaykit.seam.scope import RunSession, Scope, current, enter, leave
+from replaykit.seam.set_order import hash_seed
+from replaykit.seam.unrecorded import watching
+from replaykit.store.open import StoreLike, open_store
+from replaykit.store.protocol import Durability, RunWriter, Store
+from replaykit.store.sqlite import SQLiteStore
+from replaykit.telemetry.switch import watched
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def new_run_id() -> str:
+    """An id that sorts by time: `20260215-143200-4f9cab12cd`."""
+    now = time.time()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+    return f"{stamp}-{int(now % 1 * 65536):04x}{secrets.token_hex(3)}"
+
+
+class Run:
+    """The run in progress, as the agent sees it: where it writes down what only it knows."""
+
+    def __init__(self, run_id: str, session: RunSession, run_input: Json = None) -> None:
+        self.id = run_id
+        """The run's id: what `replaykit show` takes."""
+        self.input = run_input
+        """What the agent was asked."""
+        self.session = session
+        self.output: Json = None
+        """What the agent answered; set it before the run ends."""
+
+    def message(self, role: str, content: Json) -> None:
+        """Write down something said."""
+        self.session.keep(Message, role=sayable(role), content_json=raw(content))
+
+    def decide(self, decision: Json) -> None:
+        """Write down what the agent chose to do next."""
+        self.session.keep(Decision, content_json=raw(decision))
+
+    def note(self, name: str, content: Json = None) -> None:
+        """Write down anything else."""
+        self.session.keep(Note, name=sayable(name), content_json=raw(content))
+
+    def error(self, error: BaseException) -> None:
+        """Write down an error that the agent caught itself."""
+        self.session.keep(ErrorEvent, error=describe(error))
+
+    def checkpoint(self, state: Json) -> Json:
+        """Keep the agent's state as it is now, and give back the one to go on with (a fork may change it).
+
+        Which states are kept is said by `record(checkpoint_every=…, checkpoint_on_change=…)`.
+        """
+        return self.session.checkpoint(state)
+
+    def step(self, name: str | None = None, *, state: Json = None) -> Step:
+        """A stretch of the agent's own loop: `with run.step("plan", state=state):`; unnamed steps count up.
+
+        `state` is the state it begins with, kept where it is not the one the step before ended with.
+        """
+        return Step(self, sayable(name) if name else f"step_{next(self.session.steps)}", state)
+
+
+class Step:
+    """One step of a run; calls made inside belong to it."""
+
+    def __init__(self, run: Run, name: str, state: Json = None) -> None:
+        self.run = run
+        self.id = name
+        self.state = state
+
+    def __enter__(self) -> Step:
+        if self.state is not None:
+            self.run.session.begin_step(self.state)
+        here = current() or self.run.session.root
+        # The step is no part of the path: marking steps later must not make a tape look moved.
+        scope = Scope(here.session, here.path, self.id, here.parent, outermost=here.outermost)
+        scope.share_numbering(here)
+        self._token = enter(scope)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        leave(self._token)
+
+    def decide(self, decision: Json) -> None:
+        """Write down what the agent chose in this step."""
+        self.run.decide(decision)
+
+    def done(self, state: Json) -> Json:
+        """Keep the state this step leads to, and give back the one to go on with (a fork may change it)."""
+        return self.run.checkpoint(state)
+
+
+def record(
+    name: str | Callable[..., Any] = "",
+    *,
+    input: Json = None,
+    agent: str = "",
+    agent_version: str = "",
+    tags: Iterable[str] = (),
+    metadata: dict[str, Json] | None = None,
+    store: StoreLike = None,
+    durability: str | Durability = Durability.PROCESS,
+    checkpoint_every: int = 1,
+    checkpoint_on_change: bool = False,
+    sample: float | None = None,
+    redact: bool | None = None,
+) -> Any:
+    """Record a run: `with record("billing", input=question) as run:`, or `@record` on the agent function.
+
+    Of the agent's states the first is kept, every `checkpoint_every`-th after it, and the last when the run ends; of
+    the others the log says that they were there, and `state_at` finds them by re-execution. With
+    `checkpoint_on_change` a state that is equal to the one before leaves no trace at all.
+
+    `sample` is the share of successful runs that are kept, 1 unless said here or in `REPLAYKIT_SAMPLE`. A run that
+    fails, or is killed, is kept whole.
+
+    What is secret or personal is replaced before it is written; the agent's own values stay as they are. `redact=False`
+    keeps it, for made-up data; without it `REPLAYKIT_REDACT` decides.
+    """
+    fn = name if callable(name) else None
+    header = RunHeader(
+        id="",
+        name=sayable(name) if isinstance(name, str) else "",
+        input_json=raw(input),
+        agent=sayable(agent),
+        agent_version=sayable(agent_version),
+        tags=tuple(map(sayable, tags)),
+        metadata_json=raw(metadata or {}),
+        sampling=sampling(checkpoint_every, checkpoint_on_change, name="checkpoint_every"),
+    )
+    recorder = RunRecorder(header, store, Durability(durability), share_of(sample), redact)
+    if fn is None:
+        return recorder
+    return recorder(fn)
+
+
+def _is_left_behind(scope: Scope) -> bool:
+    """True where a run has ended, or is that of another process, which has started this one."""
+    if scope.session.gives_way:
+        return True
+    handler = scope.session.handler
+    return isinstance(handler, Recorder) and not handler.is_at_work
+
+
+class _InProgress(NamedTuple):
+    """What the processes that a run starts have to know of it."""
+
+    header: RunHeader
+    store: SQLiteStore
+    pins: Pins
+
+
+class RunRecorder:
+    """What `record(...)` gives: enter it for one run, or decorate an agent function with it."""
+
+    def __init__(
+        self, header: RunHeader, store: StoreLike, durability: Durability, share: float, redact: bool | None = None
+    ) -> None:
+        self._header = header
+        self._store = store
+        self._durability = durability
+        self._share = share
+        self._redact = redact
+        self._entry: EntryPoint | None = None
+        self._stack: ExitStack | None = None
+        self._writer: RunWriter | None = None
+
+    def __enter__(self) -> Run:
+        if self._stack is not None:
+            raise UsageError("this recording is in use already; call `record(...)` once for each run")
+        scope = current()
+        with ExitStack() as stack:
+            if scope is None or _is_left_behind(scope):
+                self._begin(stack)
+            else:  # inside a run that is recorded or replayed already: this is a part of that one
+                self._run = Run("", scope.session, self._header.input)
+                if scope is scope.session.root and scope.session.begins_with_run:
+                    scope.session.resalt("")
+            self._stack = stack.pop_all()
+        return self._run
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        stack, self._stack = self._stack, None
+        if stack is None:
+            raise UsageError("this recording was not entered")
+        with stack:
+            if self._writer is not None:
+                self._run.session.end_exchanges()
+                self._run.session.keep_last_state()
+                self._end_unrecorded()
+                self._recorder.end()
+                self._end(self._writer, self._ended(error))
+                self._run.session.end_tree()
+                self._warn_of_unrecorded()
+
+    def _end_unrecorded(self) -> None:
+        if self._run.session.unrecorded is not None:
+            self._run.session.unrecorded.end()
+        if self._run.session.files is not None:
+            self._run.session.files.end()
+
+    def _warn_of_unrecorded(self) -> None:
+        """Say what the run did that is not in its recording, and that a replay cannot serve."""
+        session, store = self._run.session, self._opened
+        if store is None or session.unrecorded is None:
+            return
+        if session.has_started_processes:
+            is_there = any(header.id == self._header.id for header in store.headers())
+            if is_there:
+                found = all_unrecorded(store.load(self._header.id).events)
+            else:
+                found = []
+        else:
+            found = session.unrecorded.everything()
+        if found:
+            warn_unrecorded(cleaned_unrecorded(found, store))
+
+    def _begin(self, stack: ExitStack) -> None:
+        store = self._opened = self._open(stack)
+        started = self._started = time.perf_counter()
+        self._header = msgspec.structs.replace(self._header, id=new_run_id(), started_at=time.time())
+        seed, self._chance = stack.enter_context(held_for_run(self._header.id, self._header.started_at))
+        self._header = msgspec.structs.replace(self._header, chance=Chance(seed=seed, hash_seed=hash_seed()))
+        self._writer = self._begun(store)
+        self._recorder = Recorder(self._writer, started)
+        session = RunSession(
+            self._recorder,
+            lineage=self._header.id,
+            sampling=self._header.sampling,
+            cleaning=self._writer.cleaning,
+        )
+        session.entry = self._entry or entry_at(sys._getframe(2))
+        session.hold_ups = self._recorder.hold_ups
+        session.set_ordered = None if hash_seed() else set()
+        session.own = ServersHere(session)
+        if self._chance is not None:
+            session.resalt = self._chance.begin
+        if isinstance(store, SQLiteStore):
+            pins = Pins(seed=seed or None, started_at=self._header.started_at, clock=Clock.LIVE)
+            session.make_tree = partial(recorded_tree, _InProgress(self._header, store, pins), session)
+        self._run = Run(self._header.id, session, self._header.input)
+        if (watcher := watched(self._header.id)) is not None:
+            stack.enter_context(watcher.active())
+        stack.enter_context(watching(self._run.session))
+        stack.enter_context(watching_files(session, FileLog(session)))
+        stack.enter_context(watching_emissions())
+        stack.enter_context(self._run.session.active())
+
+    def _open(self, stack: ExitStack) -> Store | None:
+        """Open the store; None where there is no room for one, since the agent runs all the same."""
+        try:
+            return stack.enter_context(open_store(self._store, durability=self._durability, redact=self._redact))
+        except StoreFull as error:
+            warn_stopped(error)
+            return None
+
+    def _begun(self, store: Store | None) -> RunWriter:
+        try:
+            if store is None:
+                return NoWriter(self._header.id)
+            return store.begin(self._header)
+        except StoreFull as error:
+            warn_stopped(error)
+            return NoWriter(self._header.id)
+
+    def _end(self, writer: RunWriter, header: RunHeader) -> None:
+        if self._opened is None or isinstance(writer, NoWriter):
+            return
+        if is_kept(header, self._share):
+            self._finish(writer, header)
+        else:
+            self._opened.delete([header.id])
+            if (watcher := watched(header.id)) is not None:
+                watcher.end(self._opened.cleaned(TraceRun.of(header, ())).header)
+        if isinstance(self._opened, SQLiteStore):
+            prune_sometimes(self._opened.path)
+
+    def _finish(self, writer: RunWriter, header: RunHeader) -> None:
+        try:
+            writer.finish(with_reason(header, self._recorder.stopped))
+        except StoreFull as error:
+            self._recorder.stop(error)
+
+    def _ended(self, error: BaseException | None) -> RunHeader:
+        if error is not None:
+            text = "".join(traceback.format_exception(error))
+        else:
+            text = None
+        return msgspec.structs.replace(
+            self._header,
+            status=status_of(error),
+            ended_at=max(time.time(), self._header.started_at + time.perf_counter() - self._started),
+            error=describe(error, traceback=text) if error is not None else None,
+            output_json=ABSENT if self._run.output is None else raw(self._run.output),
+            chance=self._drawn(),
+        )
+
+    def _drawn(self) -> Chance:
+        """What of chance a replay has to hold: nothing, where nothing was drawn."""
+        known = self._header.chance
+        recorder = self._recorder
+        known = msgspec.structs.replace(
+            known, held_up_s=recorder.hold_ups.longest_s, after_calls_s=recorder.after_calls_s
+        )
+        if self._chance is None:
+            return msgspec.structs.replace(known, not_held=("random",))  # another run has it
+        if not self._chance.has_drawn() and not self._run.session.has_started_processes:
+            known = msgspec.structs.replace(known, seed="")
+        not_held = sorted(self._chance.not_held)
+        if self._run.session.set_ordered:
+            not_held.append(SETS)
+        drawn = msgspec.structs.replace(known, not_held=tuple(not_held))
+        return NO_CHANCE if drawn == NO_CHANCE else drawn  # the very one, which is not written
+
+    def __call__(self, fn: F) -> F:
+        """Decorate an agent function: each call of it is a run."""
+        signature = inspect.signature(fn)
+        entry = entry_of(fn)
+
+        def one_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> RunRecorder:
+            header = msgspec.structs.replace(self._header, name=self._header.name or fn.__name__)
+            if bytes(header.input_json) == b"null":
+                header = msgspec.structs.replace(header, input_json=raw(_input_of(signature, args, kwargs)))
+            recorder = RunRecorder(header, self._store, self._durability, self._share, self._redact)
+            recorder._entry = entry
+            return recorder
+
+        name = self._header.name or fn.__name__
+        if inspect.iscoroutinefunction(fn):
+
+            @functools.wraps(fn)
+            async def acall(*args: Any, **kwargs: Any) -> Any:
+                with one_run(args, kwargs) as run:
+                    run.output = await fn(*args, **kwargs)
+                    return run.output
+
+            return AGENTS.register(name)(acall)  # type: ignore[return-value]
+
+        @functools.wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with one_run(args, kwargs) as run:
+                run.output = fn(*args, **kwargs)
+                return run.output
+
+        return AGENTS.register(name)(call)  # type: ignore[return-value]
+
+
+def _input_of(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Json:
+    """The agent's input: its only argument, or all of them by name."""
+    bound = signature.bind(*args, **kwargs)
+    named = {key: value for key, value in bound.arguments.items() if key not in ("self", "cls")}
+    if len(named) == 1:
+        return next(iter(named.values()))
+    return named

@@ -1,0 +1,101 @@
+"""Turns: tools that ran side by side end in the order they ended in when they were recorded.
+
+A served call takes no time, so of those that run side by side the first to begin would always be the first to end. Who
+collects results as they come would then see another order than was recorded. So a call waits a moment for the one that
+ended before it while it was under way; for a moment only, since a candidate need not make that one at all.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from replaykit.model.events import Call, ToolCall
+from replaykit.seam.scope import CallAnswer, PendingCall
+from replaykit.seam.through import later
+
+T = TypeVar("T")
+
+_PATIENCE_S = 0.05
+_ROUNDS = 100  # of the event loop
+_HEAD_START_S = 0.001  # for a thread that has just ended to get its result to whoever waits for it
+
+
+class Turns:
+    """Who has to wait for whom, and who has ended."""
+
+    pace = 0.0
+
+    def __init__(self, before: dict[int, int]) -> None:
+        self._before = before
+        self._ended: set[int] = set()
+        self._changed = threading.Condition()
+
+    def wait(self, call: PendingCall, answer: CallAnswer) -> None:
+        """Return when it is this call's turn to end."""
+        if not isinstance(answer, Call):
+            return
+        with self._changed:
+            other = self._before.get(answer.seq)
+            if other is not None and other not in self._ended:
+                self._changed.wait_for(lambda: other in self._ended, _PATIENCE_S)
+                time.sleep(_HEAD_START_S)
+            self._ended.add(answer.seq)
+            self._changed.notify_all()
+
+    async def wait_awhile(self, call: PendingCall, answer: CallAnswer) -> None:
+        """`wait`, for a call that is awaited."""
+        if not isinstance(answer, Call):
+            return
+        other = self._before.get(answer.seq)
+        if other is not None and other not in self._ended:
+            rounds = 0
+            while other not in self._ended and (rounds := rounds + 1) <= _ROUNDS:
+                await later(0)
+        with self._changed:
+            self._ended.add(answer.seq)
+            self._changed.notify_all()
+
+    def has_ended(self, call: PendingCall, answer: CallAnswer) -> bool:
+        """It may have to wait."""
+        return False
+
+    def begin(self, call: PendingCall, answer: CallAnswer) -> None:
+        """Nothing depends on it."""
+
+    def outlast(self, call: PendingCall) -> None:
+        """Nothing waits."""
+
+    async def outlast_awaited(self, call: PendingCall) -> None:
+        """The same."""
+
+    def really(self, live: Callable[[], T]) -> Callable[[], T]:
+        """The call as it is: all time is real."""
+        return live
+
+    def really_awaited(self, live: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
+        """The same."""
+        return live
+
+
+def turns_of(calls: Iterable[Call]) -> Turns | None:
+    """The turns that a tape's tools took; None where none ran while another was under way."""
+    known = list(calls)
+    before = {call.seq: call.after for call in known if call.after is not None} or ended_before(known)
+    if before:
+        return Turns(before)
+    return None
+
+
+def ended_before(calls: Iterable[Call]) -> dict[int, int]:
+    """Tool calls, by number, and the one of their like that ended last before them while they were under way."""
+    tools = [call for call in calls if isinstance(call, ToolCall) and call.answered and call.at]
+    found, last = {}, dict[int | None, tuple[float, int]]()
+    for call in sorted(tools, key=lambda call: call.at + call.duration_s):
+        end, number = last.get(call.parent, (0.0, -1))
+        if end > call.at:
+            found[call.seq] = number
+        last[call.parent] = (call.at + call.duration_s, call.seq)
+    return found

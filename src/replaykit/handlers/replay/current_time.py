@@ -1,0 +1,85 @@
+"""The current time inside of arguments: compared as "now" on both sides.
+
+A text or a number that *is* the current time, in one of the common forms, differs in every execution. Where nothing on
+a tape fits a call exactly, such moments are taken out on both sides: on the tape those between the start of the
+recorded run and the begin of the recorded call, in the candidate's call those between its own start and now.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections import deque
+from collections.abc import Callable
+
+from replaykit.model.events import Call
+
+NOW = b"<now>"
+_SECOND_S = 1.0  # forms without fractions say the second that has begun
+_FORMS = re.compile(
+    rb"(?P<iso>(?<!\d)\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?(?!\d))"
+    rb"|(?P<clock>(?<![\d:])\d\d:\d\d:\d\d(?:\.\d{1,9})?(?![\d:]))"
+    rb"|(?P<epoch>(?<![\d.])1\d{9}(?:\.\d{1,9})?(?![\d.]))"
+    rb"|(?P<epoch_ms>(?<![\d.])1\d{12}(?:\.\d{1,6})?(?![\d.]))"
+)
+
+
+def without_moments(text: bytes, start: float, end: float) -> bytes:
+    """Return the text with every moment between two others, in seconds since the epoch, replaced by `NOW`."""
+
+    def replaced(found: re.Match[bytes]) -> bytes:
+        is_now = any(start - _SECOND_S <= moment <= end + _SECOND_S for moment in _moments(found, start))
+        if is_now:
+            return NOW
+        return found[0]
+
+    return _FORMS.sub(replaced, text)
+
+
+def _moments(found: re.Match[bytes], start: float) -> list[float]:
+    """Return what a text in one of the forms may mean: without a zone, the time here or that of UTC."""
+    text = found[0].decode()
+    if found.lastgroup == "epoch":
+        return [float(text)]
+    if found.lastgroup == "epoch_ms":
+        return [float(text) / 1000]
+    try:
+        if found.lastgroup == "iso":
+            moment = dt.datetime.fromisoformat(text.replace(",", "."))
+            if moment.tzinfo:
+                return [moment.timestamp()]
+            return _without_zone(moment)
+        time = dt.time.fromisoformat(text)
+        days = [dt.datetime.fromtimestamp(start, dt.UTC).date() + dt.timedelta(days=d) for d in (-1, 0, 1)]
+        return [moment for day in days for moment in _without_zone(dt.datetime.combine(day, time))]
+    except (ValueError, OverflowError, OSError):
+        return []
+
+
+def _without_zone(moment: dt.datetime) -> list[float]:
+    return [moment.timestamp(), moment.replace(tzinfo=dt.UTC).timestamp()]
+
+
+class NowIndex:
+    """The calls of a tape that hold the time at which they were made, without it."""
+
+    def __init__(self, calls: list[Call], started_at: float, key_of: Callable[[Call], tuple[str, str, bytes]]) -> None:
+        self._by_path: dict[tuple[str, str, str, bytes], deque[int]] = {}
+        self._anywhere: dict[tuple[str, str, bytes], deque[int]] = {}
+        for index, call in enumerate(calls):
+            path, name, arguments = key_of(call)
+            without = without_moments(arguments, started_at, _begin_of(call, started_at))
+            if NOW in without:
+                self._by_path.setdefault((path, call.kind, name, without), deque()).append(index)
+                self._anywhere.setdefault((call.kind, name, without), deque()).append(index)
+
+    def waiting(self, path: str, kind: str, name: str, without: bytes) -> list[deque[int]]:
+        """Return the recorded calls that are alike but for the time, first those of the same path."""
+        found = (self._by_path.get((path, kind, name, without)), self._anywhere.get((kind, name, without)))
+        return [waiting for waiting in found if waiting]
+
+
+def _begin_of(call: Call, started_at: float) -> float:
+    if call.span is not None:
+        return started_at + call.span.begin_s
+    return call.at or started_at

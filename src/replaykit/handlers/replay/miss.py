@@ -1,0 +1,164 @@
+"""A miss, explained: which call, the nearest recorded one, and what differs."""
+
+from __future__ import annotations
+
+import shlex
+
+import orjson
+
+from replaykit.errors import Divergence, Unreplayable
+from replaykit.handlers.replay.keys import key_of
+from replaykit.handlers.replay.tape import Matcher, Tape
+from replaykit.model.diff import Difference, call_text, differences
+from replaykit.model.events import Call, LlmCall
+from replaykit.model.matching import MatchMode
+from replaykit.model.values import Json
+from replaykit.redaction.keys import VARIABLE
+from replaykit.seam.scope import PendingCall
+from replaykit.terminal import visible
+
+_CANDIDATES = 50  # how many recorded calls are compared to find the nearest
+MODEL = str(LlmCall.__struct_config__.tag)
+_ALL_SERVED = "  the same call was recorded, but every recording of it has been served"
+_PROMPT_HINT = (
+    "A changed prompt needs new answers: run the candidate with its model once, --live models, and keep what it is "
+    "answered; or take the change back."
+)
+_WORDS = {"tool_call": "tool", "llm_call": "model", "exchange": "request"}
+
+
+def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Divergence:
+    """The error for a call that the tape does not answer; `index` counts the candidate's calls from 0."""
+    if index < len(tape):
+        place = f"at call {index + 1} of {len(tape)}"
+    else:
+        place = f"after its {len(tape)} recorded calls"
+    lines = [f"{_whose(tape)} left its recording {place}, {_WORDS[call.kind]} `{call.name}`"]
+    changed, prompt = _prompt(matcher, call)
+    if prompt:
+        return Divergence("\n".join([*lines, *prompt]), index=index, nearest=changed, hint=_PROMPT_HINT)
+    near = _nearest(matcher, call)
+    now = orjson.loads(call.arguments)
+    if near is not None:
+        recorded, changes = near
+        lines.append(f"  recorded  {call_text(recorded.name, recorded.arguments)}")
+        lines.append(f"  now       {call_text(call.name, now)}")
+        lines += [f"  {change}" for change in changes[:5]]
+        if not changes and recorded.name == call.name:
+            lines.append(_ALL_SERVED)
+    else:
+        lines.append(f"  now       {call_text(call.name, now)}")
+        names = sorted({recorded.name for recorded in tape.calls if recorded.kind == call.kind})
+        lines.append(f"  recorded  {', '.join(names) if names else 'nothing of this kind'}")
+    return Divergence("\n".join(lines), index=index, nearest=near[0] if near else None, hint=_hint(call, near))
+
+
+def _prompt(matcher: Matcher, call: PendingCall) -> tuple[Call | None, list[str]]:
+    """The nearest call of a model, and how what it was asked differs; no lines where that is no question of words."""
+    if call.kind != MODEL:
+        return None, []
+    from replaykit.handlers.replay.prompts import prompt_difference  # noqa: PLC0415 (misses of models are rare)
+
+    last = matcher.last_outcome(call) if matcher.has_traced else None
+    if last is not None:
+        return matcher.calls[last], [_ALL_SERVED]
+    found = matcher.nearest_model(call)
+    if found is None:
+        return None, []
+    recorded, now = found
+    return recorded.call, prompt_difference(recorded.conversation, now)
+
+
+def blocked(tape: Tape, call: PendingCall, index: int) -> Divergence:
+    """The error for a call that the scenario forbids."""
+    return Divergence(
+        f"{_whose(tape)}: the case blocks the {_WORDS[call.kind]} `{call.name}` (call {index + 1})\n"
+        f"  now       {call_text(call.name, orjson.loads(call.arguments))}",
+        index=index,
+        hint="Allow it in the case: `scenario.tools`.",
+    )
+
+
+def ambiguous(call: PendingCall, fitting: int, index: int) -> Divergence:
+    """The error for a call that several recorded ones may answer, redacted with another key as they are."""
+    return Divergence(
+        f"`{call.name}` (call {index + 1}) cannot be told from its like: the recording was redacted with another key, "
+        f"and {fitting} recorded calls differ in redacted values alone\n"
+        f"  now       {call_text(call.name, orjson.loads(call.arguments))}",
+        index=index,
+        hint=f"Set {VARIABLE} to the key that the recording was made with.",
+    )
+
+
+def unanswerable(call: PendingCall, why: str, source_format: str = "") -> Unreplayable:
+    """The error for a call that is on the tape without an answer that could be given."""
+    hint = "Return plain data, a dataclass or a pydantic model from the tool, and record it again."
+    if call.kind == MODEL:
+        hint = advice_on_capture(source_format)
+    return Unreplayable(f"`{call.name}` cannot be answered from the recording: {why}", hint=hint)
+
+
+def advice_on_capture(source_format: str) -> str:
+    """What to turn on so that a trace holds what this one lacks."""
+    from replaykit.formats.core.capture_advice import capture_advice  # noqa: PLC0415 (nearly all replays do without importers)
+
+    return capture_advice(source_format)
+
+
+def unasked(call: PendingCall, source_format: str) -> Unreplayable:
+    """The error for a call of a model, beside recorded ones of which the trace does not say what they were asked."""
+    return Unreplayable(
+        f"`{call.name}` cannot be found on the tape: the trace does not hold the messages that its models were sent",
+        hint=advice_on_capture(source_format),
+    )
+
+
+def is_repeated_by_client(call: PendingCall) -> bool:
+    """True when an SDK sends a request again by itself, and says so."""
+    return call.request is not None and call.request.header("x-stainless-retry-count") not in ("", "0")
+
+
+def _hint(call: PendingCall, near: tuple[Call, list[Difference]] | None) -> str:
+    ways = ["set `match.on_miss` to `repeat` or `fault`, or `match.mode` to another mode"]
+    if near is not None and near[1] and near[0].name == call.name:  # names are compared whatever is ignored
+        ways.insert(0, "name what may differ in `match.ignore`")
+    live = shlex.quote(visible(call.name))
+    return f"Let it pass: in the case {', '.join(ways)}. Or have it done for real: --live {live}"
+
+
+def _whose(tape: Tape) -> str:
+    if tape.name:
+        return f"run {tape.name!r}"
+    return "the candidate"
+
+
+def _nearest(matcher: Matcher, call: PendingCall) -> tuple[Call, list[Difference]] | None:
+    """The recorded call that is most like this one: unused before used, fewest differences first.
+
+    What plays no part in matching, such as ids that a provider has minted, is no difference.
+    """
+    if matcher.mode is MatchMode.STRICT:
+        index = matcher.expected()
+        candidates = [] if index is None else [index]
+    else:
+        known = matcher.of_name(call) or [
+            i for i, taped in enumerate(matcher.calls) if taped.kind == call.kind == MODEL
+        ]
+        free = [i for i in known if not matcher.used[i]]
+        candidates = (free or known[::-1])[:_CANDIDATES]
+    compared = [(matcher.calls[i], differences(*_compared(matcher, i, call))) for i in candidates]
+    return min(compared, key=lambda pair: len(pair[1]), default=None)
+
+
+def _compared(matcher: Matcher, index: int, call: PendingCall) -> tuple[Json, Json]:
+    """What is compared of a recorded call, and of this one."""
+    recorded = matcher.calls[index]
+    before_key, now_key = matcher.key(recorded.name, key_of(recorded)), matcher.key(call.name, call.key)
+    before, now = orjson.loads(before_key), orjson.loads(now_key)
+    if call.parameters is None or recorded.span is not None or type(before) is not dict or type(now) is not dict:
+        return before, now
+    # Of a foreign trace: leave out what is no difference, and show the rest as it stands.
+    written = orjson.loads(call.parameters.model_arguments(before_key, is_recorded=True))
+    arguments = orjson.loads(call.parameters.model_arguments(now_key))
+    same = {name for name in before.keys() | now.keys() if written.get(name) == arguments.get(name)}
+    return {n: v for n, v in before.items() if n not in same}, {n: v for n, v in now.items() if n not in same}

@@ -1,0 +1,503 @@
+"""Recorded order: served calls end in their recorded places and at their recorded moments, on a virtual clock."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from _thread import get_ident
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from time import monotonic, perf_counter  # the real ones
+from typing import Any, TypeVar
+
+from replaykit.errors import Unreplayable
+from replaykit.handlers.replay.schedule import Schedule
+from replaykit.model.events import Call, CallSpan
+from replaykit.model.result import Deviation
+from replaykit.seam.leftover_threads import RunOver, run_over
+from replaykit.seam.scope import CallAnswer, PendingCall, RunSession
+from replaykit.seam.through import answered, running_trio
+from replaykit.seam.virtual_clock import NEVER, SLACK_S, TIE_S, Member, Ties, VirtualClock, Wait
+from replaykit.seam.virtual_loops import (
+    LoopEnd,
+    VirtualSelector,
+    is_idle_until,
+    is_loop_idle_until,
+    is_loop_quiet,
+    is_loop_running,
+    state_of,
+)
+from replaykit.seam.virtual_time import VirtualTime
+
+T = TypeVar("T")
+
+UNDECIDED, UNORDERED = "undecided", "unordered"
+"""The kind of a deviation that says what was too close to call."""
+_HICCUP_S = 0.25
+"""For so long a busy machine may hold up a program that does nothing."""
+_LATEST_S = -SLACK_S
+_JUST_S = 0.005
+"""What a thread does so soon after a look at the clock follows from what it saw."""
+_LATE_S = 0.02
+"""A recorded run that came so much later to a call than its replay does was held up, if the replay did nothing long."""
+_NEAR_S = 0.002
+"""A timer that is due so little before an end is a limit that was kept: a replay has less to do between the two."""
+
+
+class _Hold(Wait):
+    """A call that waits for the end of the run: no timer of the agent's."""
+
+    __slots__ = ()
+
+
+class RecordedOrder:
+    """The order and time of a tape's calls."""
+
+    pace = 1.0
+
+    def __init__(
+        self,
+        calls: Iterable[Call],
+        tie_picks: Iterable[int] = (),
+        held_up_s: float = 0.0,
+        after_calls_s: float = 0.0,
+    ) -> None:
+        """`tie_picks`: see `World.tie_picks`; the others: see `Chance`."""
+        known = list(calls)
+        self._ties: list[str] = []
+        self._races: list[str] = []
+        self._strays: Counter[tuple[str, str]] = Counter()
+        self._due_at_end: set[int] = set()
+        self._late_s = 0.0  # how much of the recorded time between two calls is unaccounted for, at most
+        self._after_look: set[int] = set()
+        self._after_calls_s = after_calls_s
+        self._last_look = (-1, -NEVER)  # of the agent's own code: how many calls were made before it, and what it saw
+        self._places = {(call.path, call.name) for call in known}
+        self._schedule = Schedule(known)
+        self._begun, self._lags = self._schedule.begun, self._schedule.lags
+        self._names = {call.span.end: call.name for call in known if call.span is not None}
+        self._clock = VirtualClock(monotonic(), self._chosen)
+        self._clock.next_begin_s = lambda: self._schedule.next_begin_s
+        self._clock.on_look = self._looked
+        self._clock.on_tie = self._note
+        self._clock.on_race = self._races.append
+        self._clock.ties = Ties(tie_picks)
+        self._clock.tie_s = self._tie_s = TIE_S + held_up_s
+        self._time = VirtualTime(self._clock)
+        self.numbers: Iterator[int] = itertools.count()
+        """Of the session's events."""
+
+    @property
+    def _tie_ms(self) -> float:
+        return round(self._tie_s * 1000)
+
+    @property
+    def is_known(self) -> bool:
+        """True when the tape says when its calls began and ended."""
+        return bool(self._schedule.spans)
+
+    @property
+    def undecided(self) -> list[str]:
+        """What was too close to call, in words."""
+        once_more = [name for place, count in self._strays.items() if count == 1 for name in place[1:]]
+        return [*self._ties, *(f"`{name}` was called once more, right after a look at the clock" for name in once_more)]
+
+    def undecided_of(self, unused: Iterable[Call]) -> list[str]:
+        """Return which calls were not made because the run has ended a moment before, among those that were not made by
+        anybody."""
+        left = list(unused)
+        names = dict.fromkeys(call.name for call in left if call.seq in self._due_at_end)
+        at_end = [f"`{name}` was called within {self._tie_ms:g} ms of the end of the recorded run" for name in names]
+        others = {(call.path, call.name) for call in left if call.seq not in self._after_look}
+        fewer = dict.fromkeys(call.name for call in left if (call.path, call.name) not in others)
+        return [*at_end, *(f"`{name}` was called less often, right after a look at the clock" for name in fewer)]
+
+    def doubts(self, unmade: Iterable[Call] = ()) -> list[Deviation]:
+        """Return what rests on chance; `unmade`: recorded calls that the candidate has not made."""
+        undecided = [*self.undecided, *self.undecided_of(unmade)]
+        choices = tuple(self._clock.ties.choices)
+        races = [Deviation(kind=UNORDERED, text=text, choices=choices) for text in self._races[:1]]
+        return [*(Deviation(kind=UNDECIDED, text=text) for text in undecided), *races]
+
+    def strayed(self, call: PendingCall) -> None:
+        """A call was made that was not recorded there. A loop that ends at a deadline may do so by chance, once."""
+        member = self._clock.members.get(get_ident())
+        if (
+            member is not None
+            and self._clock.base - member.looked_s < _JUST_S
+            and (call.path, call.name) in self._places
+        ):
+            self._strays[call.path, call.name] += 1
+
+    def _looked(self, moment: float, *, is_own: bool) -> None:
+        """The agent has looked at the clock. Where the recorded run was held up, a deadline that was set afterwards is
+        earlier now by as much, and a loop may end here that went on in the recording."""
+        if is_own:
+            self._last_look = (len(self._begun), moment)
+        if self._late_s:
+            lag_s = self._schedule.lag("")
+            begin_s, end_s = moment - lag_s - _JUST_S, moment - lag_s + self._late_s + _JUST_S
+            self._after_look.update(self._schedule.due_between(begin_s, end_s))
+
+    def _check_gap(self, span: CallSpan, early_s: float) -> None:
+        """Note what the agent saw on the clock since the last call. What it computes itself takes no time before it
+        looks: it came to this call later when it was recorded, and may have seen a later moment."""
+        if early_s <= self._tie_s or self._last_look[0] != len(self._begun) or not self._begun:
+            return
+        if not self._schedule.is_awaited_before(span.begin) and not self._clock.has_end_before(span.begin):
+            self._note_gap(early_s)
+
+    def _check_tail(self) -> None:
+        """The same, for what the agent saw after its last call."""
+        schedule = self._schedule
+        calls, seen_s = self._last_look
+        lag_s = schedule.lag("")
+        if calls == len(self._begun) and seen_s - lag_s >= schedule.end_s:
+            missing_s = schedule.end_s + self._after_calls_s - (self._clock.base - lag_s)
+            if missing_s > self._tie_s:
+                self._note_gap(missing_s)
+
+    def _note_gap(self, missing_s: float) -> None:
+        self._note(
+            f"the agent looked at the clock after a call, where the recorded run computed for up to {missing_s:.2f} s"
+        )
+
+    def _note_late(self, member: Member, early_s: float) -> None:
+        """The replay came to a call earlier than the recorded run: was that its own work, or was it held up?"""
+        late_s = early_s - (perf_counter() - member.since)
+        if late_s > max(_LATE_S, self._late_s):
+            self._late_s = late_s
+
+    @contextmanager
+    def at_work(self, started_at: float = 0.0) -> Iterator[None]:
+        """Time is that of the recording inside."""
+        with self._time.installed(started_at):
+            yield
+
+    def is_late(self, call: PendingCall) -> bool:
+        """True for a call by a thread of the run at the time when the recorded run has ended: that one may have come to
+        it too late for the recording."""
+        member = self._clock.members.get(get_ident())
+        if member is None or not member.is_own or not self._clock.is_open or is_loop_running():
+            return False
+        schedule = self._schedule
+        lag_s = schedule.lag(call.path) if schedule.begun else -schedule.next_begin_s  # the clock begins with a call
+        return self._clock.base - lag_s > schedule.end_s - self._tie_s
+
+    def hold(self, call: PendingCall) -> None:
+        """Wait for the end of the run, for a moment."""
+        member = self._member()
+        if member is None:
+            return
+        try:
+            self._clock.block(member, _Hold(self._clock.now() + self._tie_s), timed=True)
+        except RunOver:
+            self._note(f"`{call.name}` was called within {self._tie_ms:g} ms of the end of the recorded run")
+            raise
+
+    def is_before_its_turn(self, span: CallSpan) -> bool:
+        """True when a call of another thread has yet to begin that was recorded to do so shortly before this one."""
+        schedule, clock = self._schedule, self._clock
+        if not schedule.is_awaited_before(span.begin):
+            return False
+        if clock.active <= 1 and not clock.has_begin_before(span.begin):
+            return False
+        return span.begin_s - schedule.next_begin_s < TIE_S and not is_loop_running()
+
+    def take_turn(self, call: PendingCall, span: CallSpan) -> None:
+        """Let other threads come to their calls first, as they did in the recording."""
+        member = self._member()
+        if member is not None:
+            # As soon as nothing else can happen, and of several that wait like this the first in the recording.
+            self._clock.block(member, Wait(0.0, span.begin), timed=True)
+            call.seq = next(self.numbers)
+
+    def end(self) -> set[int]:
+        """The run is over: end the threads it has left behind. Return those that only wait for something to do."""
+        clock = self._clock
+        if clock.is_open and self._after_calls_s:
+            self._check_tail()
+        if clock.is_open and clock.has_own:
+            self._due_at_end = set(self._schedule.jobs_due(clock.base - self._tie_s, clock.base + self._tie_s))
+        self._time.end()
+        return self._clock.idle_threads
+
+    def begin(self, call: PendingCall, answer: CallAnswer) -> None:
+        """Be at the moment at which a call began that is read piece by piece."""
+        span = answer.span
+        member = None if span is None else self._member()
+        if span is not None and member is not None:
+            self._arrive(member, call, answer, span)
+
+    # Nearly all calls of most runs end here: one thread, nothing beside it, and the call where it is expected. It is
+    # all written out, since this may not take more than half a microsecond; `wait` takes three.
+    def has_ended(self, call: PendingCall, answer: CallAnswer) -> bool:
+        """True when nothing can happen before the call ends; the clock is then there."""
+        span, clock = answer.span, self._clock
+        if span is None:
+            return True
+        member = clock.members.get(get_ident())
+        if member is None or clock.active != 1 or clock.timers or clock.ends or clock.real_work or member.is_parked:
+            return False
+        end_s, seq, begun = span.end_s, answer.seq, self._begun  # type: ignore[attr-defined]
+        if end_s is None or not answer.complete or not begun or seq in begun:
+            return False
+        lag_s = self._lags.get(call.path) if self._lags else 0.0
+        if lag_s is None or (span.loop is not None and not is_loop_quiet()):
+            return False
+        early_s = span.begin_s + lag_s - clock.base
+        if early_s >= SLACK_S or early_s <= _LATEST_S:
+            return False
+        if early_s > _LATE_S:
+            self._note_late(member, early_s)
+        begun.add(seq)
+        end_s += lag_s
+        if end_s > clock.base:
+            clock.base = end_s
+        clock.anchor = clock.base
+        clock.cpu = None
+        member.since = perf_counter()
+        return True
+
+    def wait(self, call: PendingCall, answer: CallAnswer) -> None:
+        """Return at the moment at which the call ended."""
+        span = answer.span
+        member = None if span is None else self._member()
+        if span is None or member is None:
+            return
+        clock = self._clock
+        lag_s = self._arrive(member, call, answer, span)
+        due = _end_of(answer, span) + lag_s
+        with clock.mutex:
+            if due < NEVER and clock.is_alone:
+                clock.move(due)
+                member.since = perf_counter()
+                return
+        wait = Wait(due, span.end)
+        clock.block(member, wait, ends=True)
+        if wait.failed:
+            raise self._given_up(call)
+
+    async def wait_awhile(self, call: PendingCall, answer: CallAnswer) -> None:
+        """`wait`, for a call that is awaited."""
+        span = answer.span
+        member = None if span is None else self._member()
+        if span is None or member is None:
+            return
+        if span.loop is None and answered(answer):  # it never gave way to anybody
+            self.wait(call, answer)
+            return
+        if (trio := running_trio()) is not None:
+            lag_s = self._arrive(member, call, answer, span)
+            due = _end_of(answer, span) + lag_s
+            await trio.sleep(max(0.0, due - self._clock.now()))
+            return
+        loop = sys.modules["asyncio"].get_running_loop()
+        if type(getattr(loop, "_selector", None)) is not VirtualSelector:
+            self._without_order(loop)
+            return
+        clock = self._clock
+        lag_s = self._arrive(member, call, answer, span)
+        due = _end_of(answer, span) + lag_s
+        with clock.mutex:
+            if is_idle_until(clock, loop, due):
+                clock.move(due)
+                member.since = perf_counter()
+                return
+            if not clock.is_open:
+                return
+            end = LoopEnd(due, span.end, state_of(clock, loop), span.loop)
+            clock.add_end(end)
+        try:
+            await end.future
+        finally:
+            with clock.mutex:
+                end.done = True
+                end.state.ends.discard(end)
+            member.since = perf_counter()
+            if due == NEVER and span.end_s is not None and clock.base > span.end_s + lag_s + SLACK_S:
+                self._note(f"`{call.name}` was abandoned when it was recorded, and is waited for longer now")
+        if end.failed:
+            raise self._given_up(call)
+
+    def outlast(self, call: PendingCall) -> None:
+        """Wait for what never came when it was recorded; return when nothing else can happen."""
+        member = self._member()
+        if member is None:
+            return
+        wait = Wait(NEVER)
+        self._clock.block(member, wait, ends=True)
+        if wait.failed:
+            self._given_up(call)
+
+    async def outlast_awaited(self, call: PendingCall) -> None:
+        """`outlast`, for a call that is awaited."""
+        if self._member() is None:
+            return
+        if (trio := running_trio()) is not None:
+            await trio.sleep_forever()
+        loop = sys.modules["asyncio"].get_running_loop()
+        if type(getattr(loop, "_selector", None)) is not VirtualSelector:
+            return
+        with self._clock.mutex:
+            end = LoopEnd(NEVER, None, state_of(self._clock, loop), None)
+            self._clock.add_end(end)
+        try:
+            await end.future
+        finally:
+            with self._clock.mutex:
+                end.done = True
+                end.state.ends.discard(end)
+        if end.failed:
+            self._given_up(call)
+
+    def really(self, live: Callable[[], T]) -> Callable[[], T]:
+        """What is done live takes real time."""
+        member = self._member()
+        if member is None:
+            return live
+
+        def real() -> T:
+            with self._clock.really(member):
+                return live()
+
+        return real
+
+    def really_awaited(self, live: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
+        """The same, for a call that is awaited. Its loop goes on meanwhile, at the pace of the machine."""
+        if self._member() is None:
+            return live
+
+        async def real() -> T:
+            self._clock.begin_real_work()
+            try:
+                return await live()
+            finally:
+                self._clock.end_real_work()
+
+        return real
+
+    def _member(self) -> Member | None:
+        """Return this thread's membership. A thread that was there before, and makes a call, belongs to the run."""
+        clock = self._clock
+        if not clock.is_open:
+            self._stop_left_behind()
+            return None
+        return clock.member() or clock.adopt()
+
+    def _stop_left_behind(self) -> None:
+        """End this thread if the run has started it: the run is over."""
+        member = self._clock.members.get(get_ident())
+        if member is not None and member.is_own:
+            raise run_over()
+
+    def _arrive(self, member: Member, call: PendingCall, answer: CallAnswer, span: CallSpan) -> float:
+        """Be where the call began, and return how much later than recorded the candidate is there."""
+        schedule, clock = self._schedule, self._clock
+        seq: int = answer.seq  # type: ignore[attr-defined]
+        with clock.mutex:
+            if not schedule.begun and (clock.base or not clock.is_alone):
+                # What comes before the first call takes any time. Somebody has looked at the clock meanwhile, so that
+                # it cannot be made up for: all of the run is that much earlier.
+                schedule.set_lag("", clock.base - span.begin_s)
+            lag_s = schedule.lag(call.path)
+            early_s = span.begin_s + lag_s - clock.base
+            is_edited = self._is_edited(member, span, early_s)
+            self._check_gap(span, early_s)
+            was_held_up = TIE_S < early_s < self._tie_s
+            if is_edited and (was_held_up or (not is_loop_running() and schedule.has_overlaps)):
+                self._note(f"`{call.name}` was called {early_s:.2f} s earlier than when it was recorded")
+            if early_s < -SLACK_S or seq in schedule.begun or is_edited:
+                lag_s -= early_s  # it comes at another time than it did: how long calls take stays the same
+                early_s = 0.0
+                schedule.set_lag(call.path, lag_s)
+            else:
+                if schedule.lags:
+                    schedule.set_lag(call.path, lag_s)  # found at once from now on
+                if early_s > _LATE_S and schedule.begun:
+                    self._note_late(member, early_s)
+            schedule.begun.add(seq)
+            begin_s = span.begin_s + lag_s
+            if (
+                early_s > 0.0
+                and clock.active == 1
+                and clock.is_idle_until(begin_s)
+                and is_loop_idle_until(clock, begin_s)
+            ):
+                clock.move(begin_s)
+                return lag_s
+        if early_s > SLACK_S and not is_loop_running():
+            clock.block(member, Wait(begin_s, span.begin), timed=True)
+        return lag_s
+
+    def _is_edited(self, member: Member, span: CallSpan, early_s: float) -> bool:
+        """True when a candidate that is here earlier than recorded was changed: it has left out a call, or did not wait
+        for one to end; or so much time is missing that no busy machine and no work of its own accounts for it."""
+        if early_s <= SLACK_S:
+            return False
+        if self._schedule.is_awaited_before(span.begin):
+            return self._clock.active <= 1 or is_loop_running()  # or else another thread may be on its way to it
+        if self._clock.has_end_before(span.begin):
+            return True
+        has_begun = bool(self._schedule.begun)
+        return has_begun and early_s > max(_HICCUP_S, self._tie_s, 2 * (perf_counter() - member.since))
+
+    def _chosen(self, timer: Wait, end: Wait) -> Wait:
+        """Return which of two comes first: a timer, and a recorded end."""
+        if timer.position is not None and end.position is not None:  # it is no timer, but a recorded begin
+            if timer.position < end.position:
+                return timer
+            return end
+        gap_s = timer.due - end.due
+        is_close = abs(gap_s) < self._tie_s and end.position is not None
+        first = self._first_of(timer, end, gap_s)
+        if is_close and type(timer) is _Hold:
+            self._races.append(f"`{self._name(end)}` ended within {self._tie_ms:g} ms of a call of another thread")
+            return (first, end if first is timer else timer)[self._clock.ties.pick(2)]
+        if is_close:
+            self._note(f"`{self._name(end)}` ended within {self._tie_ms:g} ms of a timer")
+        return first
+
+    def _name(self, end: Wait) -> str | None:
+        return self._names.get(end.position)
+
+    def _first_of(self, timer: Wait, end: Wait, gap_s: float) -> Wait:
+        if abs(gap_s) >= SLACK_S or end.position is None:
+            if gap_s < 0:
+                return timer
+            return end
+        if self._schedule.is_awaited_before(end.position):
+            return timer  # what was recorded to begin before that end, and has not: this timer may start it
+        if gap_s < -_NEAR_S:
+            return timer
+        return end
+
+    def _given_up(self, call: PendingCall) -> Unreplayable:
+        """Note that a call without an end is waited for and nothing else can happen; return the error that says so."""
+        self._note(f"`{call.name}` was abandoned when it was recorded, and is waited for now")
+        return Unreplayable(f"`{call.name}` was interrupted when it was recorded; there is no answer to give")
+
+    def _without_order(self, loop: Any) -> None:
+        if self._schedule.has_overlaps:
+            kind = type(loop)
+            self._note(f"the event loop {kind.__module__}.{kind.__qualname__} keeps its own time")
+
+    def _note(self, text: str) -> None:
+        if text not in self._ties:
+            self._ties.append(text)
+
+
+def end_run(session: RunSession, order: RecordedOrder | None) -> None:
+    """End a replayed run, and what it has left behind, while its threads can still be told from others."""
+    session.stops_when_over = True
+    session.end_exchanges()
+    if order is not None:
+        session.idle_threads = order.end()
+
+
+def _end_of(answer: CallAnswer, span: CallSpan) -> float:
+    """Return when a call ended; one that was abandoned never does."""
+    if span.end_s is None or not (answer.complete or answered(answer)):
+        return NEVER
+    return span.end_s

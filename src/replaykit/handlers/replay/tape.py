@@ -1,0 +1,502 @@
+"""Tape: the calls of a run, indexed so that a later execution is served by lookup, never by search."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import orjson
+
+from replaykit.errors import ReplayKitError
+from replaykit.handlers.replay.current_time import NOW, NowIndex, without_moments
+from replaykit.handlers.replay.keys import key_of
+from replaykit.handlers.replay.redaction import ByKind, Redaction
+from replaykit.handlers.replay.taped_requests import TapedRequests, holds_opaque
+from replaykit.handlers.replay.text_blocks import LONG_BYTES, TextKey
+from replaykit.model.changed_files import ChangedFile, changed_files
+from replaykit.model.events import Call, LlmCall, ToolCall
+from replaykit.model.jsonpath import JsonPath, parse_path, remove_paths
+from replaykit.model.matching import MatchMode, MatchRules, ModelMatch
+from replaykit.model.pins import Clock, Pins
+from replaykit.model.run import TraceRun
+from replaykit.model.values import opaque_in_words
+from replaykit.redaction.parts import Parts
+from replaykit.redaction.placeholders import canonical, may_be_redacted
+from replaykit.seam.parameters import Parameters
+from replaykit.seam.scope import PendingCall
+
+if TYPE_CHECKING:
+    from replaykit.handlers.replay.traced_model_calls import Traced, TracedCalls
+    from replaykit.wire.conversation import Conversation
+
+_MODEL = str(LlmCall.__struct_config__.tag)
+_CAUSAL = MatchMode.CAUSAL  # asked for every call: Python 3.11 is slow to find a member of an enum
+UNKNOWN = b"null"
+"""The arguments of a call that nobody has written down; those that were are an object."""
+
+
+class Tape:
+    """The recorded calls of a run, in the order they were made."""
+
+    def __init__(self, calls: Iterable[Call], *, name: str = "", started_at: float = 0.0) -> None:
+        self.calls = sorted((call for call in calls if not is_refused(call)), key=lambda call: call.seq)
+        self.name = name
+        self.pins = Pins()
+        """What of the run's chance a replay holds again."""
+        self.not_held: tuple[str, ...] = ()
+        self.held_up_s = 0.0
+        self.after_calls_s = 0.0
+        self.changed_files: tuple[ChangedFile, ...] = ()
+        self.source_format = ""
+        """The format of the trace that an imported run came from."""
+        self.started_at = started_at
+        """When the run began, in seconds since the epoch; 0 when nobody knows."""
+        self.holds_date = True
+        """Whether the date in a replay is that of the run, where it is known when its calls began and ended."""
+
+    @classmethod
+    def of(cls, run: TraceRun) -> Tape:
+        """The tape of a run."""
+        tape = cls(run.calls, name=run.name or run.id, started_at=run.started_at)
+        if run.chance.seed:
+            tape.pins = Pins(seed=run.chance.seed, started_at=run.started_at, clock=Clock.LIVE)
+        tape.not_held = run.chance.not_held
+        tape.held_up_s = run.chance.held_up_s
+        tape.after_calls_s = run.chance.after_calls_s
+        tape.changed_files = changed_files(run.events)
+        tape.source_format = run.origin.format or ""
+        return tape
+
+    def __len__(self) -> int:
+        return len(self.calls)
+
+    @cached_property
+    def is_foreign(self) -> bool:
+        """True when some tool's call is from a foreign trace: only recorded calls have a span."""
+        return any(call.span is None and isinstance(call, ToolCall) for call in self.calls)
+
+    @cached_property
+    def is_redacted(self) -> bool:
+        """True when placeholders stand in what was asked."""
+        names = {call.name for call in self.calls}
+        return may_be_redacted([*self.requests.distinct_texts(), *map(str.encode, names)])
+
+    @cached_property
+    def requests(self) -> TapedRequests:
+        """What was asked, and what it is looked up by."""
+        return TapedRequests(self.calls)
+
+
+class ForeignCalls:
+    """The calls of one tool in a foreign trace, by the arguments that the model gave."""
+
+    def __init__(self, parameters: Parameters, keys: Iterable[tuple[int, bytes]]) -> None:
+        self.parameters = parameters
+        self.waiting: dict[bytes, deque[int]] = {}
+        self.last: dict[bytes, int] = {}
+        for index, key in keys:
+            arguments = parameters.model_arguments(key, is_recorded=True)
+            self.waiting.setdefault(arguments, deque()).append(index)
+            self.last[arguments] = index
+
+
+class Matcher:
+    """Finds the recorded call for each call of a candidate; each recorded call is taken once."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        mode: MatchMode = MatchMode.CAUSAL,
+        ignore: Iterable[str] = (),
+        *,
+        key_id: str = "",
+        model: ModelMatch | None = None,
+    ) -> None:
+        self.calls = tape.calls
+        self.mode = mode
+        self.used = bytearray(len(self.calls))
+        self._ignore: tuple[JsonPath, ...] = tuple(map(parse_path, ignore))
+        self._key_id = key_id
+        self._redaction = Redaction(self, key_id) if tape.is_redacted else None
+        tools = {call.seq for call in self.calls if isinstance(call, ToolCall)}
+        self.inner = bytearray(call.parent in tools for call in self.calls)
+        """Which calls were made inside a recorded tool: they do not happen when that tool is served."""
+        self.unanswerable = {i: why for i, call in enumerate(self.calls) if (why := _unanswerable(call))}
+        """Calls on the tape whose outcome cannot be given again, and why."""
+        self._plain = bytearray(len(self.calls))
+        """Which calls are answerable, with nothing to be said about them."""
+        self._is_direct = mode is _CAUSAL and not self._ignore and self._redaction is None
+        """True when calls are found by their paths and arguments as they are, and nobody else takes them."""
+        self._started_at = tape.started_at
+        self._now_index: NowIndex | None = None
+        self._cursor = 0
+        self._taken_elsewhere: set[tuple[str, str, TextKey]] = set()
+        """Paths, names and arguments of recorded calls that were given in another place: those left are shifted."""
+        self._text_key = tape.requests.blocks.key
+        self._by_path: dict[tuple[str, str, str, TextKey], deque[int]] = {}
+        self._by_arguments: dict[tuple[str, str, TextKey], deque[int]] = {}
+        self._by_name: dict[tuple[str, str], list[int]] = {}
+        self._next_of_name: dict[tuple[str, str], int] = {}
+        self._foreign: dict[tuple[str, int], ForeignCalls] = {}
+        """By the tool's name and function; made when a call is not found otherwise."""
+        for index, call in enumerate(self.calls):
+            self._enter(index, call, tape.requests)
+        self._model = model
+        self.has_traced = any(_has_no_bytes(call, model) for call in self.calls)
+
+    @classmethod
+    def of(cls, tape: Tape, rules: MatchRules) -> Matcher:
+        """A matcher that keeps the rules of a case."""
+        return cls(tape, rules.mode, rules.ignore, key_id=rules.redaction_key_id, model=rules.model)
+
+    @cached_property
+    def traced(self) -> TracedCalls:
+        """The calls of models that are found by their conversation. Nobody asks for them before a model is called."""
+        from replaykit.handlers.replay.traced_model_calls import TracedCalls  # noqa: PLC0415 (few tapes hold any)
+
+        return TracedCalls(self, self._over, self._model)
+
+    def _over(self, calls: list[LlmCall]) -> Matcher:
+        """A matcher over other calls by the same rules."""
+        tape = Tape((), started_at=self._started_at)
+        tape.calls = list(calls)
+        matcher = Matcher(tape, self.mode, [path.text for path in self._ignore], key_id=self._key_id)
+        matcher.has_traced = False
+        return matcher
+
+    def _enter(self, index: int, call: Call, requests: TapedRequests) -> None:
+        kind, name = call.kind, self._spelled(call.name)
+        if self._redaction is None and not self._ignore and call.wire is None:
+            key, is_opaque = requests.keys[index], requests.are_opaque[index]
+        else:
+            arguments = self.key(call.name, key_of(call))
+            key, is_opaque = self._text_key(name, arguments), holds_opaque(arguments)
+        self._by_path.setdefault((self._spelled(call.path), kind, name, key), deque()).append(index)
+        self._by_arguments.setdefault((kind, name, key), deque()).append(index)
+        self._by_name.setdefault((kind, name), []).append(index)
+        self._plain[index] = index not in self.unanswerable and not call.mutated and not is_opaque
+
+    def _spelled(self, name: str) -> str:
+        """A name or a path as it is compared."""
+        if self._redaction is None:
+            return name
+        return canonical(name.encode()).decode()
+
+    def key(self, name: str, arguments: bytes) -> bytes:
+        """What of the arguments is compared: all of them but the ignored members, and of a placeholder its value."""
+        if self._redaction is not None:
+            arguments = canonical(arguments)
+        if not self._ignore:
+            return arguments
+        remaining = remove_paths(orjson.loads(arguments), self._ignore, tool=name)
+        return orjson.dumps(remaining, option=orjson.OPT_SORT_KEYS)
+
+    def take_plain(self, call: PendingCall) -> Call | None:
+        """The recorded call that answers this one, where it is found at once and nothing is to be said about it.
+
+        `take` finds it as well.
+        """
+        if not self._is_direct or call.key is not call.arguments:
+            return None
+        key: TextKey = call.arguments
+        if len(key) >= LONG_BYTES:
+            key = self._text_key(call.name, call.arguments)
+        waiting = self._by_path.get((call.path, call.kind, call.name, key))
+        if not waiting:
+            return None
+        index = waiting[0]
+        if self.used[index] or not self._plain[index]:
+            return None
+        waiting.popleft()
+        self.used[index] = 1
+        return self.calls[index]
+
+    def take(self, call: PendingCall) -> tuple[int, str] | None:
+        """The recorded call that answers this one, and how it was found: exact, moved or arguments."""
+        if not self._is_traced(call):
+            return self._take_recorded(call)
+        found = None if self.traced.is_all else self._take_recorded(call)
+        return found or self.traced.take(self, call)
+
+    def _is_traced(self, call: PendingCall) -> bool:
+        """True for a call of a model over HTTP that may be found by its conversation."""
+        return self.has_traced and call.kind == _MODEL and call.request is not None
+
+    def _take_recorded(self, call: PendingCall) -> tuple[int, str] | None:
+        if self._is_direct and call.key is call.arguments:
+            # Most calls of tasks and threads are found here, in a third of the time that the rest takes.
+            waiting = self._by_path.get((call.path, call.kind, call.name, self._text_key(call.name, call.key)))
+            if waiting and not self.used[waiting[0]]:
+                index = waiting.popleft()
+                self.used[index] = 1
+                return index, "exact"
+        if self._redaction is not None:
+            return self._redaction.take(call, self._take)
+        found = self._take(call)
+        if found is None and Parts(call.key):  # the input was redacted, and nothing that was asked for
+            self._redaction = Redaction(self, self._key_id)
+            self._is_direct = False
+            return self._redaction.take(call, self._take)
+        return found
+
+    def nearest_model(self, call: PendingCall) -> tuple[Traced, Conversation] | None:
+        """The recorded call of a model that was asked what is most like this one, and what this one asks."""
+        now = self.traced.conversation(call)
+        recorded = None if now is None else self.traced.nearest(self, now)
+        if now is None or recorded is None:
+            return None
+        return (recorded, now)
+
+    def unknown_models(self) -> bool:
+        """True when a call of a model is left of which the tape does not say what was asked."""
+        return self.has_traced and any(not self.used[index] for index in self.traced.unknown)
+
+    def is_asked_again(self, index: int) -> bool:
+        """True when another call of a model is left that was asked the same as the one at this index."""
+        return self.has_traced and self.traced.is_asked_again(self, index)
+
+    def take_by_kind(self, call: PendingCall, *, written: bool = False) -> ByKind | None:
+        """The recorded call for one that was not found, where that was redacted with another key."""
+        if self._redaction is None:
+            found = None
+        else:
+            found = self._redaction.take_by_kind(call, written=written)
+        if found is None and self._is_traced(call):
+            return self.traced.take_by_kind(self, call, written=written)
+        return found
+
+    def _take(self, call: PendingCall) -> tuple[int, str] | None:
+        path, name, arguments = self._compared(call)
+        original = None if arguments is call.arguments else call.arguments
+        key = self._text_key(name, arguments)
+        mode = self.mode
+        if mode is _CAUSAL:
+            waiting = self._by_path.get((path, call.kind, name, key))
+            index = self._first_free(waiting, original) if waiting else None
+            if index is not None:
+                is_shifted = bool(self._taken_elsewhere) and (path, name, key) in self._taken_elsewhere
+                return self._use(index, "moved" if is_shifted else "exact")
+        if mode in (_CAUSAL, MatchMode.ARGS):
+            index = self._first_free(self._by_arguments.get((call.kind, name, key)), original)
+            if index is None:
+                return None
+            if mode is not _CAUSAL:
+                return self._use(index, "exact")
+            self._taken_elsewhere.add((self._spelled(self.calls[index].path), name, key))
+            return self._use(index, "moved")
+        if mode is MatchMode.STRICT:
+            return self._take_strictly(call, arguments)
+        return self._take_in_sequence(call, arguments)
+
+    def take_by_model_arguments(self, call: PendingCall) -> tuple[int, str] | None:
+        """The call of a foreign trace with the same arguments, apart from what traces leave out.
+
+        Those are defaults of the tool's own signature, and what a framework injects. Recorded calls hold them all.
+        """
+        if call.parameters is None:
+            return None
+        if self._redaction is None:
+            return self._take_by_model_arguments(call)
+        return self._redaction.take(call, self._take_by_model_arguments)
+
+    def _take_by_model_arguments(self, call: PendingCall) -> tuple[int, str] | None:
+        found = self._foreign_calls(call)
+        if found is None:
+            return None
+        path, _name, arguments = self._compared(call)
+        waiting = found.waiting.get(found.parameters.model_arguments(arguments))
+        if not waiting:
+            return None
+        if self.mode is MatchMode.STRICT:
+            expected = self.expected()
+            if expected in waiting and expected is not None:
+                return self._use(expected, "exact")
+            return None
+        index = self._first_free(waiting)
+        if index is None:
+            return None
+        is_here = self.mode is MatchMode.ARGS or self._spelled(self.calls[index].path) == path
+        return self._use(index, "exact" if is_here else "moved")
+
+    def _foreign_calls(self, call: PendingCall) -> ForeignCalls | None:
+        """The calls of this tool that a foreign trace holds; None where there are none."""
+        parameters = call.parameters
+        if parameters is None:
+            return None
+        key = (call.name, id(parameters.fn))
+        if key not in self._foreign:
+            indexes = [index for index in self.of_name(call) if self.calls[index].span is None]
+            keys = ((index, self.key(call.name, key_of(self.calls[index]))) for index in indexes)
+            self._foreign[key] = ForeignCalls(parameters, keys)
+        found = self._foreign[key]
+        if found.last:
+            return found
+        return None
+
+    def take_as_now(self, call: PendingCall, began_at: float, now: float) -> tuple[int, str] | None:
+        """The recorded call that differs from this one only in the current time, where both say it."""
+        if not self._started_at or self.mode not in (_CAUSAL, MatchMode.ARGS):
+            return None
+        take = partial(self._take_as_now, began_at=began_at, now=now)
+        if self._redaction is None:
+            found = take(call)
+        else:
+            found = self._redaction.take(call, take)
+        if found is None and self._is_traced(call):
+            return self.traced.take_as_now(self, call, began_at, now)
+        return found
+
+    def _take_as_now(self, call: PendingCall, *, began_at: float, now: float) -> tuple[int, str] | None:
+        path, name, arguments = self._compared(call)
+        # Where the date is held it is that of the recording, and the process may have begun before it was.
+        without = without_moments(arguments, began_at if began_at <= now else self._started_at, now)
+        if NOW not in without:
+            return None
+        if self._now_index is None:
+            self._now_index = NowIndex(self.calls, self._started_at, self._recorded_key)
+        for waiting in self._now_index.waiting(path, call.kind, name, without):
+            index = self._first_free(waiting)
+            if index is not None:
+                return self._use(index, "now")
+        return None
+
+    def _recorded_key(self, call: Call) -> tuple[str, str, bytes]:
+        return self._spelled(call.path), self._spelled(call.name), self.key(call.name, key_of(call))
+
+    def take_exactly(self, call: PendingCall) -> int | None:
+        """The recorded call with this very path and these arguments, or nothing."""
+        if self._redaction is None:
+            found = self._take_exactly(call)
+        else:
+            found = self._redaction.take(call, self._take_exactly, anywhere=False)
+        if found is None and self._is_traced(call):
+            return self.traced.take_exactly(self, call)
+        if found is None:
+            return None
+        return found[0]
+
+    def _take_exactly(self, call: PendingCall) -> tuple[int, str] | None:
+        path, name, arguments = self._compared(call)
+        original = None if arguments is call.arguments else call.arguments
+        key = self._text_key(name, arguments)
+        index = self._first_free(self._by_path.get((path, call.kind, name, key)), original)
+        if index is None:
+            return None
+        return self._use(index, "exact")
+
+    def _compared(self, call: PendingCall) -> tuple[str, str, bytes]:
+        """Path, name and arguments of a call as those on the tape are compared with them."""
+        if self._redaction is None:
+            return call.path, call.name, call.key if not self._ignore else self.key(call.name, call.key)
+        return self._spelled(call.path), self._spelled(call.name), self.key(call.name, call.key)
+
+    def last_outcome(self, call: PendingCall) -> int | None:
+        """The last recorded call with these arguments: what a loop would have seen."""
+        recorded = self.of_name(call)
+        arguments = self.key(call.name, call.key)
+        if self._redaction is not None:
+            arguments = self._redaction.recorded_key(arguments)
+        for index in reversed(recorded):
+            if self.key(call.name, key_of(self.calls[index])) == arguments:
+                return index
+        if self._is_traced(call):
+            return self.traced.last_outcome(call)
+        foreign = self._foreign_calls(call)
+        if foreign is None:
+            return None
+        return foreign.last.get(foreign.parameters.model_arguments(arguments))
+
+    def of_name(self, call: PendingCall) -> list[int]:
+        """All recorded calls of this kind and name."""
+        return self._by_name.get((call.kind, self._spelled(call.name)), [])
+
+    def has_left(self, call: PendingCall) -> bool:
+        """True when a recorded call of this kind and name, made in the same place, is not taken yet."""
+        path = self._spelled(call.path)
+        return any(not self.used[i] and self._spelled(self.calls[i].path) == path for i in self.of_name(call))
+
+    def expected(self) -> int | None:
+        """In strict mode, the recorded call that has to come next."""
+        while self._cursor < len(self.calls) and (self.used[self._cursor] or self.inner[self._cursor]):
+            self._cursor += 1
+        if self._cursor < len(self.calls):
+            return self._cursor
+        return None
+
+    def unused(self) -> list[int]:
+        """The recorded calls that the candidate did not make."""
+        return [i for i in range(len(self.calls)) if not self.used[i] and not self.inner[i]]
+
+    def _take_strictly(self, call: PendingCall, arguments: bytes) -> tuple[int, str] | None:
+        index = self.expected()
+        if index is None:
+            return None
+        recorded = self.calls[index]
+        if (recorded.kind, self._spelled(recorded.name)) != (call.kind, self._spelled(call.name)):
+            return None
+        if self.key(call.name, key_of(recorded)) != arguments:
+            return None
+        return self._use(index, "exact")
+
+    def _take_in_sequence(self, call: PendingCall, arguments: bytes) -> tuple[int, str] | None:
+        name = (call.kind, self._spelled(call.name))
+        recorded, position = self._by_name.get(name, []), self._next_of_name.get(name, 0)
+        if position >= len(recorded):
+            return None
+        self._next_of_name[name] = position + 1
+        index = recorded[position]
+        key = key_of(self.calls[index])
+        same = key == UNKNOWN or self.key(call.name, key) == arguments or self._is_same_call(call, index, arguments)
+        return self._use(index, "exact" if same else "arguments")
+
+    def _is_same_call(self, call: PendingCall, index: int, arguments: bytes) -> bool:
+        """True when a foreign trace's call differs only in what traces leave out."""
+        parameters, recorded = call.parameters, self.calls[index]
+        if parameters is None or recorded.span is not None:
+            return False
+        key = parameters.model_arguments(self.key(call.name, key_of(recorded)), is_recorded=True)
+        return key == parameters.model_arguments(arguments)
+
+    def _first_free(self, waiting: deque[int] | None, original: bytes | None = None) -> int | None:
+        """The first that is not taken yet. Where less than all is compared (`said` is all), one that agrees in
+        everything goes first."""
+        while waiting and self.used[waiting[0]]:
+            waiting.popleft()
+        if not waiting:
+            return None
+        if original is not None and len(waiting) > 1:
+            same = (i for i in waiting if not self.used[i] and bytes(self.calls[i].request_json) == original)
+            return next(same, waiting[0])
+        return waiting[0]
+
+    def take_of(self, indexes: Iterable[int]) -> int | None:
+        """The first of these recorded calls that is not taken yet."""
+        index = self._first_free(deque(indexes))
+        if index is None:
+            return None
+        return self._use(index, "exact")[0]
+
+    def _use(self, index: int, how: str) -> tuple[int, str]:
+        self.used[index] = 1
+        return index, how
+
+
+def _has_no_bytes(call: Call, model: ModelMatch | None) -> bool:
+    """True for the call of a model that is found by its conversation, since that is all a trace has."""
+    return isinstance(call, LlmCall) and (call.wire is None or model is ModelMatch.IGNORE)
+
+
+def is_refused(call: Call) -> bool:
+    """True for a call that a replay or a fork refused: the world never answered it."""
+    return call.error is not None and call.error.module == ReplayKitError.__module__
+
+
+def _unanswerable(call: Call) -> str:
+    """Why a recorded call has no answer to give; nothing when it has one, or was interrupted and may be again."""
+    if not call.answered and call.complete:
+        return "no outcome of it was recorded"
+    if bytes(call.result_json).startswith(b'{"$opaque":'):
+        return f"it returned {opaque_in_words(call.result.type_name)}, which cannot be kept as data"
+    return ""

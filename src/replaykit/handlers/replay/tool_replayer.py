@@ -1,0 +1,45 @@
+"""ToolReplayer: ask a run what one of its tools answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+
+from replaykit.errors import Unreplayable
+from replaykit.handlers.replay.handler import Replayer
+from replaykit.handlers.replay.tape import Tape
+from replaykit.model.matching import MatchRules
+from replaykit.model.tool_errors import is_raised
+from replaykit.model.values import Json, canonical
+from replaykit.seam.results import ToolValues
+from replaykit.seam.scope import CallAnswer, RunSession, pending_call
+from replaykit.seam.through import through
+from replaykit.seam.tool import TOOL
+from replaykit.store.open import StoreLike, open_store
+
+
+class ToolReplayer:
+    """The recorded answers of one run's tools: `ToolReplayer(run_id).replay("search_docs", {"query": "…"})`."""
+
+    def __init__(self, run_id: str, *, store: StoreLike = None, rules: MatchRules | None = None) -> None:
+        with open_store(store, read_only=True) as source:
+            run = source.load(run_id)
+        self._scope = RunSession(Replayer(Tape.of(run), rules)).root
+
+    def replay(self, tool: str, arguments: Mapping[str, Json] | None = None) -> Json:
+        """What the tool answered to these arguments; its exception is raised again, a miss is a Divergence."""
+        call = pending_call(TOOL, tool, canonical(dict(arguments or {})), self._scope, time.time())
+        return through(self._scope, call, lambda: _not_live(tool), partial(_give, ToolValues(tool, None)))
+
+
+def _give(values: ToolValues, outcome: CallAnswer) -> Json:
+    if outcome.error is not None and is_raised(outcome):
+        values.raise_error(outcome.error)
+    if outcome.items_json is not None:
+        return [values.give_item(item) for item in outcome.items_json]
+    return values.give(outcome.result_json)
+
+
+def _not_live(tool: str) -> Json:
+    raise Unreplayable(f"`{tool}` is not on the tape, and a ToolReplayer has no way to call it")

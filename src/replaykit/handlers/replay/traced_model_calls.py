@@ -1,0 +1,216 @@
+"""Calls of models on a tape that only a trace tells of: found by what was asked, whichever API asks it.
+
+Each is entered under the key of its conversation (`wire.conversation`) into a matcher of its own, so that modes,
+ignored members, placeholders and the current time work as they do for every other call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.model.events import Call, LlmCall
+from replaykit.model.matching import MatchMode, ModelMatch
+from replaykit.model.values import NULL, Raw
+from replaykit.seam.scope import PendingCall
+from replaykit.wire.conversation import JOINERS, ComparedFields, Conversation, ConversationReader
+from replaykit.wire.traced_calls import outcome_of, response_id
+
+if TYPE_CHECKING:
+    from replaykit.handlers.replay.redaction import ByKind
+    from replaykit.handlers.replay.tape import Matcher
+
+T = TypeVar("T")
+_NAME = "model"
+"""The name under which all of them are entered: which model it is, is a part of the key where it is compared."""
+_COMPARED = 50
+"""Recorded calls that are compared to find the one that a miss is most like."""
+_BY_KEY = (MatchMode.CAUSAL, MatchMode.ARGS)
+
+
+class Traced(Struct, frozen=True):
+    """A recorded call of a model, and what it was asked."""
+
+    index: int
+    """Among the calls of the tape."""
+    call: LlmCall
+    conversation: Conversation
+
+
+class TracedCalls:
+    """The calls of models on a tape that are found by their conversation."""
+
+    def __init__(self, matcher: Matcher, make: Callable[[list[LlmCall]], Matcher], rule: ModelMatch | None) -> None:
+        self._reader = ConversationReader()
+        self._is_exact = rule is ModelMatch.EXACT
+        self._calls: list[Traced] = []
+        self.unknown: list[int] = []
+        """Those of which the trace does not say what was asked."""
+        for index, call in enumerate(matcher.calls):
+            if isinstance(call, LlmCall) and (call.wire is None or rule is ModelMatch.IGNORE):
+                self._enter(index, call)
+        self.is_all = len(self._calls) + len(self.unknown) == sum(isinstance(call, LlmCall) for call in matcher.calls)
+        """True when every call of a model on the tape is one of them."""
+        views = sorted(self._in_all_forms(matcher), key=lambda pair: pair[0])
+        self._indexes = [index for index, _ in views]
+        """Of each view, the call that it is of, among the calls of the tape."""
+        self._views: dict[int, list[int]] = {}
+        self._asked_alike: dict[bytes, set[int]] = {}
+        for number, (index, view) in enumerate(views):
+            self._views.setdefault(index, []).append(number)
+            self._asked_alike.setdefault(bytes(view.arguments_json), set()).add(index)
+        self._matcher = make([view for _, view in views])
+        scopes = [one.conversation.scope(exact=self._is_exact) for one in self._calls]
+        self._scopes = list(dict.fromkeys(scopes)) or [ComparedFields()]
+        self._by_response: dict[str, Traced] | None = None
+        self._recent: tuple[PendingCall, list[PendingCall]] | None = None
+
+    def _enter(self, index: int, call: LlmCall) -> None:
+        conversation = self._reader.read(bytes(call.request_json), model=call.name)
+        if conversation is None or not conversation.is_known:
+            self.unknown.append(index)
+        else:
+            self._calls.append(Traced(index, call, conversation))
+
+    def _in_all_forms(self, matcher: Matcher) -> Iterator[tuple[int, LlmCall]]:
+        """Each call with its key for its arguments; several times where its texts may be joined in several ways."""
+        for one in self._calls:
+            has_forms = one.conversation.has_joints and matcher.mode in _BY_KEY
+            for joiner in JOINERS if has_forms else JOINERS[:1]:
+                key = one.conversation.key(one.conversation.scope(exact=self._is_exact), joiner)
+                yield one.index, _view(one.call, key)
+        if matcher.mode is MatchMode.SEQUENCE:  # the one mode in which nobody has to know what was asked
+            for index in self.unknown:
+                yield index, _view(matcher.calls[index], NULL)
+
+    def take(self, matcher: Matcher, call: PendingCall) -> tuple[int, str] | None:
+        """The recorded call that was asked the same, and how it was found; it is taken in `matcher` as well."""
+        return self._first(matcher, call, self._matcher.take)
+
+    def take_exactly(self, matcher: Matcher, call: PendingCall) -> int | None:
+        """The same, made at the same path."""
+        found = self._first(matcher, call, lambda form: _pair(self._matcher.take_exactly(form)))
+        if found is None:
+            return None
+        return found[0]
+
+    def take_as_now(self, matcher: Matcher, call: PendingCall, began_at: float, now: float) -> tuple[int, str] | None:
+        """The same, but for the current time."""
+        return self._first(matcher, call, lambda form: self._matcher.take_as_now(form, began_at, now))
+
+    def take_by_kind(self, matcher: Matcher, call: PendingCall, *, written: bool) -> ByKind | None:
+        """The same, but for placeholders of another key."""
+        for form in self._forms(call):
+            found = self._matcher.take_by_kind(form, written=written)
+            if found is not None and found.index is not None:
+                index = self._claim(matcher, found.index)
+                if index is None:
+                    return None
+                return msgspec.structs.replace(found, index=index)
+            if found is not None:
+                return found
+        return None
+
+    def last_outcome(self, call: PendingCall) -> int | None:
+        """The last recorded call that was asked the same."""
+        for form in self._forms(call):
+            found = self._matcher.last_outcome(form)
+            if found is not None:
+                return self._indexes[found]
+        return None
+
+    def is_asked_again(self, matcher: Matcher, index: int) -> bool:
+        """True when the tape holds another call, not taken yet, that is asked the same as this one."""
+        alike = (indexes for indexes in self._asked_alike.values() if index in indexes)
+        return any(not matcher.used[other] for indexes in alike for other in indexes)
+
+    def conversation(self, call: PendingCall) -> Conversation | None:
+        """What a call asks, with what the provider would have kept."""
+        found = self._reader.read(call.arguments, model=call.name)
+        if found is None or not found.continues:
+            return found
+        before = self._response_conversation(found.continues)
+        if before is None:
+            return found
+        return self._reader.read(call.arguments, before=before, model=call.name)
+
+    def nearest(self, matcher: Matcher, now: Conversation) -> Traced | None:
+        """The recorded call whose conversation is most like this one: of those not taken, else of any."""
+        models = [index for index, call in enumerate(matcher.calls) if isinstance(call, LlmCall)]
+        free = [index for index in models if not matcher.used[index]]
+        candidates: list[Traced] = []
+        for index in (free or models[::-1])[:_COMPARED]:
+            call = matcher.calls[index]
+            conversation = self._reader.read(bytes(call.request_json), model=call.name)
+            if isinstance(call, LlmCall) and conversation is not None and conversation.is_known:
+                candidates.append(Traced(index, call, conversation))
+        current_lines = {line.json for line in now.lines}
+
+        def likeness(one: Traced) -> tuple[int, int]:
+            lines = one.conversation.lines
+            return sum(line.json in current_lines for line in lines), -abs(len(lines) - len(current_lines))
+
+        return max(candidates, key=likeness, default=None)
+
+    def _response_conversation(self, response: str) -> Conversation | None:
+        """The conversation behind a response that was served, with its answer."""
+        if self._by_response is None:
+            self._by_response = {response_id(one.call): one for one in self._calls}
+        one = self._by_response.get(response)
+        answer = None if one is None else outcome_of(one.call).answer
+        if one is None or answer is None:
+            return None
+        return one.conversation.answered(answer.message)
+
+    def _first(
+        self, matcher: Matcher, call: PendingCall, look: Callable[[PendingCall], tuple[int, str] | None]
+    ) -> tuple[int, str] | None:
+        for form in self._forms(call):
+            while (found := look(form)) is not None:
+                index = self._claim(matcher, found[0])
+                if index is not None:
+                    return index, found[1]
+        return None
+
+    def _claim(self, matcher: Matcher, view: int) -> int | None:
+        """Take the call behind a view in the matcher of the tape; None where somebody else has."""
+        index = self._indexes[view]
+        for number in self._views[index]:
+            self._matcher.used[number] = 1
+        if matcher.mode is MatchMode.STRICT and matcher.expected() != index:
+            return None
+        return matcher.take_of([index])
+
+    def _forms(self, call: PendingCall) -> list[PendingCall]:
+        """The call as it may have been recorded. Those of the last call are remembered: redaction amends them."""
+        if self._recent is None or self._recent[0] is not call:
+            self._recent = call, list(self._all_forms(call))
+        return self._recent[1]
+
+    def _all_forms(self, call: PendingCall) -> Iterator[PendingCall]:
+        alone = self._reader.read(call.arguments, model=call.name)
+        if alone is None:
+            return
+        whole = self.conversation(call) if alone.continues else None
+        for conversation in (alone,) if whole is None else (whole, alone):
+            has_forms = conversation.has_joints and self._matcher.mode in _BY_KEY
+            for joiner in JOINERS if has_forms else JOINERS[:1]:
+                for scope in self._scopes:
+                    yield _form(call, conversation.key(scope, joiner))
+
+
+def _view(call: Call, key: bytes | Raw) -> LlmCall:
+    return LlmCall(seq=call.seq, name=_NAME, path=call.path, arguments_json=Raw(key))
+
+
+def _form(call: PendingCall, key: bytes) -> PendingCall:
+    return PendingCall(call.kind, _NAME, key, key, call.path, call.step, call.parent, call.seq, call.at, call.effects)
+
+
+def _pair(index: int | None) -> tuple[int, str] | None:
+    if index is None:
+        return None
+    return (index, "exact")

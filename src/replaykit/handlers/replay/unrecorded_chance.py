@@ -1,0 +1,103 @@
+"""Misses that chance alone explains: what the recording could not hold, a replay cannot draw again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import orjson
+
+from replaykit.model.diff import differences
+from replaykit.model.events import Call
+from replaykit.model.values import Json
+from replaykit.seam.chance import HASHES, LIBRARY_HASHES, LIBRARY_SECRETS, SECRETS
+
+RANDOM = "random"
+"""The name of what `random`, `uuid4` and NumPy gave, while another run of the process held them."""
+CHANCE = "chance"
+"""The kind of deviation that such a miss is."""
+_KEY = re.compile(r"[0-9A-Za-z_\-+/=]{8,}")
+_BETWEEN = re.compile(r"[\s,;|]+")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
+_MODULE = re.compile(r"<[\w.]+\.(?=\w+ object at \*)")  # a script's classes are those of `__main__`
+_POOL_THREAD = re.compile(r"\bThreadPoolExecutor-\d+_\d+")
+_TEMPORARY = re.compile(r"\btmp[a-z0-9_]{8}\b")
+_ADDRESSES = range(0x5500_0000_0000, 0x8000_0000_0000, 16)  # where Linux and macOS put the objects of 64-bit programs
+
+
+def by_chance(recorded: Call, now: Json, *, not_held: Sequence[str]) -> str:
+    """Return why a call may differ from the recorded one by chance alone; nothing where it does in other ways."""
+    before = orjson.loads(bytes(recorded.request_json))
+    if before != now and _without_order(before) == _without_order(now):
+        return (
+            f"`{recorded.name}` was called with the recorded items in another order: sets have another order in every "
+            "process, unless PYTHONHASHSEED was set when the run was recorded"
+        )
+    if _differ_in(_are_of_process, before, now):
+        return (
+            f"`{recorded.name}` was called with another address in memory, thread of a pool or temporary file: these "
+            "may differ from process to process. Leave `id`, the `repr` of objects and such names out of arguments"
+        )
+    if _has_any(not_held, SECRETS, LIBRARY_SECRETS) and _differ_in(_are_keys, before, now):
+        return f"`{recorded.name}` was called with another random key: what `secrets` and `os.urandom` give is not kept"
+    if _has_any(not_held, HASHES, LIBRARY_HASHES) and _differ_in(_are_drawn, before, now):
+        return (
+            f"`{recorded.name}` was called with another number: `hash` gives another one for a text in every process, "
+            "unless PYTHONHASHSEED was set when the run was recorded"
+        )
+    if RANDOM in not_held and _differ_in(_are_drawn, before, now):
+        return (
+            f"`{recorded.name}` was called with another random value: another run of the recorded process held chance, "
+            "so that this one could not"
+        )
+    return ""
+
+
+def _has_any(not_held: Sequence[str], *names: str) -> bool:
+    return any(name in not_held for name in names)
+
+
+def _without_order(value: Json) -> Json:
+    """The value with the items of lists, and the words of texts, in one order."""
+    if isinstance(value, dict):
+        return {key: _without_order(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return sorted((_without_order(item) for item in value), key=lambda item: orjson.dumps(item))
+    if isinstance(value, str):
+        return " ".join(sorted(_BETWEEN.split(value)))
+    return value
+
+
+def _differ_in(alike: Callable[[Json, Json], bool], before: Json, now: Json) -> bool:
+    found = differences(before, now)
+    return bool(found) and all(alike(one.old, one.new) for one in found)
+
+
+def _are_of_process(before: Json, after: Json) -> bool:
+    """True for two addresses of objects, and for texts that differ by such, by threads of a pool or by names of
+    temporary files alone."""
+    if type(before) is int and type(after) is int:
+        return before in _ADDRESSES and after in _ADDRESSES
+    if not isinstance(before, str) or not isinstance(after, str):
+        return False
+    return _without_process(before) == _without_process(after)
+
+
+def _without_process(text: str) -> str:
+    """The text, with the same in the place of each address, thread of a pool and temporary file."""
+    text = _MODULE.sub("<", _ADDRESS.sub(" at *", text))
+    return _TEMPORARY.sub("tmp*", _POOL_THREAD.sub("ThreadPoolExecutor-*", text))
+
+
+def _are_drawn(before: Json, after: Json) -> bool:
+    """True for two numbers as well: keys are not all that is drawn."""
+    numbers = (int, float)
+    return (type(before) in numbers and type(after) in numbers) or _are_keys(before, after)
+
+
+def _are_keys(before: Json, after: Json) -> bool:
+    """True for two texts that are alike but for random letters in the same places."""
+    if not isinstance(before, str) or not isinstance(after, str) or len(before) != len(after):
+        return False
+    same = _KEY.sub("*", before) == _KEY.sub("*", after)
+    return same and _KEY.search(before) is not None

@@ -1,0 +1,192 @@
+"""OTLP over HTTP as values: what a request says, and what it is answered. No sockets."""
+
+from __future__ import annotations
+
+import zlib
+from enum import StrEnum
+from http import HTTPStatus
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.formats.core.json_text import decode_lenient
+from replaykit.formats.otel import protobuf
+from replaykit.formats.otel.otlp_json import read_document
+from replaykit.formats.spans.span import BadPayload, SpanReading
+from replaykit.model.value_count import has_more_values
+
+MAX_BODY = 16 * 1024 * 1024
+"""Bytes of a request as it comes."""
+MAX_INFLATED = 64 * 1024 * 1024
+"""Bytes of a request that came compressed."""
+MAX_VALUES = 2_000_000
+"""Values, names and separators in a request as JSON: a few bytes make one that takes a hundred in memory."""
+RETRY_AFTER_S = 2
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+_GZIP = 31  # zlib's word for a gzip header and the largest window
+
+
+class Signal(StrEnum):
+    """The signal of an export."""
+
+    TRACES = "traces"
+    LOGS = "logs"
+
+
+class ExportRequest(Struct, frozen=True, kw_only=True):
+    """One export."""
+
+    signal: Signal
+    body: bytes
+    content_type: str = PROTOBUF
+    encoding: str = ""
+
+
+class ExportReply(Struct, frozen=True, kw_only=True):
+    """The answer to an export."""
+
+    status: int
+    body: bytes
+    content_type: str
+    retry_after_s: int | None = None
+
+
+class ExportRefused(Exception):
+    """The request is not taken, and why."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def read(request: ExportRequest) -> SpanReading:
+    """The spans of a request; `Refused` says why it has none."""
+    body = _inflated(request)
+    try:
+        if request.content_type == JSON:
+            return read_document(_parsed(body))
+        if request.content_type == PROTOBUF:
+            if request.signal is Signal.TRACES:
+                return protobuf.read_traces(body)
+            return protobuf.read_logs(body)
+    except BadPayload as error:
+        raise ExportRefused(HTTPStatus.BAD_REQUEST, str(error)) from None
+    except protobuf.MissingExtra as error:
+        raise ExportRefused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, str(error)) from None
+    problem = f"content type {request.content_type[:60]!r}; OTLP over HTTP is {PROTOBUF} or {JSON}"
+    raise ExportRefused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem)
+
+
+def _parsed(body: bytes) -> object:
+    if has_more_values(body, MAX_VALUES):
+        problem = f"a request of more than {MAX_VALUES:,} values; send smaller batches"
+        raise ExportRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem)
+    try:
+        return decode_lenient(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadPayload(f"not JSON: {error}") from None
+
+
+def _inflated(request: ExportRequest) -> bytes:
+    if len(request.body) > MAX_BODY:
+        raise too_large()
+    if request.encoding in ("", "identity"):
+        return request.body
+    if request.encoding != "gzip":
+        problem = f"content encoding {request.encoding[:40]!r}; gzip is known, and none"
+        raise ExportRefused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem)
+    unzip = zlib.decompressobj(_GZIP)
+    try:
+        body = unzip.decompress(request.body, MAX_INFLATED)
+    except zlib.error as error:
+        raise ExportRefused(HTTPStatus.BAD_REQUEST, f"not gzip: {error}") from None
+    if unzip.unconsumed_tail:
+        raise too_large(inflated=True)
+    if not unzip.eof:
+        raise ExportRefused(HTTPStatus.BAD_REQUEST, "not gzip: it ends early")
+    return body
+
+
+def too_large(*, inflated: bool = False) -> ExportRefused:
+    """The refusal of a request that is larger than any exporter's."""
+    if inflated:
+        limit = f"{MAX_INFLATED:,} bytes, unpacked"
+    else:
+        limit = f"{MAX_BODY:,} bytes"
+    return ExportRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request of more than {limit}; send smaller batches")
+
+
+def accepted(request: ExportRequest, rejected: int = 0, problem: str = "") -> ExportReply:
+    """The answer that says what was taken: all, or all but some."""
+    if request.content_type == JSON:
+        if request.signal is Signal.TRACES:
+            name = "rejectedSpans"
+        else:
+            name = "rejectedLogRecords"
+        if rejected:
+            answer = {"partialSuccess": {name: str(rejected), "errorMessage": problem}}
+        else:
+            answer = {}
+        return ExportReply(status=HTTPStatus.OK, body=msgspec.json.encode(answer), content_type=JSON)
+    if rejected:
+        partial = _number(1, rejected) + _text(2, problem)
+    else:
+        partial = b""
+    if partial:
+        body = _tag(1, 2) + _varint(len(partial)) + partial
+    else:
+        body = b""
+    return ExportReply(status=HTTPStatus.OK, body=body, content_type=PROTOBUF)
+
+
+def refused(content_type: str, status: HTTPStatus, message: str) -> ExportReply:
+    """The answer that says why nothing was taken: a google.rpc.Status, in the encoding of the request."""
+    again = status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+    as_protobuf = content_type == PROTOBUF
+    code = _CODES.get(status, 3)
+    if as_protobuf:
+        body = _number(1, code) + _text(2, message)
+    else:
+        body = _status_json(code, message)
+    return ExportReply(
+        status=status,
+        body=body,
+        content_type=PROTOBUF if as_protobuf else JSON,
+        retry_after_s=RETRY_AFTER_S if again else None,
+    )
+
+
+_CODES = {
+    HTTPStatus.TOO_MANY_REQUESTS: 8,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: 8,
+    HTTPStatus.SERVICE_UNAVAILABLE: 14,
+    HTTPStatus.NOT_FOUND: 12,
+    HTTPStatus.FORBIDDEN: 7,
+}
+"""Codes of google.rpc: resource exhausted, unavailable, unimplemented, permission denied; else invalid argument."""
+
+
+def _status_json(code: int, message: str) -> bytes:
+    return msgspec.json.encode({"code": code, "message": message})
+
+
+def _number(field: int, value: int) -> bytes:
+    return _tag(field, 0) + _varint(value)
+
+
+def _text(field: int, value: str) -> bytes:
+    data = value.encode()
+    return _tag(field, 2) + _varint(len(data)) + data
+
+
+def _tag(field: int, kind: int) -> bytes:
+    return _varint(field << 3 | kind)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,106 @@
+"""A filter for the runs of an import."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+from replaykit.errors import UsageError, nearest
+from replaykit.formats.core.run_query import since_of
+from replaykit.intake.records import ImportRecord
+from replaykit.model.run import RunStatus, TraceRun
+
+FAILURES = (RunStatus.ERROR, RunStatus.TIMEOUT)
+"""The ways in which a run fails; one that somebody cancelled has not."""
+_FOR_EVER = dt.timedelta(days=36_500)
+
+_Words = Callable[[TraceRun], Iterable[str]]
+_KEYS: dict[str, _Words] = {
+    "status": lambda run: (run.status.value, *(["error"] if run.status in FAILURES else [])),
+    "agent": lambda run: [run.agent],
+    "name": lambda run: [run.name],
+    "tag": lambda run: run.tags,
+    "format": lambda run: [run.origin.format or ""],
+}
+
+
+class RunFilter(Struct, frozen=True, kw_only=True):
+    """A filter: for each key one of the values, and a start no earlier than `since`."""
+
+    filters: tuple[tuple[str, str], ...] = ()
+    """A key and a value; in a value `*` stands for anything."""
+    since: float | None = None
+    limit: int | None = None
+    """The most runs to take, in the order in which they are found."""
+
+    def fits(self, run: TraceRun) -> bool:
+        """True for a run that is asked for."""
+        if self.since is not None and run.started_at < self.since:
+            return False
+        return all(any(self._says(run, key, value) for value in values) for key, values in self._by_key.items())
+
+    @property
+    def _by_key(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for key, value in self.filters:
+            found.setdefault(key, []).append(value)
+        return found
+
+    @staticmethod
+    def _says(run: TraceRun, key: str, value: str) -> bool:
+        return any(fnmatchcase(word, value) for word in _KEYS[key](run))
+
+
+def parse_run_filter(filters: Sequence[str], since: str | None = None, limit: int | None = None) -> RunFilter:
+    """Return the filter of `--filter KEY=VALUE …`, `--since` and `--limit`; a `UsageError` for a bad one."""
+    return RunFilter(filters=tuple(map(_filter, filters)), since=None if since is None else _moment(since), limit=limit)
+
+
+def choose(records: Iterable[ImportRecord], run_filter: RunFilter) -> Iterator[ImportRecord]:
+    """The records whose runs are wanted, and those without a run; how many were passed over is told at the end."""
+    taken = passed = undated = 0
+    for record in records:
+        run = record.run
+        if run is not None and not run_filter.fits(run):
+            passed += 1
+            undated += run_filter.since is not None and not run.started_at
+            continue
+        yield record
+        taken += run is not None
+        if taken == run_filter.limit:
+            yield ImportRecord(origin="", notes=(f"no more than {taken} were taken, as the limit says",))
+            break
+    if passed:
+        if undated:
+            undated_text = f", {undated} of them without a time at which they began"
+        else:
+            undated_text = ""
+        yield ImportRecord(origin="", notes=(f"passed over, since not asked for: {passed:,}{undated_text}",))
+
+
+def _filter(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    key = key.strip().lower()
+    if not equals or not value.strip():
+        if key in _KEYS and key != "status":
+            such = f"{key}=NAME"
+        else:
+            such = "status=error"
+        raise UsageError(f"--filter {text!r}: expected KEY=VALUE", hint=f"Such as --filter {such}")
+    if key not in _KEYS:
+        raise UsageError(f"--filter {text!r}: no such key; {nearest(key, _KEYS)}")
+    value = value.strip()
+    known = [status.value for status in RunStatus]
+    if key == "status" and not any(fnmatchcase(status, value) for status in known):
+        raise UsageError(f"--filter {text!r}: no run has that status; {nearest(value, known)}")
+    return key, value
+
+
+def _moment(text: str) -> float:
+    try:
+        return since_of(text, dt.datetime.now(dt.UTC), most=_FOR_EVER).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"--since: {error}", hint="Write --since 7d, --since 24h or --since 2026-02-15") from None

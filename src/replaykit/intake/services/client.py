@@ -1,0 +1,154 @@
+"""A service that keeps traces, as its API is asked: who asks, what is sent, answers as JSON, page after page.
+
+Sends nothing itself: `send` does, and keeps to its limits of time and retries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.errors import FetchFailed, InvalidFile
+from replaykit.formats.core.json_text import decode_lenient
+from replaykit.formats.core.source import JsonPath, Source, spelled
+from replaykit.model.values import Json, encode
+from replaykit.terminal import visible
+
+MAX_PAGES = 200
+MAX_TRACE_BYTES = 256 * 1024 * 1024
+UNKNOWN = (404, 405, 410, 501)
+"""Statuses of servers that do not know a path."""
+_REFUSED = (401, 403)
+_SHOWN_CHARS = 200
+
+
+class ServiceAccess(Protocol):
+    """An address of a service, and what it takes to be let in there."""
+
+    @property
+    def service(self) -> str:
+        """The display name of the service."""
+
+    @property
+    def root(self) -> str:
+        """The address that the paths of the API come after."""
+
+    @property
+    def variable(self) -> str:
+        """The variable that says where it is."""
+
+    @property
+    def refused(self) -> str:
+        """The hint for a key that is refused."""
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The headers of requests to the API; a request to any other address carries none of them."""
+
+    def hide(self, text: str) -> str:
+        """The text without the key, if somebody says it back."""
+
+
+class ServiceRequest(Struct, frozen=True, kw_only=True):
+    """A request. Only requests to the API itself carry the key."""
+
+    method: str
+    url: str
+    body: bytes | None = None
+    with_key: bool = True
+
+
+class ServiceReply(Struct, frozen=True):
+    """A response."""
+
+    status: int
+    body: bytes = b""
+
+
+Send = Callable[[ServiceRequest], ServiceReply]
+Page = tuple[Json, Json]
+"""The items of a page, and the cursor of the next; either may be of any type."""
+
+
+class ServiceClient:
+    """Asks one account, and says in words what is wrong with an answer."""
+
+    def __init__(self, account: ServiceAccess, send: Send) -> None:
+        self.account = account
+        self.send = send
+
+    def get(self, path: str, **query: Json) -> ServiceReply:
+        """The answer to a question whose parameters are these; None is none, and a list is each of its members."""
+        parameters = urlencode({name: value for name, value in query.items() if value is not None}, doseq=True)
+        return self.send(
+            ServiceRequest(method="GET", url=f"{self.account.root}{path}{'?' if parameters else ''}{parameters}")
+        )
+
+    def post(self, path: str, body: Json) -> ServiceReply:
+        """The answer to a question that is this JSON."""
+        return self.send(ServiceRequest(method="POST", url=self.account.root + path, body=encode(body)))
+
+    def json(self, reply: ServiceReply) -> Json:
+        """The JSON of an answer; `FetchFailed` where it says no, or is none."""
+        if reply.status in _REFUSED:
+            body_text = f"{self.account.service} at {self.account.root} refused the key ({reply.status})"
+            raise FetchFailed(body_text, hint=self.account.refused)
+        if not 200 <= reply.status < 300:
+            body_text = visible(self.account.hide(reply.body.decode("utf-8", "replace")))[:_SHOWN_CHARS]
+            elsewhere = reply.status in UNKNOWN or 300 <= reply.status < 400
+            problem = f"answered {reply.status}{': ' if body_text else ''}{body_text}"
+            raise self.failed(problem, f"Check {self.account.variable}." if elsewhere else None)
+        try:
+            return decode_lenient(reply.body)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise self.failed(f"gave something that is not JSON: {error}") from None
+
+    def pages(
+        self,
+        ask: Callable[[str | None], ServiceReply],
+        read: Callable[[dict[str, Json]], Page],
+        limit_bytes: int | None = None,
+    ) -> Iterator[list[Json]]:
+        """Return the items of each page, following the cursors."""
+        following: str | None = None
+        seen: set[str] = set()
+        size = 0
+        for _ in range(MAX_PAGES):
+            reply = ask(following)
+            size += len(reply.body)
+            if limit_bytes is not None and size > limit_bytes:
+                raise self.failed(f"gave more than {limit_bytes:,} bytes for one trace")
+            value = self.json(reply)
+            found, after = read(value if isinstance(value, dict) else {})
+            if not isinstance(found, list) or not isinstance(after, str | None):
+                raise self.failed("gave something that is no page of what was asked for")
+            yield found
+            if not after:
+                return
+            if after in seen:
+                raise self.failed("leads from a page back to it")
+            seen.add(after)
+            following = after
+        raise self.failed(f"gave more than {MAX_PAGES} pages")
+
+    def failed(self, what: str, hint: str | None = None) -> FetchFailed:
+        """The error that says what the service did."""
+        return FetchFailed(f"{self.account.service} at {self.account.root} {what}", hint=hint)
+
+
+class FetchedSource(Source):
+    """A fetched document; errors name a place by its path, since there is no file with lines."""
+
+    def __init__(self, value: Json, origin: str) -> None:
+        super().__init__(b"", origin, value=value)
+        self._text = None
+
+    def error(self, message: str, path: JsonPath = (), *, hint: str | None = None) -> InvalidFile:
+        return InvalidFile(f"{message} (at {spelled(path)})", file=self.file, hint=hint)
+
+    def _load(self) -> bytes:
+        return encode(self.value)

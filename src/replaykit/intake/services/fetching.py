@@ -1,0 +1,165 @@
+"""A service that keeps traces, asked by one command: for some by their ids, or for the newest that are wanted."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+from replaykit.errors import FetchFailed, ReplayKitError, UsageError
+from replaykit.formats.core.registry import IMPORTERS, read_all
+from replaykit.formats.core.run_query import DEFAULT_LIMIT, Status
+from replaykit.intake.records import ImportRecord
+from replaykit.intake.run_filter import FAILURES
+from replaykit.intake.services.client import FetchedSource
+from replaykit.intake.services.transport import Transport
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json
+
+MAX_FAILURES = 3
+"""After so many traces in a row that could not be fetched, nobody goes on."""
+T = TypeVar("T")
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """A search for runs of a project."""
+
+    project: str = ""
+    """The service's name for a group of runs: a project or an experiment."""
+    status: Status = Status.ERROR
+    since: dt.datetime | None = None
+    min_latency_ms: float = 0.0
+    limit: int = DEFAULT_LIMIT
+
+    def fits(self, run: TraceRun) -> bool:
+        """True for a run that was asked for, whatever the service makes of the question."""
+        if self.since is not None and 0 < run.started_at < self.since.timestamp():
+            return False
+        if self.min_latency_ms and (run.duration_s or 0.0) * 1000 < self.min_latency_ms:
+            return False
+        failed = run.status in FAILURES
+        if self.status is Status.WARNING:
+            return not failed and any(call.error for call in run.calls)
+        return self.status is Status.ALL or failed
+
+
+class ListedTrace(Struct, frozen=True, kw_only=True):
+    """A trace that a service has."""
+
+    id: str
+    is_running: bool = False
+
+
+class FetchedTrace(Struct, frozen=True, kw_only=True):
+    """One trace of a service, in the shape that its importer reads."""
+
+    document: Json
+    notes: tuple[str, ...] = ()
+
+
+class TraceApi(Protocol):
+    """The API of one service."""
+
+    @property
+    def name(self) -> str:
+        """Its name, which is also that of its format."""
+
+    def listed(self, query: Query) -> Iterator[ListedTrace]:
+        """The traces among which the wanted ones are, the newest first, each once."""
+
+    def trace(self, trace_id: str, project: str) -> FetchedTrace:
+        """One trace; a `UsageError` where the service has none of that id."""
+
+
+class RunService(Protocol):
+    """A service that runs can be fetched from."""
+
+    def fetch(self, run_id: str, project: str = "") -> Iterable[ImportRecord]:
+        """The run of an id, or the runs of a trace."""
+
+    def runs(self, query: Query) -> Iterator[ImportRecord]:
+        """The newest runs that are wanted, as many as the limit says."""
+
+
+class Service:
+    """A service, asked by one command: what it may take in all is counted from the first request."""
+
+    def __init__(self, api: TraceApi, transport: Transport) -> None:
+        self._api = api
+        self._transport = transport
+
+    def fetch(self, run_id: str, project: str = "") -> list[ImportRecord]:
+        """The runs of a trace. Where it cannot be had at all that is an error; what cannot be read is a record."""
+        return self._records(run_id, self._api.trace(run_id, project))
+
+    def runs(self, query: Query) -> Iterator[ImportRecord]:
+        """The newest runs that are wanted, as many as the limit says."""
+        return newest(self._api.listed(query), lambda listed: self._fetch_listed(listed, query), query, self._transport)
+
+    def _fetch_listed(self, listed: ListedTrace, query: Query) -> list[ImportRecord]:
+        if listed.is_running:
+            return [self._passed_over(listed.id)]
+        try:
+            records = self.fetch(listed.id, query.project)
+        except ReplayKitError as error:
+            return [ImportRecord(origin=self._api.name, id=listed.id, problem=str(error))]
+        running = [self._passed_over(record.id) for record in records if _is_running(record.run)]
+        ended = [record for record in records if not _is_running(record.run)]
+        return running + [record for record in ended if record.run is None or query.fits(record.run)]
+
+    def _passed_over(self, run_id: str) -> ImportRecord:
+        return ImportRecord(origin=self._api.name, notes=(f"run {run_id} has not ended: passed over",))
+
+    def _records(self, trace_id: str, fetched: FetchedTrace) -> list[ImportRecord]:
+        name = self._api.name
+        try:
+            imported = read_all(IMPORTERS.get(name), FetchedSource(fetched.document, f"{name} {trace_id}"))
+        except ReplayKitError as error:
+            return [ImportRecord(origin=name, id=trace_id, problem=str(error), notes=fetched.notes)]
+        notes = (*fetched.notes, *imported.notes)
+        good = [ImportRecord(origin=name, id=run.id, run=run, notes=notes) for run in imported.runs]
+        return good + [ImportRecord(origin=name, id=trace_id, problem=problem) for problem in imported.left_out]
+
+
+def _is_running(run: TraceRun | None) -> bool:
+    return run is not None and run.status is RunStatus.RUNNING
+
+
+def newest(
+    found: Iterable[T], fetch: Callable[[T], list[ImportRecord]], query: Query, transport: Transport
+) -> Iterator[ImportRecord]:
+    """Return what is fetched, up to the limit; gives up after several failures in a row."""
+    taken = failed = 0
+    for listed in found:
+        if taken >= query.limit:
+            yield ImportRecord(origin="", notes=(f"there are more than {query.limit} such runs: raise the limit",))
+            return
+        records = fetch(listed)
+        yield from records
+        problem = next((record.problem for record in records if record.problem), "")
+        came = [record for record in records if record.run is not None or record.problem]
+        taken += len(came)
+        if problem:
+            failed = failed + 1
+        elif came:
+            failed = 0
+        if transport.is_over or failed == MAX_FAILURES:
+            if query.project:
+                of = f" of {query.project!r}"
+            else:
+                of = ""
+            raise FetchFailed(f"the import{of} was given up", hint=problem or None)
+
+
+def fetch_by_id(keeper: RunService, run_ids: Iterable[str], project: str, origin: str) -> Iterator[ImportRecord]:
+    """Runs by their ids; where one of several cannot be had, that is a record."""
+    ids = list(dict.fromkeys(run_ids))
+    for run_id in ids:
+        try:
+            yield from keeper.fetch(run_id, project)
+        except UsageError as error:
+            if len(ids) == 1:
+                raise
+            yield ImportRecord(origin=origin, id=run_id, problem=str(error))

@@ -1,0 +1,331 @@
+"""LangSmith's REST API: what is asked, page by page, and what its answers mean.
+
+Both versions of the query are spoken: the second, and the first where a server does not know that. Sends nothing
+itself: `send` does, and keeps to its limits of time and retries.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from urllib.parse import quote, urljoin, urlsplit
+from uuid import UUID
+
+from msgspec import Struct
+
+from replaykit.errors import FetchFailed, UsageError
+from replaykit.formats.core.errors import status_of
+from replaykit.formats.core.run_query import DEFAULT_LIMIT, FAR_BACK, Status, iso, moment
+from replaykit.formats.langsmith.run_tree import ids_above
+from replaykit.intake.services import client
+from replaykit.intake.services.accounts import first_set, header_safe, hidden, is_loopback, root_of
+from replaykit.intake.services.client import UNKNOWN, Page, Send, ServiceClient, ServiceReply, ServiceRequest
+from replaykit.model.run import RunStatus
+from replaykit.model.values import Json
+from replaykit.terminal import visible
+
+_SKEW = dt.timedelta(days=1)  # clocks of the machines that a trace runs on
+_SHOWN_CHARS = 200
+_PAYLOADS = ("inputs", "outputs")
+_WHOLE = "ROOT"
+"""Under this name a payload that is stored apart as a whole has its address."""
+
+
+Run = dict[str, Json]
+
+
+class LangSmithApi:
+    """Asks one account for runs."""
+
+    def __init__(self, account: LangSmithAccount, send: Send, now: dt.datetime) -> None:
+        self._account = account
+        self._client = ServiceClient(account, send)
+        self._now = now
+        self._version = 2
+
+    def project_id(self, project: str) -> str:
+        """The id of a project, by its name or its id."""
+        try:
+            return str(UUID(project))
+        except ValueError:
+            pass
+        listed = self._client.json(self._client.get("/api/v1/sessions", name=project, limit=100))
+        found = listed if isinstance(listed, list) else []
+        ids = [entry.get("id") for entry in found if isinstance(entry, dict) and entry.get("name") == project]
+        if not ids or not isinstance(ids[0], str):
+            if self._account.workspace:
+                where = f"in the workspace that {WORKSPACE} names"
+            else:
+                where = "that this key may see"
+            raise UsageError(f"LangSmith has no project {project!r} {where}", hint="Projects are told apart by case.")
+        return ids[0]
+
+    def roots(self, query: LangSmithQuery) -> Iterator[Run]:
+        """The roots that are wanted, newest first; as many as there are."""
+        return (run for run in self._runs(query.body) if query.fits(run))
+
+    def run(self, run_id: str, project_id: str | None = None) -> Run:
+        """One run by its id. Only the first version finds it without its project."""
+        reply = self._client.get(f"/api/v1/runs/{quote(run_id, safe='')}")
+        if reply.status in (*UNKNOWN, 400, 422):  # what is no id at all is a bad request
+            if project_id is not None:
+                found = self._in_project(run_id, project_id)
+            else:
+                found = None
+            if found is None:
+                hint = "See its id in LangSmith, under the run's name."
+                hint += "" if project_id else " Where the first version of the API is gone, name its project too."
+                raise UsageError(f"LangSmith has no run {run_id!r}", hint=hint)
+            return found
+        value = self._client.json(reply)
+        if not isinstance(value, dict) or not isinstance(value.get("id"), str):
+            raise self._client.failed("gave something that is no run")
+        return value
+
+    def trace(self, run: Run) -> list[Run]:
+        """The run and every run below it, with the inputs and outputs that are stored apart and may be fetched."""
+        project = next((run[key] for key in ("session_id", "project_id") if isinstance(run.get(key), str)), None)
+        if isinstance(run.get("trace_id"), str):
+            trace = run.get("trace_id")
+        else:
+            trace = run["id"]
+        began = moment(run.get("start_time"))
+        since = iso((began or self._now) - (_SKEW if began else FAR_BACK))
+
+        def body(version: int) -> dict[str, Json]:
+            names = (("trace", "session", "start_time"), ("trace_id", "project_ids", "min_start_time"))[version - 1]
+            parameters = dict(zip(names, (trace, None if project is None else [project], since), strict=True))
+            return {key: value for key, value in parameters.items() if value is not None} | page_of(version)
+
+        found = {run["id"]: run}
+        for below in self._runs(body, limit_bytes=client.MAX_TRACE_BYTES):
+            if below["id"] == run["id"] or run["id"] in ids_above(below):
+                found[below["id"]] = below
+        return list(found.values())
+
+    def fill_in(self, run: Run) -> Iterator[str]:
+        """Fetch what of the run is stored apart; gives in words what was not fetched, and why."""
+        for name in _PAYLOADS:
+            apart = run.get(f"{name}_s3_urls")
+            if run.get(name) not in (None, {}) or not isinstance(apart, dict) or not apart:
+                continue
+            try:
+                run[name] = self._payload(apart.get(_WHOLE))
+                del run[f"{name}_s3_urls"]
+            except FetchFailed as error:
+                yield f"run {run['id']}: its {name} are stored apart, {error.message}"
+
+    def _payload(self, place: Json) -> Json:
+        url = place.get("presigned_url") if isinstance(place, dict) else None
+        if not isinstance(url, str):
+            raise FetchFailed("and no address is given")
+        try:
+            address = self._account.payload_url(url)
+        except ValueError:
+            raise FetchFailed("and the address that is given is none") from None
+        host = visible(address.partition("://")[2].partition("/")[0].rpartition("@")[2])[:_SHOWN_CHARS]
+        if not self._account.allows(address):
+            raise FetchFailed(f"at {host}, which nobody has allowed: {PAYLOAD_HOSTS}={host}")
+        reply = self._client.send(ServiceRequest(method="GET", url=address, with_key=False))
+        if reply.status != 200:
+            raise FetchFailed(f"at {host}, which answered {reply.status}")
+        return self._client.json(reply)
+
+    def _in_project(self, run_id: str, project_id: str) -> Run | None:
+        since = iso(self._now - FAR_BACK)
+
+        def body(version: int) -> dict[str, Json]:
+            names = (("id", "session", "start_time"), ("ids", "project_ids", "min_start_time"))[version - 1]
+            return dict(zip(names, ([run_id], [project_id], since), strict=True)) | page_of(version)
+
+        return next((run for run in self._runs(body) if run["id"] == run_id), None)
+
+    def _runs(self, body: Callable[[int], dict[str, Json]], limit_bytes: int | None = None) -> Iterator[Run]:
+        pages = self._client.pages(lambda cursor: self._query(body, cursor), self._page, limit_bytes)
+        for run in chain.from_iterable(pages):
+            if not isinstance(run, dict) or not isinstance(run.get("id"), str):
+                raise self._client.failed("gave something among its runs that is none")
+            yield run
+
+    def _query(self, body: Callable[[int], dict[str, Json]], cursor: str | None) -> ServiceReply:
+        """One page, of the version that the server speaks; a page of one version does not go on in the other."""
+        while True:
+            parameters = body(self._version) | ({} if cursor is None else {"cursor": cursor})
+            reply = self._client.post(f"/api/v{self._version}/runs/query", parameters)
+            if reply.status not in UNKNOWN or self._version == 1 or cursor is not None:
+                return reply
+            self._version = 1
+
+    def _page(self, body: dict[str, Json]) -> Page:
+        if self._version == 2:
+            return body.get("items"), body.get("next_cursor")
+        cursors = body.get("cursors") or {}
+        return body.get("runs"), cursors.get("next") if isinstance(cursors, dict) else cursors
+
+
+PAGE = 100
+"""Runs on a page: the most that the API gives."""
+
+
+class LangSmithQuery(Struct, frozen=True, kw_only=True):
+    """The roots of a project that are looked for, the newest first."""
+
+    project_id: str
+    status: Status = Status.ERROR
+    since: dt.datetime
+    min_latency_ms: float = 0.0
+    limit: int = DEFAULT_LIMIT
+
+    def body(self, version: int) -> dict[str, Json]:
+        """Return the body of the query for that version of the API."""
+        has_error = {Status.ERROR: True, Status.WARNING: False}.get(self.status)
+        seconds = int(self.min_latency_ms // 1000)  # exactly is seen afterwards
+        parameters = {
+            ("session", "project_ids")[version - 1]: [self.project_id],
+            "is_root": True,
+            ("start_time", "min_start_time")[version - 1]: iso(self.since),
+            ("error", "has_error")[version - 1]: has_error,
+            "filter": f'gte(latency, "{seconds}s")' if seconds else None,
+        }
+        return {key: value for key, value in parameters.items() if value is not None} | page_of(version)
+
+    def fits(self, root: dict[str, Json]) -> bool:
+        """True for a root that was asked for, whatever the server makes of the question."""
+        if self.status is not Status.ALL and has_failed(root) != (self.status is Status.ERROR):
+            return False
+        latency = latency_ms(root)
+        return not self.min_latency_ms or (latency is not None and latency >= self.min_latency_ms)
+
+
+V1_FIELDS = (
+    *("id", "name", "run_type", "status", "error", "start_time", "end_time", "extra", "tags"),
+    *("inputs", "inputs_s3_urls", "outputs", "outputs_s3_urls", "session_id", "reference_example_id", "feedback_stats"),
+    *("trace_id", "parent_run_id", "parent_run_ids", "dotted_order"),
+    *("prompt_tokens", "completion_tokens", "total_tokens", "prompt_cost", "completion_cost", "total_cost"),
+)
+
+
+V2_FIELDS = (
+    *("ID", "NAME", "RUN_TYPE", "STATUS", "ERROR", "START_TIME", "END_TIME", "LATENCY_SECONDS", "EXTRA", "METADATA"),
+    *("TAGS", "INPUTS", "OUTPUTS", "PROJECT_ID", "THREAD_ID", "REFERENCE_EXAMPLE_ID", "FEEDBACK_STATS"),
+    *("TRACE_ID", "PARENT_RUN_IDS", "DOTTED_ORDER", "IS_ROOT"),
+    *("PROMPT_TOKENS", "COMPLETION_TOKENS", "TOTAL_TOKENS", "PROMPT_COST", "COMPLETION_COST", "TOTAL_COST"),
+)
+
+
+def page_of(version: int) -> dict[str, Json]:
+    """Return the paging members of a query, with every field that the importer reads."""
+    fields, size = (("select", "limit"), ("selects", "page_size"))[version - 1]
+    return {fields: list((V1_FIELDS, V2_FIELDS)[version - 1]), size: PAGE}
+
+
+def has_failed(run: dict[str, Json]) -> bool:
+    """True for a run that ended with an error."""
+    return bool(run.get("error") or run.get("error_preview")) or _status(run) is RunStatus.ERROR
+
+
+def is_running(run: dict[str, Json]) -> bool:
+    """True for a run that has not ended."""
+    return _status(run) is RunStatus.RUNNING
+
+
+def _status(run: dict[str, Json]) -> RunStatus | None:
+    word = run.get("status")
+    if isinstance(word, str):
+        return status_of(word)
+    return None
+
+
+def latency_ms(run: dict[str, Json]) -> float | None:
+    """Return the latency of a run; None where it is unknown."""
+    latency = run.get("latency_seconds")
+    if isinstance(latency, int | float) and not isinstance(latency, bool):
+        return latency * 1000
+    began, ended = moment(run.get("start_time")), moment(run.get("end_time"))
+    if began is None or ended is None:
+        return None
+    return (ended - began) / dt.timedelta(milliseconds=1)
+
+
+DEFAULT_ENDPOINT = "https://api.smith.langchain.com"
+ENDPOINTS = ("LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT")
+KEYS = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")
+WORKSPACE = "LANGSMITH_WORKSPACE_ID"
+PAYLOAD_HOSTS = "REPLAYKIT_PAYLOAD_HOSTS"
+"""Further hosts, with commas between them, that inputs and outputs may be fetched from."""
+
+_SUFFIXES = ("/api/v1", "/api/v2", "/api")
+
+
+class LangSmithAccount(Struct, frozen=True, kw_only=True):
+    """An address of LangSmith, and what it takes to be let in there."""
+
+    root: str
+    key: str = ""
+    workspace: str = ""
+    payload_hosts: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Account({self.root!r})"
+
+    @property
+    def service(self) -> str:
+        """The display name."""
+        return "LangSmith"
+
+    @property
+    def variable(self) -> str:
+        """The variable that says where it is."""
+        return ENDPOINTS[0]
+
+    @property
+    def refused(self) -> str:
+        """The hint for a key that is refused."""
+        return f"Check {KEYS[0]}; with a key for several workspaces, set {WORKSPACE}."
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The headers of requests to the API; a request to any other address carries none of them."""
+        pairs = (("x-api-key", self.key), ("x-tenant-id", self.workspace))
+        return tuple((name, value) for name, value in pairs if value)
+
+    def hide(self, text: str) -> str:
+        """The text without the key, if somebody says it back."""
+        return hidden(text, ((KEYS[0], self.key),))
+
+    def payload_url(self, url: str) -> str:
+        """The address of something that is stored apart; LangSmith may give it relative to itself."""
+        return urljoin(f"{self.root}/", url)
+
+    def allows(self, url: str) -> bool:
+        """True for an address that a payload may be fetched from: what a server says is data, and may lead anywhere."""
+        try:
+            parts = urlsplit(url)
+            host = (parts.hostname or "").lower()
+            _ = parts.port
+        except ValueError:
+            return False
+        own = (urlsplit(self.root).hostname or "").lower()
+        near = is_loopback(host) and is_loopback(own)
+        known = host == own or host in self.payload_hosts or near
+        return bool(host) and known and (parts.scheme == "https" or (parts.scheme == "http" and near))
+
+
+def account_of(environment: Mapping[str, str] | None = None) -> LangSmithAccount:
+    """The account that the environment names; a key goes over TLS, or stays on this machine."""
+    variables = os.environ if environment is None else environment
+    variable = next(first_set(variables, ENDPOINTS), ENDPOINTS[0])
+    root = root_of(variables.get(variable, "").strip() or DEFAULT_ENDPOINT, variable, suffixes=_SUFFIXES)
+    named = next(first_set(variables, KEYS), KEYS[0])
+    key, workspace = variables.get(named, "").strip(), variables.get(WORKSPACE, "").strip()
+    if not key and not is_loopback(urlsplit(root).hostname or ""):
+        raise UsageError("LangSmith needs a key", hint=f"Set {KEYS[0]}.")
+    hosts = variables.get(PAYLOAD_HOSTS, "").lower().split(",")
+    return LangSmithAccount(
+        root=root,
+        key=header_safe(named, key),
+        workspace=header_safe(WORKSPACE, workspace),
+        payload_hosts=tuple(host.strip() for host in hosts if host.strip()),
+    )

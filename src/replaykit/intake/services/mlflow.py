@@ -1,0 +1,184 @@
+"""MLflow's REST API: traces of an experiment of a tracking server.
+
+    POST /api/3.0/mlflow/traces/search {locations, filter, order_by, page_token}
+    GET  /api/3.0/mlflow/traces/get?trace_id=…                       a trace with its spans
+    GET  /api/3.0/mlflow/traces/{id}, /ajax-api/2.0/mlflow/get-trace-artifact?request_id=…   where spans are a file
+
+A server that knows no 3.0 is asked in the words of 2.0. What comes is put into the shape of `Trace.to_json()`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from urllib.parse import quote
+
+import msgspec
+
+from replaykit.errors import FetchFailed, UsageError
+from replaykit.formats.core.json_text import decode_lenient
+from replaykit.formats.core.run_query import Status
+from replaykit.intake.services.accounts import ServiceAccount, basic, header_safe, root_of
+from replaykit.intake.services.client import UNKNOWN, Page, Send, ServiceClient, ServiceReply
+from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query, Service
+from replaykit.intake.services.mlflow_trace import file_of, info_of
+from replaykit.intake.services.transport import DEFAULT_TIMEOUT_S, Transport
+from replaykit.model.values import Json
+
+NAME = "mlflow"
+ADDRESS = "MLFLOW_TRACKING_URI"
+TOKEN, USER, PASSWORD = "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
+
+_PAGE = 100
+_RUNNING = "IN_PROGRESS"
+_BAD = (400, *UNKNOWN)
+
+
+def account_of(environment: Mapping[str, str] | None = None) -> ServiceAccount:
+    """The account that the environment names: a name with a password goes before a token, as with MLflow itself."""
+    variables = os.environ if environment is None else environment
+    address, token, user, password = (variables.get(name, "").strip() for name in (ADDRESS, TOKEN, USER, PASSWORD))
+    if not address.startswith(("http://", "https://")):
+        if address:
+            problem = f"{ADDRESS} is {address[:200]!r}"
+        else:
+            problem = f"{ADDRESS} is not set"
+        hint = f"Set it to the address of a tracking server, such as {ADDRESS}=http://127.0.0.1:5000"
+        raise UsageError(f"{problem}, and MLflow is asked over HTTP", hint=hint)
+    named, header, secret = "", "", ""
+    if user and password:
+        named, header = PASSWORD, basic(user, password)
+        secret = password
+    elif token:
+        named, header, secret = TOKEN, f"Bearer {header_safe(TOKEN, token)}", token
+    return ServiceAccount(
+        service="MLflow",
+        root=root_of(address, ADDRESS, is_secret=bool(header)),
+        variable=ADDRESS,
+        refused=f"Check {TOKEN}, or {USER} and {PASSWORD}.",
+        headers=(("authorization", header),) if header else (),
+        secrets=((named, secret), (named, header.partition(" ")[2])) if header else (),
+    )
+
+
+def mlflow(timeout_s: float = DEFAULT_TIMEOUT_S) -> Service:
+    """MLflow, where the environment says it is."""
+    account = account_of()
+    transport = Transport(account, timeout_s)
+    return Service(MlflowApi(account, transport), transport)
+
+
+class MlflowApi:
+    """Asks one tracking server for traces."""
+
+    name = NAME
+
+    def __init__(self, account: ServiceAccount, send: Send) -> None:
+        self._client = ServiceClient(account, send)
+        self._version = 3
+
+    def listed(self, query: Query) -> Iterator[ListedTrace]:
+        """The traces of an experiment, or those that failed, the newest first."""
+        experiment = self._experiment(query.project)
+        seen: dict[str, None] = {}
+        pages = self._client.pages(lambda token: self._search(experiment, query, token), _page)
+        for entry in chain.from_iterable(pages):
+            info = entry if isinstance(entry, dict) else {}
+            trace_id = info.get("trace_id") or info.get("request_id")
+            if isinstance(trace_id, str) and trace_id not in seen:
+                seen[trace_id] = None
+                yield ListedTrace(id=trace_id, is_running=_RUNNING in (info.get("state"), info.get("status")))
+
+    def trace(self, trace_id: str, project: str = "") -> FetchedTrace:
+        """One trace with its spans, which lie in the tracking server or in a file beside it."""
+        reply = self._client.get("/api/3.0/mlflow/traces/get", trace_id=trace_id, allow_partial="true")
+        if reply.status not in _BAD:
+            value = self._client.json(reply)
+            trace = value.get("trace") if isinstance(value, dict) else None
+            if not isinstance(trace, dict):
+                raise self._client.failed("gave something that is no trace")
+            if trace.get("spans"):
+                return FetchedTrace(document=file_of(trace))
+        info = self._info(trace_id)
+        reply = self._client.get("/ajax-api/2.0/mlflow/get-trace-artifact", request_id=trace_id)
+        try:
+            data = self._client.json(reply)
+        except FetchFailed as error:
+            problem = f"MLflow has the trace {trace_id!r}, but not its spans: {error.message}"
+            raise FetchFailed(problem, hint=error.hint) from None
+        return FetchedTrace(document={"info": info_of(info), "data": data})
+
+    def _info(self, trace_id: str) -> dict[str, Json]:
+        name = quote(trace_id, safe="")
+        reply = self._client.get(f"/api/3.0/mlflow/traces/{name}")
+        inside = "trace"
+        if reply.status in UNKNOWN and not _says_missing(reply):
+            reply, inside = self._client.get(f"/api/2.0/mlflow/traces/{name}/info"), ""
+        if reply.status in _BAD:
+            raise UsageError(f"MLflow has no trace {trace_id!r}")
+        value = self._client.json(reply)
+        found = value.get(inside) if inside and isinstance(value, dict) else value
+        info = found.get("trace_info") if isinstance(found, dict) else None
+        if not isinstance(info, dict):
+            raise self._client.failed("gave something that is no trace")
+        return info
+
+    def _experiment(self, named: str) -> str:
+        """The id of an experiment, by its name or its id."""
+        if named.isdecimal():
+            reply = self._client.get("/api/2.0/mlflow/experiments/get", experiment_id=named)
+        else:
+            reply = self._client.get("/api/2.0/mlflow/experiments/get-by-name", experiment_name=named)
+        if _says_missing(reply):
+            raise UsageError(f"MLflow has no experiment {named!r}", hint="Name one, or its id: --experiment NAME")
+        value = self._client.json(reply)
+        found = value.get("experiment") if isinstance(value, dict) else None
+        experiment = found.get("experiment_id") if isinstance(found, dict) else None
+        if not isinstance(experiment, str):
+            raise self._client.failed("gave something that is no experiment")
+        return experiment
+
+    def _search(self, experiment: str, query: Query, token: str | None) -> ServiceReply:
+        """One page, of the version that the server speaks; a page of one version does not go on in the other."""
+        options = {
+            "filter": _filter(query),
+            "max_results": _PAGE,
+            "order_by": ["timestamp_ms DESC"],
+            "page_token": token,
+        }
+        parameters = {name: value for name, value in options.items() if value}
+        if self._version == 3:
+            location = {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": experiment}}
+            reply = self._client.post("/api/3.0/mlflow/traces/search", {"locations": [location], **parameters})
+            if reply.status not in UNKNOWN or token is not None:
+                return reply
+            self._version = 2
+        return self._client.get("/api/2.0/mlflow/traces", experiment_ids=[experiment], **parameters)
+
+
+def _filter(query: Query) -> str:
+    """The question in MLflow's own words."""
+    status = {Status.ERROR: "ERROR", Status.WARNING: "OK"}.get(query.status)
+    since = None if query.since is None else int(query.since.timestamp() * 1000)
+    conditions = (
+        f"trace.status = '{status}'" if status else "",
+        "" if since is None else f"trace.timestamp_ms >= {since}",
+        f"trace.execution_time_ms >= {int(query.min_latency_ms)}" if query.min_latency_ms else "",
+    )
+    return " AND ".join(filter(None, conditions))
+
+
+def _page(body: dict[str, Json]) -> Page:
+    return body.get("traces", []), body.get("next_page_token")
+
+
+def _says_missing(reply: ServiceReply) -> bool:
+    """True where the server knows the question, and has no such thing; an unknown path is another 404."""
+    if reply.status not in _BAD:
+        return False
+    try:
+        value = decode_lenient(reply.body)
+    except (ValueError, msgspec.MsgspecError):
+        return False
+    return isinstance(value, dict) and value.get("error_code") == "RESOURCE_DOES_NOT_EXIST"

@@ -1,0 +1,57 @@
+"""Session files of runs: one for each, named by its id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from replaykit.cases.find import SUFFIXES
+from replaykit.cases.run_session import session_of_run
+from replaykit.cases.session_files import holds, session_text, write_session
+from replaykit.config import HOME
+from replaykit.documents.slug import slug
+from replaykit.errors import UsageError
+from replaykit.model.run import TraceRun
+from replaykit.project.project import Project
+from replaykit.project.session_cases import DEFAULT_CONTRACT
+
+FETCHED = Path(HOME, "imported")
+"""Below the working directory: sessions that nobody has asked to keep, as they came in last."""
+
+
+def contract_of_imports(project: Project | None, named: str = "") -> str:
+    """The contract that imported sessions must keep: the one that is named, the only one, or the default."""
+    known = [] if project is None else list(project.contracts)
+    if DEFAULT_CONTRACT in known:
+        default = DEFAULT_CONTRACT
+    else:
+        default = ""
+    return named or (known[0] if len(known) == 1 else default)
+
+
+def is_file_name(path: Path) -> bool:
+    """True for a path that names one session file, and no directory."""
+    return path.suffix.lower() in SUFFIXES and not path.is_dir()
+
+
+def session_file(output: Path, run: TraceRun) -> Path:
+    """Return the path of a run's session: in the directory, or the file that was named."""
+    if is_file_name(output):
+        return output
+    return output / f"{slug('tool_call', run.id)}.yaml"
+
+
+def text_of(run: TraceRun, file: Path, contract: str) -> str:
+    """Return the text of a run's session file; a `UsageError` where no session can be made of the run."""
+    try:
+        return session_text(session_of_run(run, contract), file)
+    except UsageError as error:
+        raise UsageError(f"no session can be made of it: {error.message}", hint=error.hint) from None
+
+
+def keep_session(file: Path, text: str, *, force: bool = False) -> None:
+    """Write a session file; one that says something else already is left as it is, unless `force`."""
+    if holds(file, text):
+        return
+    if file.exists() and not force:
+        raise UsageError(f"{file} is there already, and says something else", hint="Replace it: --force")
+    write_session(file, text)

@@ -1,0 +1,147 @@
+"""Judgements at rest: one file beside the case, one entry per question, so that a diff reads well."""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from pathlib import Path
+
+from msgspec import Struct
+
+from replaykit.checks.questions import Answer, Judgement, KnownAnswer, Question
+from replaykit.checks.rule import CannotTell
+from replaykit.errors import FormatTooNew, InvalidFile
+from replaykit.judges.answer_files import AnswerFile, change_answers, read_answers
+from replaykit.judges.judge import PERSON, Judge, JudgeId, key_of
+from replaykit.model.values import canonical
+
+FILE = "judgements.json"
+FORMAT = 1
+"""Version of the file; readers accept every older one."""
+_FILE = AnswerFile(FILE, FORMAT, "judgements")
+_EXCERPT_CHARS = 300
+
+
+class StoredJudgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One answer that was given."""
+
+    key: str
+    """See `key_of`."""
+    rubric: str
+    answer: Answer
+    by: str
+    reason: str = ""
+    score: float | None = None
+    label: str | None = None
+    output: str = ""
+    """The beginning of what was judged, for people."""
+
+    def look_up(self, question: Question) -> KnownAnswer:
+        """The answer, as whoever asks is told it; one that is no answer to this question is none."""
+        if self.answer is Answer.UNSURE:
+            return KnownAnswer(status="unjudged", by=self.by, reason=f"unsure: {self.reason}")
+        if not Judgement(self.answer, self.reason, self.score, self.label).is_answer_to(question):
+            return KnownAnswer(status="unjudged", by=self.by, reason="the stored answer is not what was asked for")
+        return KnownAnswer(status=self.answer.value, by=self.by, reason=self.reason, score=self.score, label=self.label)
+
+
+class Judgements(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answers that are known, and the judge that is asked where there is none."""
+
+    replaykit: int
+    judge: JudgeId | None = None
+    judgements: tuple[StoredJudgement, ...] = ()
+
+    def find(self, question: Question, judge: JudgeId | None = None) -> StoredJudgement | None:
+        """The answer to a question: a person's before a judge's."""
+        known = {entry.key: entry for entry in self.judgements}
+        judge_id = judge or self.judge
+        by_person = known.get(key_of(question, PERSON))
+        return by_person or (known.get(key_of(question, judge_id)) if judge_id is not None else None)
+
+    def look_up(self, question: Question) -> KnownAnswer:
+        """Return the stored answer to a question; without a judge it may wait for a person."""
+        entry = self.find(question)
+        if entry is not None:
+            return entry.look_up(question)
+        if self.judge is None and not self.knows(question.rubric):
+            return KnownAnswer(status="needs_human")
+        return KnownAnswer(status="unjudged", reason="nobody has judged this output")
+
+    def knows(self, rubric: str) -> bool:
+        """True when somebody has judged this sentence before, of this output or another."""
+        return any(entry.rubric == rubric for entry in self.judgements)
+
+    def plus(self, question: Question, judgement: Judgement, by: JudgeId) -> Judgements:
+        """These and one more; a judge that answers is the one that is asked from then on."""
+        entry = StoredJudgement(
+            key=key_of(question, by),
+            rubric=question.rubric,
+            answer=judgement.answer,
+            by=str(by),
+            reason=judgement.reason,
+            score=judgement.score,
+            label=judgement.label,
+            output=canonical(question.output).decode()[:_EXCERPT_CHARS],
+        )
+        by_key = {old.key: old for old in self.judgements} | {entry.key: entry}
+        entries = tuple(sorted(by_key.values(), key=lambda stored: (stored.rubric, stored.by, stored.key)))
+        return Judgements(replaykit=FORMAT, judge=self.judge if by == PERSON else by, judgements=entries)
+
+
+NONE = Judgements(replaykit=FORMAT)
+
+
+def read_judgements(directory: Path) -> Judgements:
+    """Return the judgements stored beside a case; none when there is no file, and `InvalidFile` when it is not ours."""
+    return read_answers(directory, _FILE, Judgements) or NONE
+
+
+def add_judgement(directory: Path, question: Question, judgement: Judgement, by: JudgeId) -> None:
+    """Store one answer. Whoever else writes meanwhile loses nothing: they take turns."""
+    change_answers(directory, _FILE, lambda: read_judgements(directory).plus(question, judgement, by))
+
+
+class StoredAnswers:
+    """The answers beside a case or a configuration, looked up for assertions; `where` names it on a command line."""
+
+    def __init__(self, directory: Path, where: str) -> None:
+        self._directory = directory
+        self._where = where
+
+    @property
+    def hint(self) -> str:
+        return f"Ask the judge: replaykit judge {self._where} --record\nOr answer it:  replaykit review {self._where}"
+
+    def look_up(self, question: Question) -> KnownAnswer:
+        return self._known.look_up(question)
+
+    @cached_property
+    def _known(self) -> Judgements:
+        try:
+            return read_judgements(self._directory)
+        except (InvalidFile, FormatTooNew) as error:
+            raise CannotTell(error.message, hint=error.hint) from None
+
+
+class ProjectAnswers(StoredAnswers):
+    """The answers beside a configuration. With a judge, what nobody has answered is asked, and stored."""
+
+    def __init__(self, directory: Path, command: str, judge: Judge | None = None) -> None:
+        super().__init__(directory, "")
+        self._command = command
+        self._judge = judge
+        self._lock = threading.Lock()
+
+    @property
+    def hint(self) -> str:
+        return f"Ask the judge: replaykit {self._command} --ask-judge"
+
+    def look_up(self, question: Question) -> KnownAnswer:
+        if self._judge is None:
+            return super().look_up(question)
+        with self._lock:  # the same question from two runs is asked once
+            known = read_judgements(self._directory).find(question, self._judge.identity)
+            if known is None:
+                add_judgement(self._directory, question, self._judge.judge(question), self._judge.identity)
+            return read_judgements(self._directory).look_up(question)

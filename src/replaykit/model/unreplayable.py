@@ -1,0 +1,120 @@
+"""Recorded values that a replay cannot rebuild, found in the notes of a log and in the values themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import orjson
+
+from replaykit.model.events import AnyEvent, Call, Note
+from replaykit.model.jsonpath import JsonPath, remove_paths
+from replaykit.model.unrecorded import all_unrecorded, unrecorded_in, unrecorded_lines
+from replaykit.model.values import Json, Raw, is_tagged, opaque_in_words
+
+UNBUILT = "replaykit.unbuilt"
+"""The name of notes that say which of a tool's values cannot be rebuilt or compared."""
+MUTATED = "replaykit.mutated"
+"""The name of notes that say which of its arguments a tool changed."""
+
+
+def opaque_types(frozen: Json) -> list[str]:
+    """The types of all values in a frozen one that have no form."""
+    return list(dict.fromkeys(_types(frozen, ("$opaque",))))
+
+
+def types_returned(call: Call) -> list[str]:
+    """The types of values that the call returned or yielded and that cannot be rebuilt."""
+    texts = [call.result_json, *(call.items_json or ())]
+    return list(dict.fromkeys(name for text in texts for name in _types_in(text)))
+
+
+def types_compared(call: Call, ignored: Iterable[JsonPath] = ()) -> list[str]:
+    """The types of arguments that cannot be compared, but for those that are left out of the comparison."""
+    if not is_tagged(bytes(call.request_json)):
+        return []
+    compared = remove_paths(orjson.loads(bytes(call.request_json)), tuple(ignored), tool=call.name)
+    return [name for name in opaque_types(compared) if name]
+
+
+def concerns(events: Iterable[AnyEvent]) -> list[str]:
+    """Return sentences about what a replay cannot rebuild: for values one for each tool, and
+    for unrecorded actions one for each place."""
+    found: dict[tuple[str, str], str] = {}
+    known = list(events)
+    for event in known:
+        if isinstance(event, Note) and (text := _value_text(event)):
+            found[event.name, str(event.content.get("tool"))] = text
+        elif isinstance(event, Call) and (types := types_returned(event)):
+            found.setdefault((UNBUILT, event.name), unbuilt_text(event.name, types, "returned"))
+    return [*found.values(), *unrecorded_lines(all_unrecorded(known))]
+
+
+def note_text(note: Note) -> str:
+    """The sentence of a note that a recording wrote about itself; empty for any other note."""
+    unrecorded = unrecorded_in(note)
+    if unrecorded is None:
+        return _value_text(note)
+    return unrecorded.text
+
+
+def _value_text(note: Note) -> str:
+    if note.name not in (UNBUILT, MUTATED) or not isinstance(note.content, dict):
+        return ""
+    text = note.content.get("text")
+    if isinstance(text, str):
+        return text
+    return ""
+
+
+def unbuilt_text(tool: str, types: list[str], verb: str) -> str:
+    """The sentence about a result or an exception that cannot be rebuilt."""
+    advice = "Return plain data, a dataclass or a pydantic model instead."
+    return f"`{tool}` {verb} {_named(types)}, which a replay cannot rebuild: it will be inconclusive. {advice}"
+
+
+def uncompared_text(tool: str, types: list[str]) -> str:
+    """The sentence about an argument that cannot be compared."""
+    advice = "Leave the argument out of the comparison with `match.ignore` in the case, or pass plain data."
+    return f"`{tool}` was called with {_named(types)}, which a replay cannot compare: it will be inconclusive. {advice}"
+
+
+def mutated_text(tool: str, names: Sequence[str]) -> str:
+    """The sentence about arguments that a tool changed, and about what else it did."""
+    return f"{unrepeated_text(tool, names)}. Return the change instead."
+
+
+def unrepeated_text(tool: str, names: Sequence[str]) -> str:
+    """The same, without advice. What is no argument has a name with a dot or a bracket, such as `self.errors`."""
+    arguments = [f"`{name}`" for name in names if name.isidentifier()]
+    others = [f"`{name}`" for name in names if not name.isidentifier()]
+    arguments_text = [f"what it was given as {', '.join(arguments)}"] if arguments else []
+    return f"`{tool}` changed {' and '.join([*arguments_text, *others])}; a replay cannot repeat that"
+
+
+def _named(types: list[str]) -> str:
+    if len(types) == 1:
+        return opaque_in_words(types[0])
+    return f"values of {', '.join(types[:5])}"
+
+
+def _types_in(text: Raw) -> Iterator[str]:
+    data = bytes(text)
+    if is_tagged(data):
+        yield from _types(orjson.loads(data), ("$opaque", "$ref"))
+
+
+def _types(frozen: Json, tags: tuple[str, ...]) -> Iterator[str]:
+    if type(frozen) is list:
+        for item in frozen:
+            yield from _types(item, tags)
+    if type(frozen) is not dict:
+        return
+    if len(frozen) == 1:
+        ((tag, content),) = frozen.items()
+        if tag in tags and type(content) is str:
+            yield content
+            return
+        if tag == "$error":
+            return  # what an exception holds counts when somebody looks at it
+    for item in frozen.values():
+        yield from _types(item, tags)

@@ -1,0 +1,111 @@
+"""A file swapped for another while a program runs that looks for it at its place.
+
+    config                        a link to the other file
+    config.replaykit-original     the file itself, held by a lock
+
+Both steps are a rename, so there is always a whole file under the name. Whoever is killed in between leaves the
+original beside it, without the lock; who comes next puts it back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+from replaykit.errors import UsageError
+from replaykit.locking import locked
+from replaykit.programs.launch_options import ORIGINAL
+from replaykit.terminal import visible_lines
+
+_ENDING = ("SIGTERM", "SIGHUP")
+
+
+def to_stderr(text: str) -> None:
+    """Tell whoever looks on."""
+    sys.stderr.write(visible_lines(f"replaykit: {text}\n"))
+
+
+@contextlib.contextmanager
+def swapped_file(file: Path, other: Path) -> Iterator[None]:
+    """Under the name of the file there is the other one during the block, however the block ends; see `put_back`."""
+    with _ending_by_exception(), file.open("rb") as original:
+        if not locked(original.fileno()):  # of the file itself: it is the same under its other name
+            raise _in_use(file)
+        backup = _create_backup(file)
+        try:
+            beside = file.with_name(f"{file.name}.replaykit-link")
+            beside.unlink(missing_ok=True)
+            beside.symlink_to(other.absolute())
+            beside.replace(file)
+            yield
+        finally:
+            _restore(backup, file)
+
+
+def restore_swapped_file(file: Path, report: Callable[[str], None] = to_stderr) -> None:
+    """Undo what a run that was killed has left, and say so."""
+    backup = _backup_path(file)
+    try:
+        with backup.open("rb") as original:
+            if not locked(original.fileno()):
+                raise _in_use(file)
+            if file.exists() and not file.is_symlink() and not file.samefile(backup):
+                raise UsageError(
+                    f"{file}: a run that was killed has left the original as {backup.name}, and {file.name} was changed"
+                    " since",
+                    hint=f"Keep one of the two as {file.name}, and delete {backup.name}.",
+                )
+            _restore(backup, file)
+    except FileNotFoundError:
+        return
+    report(f"{file}: put back as it was before a run that was killed")
+
+
+def _backup_path(file: Path) -> Path:
+    return file.with_name(file.name + ORIGINAL)
+
+
+def _create_backup(file: Path) -> Path:
+    backup = _backup_path(file)
+    try:
+        os.link(file, backup, follow_symlinks=False)
+    except FileExistsError:
+        raise _in_use(file) from None
+    except (OSError, NotImplementedError) as error:  # not every file system has such links
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"{file} cannot be swapped: {why}", hint="Name it in the command, and swap nothing.") from None
+    return backup
+
+
+def _restore(backup: Path, file: Path) -> None:
+    backup.replace(file)
+    backup.unlink(missing_ok=True)  # a rename to another name of the same file does nothing
+
+
+def _in_use(file: Path) -> UsageError:
+    return UsageError(f"{file} is swapped by another run that is under way", hint="Wait until it has ended.")
+
+
+@contextlib.contextmanager
+def _ending_by_exception() -> Iterator[None]:
+    """Signals that would end this process at once end it by an exception, so that all is put back."""
+    known = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+    mine = threading.current_thread() is threading.main_thread()
+    taken = [number for number in known if mine and signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, _leave)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)

@@ -1,0 +1,161 @@
+"""The launcher: prepare the environment in which a program is recorded or replayed.
+
+What a program's processes need is set up here if it comes from outside (variables, files, servers such as the proxy),
+and in `process_startup` if it happens inside them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.handlers.replay.world import World, is_closed
+from replaykit.model.events import Call
+from replaykit.programs.file_swap import swapped_file
+from replaykit.programs.launch_extension import LaunchExtension, replace_in_command, replace_in_environment
+from replaykit.programs.launch_options import LaunchOptions
+from replaykit.programs.pinned_variables import variables_of_pins
+from replaykit.programs.placeholder_keys import placeholder_keys, recorded_upstreams
+from replaykit.programs.plan import INJECT_DIRECTORY, RECORDING, SESSION, Mode, ProgramPlan, write_plan
+from replaykit.programs.process_log import PROXY, is_recorded_at_proxy_only, path_segment
+from replaykit.programs.proxy import ServeSandbox, address_of, open_port, running_proxy
+from replaykit.programs.proxy_access import base_address, forward_address, new_token
+from replaykit.programs.proxy_addresses import UPSTREAM
+from replaykit.programs.sdk_variables import Upstream, find_upstreams, proxy_variables
+from replaykit.programs.tape_validation import check_tape
+from replaykit.seam.sockets import is_loopback
+
+PROXY_ADDRESS = "REPLAYKIT_PROXY"
+"""Tells a program where the proxy is, with the credentials for it, should it want to know."""
+NETWORK = "REPLAYKIT_NETWORK"
+"""Tells the guard in Node which hosts may be reached; see `MatchRules.network`."""
+
+_FORWARD_PROXY = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+_NO_PROXY = ("no_proxy", "NO_PROXY")
+_THIS_MACHINE = "127.0.0.1,localhost,::1"
+
+
+class LaunchEnvironment(Struct, frozen=True, kw_only=True):
+    """The environment in which a program is started."""
+
+    environment: dict[str, str]
+    """The program's environment variables."""
+    serve_inside: ServeSandbox | None = None
+    """Lets the proxy serve a program that was started in a sandbox."""
+    files: dict[Path, Path] = {}
+    ports: tuple[int, ...] = ()
+    """Ports of this machine that the program is served on."""
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """The command as it is run here: with other files in the place of some."""
+        return replace_in_command(words, self.files)
+
+
+@contextmanager
+def launch_environment(
+    plan: ProgramPlan,
+    world: World | None,
+    directory: Path,
+    launch_options: LaunchOptions,
+    environment: Mapping[str, str] = os.environ,
+) -> Iterator[LaunchEnvironment]:
+    """Yield the environment in which the program can run during the block; the plan is written to the directory."""
+    changed = dict(environment)
+    ports: tuple[int, ...] = ()
+    serve_inside: ServeSandbox | None = None
+    if world is not None:
+        check_tape(_calls(world))
+    with ExitStack() as stack:
+        if launch_options.proxy:
+            found = _launch_upstreams(environment, launch_options, world)
+            port = stack.enter_context(open_port())
+            ports = (port.getsockname()[1],)
+            plan = msgspec.structs.replace(
+                plan,
+                proxy=address_of(port),
+                token=new_token(),
+                upstreams={upstream.name: upstream.base for upstream in found},
+            )
+            changed |= proxy_variables(found, base_address(plan.proxy, plan.token)) | _bypass_user_proxies(environment)
+            changed[PROXY_ADDRESS] = forward_address(plan.proxy, plan.token)
+        if launch_options.extension is None:
+            extension = LaunchExtension()
+        else:
+            extension = launch_options.extension(plan, world, directory)
+        plan = msgspec.structs.replace(
+            plan, upstreams={**plan.upstreams, **extension.upstreams}, endpoints=tuple(extension.upstreams)
+        )
+        changed |= replace_in_environment(environment, extension.files) | extension.variables
+        if launch_options.proxy:
+            serving = running_proxy(
+                port, plan, extension.world or world, endpoints=extension.endpoints, directory=directory
+            )
+            serve_inside = stack.enter_context(serving)
+        if world is not None:
+            changed |= placeholder_keys(_calls(world), environment)
+            if plan.proxy and is_closed(world):
+                changed |= dict.fromkeys(_FORWARD_PROXY, changed[PROXY_ADDRESS])
+                if not _used_proxy_for_loopback(world):
+                    changed |= dict.fromkeys(_NO_PROXY, _THIS_MACHINE)
+                changed["NODE_USE_ENV_PROXY"] = "1"
+            if plan.proxy and not world.is_live:
+                changed |= {"NODE_OPTIONS": _node_options(environment), NETWORK: ",".join(world.rules.network)}
+        # A program whose processes did not record themselves is not served in them either.
+        plan = msgspec.structs.replace(plan, in_process=world is None or not is_recorded_at_proxy_only(world))
+        if launch_options.inject:
+            changed["PYTHONPATH"] = os.pathsep.join(
+                filter(None, (str(INJECT_DIRECTORY), environment.get("PYTHONPATH")))
+            )
+        if plan.mode is Mode.RECORD:
+            changed[RECORDING] = plan.run_id
+        changed |= variables_of_pins(plan.pins)
+        changed[SESSION] = str(directory.absolute())
+        own = {name: value for name, value in changed.items() if environment.get(name) != value}
+        own.pop("PYTHONPATH", None)  # put before whatever a process is given
+        write_plan(directory, msgspec.structs.replace(plan, variables=own), world)
+        for file, other in extension.files.items() if extension.in_place else ():
+            stack.enter_context(swapped_file(file, other))
+        yield LaunchEnvironment(environment=changed, files=extension.files, ports=ports, serve_inside=serve_inside)
+
+
+def _launch_upstreams(
+    environment: Mapping[str, str], launch_options: LaunchOptions, world: World | None
+) -> list[Upstream]:
+    used = recorded_upstreams(_calls(world)) if world is not None else []
+    return find_upstreams(environment, launch_options.upstreams, used)
+
+
+def _bypass_user_proxies(environment: Mapping[str, str]) -> dict[str, str]:
+    """A proxy of the user's own must not be asked for this machine."""
+    if not any(environment.get(name) for name in (*_FORWARD_PROXY, "all_proxy", "ALL_PROXY")):
+        return {}
+    return {name: ",".join(filter(None, (environment.get(name), _THIS_MACHINE))) for name in _NO_PROXY}
+
+
+def _used_proxy_for_loopback(world: World) -> bool:
+    """True when the recorded program took the proxy for its forward proxy to servers of this machine. Led past it, the
+    program would reach them; its own are reached through the proxy as well."""
+    return any(
+        call.wire is not None
+        and call.wire.status
+        and call.path.startswith(path_segment(PROXY))
+        and UPSTREAM not in dict(call.wire.headers)
+        and is_loopback(urlsplit(call.wire.url).hostname or "")
+        for call in _calls(world)
+    )
+
+
+def _node_options(environment: Mapping[str, str]) -> str:
+    """Node loads the guard, before whatever else the user has it load."""
+    quoted = str(INJECT_DIRECTORY / "guard.cjs").replace("\\", "\\\\").replace('"', '\\"')
+    return " ".join(filter(None, (f'--require "{quoted}"', environment.get("NODE_OPTIONS"))))
+
+
+def _calls(world: World) -> list[Call]:
+    return [event for event in world.calls if isinstance(event, Call)]

@@ -1,0 +1,233 @@
+"""MCP configuration files, with every server led through the shim or the proxy.
+
+    {"mcpServers": {…}}    .mcp.json, Claude, Cursor, Windsurf, Gemini and most others
+    {"servers": {…}}       mcp.json of VS Code; in its settings below "mcp"
+
+A server with a `command` gets the shim in front of it; of one with a URL the address becomes the proxy's. Everything
+else stays as it is, and the original file is never touched. In a replay nothing is started, so what a server needs to
+start, and what it is shown to be trusted, is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+import orjson
+from msgspec import Struct
+
+from replaykit.errors import InvalidFile
+from replaykit.model.values import Json
+from replaykit.programs.mcp.shim_session import shim_name
+from replaykit.programs.plan import Mode
+from replaykit.programs.process_startup import ALONE
+
+_SERVER_MAPS = ("mcpServers", "servers", "context_servers")
+_INSIDE = ("mcp",)
+_URLS = ("url", "serverUrl", "httpUrl")
+_LIVE_ONLY_KEYS = ("env", "envFile", "environment", "cwd", "headers", "headersHelper", "requestInit", "oauth", "auth")
+_VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
+_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING = re.compile(r'"(?:\\.|[^"\\\n])*"|,(?=\s*[}\]])')
+_BOM = "\ufeff"
+_UNKNOWN = "http://unknown/mcp"
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]")  # what every client leaves as it is in a path
+
+
+class HttpServer(Struct, frozen=True, kw_only=True):
+    """A server that is reached through the proxy."""
+
+    upstream: str
+    """Its name in the paths of the proxy."""
+    name: str
+    """Its name in the configuration: what its tools are called by."""
+    address: str
+    """Scheme, host and port behind the proxy, and nothing secret; the path stays the same."""
+    path: str = ""
+    """The path of its MCP endpoint."""
+
+
+class RewrittenConfig(Struct, frozen=True, kw_only=True):
+    """A configuration file for the program that is recorded or replayed."""
+
+    file: Path
+    """The path it was written to."""
+    stdio: tuple[str, ...] = ()
+    """The names of the servers that have the shim in front of them."""
+    http: tuple[HttpServer, ...] = ()
+    unrewritten: tuple[str, ...] = ()
+    """Servers left unchanged, because their address is unknown: they are not recorded."""
+
+
+def rewrite_config(
+    file: Path, session: Path, *, mode: Mode, proxy: str, known: Iterable[HttpServer] = ()
+) -> RewrittenConfig:
+    """Write the configuration that a program is to be given instead of this one, below the session's directory.
+
+    `proxy` is its address, such as `http://127.0.0.1:40123`; the caller tells the proxy of the servers in `http`.
+    `known` are the servers that it was told of already.
+    """
+    config = checked_config(file) if mode is Mode.RECORD else read_config(file)  # a program may do without them later
+    servers = _ConfigRewriter(session, mode, proxy, known)
+    for group in _groups(config):
+        servers.rewrite(group)
+    place = session / "mcp" / hashlib.sha256(os.fsencode(file.absolute())).hexdigest()[:8]
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target = place / file.name
+    target.unlink(missing_ok=True)
+    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:  # it may hold secrets
+        out.write(orjson.dumps(config, option=orjson.OPT_INDENT_2) + b"\n")
+    return RewrittenConfig(
+        file=target, stdio=tuple(servers.stdio), http=tuple(servers.http), unrewritten=tuple(servers.unrewritten)
+    )
+
+
+def checked_config(file: Path) -> dict[str, Json]:
+    """The configuration in a file; an `InvalidFile` where no server is in it."""
+    config = read_config(file)
+    entries = [entry for group in _groups(config) for entry in group.values()]
+    if not any(_has_command(entry) or _url_key(entry) for entry in entries):
+        raise InvalidFile(f"no MCP server is in it, under {', '.join(map(repr, _SERVER_MAPS))}", file=str(file))
+    return config
+
+
+def read_config(file: Path) -> dict[str, Json]:
+    """The JSON object in a file; comments and trailing commas are read over."""
+    try:
+        text = file.read_text(encoding="utf-8").removeprefix(_BOM)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidFile(f"cannot be read: {reason}", file=str(file)) from None
+    try:
+        config = orjson.loads(_TRAILING.sub(_blank_out, _COMMENT.sub(_blank_out, text)))
+    except orjson.JSONDecodeError as error:
+        raise InvalidFile(f"not JSON: {error.msg}", file=str(file), line=error.lineno) from None
+    if not isinstance(config, dict):
+        raise InvalidFile("expected a JSON object", file=str(file))
+    return config
+
+
+class _ConfigRewriter:
+    """The servers of one configuration on their way through shim and proxy."""
+
+    def __init__(self, session: Path, mode: Mode, proxy: str, known: Iterable[HttpServer]) -> None:
+        self._session = session.absolute()
+        self._mode = mode
+        self._proxy = proxy
+        self._known = list(known)
+        self.stdio: list[str] = []
+        self.http: list[HttpServer] = []
+        self.unrewritten: list[str] = []
+
+    def rewrite(self, group: dict[str, Json]) -> None:
+        """Put something else into the place of each server in a map."""
+        for name, entry in group.items():
+            if _has_command(entry):
+                group[name] = self._with_shim(name, entry)
+            elif key := _url_key(entry):
+                group[name] = self._through_proxy(name, entry, key)
+
+    def _with_shim(self, name: str, entry: dict[str, Json]) -> dict[str, Json]:
+        self.stdio.append(name)
+        command, arguments = entry["command"], entry.get("args")
+        if isinstance(command, list):
+            words = command
+        else:
+            words = [command, *(arguments if isinstance(arguments, list) else ())]
+        words = words if self._mode is Mode.RECORD else words[:1]
+        # -P: a file in the directory that the client starts servers in must not stand in for a module.
+        shim = ["-P", "-m", "replaykit", "mcp", f"--name={name}", f"--session={self._session}", "--", *words]
+        own: dict[str, Json] = {"command": sys.executable, "args": shim}
+        if isinstance(command, list):
+            own = {"command": [sys.executable, *shim]}
+        rest = self._without_live_keys(entry)
+        if isinstance(entry.get("environment"), dict):
+            member = "environment"
+        else:
+            member = "env"
+        before = rest.get(member)
+        return {**rest, **own, member: {**(before if isinstance(before, dict) else {}), ALONE: "1"}}
+
+    def _through_proxy(self, name: str, entry: dict[str, Json], key: str) -> dict[str, Json]:
+        url = _address(entry[key])
+        if url is None and self._mode is Mode.RECORD:
+            self.unrewritten.append(name)
+            return entry
+        url = url or urlsplit(_UNKNOWN)  # what the recording says of it is found by its name alone
+        user, at, host = url.netloc.rpartition("@")
+        server = self._server(name, f"{url.scheme}://{host}", url.path)
+        place, rest = self._proxy, url.path
+        if self._mode is Mode.RECORD:  # what the client makes of these is its own affair
+            place = place.replace("://", f"://{user}{at}", 1)
+            rest += f"?{url.query}" if url.query else ""
+        return {**self._without_live_keys(entry), key: f"{place}/{server.upstream}{rest}"}
+
+    def _server(self, name: str, address: str, path: str) -> HttpServer:
+        """The server at that place: one that is known already, or else another one."""
+        before = [*self._known, *self.http]
+        same = next((s for s in before if (s.name, s.address, s.path) == (name, address, path)), None)
+        if same is None:
+            plain = _NOT_PLAIN.sub("_", shim_name(name))
+            others = (f"{plain}-{number}" for number in itertools.count(2))
+            taken = {server.upstream for server in before}
+            free = next(free for free in itertools.chain([plain], others) if free not in taken)
+            same = HttpServer(upstream=free, name=name, address=address, path=path)
+        if same not in self.http:
+            self.http.append(same)
+        return same
+
+    def _without_live_keys(self, entry: dict[str, Json]) -> dict[str, Json]:
+        if self._mode is Mode.RECORD:
+            return entry
+        return {key: value for key, value in entry.items() if key not in _LIVE_ONLY_KEYS}
+
+
+def _groups(config: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    """Every map of servers in a configuration, those of single projects as well."""
+    projects = config.get("projects")
+    inner = [config.get(key) for key in _INSIDE]
+    for place in [config, *inner, *(projects.values() if isinstance(projects, dict) else ())]:
+        for key in _SERVER_MAPS if isinstance(place, dict) else ():
+            if isinstance(place.get(key), dict):
+                yield place[key]
+
+
+def _has_command(entry: Json) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("command"), str | list) and bool(entry["command"])
+
+
+def _url_key(entry: Json) -> str:
+    """The member that holds the URL of a server; nothing where there is none."""
+    found = (key for key in _URLS if isinstance(entry, dict) and isinstance(entry.get(key), str))
+    return next(found, "")
+
+
+def _address(text: str) -> SplitResult | None:
+    """Return the parsed URL; None if its address is unknown."""
+    try:
+        url = urlsplit(_resolved(text))
+        _ = url.port
+    except ValueError:
+        return None
+    known = url.scheme in ("http", "https") and url.hostname and "${" not in url.netloc
+    if known:
+        return url
+    return None
+
+
+def _resolved(url: str) -> str:
+    """The URL with the variables of the environment in it, as the program would read it."""
+    return _VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2] or found[0], url)
+
+
+def _blank_out(found: re.Match[str]) -> str:
+    """Strings as they are; of anything else only the line ends, so that errors name the right line."""
+    if found[0].startswith('"'):
+        return found[0]
+    return "\n" * found[0].count("\n") or " "

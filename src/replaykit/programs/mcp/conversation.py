@@ -1,0 +1,297 @@
+"""One client and one server, whatever carries their messages.
+
+Each request of the client is a call at the seam. What the handler lets through goes to the server, and `live` writes
+down what comes of it; what the handler answers is given as a `script`, and no server is needed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+from replaykit.errors import ReplayKitError
+from replaykit.model.diff import brief
+from replaykit.model.events import Call, ErrorInfo
+from replaykit.model.values import Json
+from replaykit.programs.mcp.calls import (
+    EXCHANGE,
+    MISS,
+    call_of,
+    exit_code_of,
+    miss_response,
+    response_of,
+    rpc_error,
+    server_end_name,
+)
+from replaykit.programs.mcp.interim_messages import CLIENT, SERVER
+from replaykit.programs.mcp.messages import (
+    CANCELLED,
+    INITIALIZED,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PING,
+    Message,
+    failure,
+    id_key,
+    is_notification,
+    is_request,
+    is_response,
+    params_of,
+)
+from replaykit.programs.mcp.pending_requests import PendingRequest, PendingRequests
+from replaykit.programs.mcp.playback import AnswerPlayback, MessageSink, send_answer
+from replaykit.programs.mcp.recorded_server import RecordedServer
+from replaykit.seam.scope import CallAnswer, Outcome, PendingCall, RunSession, Scope, pending_call
+
+ScheduleLater = Callable[[float, Callable[[], None]], object]
+"""Do something after so many seconds, while everything else goes on."""
+
+
+def run_later(seconds: float, do: Callable[[], None]) -> None:
+    """Do it in a thread of its own."""
+    timer = threading.Timer(seconds, do)
+    timer.daemon = True
+    timer.start()
+
+
+class McpConversation:
+    """The messages of one connection. Safe to use from two threads, one for each side."""
+
+    def __init__(
+        self,
+        server: str,
+        session: RunSession,
+        aside: MessageSink,
+        *,
+        has_server: bool,
+        later: ScheduleLater = run_later,
+        recorded_server: RecordedServer | None = None,
+    ) -> None:
+        self.aside = aside
+        self.live = PendingRequests(server, session)
+        self.gone: int | None = None
+        """In a replay: the exit code of the server, where it has ended."""
+        self._server = server
+        self._session = session
+        self._has_server = has_server
+        self._later = later
+        self._recorded_server = recorded_server or RecordedServer(server)
+        self._lock = threading.RLock()
+        self._playbacks: dict[bytes, AnswerPlayback] = {}
+        self._deferred: deque[AnswerPlayback] = (
+            deque()
+        )  # what the server says on its own, once the client is ready for it
+
+    def begin(self) -> None:
+        """Say what the server said before it was asked anything."""
+        with self._lock:
+            self._follow(None, None)
+            self._release()
+
+    def from_client(self, message: Message, sink: MessageSink) -> bool:
+        """Take a message of the client; True when it is to be passed on to the server."""
+        with self._lock:
+            if is_request(message):
+                return self._request(message, sink)
+            if is_notification(message) or is_response(message):
+                return self._notification_or_answer(message)
+            if self._has_server:
+                self.live.note("hears what is no message", message)
+            else:
+                sink.send(failure(message.get("id"), INVALID_REQUEST, "no request, no notification and no answer"))
+            return self._has_server
+
+    def from_server(self, message: Message, *, inside: PendingRequest | None = None, aside: bool = False) -> Message:
+        """Take a message of the server, on its way to the client; gives what is passed on, which a fault may change."""
+        with self._lock:
+            if is_request(message) or is_notification(message) or is_response(message):
+                return self.live.server_says(message, inside=inside, aside=aside)
+            self.live.note("says what is no message", message)
+            return message
+
+    def pause_s(self, messages: Iterable[Message]) -> float:
+        """Return how long a fault delays requests before they are forwarded."""
+        with self._lock:
+            calls = [self.live.find(message) for message in messages if is_request(message)]
+        return max((_pause_of(call.call) for call in calls if call is not None), default=0.0)
+
+    def garbage(self, who: str, text: bytes) -> None:
+        """Something came that is no message at all."""
+        with self._lock:
+            verb = "hears" if who == CLIENT else "says"
+            self.live.note(f"{verb} what is no message", text.decode("utf-8", "backslashreplace"))
+
+    def cancel(self, request_id: Json) -> None:
+        """The client does not wait any longer for an answer that is being given."""
+        with self._lock:
+            playback = self._playbacks.pop(id_key(request_id), None)
+            if playback is not None:
+                playback.cancel()
+
+    def end(self, error: ErrorInfo | None = None, *, server_first: bool = False) -> None:
+        """The connection is over: with an error what is under way ended in it; it was closed by the client or by a
+        server that went first."""
+        with self._lock:
+            if error is not None and server_first:
+                self.live.server_ended(error)
+            else:
+                self.live.end(error)
+
+    def is_drained(self) -> bool:
+        """True when every recorded answer has been given."""
+        return self._recorded_server.is_drained()
+
+    def ask(self, playback: AnswerPlayback, recorded_id: Json) -> Json:
+        """An id for a request to the client."""
+        return self._recorded_server.register_request(playback, recorded_id)
+
+    def differs(self, name: str, recorded: Message, actual: Message) -> None:
+        """The client answered the server otherwise than it did."""
+        was, is_ = (brief(message.get("result", message.get("error"))) for message in (recorded, actual))
+        self._recorded_server.report(
+            f"`{name}`: the client answered the server with {is_}, recorded was {was}", "answer"
+        )
+
+    def _request(self, request: Message, sink: MessageSink) -> bool:
+        self._release()
+        if request["method"] == PING:  # whether the other side is there says nothing of what it does
+            if self._has_server:
+                self.live.pinged(CLIENT, request)
+            else:
+                sink.send({"jsonrpc": "2.0", "id": request["id"], "result": {}})
+            return self._has_server
+        call = call_of(self._session.root, self._server, request)
+        try:
+            answer = self._answer(call, request["method"])
+        except ReplayKitError as error:
+            sink.send(miss_response(error, call, request["id"]))
+            return False
+        if answer is None and self._has_server:
+            self.live.begin(call, request)
+            return True
+        self._play(request, call, answer or self._cannot(call), sink)
+        return False
+
+    def _answer(self, call: PendingCall, method: str) -> CallAnswer | None:
+        """The handler's answer; what only describes the server may be asked more often than it was recorded."""
+        again = self._recorded_server.repeatable_answer(call)
+        if again is not None:
+            self._recorded_server.report(f"`{call.name}` was asked again: the last answer was repeated", "repeated")
+            return self._logged(call, again)
+        if (
+            method == "server/discover"
+            and self._recorded_server.handshakes()
+            and not self._recorded_server.has_method(method)
+        ):
+            self._recorded_server.report(f"`{call.name}`: the recorded client began with `initialize`", "handshake")
+            return self._logged(call, rpc_error(METHOD_NOT_FOUND, "Method not found: server/discover"))
+        answer = self._session.handler.serve(call)
+        self._recorded_server.mark_served(_recorded(call, answer))
+        return answer
+
+    def _cannot(self, call: PendingCall) -> CallAnswer:
+        text = f"`{call.name}` is to be done for real, but no MCP server is started in a replay"
+        return self._logged(call, rpc_error(MISS, text))
+
+    def _logged(self, call: PendingCall, answer: CallAnswer) -> CallAnswer:
+        outcome = Outcome(
+            result_json=answer.result_json, error=answer.error, items_json=answer.items_json, complete=answer.complete
+        )
+        self._session.handler.settle(call, outcome, 0.0)
+        return answer
+
+    def _play(self, request: Message, call: PendingCall, answer: CallAnswer, sink: MessageSink) -> None:
+        key = id_key(request["id"])
+        recorded = _recorded(call, answer)
+        if recorded is None:
+            meanwhile = None
+        else:
+            meanwhile = self._recorded_server.interim_call(recorded)
+        if meanwhile is not None:
+            self._say_again(meanwhile, call.seq)
+        playback = AnswerPlayback(self, call.name, (meanwhile and meanwhile.items) or (), sink, request)
+
+        def at_end() -> None:
+            if answer.complete:  # otherwise it can still be given up
+                self._playbacks.pop(key, None)
+            send_answer(answer, request, call.kind, sink)
+            self.gone = exit_code_of(answer) if self.gone is None else self.gone
+            if isinstance(recorded, Call):
+                self._follow(recorded.seq, call.seq)
+            if request["method"] != "initialize":  # after that the client speaks first
+                self._release()
+
+        playback.at_end = at_end
+        self._playbacks[key] = playback
+        if wait_s := _pause_of(call):
+            self._later(wait_s, lambda: self._go_on(playback))
+        else:
+            playback.go_on()
+
+    def _go_on(self, playback: AnswerPlayback) -> None:
+        with self._lock:
+            playback.go_on()
+
+    def _notification_or_answer(self, message: Message) -> bool:
+        if is_response(message):
+            waits = self._recorded_server.take_request(message.get("id"))
+            if waits is not None:
+                playback, recorded_id = waits
+                playback.receive(recorded_id, message)
+                return False
+        elif message["method"] == CANCELLED:
+            self.cancel(params_of(message).get("requestId"))
+        self.live.client_says(message)
+        if message.get("method") == INITIALIZED:
+            self._release()
+        return self._has_server
+
+    def _follow(self, recorded: int | None, seq: int | None) -> None:
+        """Let what the server said on its own after a call be said after it again."""
+        calls = self._recorded_server.server_messages_after(recorded)
+        if not calls:
+            return
+        for call in calls:
+            self._say_again(call, seq)
+        steps = [step for call in calls for step in _steps_of(call, self._server)]
+        playback = AnswerPlayback(self, f"MCP {self._server}", steps, self.aside)
+        if calls[-1].name == server_end_name(self._server):
+            playback.at_end = lambda: setattr(self, "gone", exit_code_of(calls[-1]))
+        self._deferred.append(playback)
+
+    def _say_again(self, recorded: Call, parent: int | None) -> None:
+        """Write down that what no client asked for was said again."""
+        scope = Scope(self._session, path=recorded.path, parent=parent)
+        self._logged(pending_call(EXCHANGE, recorded.name, bytes(recorded.request_json), scope, time.time()), recorded)
+        self._recorded_server.mark_served(recorded)
+
+    def _release(self) -> None:
+        while self._deferred:
+            self._deferred.popleft().go_on()
+
+
+def _recorded(call: PendingCall, answer: CallAnswer | None) -> CallAnswer | None:
+    """The answer that was on the tape, where a fault made another one of it."""
+    if call.injected is None or call.injected.instead_of is None:
+        return answer
+    return call.injected.instead_of
+
+
+def _pause_of(call: PendingCall) -> float:
+    if call.injected is None:
+        return 0.0
+    return call.injected.wait_s
+
+
+def _steps_of(call: Call, server: str) -> Iterator[Json]:
+    """One thing that the server said on its own, as steps of a script."""
+    verb, _, method = call.name.removeprefix(f"MCP {server} ").partition(" ")
+    params = {"params": call.arguments} if call.arguments else {}
+    if verb == "says":
+        yield {"from": SERVER, "message": {"method": method, **params}}
+    elif verb == "asks":
+        yield {"from": SERVER, "message": {"id": call.seq, "method": method, **params}}
+        if call.answered:
+            yield {"from": CLIENT, "message": response_of(call, call.seq)}

@@ -1,0 +1,222 @@
+"""MCP over HTTP: one endpoint, as a function from a request to a reply.
+
+Streamable HTTP: POST brings messages, and is answered with JSON or a stream of events; GET opens a stream for what the
+server says on its own; DELETE ends a session. The older transport (a stream that names an address, and answers what is
+posted there) is a conversation whose only outlet is the stream.
+
+Session ids are never written down: in a recording the server's own pass through, in a replay each handshake gets a new
+one. Where a client resumes a stream, that is passed on; a replay answers whole, so there is nothing to resume.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Callable
+from urllib.parse import urlsplit
+
+import msgspec
+
+from replaykit.programs.mcp.conversation import McpConversation
+from replaykit.programs.mcp.http_relay import McpHttpRelay, SendToServer
+from replaykit.programs.mcp.http_replies import (
+    EVENTS,
+    McpReply,
+    MessageStream,
+    PostReply,
+    empty_reply,
+    event,
+    json_reply,
+)
+from replaykit.programs.mcp.interim_messages import CLIENT
+from replaykit.programs.mcp.messages import PARSE_ERROR, Message, dump, failure, is_request, messages_in, parse
+from replaykit.programs.mcp.recorded_server import RecordedServer
+from replaykit.seam.http.request import HttpRequest
+from replaykit.seam.scope import RunSession
+
+SESSION_ID, VERSION = "mcp-session-id", "mcp-protocol-version"
+
+
+def speaks_mcp(request: HttpRequest) -> bool:
+    """True when a request looks like one to an MCP endpoint, by the headers that the protocol demands."""
+    if request.header(SESSION_ID) or request.header(VERSION):
+        return True
+    accepts = request.header("accept")
+    return request.method == "POST" and EVENTS in accepts and b'"jsonrpc"' in request.body
+
+
+class McpHttpSession:
+    """One session of a client with the server."""
+
+    def __init__(self, shim: McpEndpoint) -> None:
+        self.stream = MessageStream()
+        self.is_old = False
+        """True for the older transport: the stream is its only outlet."""
+        self.conversation = McpConversation(
+            shim.server,
+            shim.session,
+            self.stream,
+            has_server=shim.has_server,
+            later=lambda seconds, do: asyncio.get_running_loop().call_later(seconds, do),
+            recorded_server=shim.recorded_server,
+        )
+
+
+class McpEndpoint:
+    """An MCP server that speaks HTTP, recorded or replayed.
+
+    `upstream` does a request for real; without it nothing is, and `backstage` has what was recorded. `lead` gives the
+    address by which a client reaches one of the server's; without it the paths are the same. `as_sent` is False where
+    faults may change what the server says: then its streams are passed on event by event.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        session: RunSession,
+        *,
+        upstream: SendToServer | None = None,
+        recorded_server: RecordedServer | None = None,
+        map_address: Callable[[str], str] | None = None,
+        as_sent: bool = True,
+    ) -> None:
+        self.server = server
+        self.session = session
+        self.has_server = upstream is not None
+        self.recorded_server = recorded_server or RecordedServer(server)
+        self._relay = None
+        if upstream is not None:
+            self._relay = McpHttpRelay(upstream, map_address or _same_path, self._register, as_sent=as_sent)
+        self._map_address = map_address or _same_path
+        self._sessions: dict[str, McpHttpSession] = {}  # by session id, or by the address of the older transport
+        self._ended: set[str] = set()
+
+    async def answer(self, request: HttpRequest) -> McpReply:
+        """The reply to a request whose URL is the server's own."""
+        if request.method == "POST":
+            return await self._post(request)
+        if request.method == "GET" and EVENTS in request.header("accept"):
+            return await self._get(request)
+        if request.method == "DELETE":
+            return await self._delete(request)
+        if self._relay:
+            return await self._relay.upstream(request)
+        return empty_reply(405)
+
+    def knows(self, request: HttpRequest) -> bool:
+        """True for an address of the older transport that a stream has named."""
+        return request.url in self._sessions
+
+    def end(self) -> None:
+        """Nothing more comes: what is under way stays without an answer."""
+        sessions = [*self._sessions.values(), *(self._relay.busy if self._relay else ())]
+        for mcp_session in sessions:
+            mcp_session.conversation.end()
+
+    async def _post(self, request: HttpRequest) -> McpReply:
+        mcp_session = self._session_of(request)
+        if mcp_session is None:
+            return empty_reply(404)
+        messages = _messages(request.body)
+        if not messages:
+            mcp_session.conversation.garbage(CLIENT, request.body)
+            if self._relay is not None:
+                return await self._relay.upstream(request)
+            return json_reply(failure(None, PARSE_ERROR, "not a JSON-RPC message"), status=400)
+        requests = [message for message in messages if is_request(message)]
+        posting = PostReply(requests, is_batch=request.body.lstrip().startswith(b"["))
+        sink = mcp_session.stream if mcp_session.is_old else posting
+        left = [message for message in messages if mcp_session.conversation.from_client(message, sink)]
+        if left and self._relay is not None:
+            if len(left) < len(messages):  # a fault has answered the others
+                request = msgspec.structs.replace(request, body=dump(left))
+            if wait_s := mcp_session.conversation.pause_s(left):
+                await asyncio.sleep(wait_s)
+            return await self._relay.post(request, mcp_session, list(filter(is_request, left)), posting.take_messages())
+        if mcp_session.is_old or not requests:
+            return empty_reply(202)
+        return posting.reply(self._session_header(requests, mcp_session), lambda: _give_up(mcp_session, posting))
+
+    async def _get(self, request: HttpRequest) -> McpReply:
+        mcp_session = self._session_of(request)
+        if mcp_session is None:
+            return empty_reply(404)
+        is_new = bool(request.header(SESSION_ID) or request.header(VERSION))
+        if self._relay is not None:
+            return await self._relay.get(request, mcp_session, is_new=is_new)
+        headers = (("content-type", EVENTS), ("cache-control", "no-cache"))
+        mcp_session.conversation.begin()
+        if is_new:
+            chunks = mcp_session.stream.events()
+        else:
+            chunks = self._older_stream(request, mcp_session)
+        return McpReply(status=200, headers=headers, chunks=chunks)
+
+    async def _older_stream(self, request: HttpRequest, mcp_session: McpHttpSession) -> AsyncGenerator[bytes, None]:
+        """First where to post, then everything that the server says."""
+        address = f"{request.url}{'&' if '?' in request.url else '?'}session={secrets.token_hex(16)}"
+        mcp_session.is_old = True
+        self._register(address, mcp_session)
+        yield event(self._map_address(address).encode(), "endpoint")
+        async for chunk in mcp_session.stream.events(lambda: self._forget(address)):
+            yield chunk
+
+    async def _delete(self, request: HttpRequest) -> McpReply:
+        if self._relay:
+            reply = await self._relay.upstream(request)
+        else:
+            reply = empty_reply(200)
+        if reply.status < 300:
+            self._forget(request.header(SESSION_ID))
+        return reply
+
+    def _session_of(self, request: HttpRequest) -> McpHttpSession | None:
+        """The session that a request is part of; None when it has ended. Whose id is not known here began elsewhere."""
+        key = request.header(SESSION_ID)
+        if not key:
+            return self._sessions.get(request.url) or McpHttpSession(self)
+        if key in self._ended and self._relay is None:
+            return None
+        if key not in self._sessions:
+            self._sessions[key] = McpHttpSession(self)
+        return self._sessions[key]
+
+    def _register(self, key: str, mcp_session: McpHttpSession) -> None:
+        self._sessions[key] = mcp_session
+
+    def _forget(self, key: str) -> None:
+        mcp_session = self._sessions.pop(key, None)
+        if mcp_session is not None:
+            self._ended.add(key)
+            mcp_session.conversation.end()
+
+    def _session_header(self, requests: list[Message], mcp_session: McpHttpSession) -> tuple[tuple[str, str], ...]:
+        """A new session id for a handshake, unless the recorded server gave none."""
+        if not any(request["method"] == "initialize" for request in requests) or self._is_stateless():
+            return ()
+        key = secrets.token_hex(16)
+        self._register(key, mcp_session)
+        return ((SESSION_ID, key),)
+
+    def _is_stateless(self) -> bool:
+        wires = [call.wire for call in self.recorded_server.handshakes() if call.wire is not None]
+        return bool(wires) and not any(dict(wire.headers).get(SESSION_ID) for wire in wires)
+
+
+def _messages(body: bytes) -> list[Message]:
+    try:
+        return messages_in(parse(body))
+    except ValueError:
+        return []
+
+
+def _give_up(mcp_session: McpHttpSession, posting: PostReply) -> None:
+    for request_id in list(posting.waiting.values()):
+        mcp_session.conversation.cancel(request_id)
+
+
+def _same_path(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.query:
+        return f"{parts.path}?{parts.query}"
+    return parts.path

@@ -1,0 +1,141 @@
+"""Replies over HTTP, and the messages on their way into them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+
+from msgspec import Struct
+
+from replaykit.model.values import Json
+from replaykit.programs.mcp.calls import exit_code_of, http_error_of, response_of
+from replaykit.programs.mcp.messages import Message, dump, id_key, is_response
+from replaykit.seam.http.cleaning import Headers
+from replaykit.seam.scope import CallAnswer
+
+EVENTS = "text/event-stream"
+JSON = "application/json"
+
+
+class McpReply(Struct, frozen=True, kw_only=True):
+    """A response: its chunks are to be closed (`aclose`) by whoever does not read them to the end."""
+
+    status: int
+    """0: there is no response, and the connection breaks off."""
+    headers: Headers = ()
+    chunks: AsyncGenerator[bytes, None]
+    """May end in an OSError: the connection breaks off there."""
+
+    def header(self, name: str) -> str:
+        """The first value of a header, by its name in small letters."""
+        return next((value for key, value in self.headers if key.lower() == name), "")
+
+
+async def chunks_of(*chunks: bytes) -> AsyncGenerator[bytes, None]:
+    """Chunks that are there already."""
+    for chunk in chunks:
+        yield chunk
+
+
+def json_reply(value: Json, headers: Headers = (), *, status: int = 200) -> McpReply:
+    """A reply of one JSON value."""
+    return McpReply(status=status, headers=(("content-type", JSON), *headers), chunks=chunks_of(dump(value)))
+
+
+def empty_reply(status: int, headers: Headers = ()) -> McpReply:
+    """A reply without a body."""
+    return McpReply(status=status, headers=headers, chunks=chunks_of())
+
+
+def event(data: bytes, name: str = "message") -> bytes:
+    """One server-sent event."""
+    lines = b"".join(b"data: %s\n" % line for line in data.split(b"\n"))
+    return b"event: %s\n%s\n" % (name.encode(), lines)
+
+
+class MessageStream:
+    """The messages of a server, read as server-sent events."""
+
+    def __init__(self) -> None:
+        self._messages: deque[Message] = deque()
+        self._changed = asyncio.Event()
+        self._broken = False
+
+    def send(self, message: Message) -> None:
+        self._messages.append(message)
+        self._changed.set()
+
+    def end_request(self, request: Message, answer: CallAnswer | None) -> None:
+        if answer is not None and http_error_of(answer) is not None:
+            self.send(response_of(answer, request["id"]))
+        elif answer is not None and exit_code_of(answer) is not None:
+            self._broken = True
+        self._changed.set()
+
+    def is_done(self) -> bool:
+        """True when nothing more will be said here."""
+        return False
+
+    async def events(self, closed: Callable[[], None] = lambda: None) -> AsyncGenerator[bytes, None]:
+        """The messages as they come; `closed` is told when the client leaves, or all is said."""
+        try:
+            while True:
+                while self._messages:
+                    yield event(dump(self._messages.popleft()))
+                if self._broken:
+                    raise ConnectionResetError("the recorded server closed the connection here")
+                if self.is_done():
+                    return
+                self._changed.clear()
+                await self._changed.wait()
+        finally:
+            closed()
+
+
+class PostReply(MessageStream):
+    """The answers to what was posted, and what is said on the way to them."""
+
+    def __init__(self, requests: Sequence[Message], *, is_batch: bool) -> None:
+        super().__init__()
+        self.waiting = {id_key(request["id"]): request["id"] for request in requests}
+        """The requests that have no answer yet."""
+        self._is_batch = is_batch
+        self._refused: tuple[int, str, str] | None = None
+
+    def send(self, message: Message) -> None:
+        if is_response(message):
+            self.waiting.pop(id_key(message["id"]), None)
+        super().send(message)
+
+    def end_request(self, request: Message, answer: CallAnswer | None) -> None:
+        refused = None if answer is None else http_error_of(answer)
+        self._refused = self._refused or refused
+        if answer is None or refused is not None:
+            self.waiting.pop(id_key(request["id"]), None)
+            self._changed.set()
+        else:
+            super().end_request(request, answer)
+
+    def is_done(self) -> bool:
+        return not self.waiting
+
+    def take_messages(self) -> list[Message]:
+        """Return and remove the messages that are waiting."""
+        take_messages = list(self._messages)
+        self._messages.clear()
+        return take_messages
+
+    def reply(self, headers: Headers, closed: Callable[[], None]) -> McpReply:
+        """One JSON value where all is answered and nothing else was said; otherwise a stream."""
+        if self._refused is not None:
+            status, content_type, body = self._refused
+            return McpReply(status=status, headers=(("content-type", content_type),), chunks=chunks_of(body.encode()))
+        if self._broken and not self._messages:
+            return empty_reply(0)
+        if self.is_done() and not self._messages:  # given up in the batch that it came in
+            return empty_reply(202, headers)
+        if self.is_done() and all(map(is_response, self._messages)):
+            return json_reply(list(self._messages) if self._is_batch else self._messages[0], headers)
+        streamed = (("content-type", EVENTS), ("cache-control", "no-cache"), *headers)
+        return McpReply(status=200, headers=streamed, chunks=self.events(closed))

@@ -1,0 +1,161 @@
+"""A loopback server in front of one MCP server that speaks HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Callable
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from replaykit.programs.launch_extension import SendRequest
+from replaykit.programs.mcp.http_endpoint import McpEndpoint, speaks_mcp
+from replaykit.programs.mcp.http_relay import SendToServer
+from replaykit.programs.mcp.http_replies import McpReply, empty_reply
+from replaykit.programs.proxy_addresses import end_to_end_headers
+from replaykit.programs.proxy_responses import aiohttp_headers
+from replaykit.programs.upstream_client import UpstreamClient, UpstreamResponse
+from replaykit.seam.http.request import HttpRequest
+from replaykit.seam.http.response import header_pairs
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LARGEST = 1 << 30
+_MADE_ANEW = ("content-length", "accept-encoding")
+_SAME_AGAIN = (307, 308)  # redirects of the request as it is
+_STEPS = 5
+
+
+def server_sender(do: SendRequest) -> SendToServer:
+    """Requests done for real, by `UpstreamClient.ask`."""
+
+    async def send(request: HttpRequest) -> McpReply:
+        headers = [pair for pair in end_to_end_headers(request.headers) if pair[0].lower() not in _MADE_ANEW]
+        url = URL(request.url, encoded=True)
+        for steps_left in range(_STEPS, -1, -1):
+            try:
+                answer = await do(request.method, url, [*headers, ("accept-encoding", "identity")], request.body)
+            except aiohttp.ClientError as error:
+                raise ConnectionError(str(error)) from error
+            # A client would refuse to follow from here to the server, which to it is another one.
+            onward = _redirect_target(url, answer) if steps_left else None
+            if onward is None:
+                break
+            answer.close()
+            url = onward
+        own = end_to_end_headers(header_pairs(answer.raw_headers))
+        return McpReply(status=answer.status, headers=tuple(own), chunks=_chunks(answer))
+
+    return send
+
+
+def _redirect_target(url: URL, answer: UpstreamResponse) -> URL | None:
+    """Return the address of a redirect within the same server, such as `/mcp` to `/mcp/`; None for any other."""
+    place = answer.header(b"location")
+    if answer.status not in _SAME_AGAIN or not place:
+        return None
+    try:
+        onward = url.join(URL(place, encoded=True))
+        if onward.origin() == url.origin():
+            return onward
+        return None
+    except ValueError:
+        return None
+
+
+async def send_reply(request: web.BaseRequest, reply: McpReply) -> web.StreamResponse:
+    """Give a reply to whoever asked; one that breaks off breaks the connection off."""
+    response = web.StreamResponse(status=reply.status or 502, headers=aiohttp_headers(reply.headers))
+    try:
+        if not reply.status:
+            raise ConnectionResetError("the recorded server gave no response")
+        await response.prepare(request)
+        async for chunk in reply.chunks:
+            await response.write(chunk)
+        await response.write_eof()
+    except OSError:
+        if request.transport is not None:
+            request.transport.abort()
+    finally:
+        await reply.chunks.aclose()
+    return response
+
+
+class HttpShim:
+    """Answers on loopback for the server at a URL."""
+
+    def __init__(self, url: str, endpoint: Callable[[SendToServer], McpEndpoint]) -> None:
+        self._url = urlsplit(url)
+        self._make = endpoint
+
+    async def run(self, port: int, ready: Callable[[str], None]) -> None:
+        """Until a signal ends it; `ready` is told the URL to use instead of the server's."""
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        await self.serve(port, ready, stopped)
+
+    async def serve(self, port: int, ready: Callable[[str], None], stopped: asyncio.Event) -> None:
+        """Until it is stopped."""
+        app = web.Application(client_max_size=_LARGEST)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        # Without cancellation nobody would notice that a client has left a silent stream.
+        runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
+        upstreams = UpstreamClient()
+        self._upstream = server_sender(upstreams.send)
+        self._endpoint = self._make(self._upstream)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", port).start()
+            query = f"?{self._url.query}" if self._url.query else ""
+            ready(f"http://127.0.0.1:{runner.addresses[0][1]}{self._url.path}{query}")
+            await stopped.wait()
+        finally:
+            await runner.cleanup()
+            self._endpoint.end()
+            await upstreams.close()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if not is_local_request(request):
+            return web.Response(status=403, text="only for programs on this machine")
+        http_request = HttpRequest(
+            method=request.method,
+            url=f"{self._url.scheme}://{self._url.netloc}{request.raw_path}",
+            headers=tuple(request.headers.items()),
+            body=await request.read(),
+        )
+        try:
+            reply = await route_request(self._endpoint, http_request, self._url.path, self._upstream)
+        except OSError as error:
+            place = self._url.netloc.rpartition("@")[2]
+            return web.Response(status=502, text=f"{place} cannot be reached: {error}")
+        return await send_reply(request, reply)
+
+
+async def route_request(endpoint: McpEndpoint, request: HttpRequest, path: str, upstream: SendToServer) -> McpReply:
+    """The reply to a request to a server that speaks MCP at this path, and may have other pages."""
+    if urlsplit(request.url).path == path or speaks_mcp(request) or endpoint.knows(request):
+        return await endpoint.answer(request)
+    # Such as where to get a token: nobody's business here, and in a replay none is needed.
+    if endpoint.has_server:
+        return await upstream(request)
+    return empty_reply(404)
+
+
+async def _chunks(answer: UpstreamResponse) -> AsyncGenerator[bytes, None]:
+    try:
+        async for chunk in answer.content.iter_any():
+            yield chunk
+    except aiohttp.ClientError as error:
+        raise ConnectionError(str(error)) from error
+    finally:
+        answer.close()
+
+
+def is_local_request(request: web.BaseRequest) -> bool:
+    """A page in a browser can post to loopback, but not under one of its names."""
+    origin = request.headers.get("origin")
+    hosts = [urlsplit(f"//{request.host}").hostname, urlsplit(origin).hostname if origin else "localhost"]
+    return all(host in _LOOPBACK for host in hosts)

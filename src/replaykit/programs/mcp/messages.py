@@ -1,0 +1,119 @@
+"""JSON-RPC messages: text ⇄ values, and what sort of message a value is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+import orjson
+
+from replaykit.model.nesting import NestedTooDeeply, check_nesting, decode_json
+from replaykit.model.values import Json
+
+Message: TypeAlias = dict[str, Any]
+"""One JSON-RPC object."""
+
+PING = "ping"
+CANCELLED = "notifications/cancelled"
+PROGRESS = "notifications/progress"
+INITIALIZED = "notifications/initialized"
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+"""In `_meta` of what a subscription brings: the id of the request that opened it."""
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+
+
+def parse(text: bytes) -> Json:
+    """The value of a JSON text; a ValueError where it is none."""
+    try:
+        return decode_json(text)
+    except NestedTooDeeply:
+        raise
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        pass  # half of an emoji, NaN or a number beyond all bounds: others write it, so it is read
+    check_nesting(text)
+    return json.loads(text)
+
+
+def dump(value: Json) -> bytes:
+    """The JSON text of a value, on one line."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # an integer of more than 64 bits, half of an emoji
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def messages_in(value: Json) -> list[Message]:
+    """The messages that a value is: one, or those of a batch; none where it is neither."""
+    if isinstance(value, dict):
+        return [value]
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        return value
+    return []
+
+
+def is_request(message: Message) -> bool:
+    """True for what wants an answer."""
+    return isinstance(message.get("method"), str) and "id" in message
+
+
+def is_notification(message: Message) -> bool:
+    """True for what is said, and not answered."""
+    return isinstance(message.get("method"), str) and "id" not in message
+
+
+def is_response(message: Message) -> bool:
+    """True for an answer."""
+    return "method" not in message and ("result" in message or "error" in message)
+
+
+def is_unchanged(sent: Sequence[Message], received: Sequence[Message]) -> bool:
+    """True when every message is passed on as it came."""
+    return all(one is other for one, other in zip(sent, received, strict=True))
+
+
+def id_key(value: Json) -> bytes:
+    """An id as something to look up by: 1, 1.0, "1" and true are four ids."""
+    return dump(value)
+
+
+def params_of(message: Message) -> dict[str, Json]:
+    """The parameters, where they are an object."""
+    params = message.get("params")
+    if isinstance(params, dict):
+        return params
+    return {}
+
+
+def meta_of(message: Message) -> dict[str, Json]:
+    """Return the `_meta` of the parameters or of the result."""
+    holder = message.get("params") if "method" in message else message.get("result")
+    meta = holder.get("_meta") if isinstance(holder, dict) else None
+    if isinstance(meta, dict):
+        return meta
+    return {}
+
+
+def with_meta(message: Message, name: str, value: Json) -> Message:
+    """The message with another value in its `_meta`."""
+    holder = "params" if "method" in message else "result"
+    inner = message[holder]
+    return {**message, holder: {**inner, "_meta": {**inner["_meta"], name: value}}}
+
+
+def with_param(message: Message, name: str, value: Json) -> Message:
+    """The message with another value of a parameter."""
+    return {**message, "params": {**message["params"], name: value}}
+
+
+def failure(request_id: Json, code: int, text: str, data: Json = None) -> Message:
+    """The answer that says no."""
+    if data is None:
+        error = {"code": code, "message": text}
+    else:
+        error = {"code": code, "message": text, "data": data}
+    return {"jsonrpc": "2.0", "id": request_id, "error": error}

@@ -1,0 +1,207 @@
+"""Requests that a real server answers: what passes between it and the client, written down."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+
+from replaykit.model.events import ErrorInfo, Note, WireInfo
+from replaykit.model.values import NULL, Json, Raw, canonical, raw, sayable
+from replaykit.programs.mcp.calls import (
+    EXCHANGE,
+    HANDSHAKE,
+    interim_name,
+    outcome_of,
+    response_of,
+    server_end_name,
+    server_message_name,
+    unanswered,
+)
+from replaykit.programs.mcp.interim_messages import CLIENT, SERVER, attached, belongs, detached, item
+from replaykit.programs.mcp.messages import CANCELLED, PING, Message, id_key, is_request, is_response, params_of
+from replaykit.seam.scope import Outcome, PendingCall, RunSession, Scope, pending_call
+
+_LASTING = "subscriptions/listen"
+_KEPT_CHARS = 4000
+
+
+class PendingRequest:
+    """A request on its way."""
+
+    def __init__(self, call: PendingCall, request: Message) -> None:
+        self.call = call
+        self.request = request
+        self.items: list[Raw] = []
+        self.wire: WireInfo | None = None
+        self.began = time.perf_counter()
+
+
+class PendingRequests:
+    """The requests in progress between one client and one server."""
+
+    def __init__(self, server: str, session: RunSession) -> None:
+        self._server = server
+        self._session = session
+        self._open: dict[int, PendingRequest] = {}  # by the number of the call, the latest last
+        self._by_id: dict[bytes, deque[PendingRequest]] = {}
+        self._asking: dict[bytes, PendingRequest] = {}  # what the server asked inside a call
+        self._unasked: dict[bytes, PendingRequest] = {}  # what it asked on its own
+        self._pings: dict[str, set[bytes]] = {CLIENT: set(), SERVER: set()}  # by who asked
+        self._last: int | None = None  # the call that ended last: what comes unasked is placed after it
+
+    def begin(self, call: PendingCall, request: Message) -> PendingRequest:
+        """A request goes to the server."""
+        begun = PendingRequest(call, request)
+        if request["method"] in HANDSHAKE:  # what the client says of itself is no part of the call, and worth keeping
+            begun.items.append(item(CLIENT, {"method": request["method"], "params": params_of(request)}, request))
+        self._open[call.seq] = begun
+        self._by_id.setdefault(id_key(request["id"]), deque()).append(begun)
+        return begun
+
+    def pinged(self, who: str, request: Message) -> None:
+        """One side asks whether the other is there; neither that nor the answer is written down."""
+        self._pings[who].add(id_key(request["id"]))
+
+    def find(self, request: Message) -> PendingRequest | None:
+        """The request as it is under way."""
+        return self._of_id(request["id"], last=True)
+
+    def forget(self, call: PendingRequest) -> None:
+        """It did not reach the server after all."""
+        call.call.is_forgotten = True
+        if self._open.pop(call.call.seq, None) is not None:
+            self._leave(call)
+
+    def client_says(self, message: Message) -> None:
+        """An answer or a notification goes to the server."""
+        if is_response(message):
+            self._client_answers(message)
+            return
+        cancelled = self._of_id(params_of(message).get("requestId")) if message["method"] == CANCELLED else None
+        inside = cancelled or self._latest()
+        if inside is None:
+            self.note(f"hears {message['method']}", message.get("params"))
+            return
+        inside.items.append(item(CLIENT, message, inside.request))
+        if cancelled is not None:
+            self.settle(cancelled, unanswered())
+
+    def server_says(self, message: Message, *, inside: PendingRequest | None = None, aside: bool = False) -> Message:
+        """An answer, a notification or a request goes to the client; gives what it is told."""
+        if is_response(message):
+            answered = self._of_id(message.get("id"))
+            if answered is not None:
+                return self._answered(answered, message)
+            if not self._is_pong(message, CLIENT):
+                self.note("answers what nobody asked", message)
+            return message
+        if is_request(message) and message["method"] == PING:
+            self.pinged(SERVER, message)
+            return message
+        owner = inside if inside is not None and inside.call.seq in self._open else self._owner(message)
+        if owner is None:
+            self._says_unasked(message)
+            return message
+        owner.items.append(item(SERVER, message, owner.request, aside=aside))
+        if is_request(message):
+            self._asking[id_key(message["id"])] = owner
+        return message
+
+    def _answered(self, call: PendingRequest, message: Message) -> Message:
+        """The answer as it is, or as a fault has it: that is written down, and given."""
+        outcome = outcome_of(detached(message, call.request))
+        injected = call.call.injected
+        outcome_sent = outcome if injected is None else injected.applied(outcome)
+        self.settle(call, outcome_sent)  # type: ignore[arg-type]
+        if outcome_sent is outcome:
+            return message
+        return attached(response_of(outcome_sent, message["id"], call.call.kind), call.request) or message
+
+    def settle(self, call: PendingRequest, outcome: Outcome) -> None:
+        """A request has ended."""
+        if self._open.pop(call.call.seq, None) is None:
+            return
+        self._leave(call)
+        self._last = call.call.seq
+        if call.items:
+            meanwhile = self._begun(interim_name(self._server), {"call": call.call.name}, call.call.seq)
+            self._settle_own(meanwhile, Outcome(items_json=tuple(call.items)))
+        outcome_sent = msgspec.structs.replace(outcome, wire=call.wire)
+        self._session.handler.settle(call.call, outcome_sent, time.perf_counter() - call.began)
+
+    def end(self, error: ErrorInfo | None = None, *, only: Iterable[PendingRequest] | None = None) -> bool:
+        """Nothing of what is under way will be answered; True when there was something."""
+        left = [call for call in (self._open.values() if only is None else only) if call.call.seq in self._open]
+        for call in left:
+            self.settle(call, unanswered(error))
+        if only is None:
+            for exchange in self._unasked.values():
+                self._settle_own(exchange, unanswered())
+            self._unasked.clear()
+        return bool(left)
+
+    def server_ended(self, error: ErrorInfo) -> None:
+        """The server is gone, and the client is still there."""
+        if not self.end(error):
+            self._settle_own(self._begun(server_end_name(self._server), {}, self._last), unanswered(error))
+
+    def note(self, what: str, content: Json = None) -> None:
+        """Something was said that is part of no call."""
+        shortened = content[:_KEPT_CHARS] if isinstance(content, str) else content
+        self._session.keep(Note, name=sayable(f"MCP {self._server} {what}"), content_json=raw(shortened))
+
+    def _client_answers(self, message: Message) -> None:
+        key = id_key(message.get("id"))
+        inside, unasked = self._asking.pop(key, None), self._unasked.pop(key, None)
+        if unasked is not None:
+            self._settle_own(unasked, outcome_of(message))
+        elif inside is not None and inside.call.seq in self._open:
+            inside.items.append(item(CLIENT, message, inside.request))
+        elif not self._is_pong(message, SERVER):
+            self.note("hears an answer to nothing", message)
+
+    def _is_pong(self, message: Message, asked_by: str) -> bool:
+        """True for the answer to a ping."""
+        key = id_key(message.get("id"))
+        known = key in self._pings[asked_by]
+        self._pings[asked_by].discard(key)
+        return known
+
+    def _says_unasked(self, message: Message) -> None:
+        exchange = self._begun(server_message_name(self._server, message), message.get("params", {}), self._last)
+        if is_request(message):
+            self._unasked[id_key(message["id"])] = exchange
+        else:
+            self._settle_own(exchange, Outcome(result_json=NULL))
+
+    def _begun(self, name: str, arguments: Json, parent: int | None) -> PendingRequest:
+        """Something that is written down as a call, and that no client asked for."""
+        scope = Scope(self._session, path=self._session.root.path, parent=parent)
+        return PendingRequest(pending_call(EXCHANGE, name, canonical(arguments), scope, time.time()), {})
+
+    def _settle_own(self, exchange: PendingRequest, outcome: Outcome) -> None:
+        self._session.handler.settle(exchange.call, outcome, time.perf_counter() - exchange.began)
+
+    def _leave(self, call: PendingRequest) -> None:
+        key = id_key(call.request["id"])
+        self._by_id[key].remove(call)
+        if not self._by_id[key]:
+            del self._by_id[key]
+
+    def _of_id(self, request_id: Json, *, last: bool = False) -> PendingRequest | None:
+        waiting = self._by_id.get(id_key(request_id))
+        if waiting:
+            return waiting[-1 if last else 0]
+        return None
+
+    def _owner(self, message: Message) -> PendingRequest | None:
+        """The request that a message of the server names; otherwise the latest one."""
+        named = (call for call in reversed(self._open.values()) if belongs(message, call.request))
+        return next(named, None) or self._latest()
+
+    def _latest(self) -> PendingRequest | None:
+        calls = reversed(self._open.values())
+        return next((call for call in calls if call.request["method"] != _LASTING), None)

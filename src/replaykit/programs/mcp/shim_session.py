@@ -1,0 +1,219 @@
+"""Which recording or replay a shim takes part in: the one that is under way, or one of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from replaykit.checks.verdict import LEFT_THE_TAPE, SPOILT
+from replaykit.errors import UsageError
+from replaykit.handlers.recording.run import new_run_id
+from replaykit.handlers.replay.world import World
+from replaykit.model.events import Call
+from replaykit.model.matching import MatchMode, ToolMode
+from replaykit.model.result import Deviation
+from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
+from replaykit.model.values import raw
+from replaykit.programs.launcher import PROXY_ADDRESS
+from replaykit.programs.mcp.calls import is_client_call
+from replaykit.programs.mcp.recorded_server import RecordedServer
+from replaykit.programs.merge import all_deviations, load_process_logs, merge_in_store
+from replaykit.programs.plan import INJECT_DIRECTORY, RECORDING, SESSION, Mode, ProgramPlan, read_plan
+from replaykit.programs.process_log import (
+    SHIM,
+    ProcessLog,
+    calls_of_process,
+    is_mcp_event,
+    numbered_names,
+    path_segment,
+)
+from replaykit.programs.process_startup import ALONE
+from replaykit.programs.proxy_addresses import upstream_address
+from replaykit.seam.failures import status_of
+from replaykit.seam.scope import RunSession
+from replaykit.store.sqlite import SQLiteStore
+
+_LAUNCHERS = re.compile(
+    r"(?:python|pypy|node|deno|bun|ruby|java)[\d.]*|npx|pnpx|bunx|uvx|uv|pipx|npm|run|exec|x|tool|cmd"
+)
+_MORE_OFTEN = 3  # a server may be started so many times more than it was
+CONFIGS = "REPLAYKIT_MCP_CONFIG"
+"""Tells a program where the configurations are that it is to use."""
+_UNUSUAL = re.compile(r"[^\w.@-]+")
+
+
+class ShimSession:
+    """A shim's share of a recording or a replay."""
+
+    def __init__(
+        self, session: RunSession, plan: ProgramPlan, recorded_server: RecordedServer, *, has_server: bool
+    ) -> None:
+        self.session = session
+        self.plan = plan
+        self.recorded_server = recorded_server
+        self.has_server = has_server
+        """True when the real server is asked."""
+        self.status = RunStatus.SUCCESS
+        """The status it ended with."""
+        self.run_id = ""
+        """Of a run of its own, once it has ended."""
+        self.deviations: list[Deviation] = []
+        """The deviations of a standalone replay, once it has ended."""
+
+    def left_the_tape(self) -> list[Deviation]:
+        """Deviations after which the client was in another world than the recorded one."""
+        return [deviations for deviations in self.deviations if deviations.kind in LEFT_THE_TAPE | SPOILT]
+
+
+def server_environment(environment: Mapping[str, str], plan: ProgramPlan) -> dict[str, str]:
+    """The environment of a server: it is a part of the world, so it is as if nobody recorded anything."""
+    variables = {
+        name: upstream_address(value, plan.proxy, plan.upstreams)
+        for name, value in environment.items()
+        if name not in (SESSION, RECORDING, PROXY_ADDRESS, CONFIGS, ALONE)
+    }
+    if "PYTHONPATH" in variables:
+        paths = variables["PYTHONPATH"].split(os.pathsep)
+        variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path != str(INJECT_DIRECTORY))
+    return variables
+
+
+def server_name(command: list[str]) -> str:
+    """Return a name for a server without one: the first word of its command that is no launcher and no option."""
+    words = [word.replace("\\", "/").rpartition("/")[2] for word in command if word[:1] != "-"]
+    words = [re.sub(r"\.(?:py|js|mjs|cjs|ts|exe|sh|rb|jar)$", "", word) for word in words if word]
+    named = (word for word in words if not _LAUNCHERS.fullmatch(word))
+    return next(named, words[0] if words else "server")
+
+
+@contextmanager
+def join_session(name: str, directory: Path | None = None) -> Iterator[ShimSession]:
+    """Take part in the recording or replay whose directory this is, or the environment names."""
+    plan, world = read_plan(directory)
+    with _open_session(name, plan, world, numbered_names(shim_name(name))) as own:
+        yield own
+
+
+@contextmanager
+def standalone_session(name: str, store: Path, *, replay: str | None = None) -> Iterator[ShimSession]:
+    """A run of its own in a store; with `replay`, served from what that run says of the server."""
+    world = None if replay is None else _world(name, store, replay)
+    if world is None:
+        origin = Origin()
+    else:
+        origin = Origin(kind="replayed", run=world.run_id)
+    mode = Mode.RECORD if world is None else Mode.REPLAY
+    plan = ProgramPlan(mode=mode, run_id=new_run_id(), store=str(store.absolute()))
+    header = RunHeader(id=plan.run_id, name=f"MCP {name}", started_at=time.time(), origin=origin)
+    own: ShimSession | None = None
+    try:
+        with _open_session(name, plan, world, iter([_instance(name)])) as own:
+            yield own
+    finally:
+        if own is not None:
+            ended = msgspec.structs.replace(header, status=own.status, ended_at=time.time())
+            own.deviations = _store_run(store, ended, world)
+            own.run_id = plan.run_id
+
+
+def asks_servers(plan: ProgramPlan, world: World | None) -> bool:
+    """True when the real servers are used: in a recording, and in a live world without recorded MCP calls."""
+    if plan.mode is Mode.RECORD or world is None:
+        return plan.mode is Mode.RECORD
+    return world.tools.get("*") is ToolMode.LIVE and not any(map(is_mcp_event, world.calls))
+
+
+def shim_name(name: str) -> str:
+    """Return the process name of a server's shim."""
+    return f"{SHIM}{_UNUSUAL.sub('_', name)}"
+
+
+@contextmanager
+def _open_session(name: str, plan: ProgramPlan, world: World | None, names: Iterator[str]) -> Iterator[ShimSession]:
+    world = None if world is None else _with_siblings(world, name)
+    process_log = ProcessLog.open(plan, None if world is None else client_calls_only(world, [name]), names)
+    recorded = () if world is None else calls_of_process(world, process_log.name)
+    recorded_server = RecordedServer(name, recorded, process_log.add_deviation)
+    own = ShimSession(process_log.session, plan, recorded_server, has_server=asks_servers(plan, world))
+    try:
+        yield own
+    except BaseException as error:
+        if isinstance(error, SystemExit):
+            own.status = RunStatus.CANCELLED
+        else:
+            own.status = status_of(error)
+        raise
+    finally:
+        process_log.end(own.status)
+
+
+def _store_run(store: Path, header: RunHeader, world: World | None) -> list[Deviation]:
+    """Make a run of the one part; gives where it left the tape."""
+    with SQLiteStore.open(store) as opened:
+        logs = load_process_logs(opened, header.id)
+        run = merge_in_store(opened, header)
+        if world is None:
+            return []
+        deviations = all_deviations(logs, run, world)
+        metadata = raw({"deviations": msgspec.to_builtins(deviations)})  # they quote what the client said
+        opened.replace([opened.cleaned(msgspec.structs.replace(run, metadata_json=metadata))])
+    return deviations
+
+
+def _world(name: str, store: Path, run_id: str) -> World:
+    """Return a world of the calls that a run recorded of one server, as if they had come from one shim."""
+    with SQLiteStore.open(store, read_only=True) as opened:
+        run = opened.load(run_id)
+    place = path_segment(_instance(name))
+    calls = tuple(msgspec.structs.replace(call, path=place) for call in run.calls if _is_of_server(call, name))
+    if not calls:
+        known = sorted(_servers(run))
+        raise UsageError(
+            f"run {run.id} says nothing of an MCP server {name!r}",
+            hint=f"It knows: {', '.join(known)}. Choose with --name." if known else "It was recorded without MCP.",
+        )
+    return World(case_id=run.name or run.id, calls=calls, run_id=run.id)  # type: ignore[arg-type]
+
+
+def client_calls_only(world: World, names: Collection[str]) -> World:
+    """The world without what nobody asks these servers for: that is given along with the answers."""
+    calls = (
+        call for call in world.calls if not isinstance(call, Call) or all(is_client_call(name, call) for name in names)
+    )
+    return msgspec.structs.replace(world, calls=tuple(calls))
+
+
+def _with_siblings(world: World, name: str) -> World:
+    """The world in which each process of a server knows what the others of its name were asked: which one is started
+    first is a matter of chance. What it was asked itself is found first."""
+    if world.rules.mode is MatchMode.STRICT:
+        return world
+    begins = re.compile(rf"/!{re.escape(shim_name(name))}#(\d+)(?=/|$)")
+    placed = [(int(found[1]), call) for call in world.calls if (found := begins.match(call.path))]
+    others = [
+        msgspec.structs.replace(
+            call, path=f"{path_segment(f'{shim_name(name)}#{number}')}/~{call.path.removeprefix('/!')}"
+        )
+        for number in range(max((place for place, _ in placed), default=-1) + 1 + _MORE_OFTEN)
+        for place, call in placed
+        if place != number
+    ]
+    return msgspec.structs.replace(world, calls=(*world.calls, *others))
+
+
+def _is_of_server(call: Call, name: str) -> bool:
+    return call.name.startswith((f"MCP {name} ", f"{name}."))
+
+
+def _servers(run: TraceRun) -> set[str]:
+    return {call.name.split(" ")[1] for call in run.calls if call.name.startswith("MCP ") and call.name.count(" ") >= 2}
+
+
+def _instance(name: str) -> str:
+    return f"{shim_name(name)}#0"

@@ -1,0 +1,189 @@
+"""The program's own servers: what its processes say to each other over this machine's ports is no part of the world.
+
+A server that the program starts is started again in a replay. It is asked for real, and asks models and tools in its
+turn, which are served to it. A server that somebody else has started is the world: it is recorded, and served.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from enum import Enum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from replaykit.model.events import AnyEvent, Call
+from replaykit.model.values import Json
+from replaykit.programs.plan import SESSION
+from replaykit.seam.sockets import can_tell, holders, is_loopback, listeners
+from replaykit.seam.unix_sockets import listening_at
+
+OWN_PORT = "replaykit.own"
+"""Notes of this name, in parts alone, say on which port a process found its own program."""
+
+_FRESH_S = 1.0  # how long it is believed whose a port is: the tables are long on busy machines
+_PORTS = {"http": 80, "https": 443}
+
+
+class Listener(Enum):
+    """The kind of process that listens on a port."""
+
+    PROGRAM = "program"  # a process of the program, and nobody else
+    OTHERS = "others"  # somebody else, or it cannot be told
+    NOBODY = "nobody"
+
+
+class OwnPorts:
+    """The ports of this machine on which processes of one program listen, as far as the system tells."""
+
+    def __init__(self, session: Path, world: Collection[int] = ()) -> None:
+        self._mark = f"{SESSION}={session}".encode()
+        self._world = world
+        """Ports that are known to be somebody else's."""
+        self._believed: dict[int, tuple[float, Listener]] = {}
+        self.network: Path | None = None
+        """Socket tables of the program's own network namespace, if it has one: every socket is the program's."""
+
+    def listener(self, port: int) -> Listener:
+        """Return the kind of process that listens on a port."""
+        if port in self._world or not can_tell():
+            return Listener.OTHERS
+        since, believed = self._believed.get(port, (float("-inf"), Listener.NOBODY))
+        if time.monotonic() - since < _FRESH_S:
+            return believed
+        found = listeners(port, self.network)
+        if not found:  # and that is not believed for long: a server may be on its way
+            return Listener.NOBODY
+        if self.network is not None:
+            return Listener.PROGRAM
+        if all(map(self._holds, found)):
+            believed = Listener.PROGRAM
+        else:
+            believed = Listener.OTHERS
+        self._believed[port] = time.monotonic(), believed
+        return believed
+
+    def is_at_path(self, path: str) -> bool:
+        """True when a process of the program listens at this path of the file system."""
+        return any(map(self._holds, listening_at(path)))
+
+    def _holds(self, socket: str) -> bool:
+        return any(self._mark in _environment(home) for home in holders(socket))
+
+
+class OwnServers:
+    """Decides for a process which requests and connections stay within its program.
+
+    `behind` returns the upstream address of a proxy address, and `report` is called for each port where the program was
+    found. In a replay, `recorded` are the calls of the tape: who comes to a port of which it knows nothing, and where
+    nobody listens, waits for a server of the program, or finds nobody.
+    """
+
+    def __init__(
+        self,
+        ports: OwnPorts,
+        behind: Callable[[str], str],
+        report: Callable[[int], None],
+        recorded: Iterable[AnyEvent] | None = None,
+    ) -> None:
+        self._ports = ports
+        self._behind = behind
+        self._report = report
+        self._reported_ports: set[int] = set()
+        if recorded is None:
+            self._known = None
+        else:
+            self._known = {place[1] for place in map(_loopback_address, _urls(recorded)) if place}
+        self.waited_for: set[int] = set()
+        """Ports that were tried in a replay, and on which nothing has listened so far."""
+
+    @property
+    def network(self) -> Path | None:
+        """The socket tables of the program's own network namespace; None if it has none."""
+        return self._ports.network
+
+    def look_into(self, network: Path) -> None:
+        """Look for servers in a network that is the program's alone."""
+        self._ports.network = network
+
+    def takes(self, url: str) -> bool:
+        """True when a request for this URL stays within the program."""
+        address = self._behind(url)
+        place = _loopback_address(address)
+        if place is None:
+            return False
+        from replaykit.wire.routes import api_of  # noqa: PLC0415 (slow to import, and few requests stay here)
+
+        # The tape may well hold a model's answer, or one that was given through the proxy, from another port.
+        return self._takes(*place, may_wait=address == url and api_of("POST", url) is None)
+
+    def has(self, host: str, port: int) -> bool:
+        """True when a connection to this place stays within the program, or reaches nobody."""
+        return self._takes(host, port, may_wait=True)
+
+    def had(self, host: str, port: int) -> bool:
+        """True when a connection that was made to this place stayed within the program."""
+        return self.has(host, port)
+
+    def has_path(self, path: str) -> bool:
+        """True when a process of the program listens at this path."""
+        return self._ports.is_at_path(path)
+
+    def may_be_at(self, place: str) -> bool:
+        """True when a connection to this host and port stays within the program, or that is unknown."""
+        found = _loopback_address(f"tcp://{place}")
+        return found is not None and (not can_tell() or self.has(*found))
+
+    def _takes(self, host: str, port: int, *, may_wait: bool) -> bool:
+        if not is_loopback(host):
+            return False
+        listener = self._ports.listener(port)
+        if listener is Listener.PROGRAM:
+            self.waited_for.discard(port)
+            if port not in self._reported_ports:
+                self._reported_ports.add(port)
+                self._report(port)
+            return True
+        waits = listener is Listener.NOBODY and may_wait and self._known is not None and port not in self._known
+        if waits:
+            self.waited_for.add(port)
+        return waits
+
+
+def is_internal_request(event: AnyEvent, ports: Collection[int]) -> bool:
+    """True for a request to one of these ports that was written down before a server of the program was found there."""
+    if isinstance(event, Call) and event.wire is not None:
+        place = _loopback_address(event.wire.url)
+    else:
+        place = None
+    return place is not None and place[1] in ports
+
+
+def is_own_address(place: str, ports: Collection[Json]) -> bool:
+    """True for a host and port of this machine where a server of the program was found."""
+    found = _loopback_address(f"tcp://{place}")
+    return found is not None and found[1] in ports
+
+
+def _urls(events: Iterable[AnyEvent]) -> Iterable[str]:
+    return (event.wire.url for event in events if isinstance(event, Call) and event.wire is not None)
+
+
+def _loopback_address(url: str) -> tuple[str, int] | None:
+    """The host and port of a URL on this machine; None for any other."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+    except ValueError:
+        return None
+    if is_loopback(host):
+        return (host, port)
+    return None
+
+
+def _environment(process: Path) -> list[bytes]:
+    """The variables that a process was started with."""
+    try:
+        return (process / "environ").read_bytes().split(b"\0")
+    except OSError:  # gone meanwhile, or not ours to look at
+        return []

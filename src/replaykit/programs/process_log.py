@@ -1,0 +1,403 @@
+"""A part: what one process of a program records, or is served, in the run that all of them make."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from replaykit.errors import Divergence, RunExists, StoreError, StoreFull
+from replaykit.handlers.chaos.install import under_chaos
+from replaykit.handlers.recording.interrupted import with_reason
+from replaykit.handlers.recording.recorder import Recorder
+from replaykit.handlers.replay.completion_order import turns_of
+from replaykit.handlers.replay.handler import OUTSIDE, Replayer
+from replaykit.handlers.replay.order import RecordedOrder
+from replaykit.handlers.replay.tape import Tape
+from replaykit.handlers.replay.world import World
+from replaykit.model.changes import Cleaning
+from replaykit.model.events import AnyEvent, Call, Exchange, LlmCall, Note, StoredEvent, ToolCall
+from replaykit.model.matching import MatchMode
+from replaykit.model.result import DEVIATION, Deviation
+from replaykit.model.run import NO_CHANCE, Chance, Origin, RunHeader, RunStatus, TraceRun
+from replaykit.model.values import raw
+from replaykit.programs.own_servers import OWN_PORT, OwnPorts, OwnServers
+from replaykit.programs.plan import Mode, ProgramPlan
+from replaykit.programs.proxy_access import base_address
+from replaykit.programs.proxy_addresses import UpstreamRouter, upstream_address
+from replaykit.programs.shared_tape import SHARED_MODES, SharedMatcher, shared_tape
+from replaykit.seam.call_events import event_of, with_source
+from replaykit.seam.http.cleaning import clean_url
+from replaykit.seam.real_time import wall_time
+from replaykit.seam.scope import CallAnswer, Handler, Outcome, PendingCall, RunSession
+from replaykit.seam.time_and_chance import MACHINE
+from replaykit.store.sqlite import SQLiteStore
+from replaykit.store.writer import SQLiteWriter
+
+MAIN = "main"
+"""The name of the program's first Python process: its calls have no path segment of their own."""
+PROXY = "proxy"
+"""The name of the proxy's log, which holds the calls of all processes that cannot record themselves."""
+PROCESS_LOGS = "part"
+"""Ids of parts are below this, so that no beginning of a run's id is ambiguous while it is recorded."""
+SHIM = "mcp-"
+"""Names of parts begin so that stand before a server of another protocol."""
+
+
+def process_logs_prefix(run_id: str) -> str:
+    """Return the prefix of the ids of a run's process logs."""
+    return f"{PROCESS_LOGS}/{run_id}"
+
+
+def process_log_id(run_id: str, name: str) -> str:
+    return f"{process_logs_prefix(run_id)}/{name}"
+
+
+def path_segment(name: str) -> str:
+    """Return the path prefix of a process's calls in the merged run."""
+    if name == MAIN:
+        return ""
+    return f"/!{name}"
+
+
+class ProcessLog:
+    """One process's share of a run, open for writing."""
+
+    @classmethod
+    def open(cls, plan: ProgramPlan, world: World | None, names: Iterator[str]) -> ProcessLog:
+        """Open the log of this process in the plan's store, under the first of these names that is free."""
+        redact_as = Path(plan.redact_as) if plan.redact_as else None
+        store = SQLiteStore.open(plan.store, durability=plan.durability, redact=plan.redact, redact_as=redact_as)
+        try:
+            header, writer = _claim_name(store, plan, names)
+        except BaseException:
+            store.close()
+            raise
+        return cls(plan, world, header, writer, store)
+
+    def __init__(
+        self, plan: ProgramPlan, world: World | None, header: RunHeader, writer: SQLiteWriter, store: SQLiteStore
+    ) -> None:
+        self.name = header.name
+        self._plan = plan
+        self._header = header
+        self._store = store
+        self._writer = _DetachableWriter(writer, store)
+        self._recorder = Recorder(self._writer)
+        self._recorded = None if world is None else world.calls
+        self._ended = False
+        self.order: RecordedOrder | None = None
+        self.tape_calls: list[Call] = []
+        """In a replay: the recorded calls that this process is served."""
+        self.was_served: Callable[[str], bool] = lambda tool: False
+        """In a replay: tells whether a call of this tool was answered from the tape already."""
+        self.own_servers: OwnServers | None = None
+        self.not_held: set[str] = set()
+        """The sources of randomness the process used that a recording does not pin."""
+        replayer: _ProcessReplayer | None = None
+        handler: Handler = self._recorder
+        if plan.mode is Mode.REPLAY and world is not None:
+            replayer = _ProcessReplayer(world, self.name, self._writer, Path(plan.store).with_name("taken"))
+            handler = under_chaos(replayer, world.chaos, place=self.name, recorded=replayer.own_tape.calls)
+        if plan.proxy:
+            recorded_names = () if replayer is None else {call.name for call in replayer.tape.calls}
+            handler = UpstreamRouter(handler, plan.proxy, plan.upstreams, recorded_names)
+        self.handler = handler
+        self.session = RunSession(handler, lineage=plan.run_id, cleaning=writer.cleaning)
+        self.session.speed = plan.speed
+        place = base_address(urlsplit(plan.proxy).netloc, plan.token)
+        self.session.elsewhere = tuple(f"{place}/{name}/" for name in plan.endpoints)
+        if plan.mode is Mode.RECORD:
+            self.session.hold_ups = self._recorder.hold_ups
+        if world is not None and self.name != PROXY:
+            self.session.leaves = _proxy_only_urls(world, plan)
+        if replayer is not None and world is not None:
+            self._use_tape(replayer, world)
+
+    def _use_tape(self, replayer: _ProcessReplayer, world: World) -> None:
+        """Serve the session from the replayer's tape, in the recorded order."""
+        self.tape_calls = list(replayer.own_tape.calls)
+        self.was_served = replayer.was_served
+        self.session.is_foreign = replayer.tape.is_foreign
+        self.session.order = turns_of(self.tape_calls)
+        # The proxy serves processes that have a clock of their own, and a speed is a request for real time.
+        if self.name == PROXY or self._plan.speed or not self._plan.in_process:
+            return
+        order = RecordedOrder(self.tape_calls, world.tie_picks, world.held_up_s, world.after_calls_s)
+        if order.is_known:
+            order.numbers = self.session.numbers
+            self.order = replayer.order = self.session.order = order
+
+    def leave_out_own_servers(self, directory: Path) -> None:
+        """Leave out requests to the program's own servers from now on. The directory is that of the session."""
+        proxy = urlsplit(self._plan.proxy).port
+        ports = OwnPorts(directory, world=() if proxy is None else (proxy,))
+        behind = partial(upstream_address, proxy=self._plan.proxy, upstreams=self._plan.upstreams)
+        self.own_servers = self.session.own = OwnServers(ports, behind, self._found_itself, self._recorded)
+
+    def _found_itself(self, port: int) -> None:
+        if self._plan.mode is Mode.RECORD:
+            self._recorder.keep(
+                Note(seq=next(self.session.numbers), at=wall_time(), name=OWN_PORT, content_json=raw(port))
+            )
+
+    def add_deviation(self, text: str, kind: str = "network") -> None:
+        """Write down that the process did what no call of the tape accounts for."""
+        self._note(Deviation(kind=kind, text=text))
+
+    def _note(self, deviation: Deviation) -> None:
+        self._writer.append(_deviation_note(deviation, next(self.session.numbers)))
+
+    def refuse(self, what: str, caller: str) -> Divergence:
+        """Write down a call that belongs to no run, and give the error that stops it."""
+        text = f"`{what}` was called outside of the run, in {self.name}, by {caller}"
+        self.add_deviation(text, OUTSIDE)
+        return Divergence(text, index=0, hint="Start what calls it inside of the run.")
+
+    def end(self, status: RunStatus = RunStatus.SUCCESS) -> None:
+        """Write the end of the log, and close it."""
+        if self._ended:
+            return
+        self._ended = True
+        for port in sorted(self.own_servers.waited_for) if self.own_servers is not None else ():
+            self.add_deviation(f"a live connection to 127.0.0.1:{port} found nobody there: {self.name} tried")
+        if self.session.unrecorded is not None:
+            self.session.unrecorded.end()
+        if self.session.files is not None:
+            self.session.files.end()
+        self._recorder.end()
+        for doubt in [] if self.order is None else self.order.doubts():
+            self._note(doubt)
+        chance = Chance(
+            not_held=tuple(sorted(self.not_held)),
+            held_up_s=self._recorder.hold_ups.longest_s,
+            after_calls_s=self._recorder.after_calls_s if self.name == MAIN else 0.0,
+        )
+        chance = NO_CHANCE if chance == NO_CHANCE else chance
+        header = msgspec.structs.replace(self._header, status=status, ended_at=wall_time(), chance=chance)
+        try:
+            self._writer.finish(with_reason(header, self._recorder.stopped))
+        except StoreFull as error:
+            self._recorder.stop(error)
+        self._store.close()
+
+
+class _DetachableWriter:
+    """Writes a process log for as long as it exists in the store.
+
+    A process may outlive its program. Its log has been merged into the run by then, and the process goes on
+    as if nobody recorded it.
+    """
+
+    def __init__(self, writer: SQLiteWriter, store: SQLiteStore) -> None:
+        self._writer = writer
+        self._store = store
+        self._cut_off = False
+
+    @property
+    def run_id(self) -> str:
+        return self._writer.run_id
+
+    @property
+    def cleaning(self) -> Cleaning | None:
+        return self._writer.cleaning
+
+    def append(self, event: StoredEvent, served: Call | None = None) -> None:
+        try:
+            if not self._cut_off:
+                self._writer.append(event, served)
+        except StoreError:
+            if self._is_there():
+                raise
+
+    def finish(self, header: RunHeader) -> None:
+        try:
+            if not self._cut_off:
+                self._writer.finish(header)
+        except StoreError:
+            if self._is_there():
+                raise
+
+    def _is_there(self) -> bool:
+        below = self.run_id.rpartition("/")[0]
+        self._cut_off = all(header.id != self.run_id for header in self._store.headers(below=below))
+        return not self._cut_off
+
+
+class _ProcessReplayer(Replayer):
+    """Serves a process its own part of the tape, and what the others leave of theirs; writes down what it does as it
+    does it."""
+
+    def __init__(self, world: World, name: str, writer: _DetachableWriter, taken: Path) -> None:
+        rules = world.rules
+        if name == PROXY and rules.mode is MatchMode.CAUSAL:
+            rules = msgspec.structs.replace(rules, mode=MatchMode.ARGS)  # it sees requests, and no paths
+        started_at = world.pins.started_at
+        self.own_tape = Tape(_served_calls(world, name), name=world.case_id, started_at=started_at)
+        is_shared = rules.mode in SHARED_MODES and not _is_stand_in(path_segment(name))
+        super().__init__(Tape(()) if is_shared else self.own_tape, rules, tools=world.tools, models=world.models)
+        if is_shared:
+            self.tape = shared_tape(self.own_tape, _calls_of_others(world, name))
+            self.matcher = SharedMatcher(self.tape, rules, taken)
+        self.world = world
+        self._writer = writer
+
+    def keep(self, event: AnyEvent) -> None:
+        self._writer.append(event)
+
+    def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
+        self._log(call, outcome, duration_s)
+
+    def _log(self, call: PendingCall, answer: CallAnswer, duration_s: float) -> CallAnswer:
+        # An answer off the tape has been looked through when the tape was made.
+        if isinstance(answer, Call) and call.injected is None:
+            recorded = answer
+        else:
+            recorded = None
+        event = event_of(call, answer, duration_s)
+        if self.world.notes_sources:
+            event = with_source(event, answer)
+        self._writer.append(event, recorded)
+        return answer
+
+    def _note(self, kind: str, call: PendingCall, index: int, text: str) -> None:
+        super()._note(kind, call, index, text)
+        self._writer.append(_deviation_note(self.deviations[-1], call.seq))
+
+
+def calls_of_process(world: World, name: str) -> list[Call]:
+    """The recorded calls of one process, their paths as that process sees them."""
+    own = path_segment(name)
+    calls = (event for event in world.calls if isinstance(event, Call))
+    if not own:
+        return [call for call in calls if not call.path.startswith("/!")]
+    found = (call for call in calls if _is_below(call.path, own))
+    return [msgspec.structs.replace(call, path=call.path.removeprefix(own)) for call in found]
+
+
+def _calls_of_others(world: World, name: str) -> list[Call]:
+    """The recorded calls of all processes but one, their paths as each of them saw them. Nobody shares what belongs to
+    the proxy or to a shim: each speaks for one place. Nor the time and chance: they are not what a process does."""
+    calls = (event for event in world.calls if isinstance(event, Call) and event.name not in MACHINE)
+    placed = ((call, _process_segment(call)) for call in calls)
+    return [
+        msgspec.structs.replace(call, path=call.path.removeprefix(place))
+        for call, place in placed
+        if place != path_segment(name) and not _is_stand_in(place)
+    ]
+
+
+def _proxy_only_urls(world: World, plan: ProgramPlan) -> Callable[[str], bool]:
+    """Tell by its URL whether the proxy recorded a request, and no Python process did. Older recordings have requests
+    of http.client there."""
+    calls = [event for event in world.calls if isinstance(event, Call) and event.wire is not None]
+    at_proxy = {_address(call) for call in calls if _is_below(call.path, path_segment(PROXY))}
+    at_proxy -= {_address(call) for call in calls if not _is_below(call.path, path_segment(PROXY))}
+
+    def leaves(url: str) -> bool:
+        if at_proxy:
+            address = upstream_address(clean_url(url), plan.proxy, plan.upstreams)
+        else:
+            address = ""
+        return address.partition("?")[0] in at_proxy
+
+    return leaves
+
+
+def _address(call: Call) -> str:
+    """The URL that a call went to, without its query."""
+    if call.wire is None:
+        return ""
+    return call.wire.url.partition("?")[0]
+
+
+def _process_segment(call: Call) -> str:
+    """Return the path prefix that says which process made a call."""
+    if call.path.startswith("/!"):
+        return call.path[: (call.path + "/").index("/", 1)]
+    return ""
+
+
+def _is_stand_in(place: str) -> bool:
+    return place == path_segment(PROXY) or place.startswith(path_segment(SHIM))
+
+
+def is_recorded_at_proxy_only(world: World) -> bool:
+    """True when the recording was made at the proxy, and no process recorded itself. Servers and what was put before
+    them say nothing of that."""
+    others = [event for event in world.calls if not is_mcp_event(event)]
+    return bool(others) and all(_is_below(event.path, path_segment(PROXY)) for event in others)
+
+
+def is_mcp_event(event: AnyEvent) -> bool:
+    """True for what was asked of an MCP server: written down by a shim, or by the proxy in its place."""
+    if event.path.startswith(path_segment(SHIM)):
+        return True
+    is_asked = isinstance(event, ToolCall) or (isinstance(event, Exchange) and event.name.startswith("MCP "))
+    return is_asked and _is_below(event.path, path_segment(PROXY))
+
+
+def _served_calls(world: World, name: str) -> list[Call]:
+    """Return the calls a process is served. If the recording was made without a proxy, the proxy serves all that went
+    over the wire."""
+    own = calls_of_process(world, name)
+    at_proxy = [event for event in world.calls if _is_below(event.path, path_segment(PROXY))]
+    if name != PROXY or not all(map(is_mcp_event, at_proxy)):
+        return own
+    calls = (event for event in world.calls if isinstance(event, Call) and _is_over_http(event))
+    return [*own, *(call for call in calls if not _is_below(call.path, path_segment(PROXY)))]
+
+
+def _is_over_http(call: Call) -> bool:
+    """True for a call that went over HTTP, or whose answer can go there: a model's that only a trace tells of."""
+    return call.wire is not None or isinstance(call, LlmCall)
+
+
+def _is_below(path: str, own: str) -> bool:
+    return path == own or path.startswith(f"{own}/")
+
+
+def _claim_name(store: SQLiteStore, plan: ProgramPlan, names: Iterator[str]) -> tuple[RunHeader, SQLiteWriter]:
+    """Begin a log under the first name that no other process has taken."""
+    for name in names:
+        header = RunHeader(
+            id=process_log_id(plan.run_id, name),
+            name=name,
+            started_at=wall_time(),
+            origin=Origin(kind=PROCESS_LOGS, run=plan.run_id),
+            metadata_json=raw({"part": name, "pid": os.getpid()}),
+        )
+        try:
+            # In a replay the proxy is in the process that reports: what is lost with it is missed by nobody.
+            return header, store.begin(header, lazily=name == PROXY and plan.mode is Mode.REPLAY)
+        except RunExists:
+            continue
+    raise StoreError(f"run {plan.run_id} has such a part already: two recordings or replays cannot share one run")
+
+
+def numbered_names(name: str) -> Iterator[str]:
+    """`name#0`, `name#1`, … for processes that are alike."""
+    number = 0
+    while True:
+        yield f"{name}#{number}"
+        number += 1
+
+
+def python_names(script: str) -> Iterator[str]:
+    """The names a Python process may bear: the first one is the program itself."""
+    yield MAIN
+    yield from numbered_names(script)
+
+
+def _deviation_note(deviation: Deviation, seq: int) -> Note:
+    return Note(seq=seq, at=wall_time(), name=DEVIATION, content_json=raw(msgspec.to_builtins(deviation)))
+
+
+def deviations_of(part: TraceRun) -> list[Deviation]:
+    """Return the deviations from the tape that a process noted."""
+    notes = (event for event in part.events if isinstance(event, Note) and event.name == DEVIATION)
+    return [msgspec.convert(note.content, Deviation) for note in notes]

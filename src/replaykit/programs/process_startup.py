@@ -1,0 +1,218 @@
+"""Inside a Python process of a recorded or replayed program: take part from its first line to its last.
+
+What is to hold in such a process while it takes part is entered in one place, `_Participation._enter`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+from replaykit.errors import ReplayKitError, StoreFull
+from replaykit.handlers.replay.order import end_run
+from replaykit.handlers.replay.world import World
+from replaykit.model.events import ErrorEvent
+from replaykit.model.pins import Clock
+from replaykit.model.run import RunStatus
+from replaykit.model.values import sayable
+from replaykit.programs.plan import (
+    INJECT_DIRECTORY,
+    PROCESS_NAME,
+    RECORDED_TREE,
+    RECORDING,
+    SESSION,
+    Mode,
+    ProgramPlan,
+    read_plan,
+    session_directory,
+)
+from replaykit.programs.process_log import ProcessLog, numbered_names, python_names
+from replaykit.programs.process_tree import ChildProcessTree, candidate_names, pinned_process
+from replaykit.seam.changed_files import FileLog, watching_files, watching_leftovers
+from replaykit.seam.emissions import watching_emissions
+from replaykit.seam.failures import describe
+from replaykit.seam.foreign_threads import Nobody
+from replaykit.seam.guard import Guard
+from replaykit.seam.unrecorded import watching
+
+ALONE = "REPLAYKIT_ALONE"
+"""Set for processes of ReplayKit's own, which take part in another way."""
+_participations: list[_Participation] = []
+"""This process's participation in the run; empty until it joins."""
+
+
+def start() -> None:
+    """Take part in the run that the environment names. A plan that cannot be read ends the process: going on without
+    it would do for real what should be served."""
+    if os.environ.get(ALONE) or _is_resource_tracker() or _is_shim():
+        return
+    directory = session_directory()
+    if os.environ.get(RECORDING) and not directory.is_dir():
+        return  # the recording is over: whoever started this process has outlived it
+    _join_run(directory)
+
+
+def join() -> None:
+    """Take part in the run that a process was started for, now that it can make calls of that run.
+
+    The processes of a program do so from their first line on. Those that `rk.record` follows do it when they import
+    ReplayKit, and so do those that ignore the start-up file.
+    """
+    if os.environ.get(SESSION):
+        # Where the start-up file was left out on purpose, the processes of the program take no part themselves.
+        if str(INJECT_DIRECTORY) in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+            start()
+        return
+    directory = Path(os.environ[RECORDED_TREE])
+    if _is_replaykit_process():
+        del os.environ[RECORDED_TREE]  # it begins a run of its own, and so do its children
+    elif directory.is_dir() and not _is_resource_tracker():
+        _join_run(directory)
+
+
+def _join_run(directory: Path) -> None:
+    if _participations:
+        return  # by the start-up file, or by importing ReplayKit, whichever was first
+    try:
+        plan, world = read_plan(directory)
+        try:
+            _participations.append(_Participation(plan, world, directory))
+        except StoreFull as error:
+            if plan.mode is Mode.REPLAY:
+                raise
+            _warn(f"this process is not recorded: {error}")
+    except ReplayKitError as error:
+        _warn(str(error))
+        os._exit(int(error.exit_code))
+
+
+def _warn(text: str) -> None:
+    from replaykit.terminal import visible_lines  # noqa: PLC0415 (only where something is wrong)
+
+    sys.stderr.write(visible_lines(f"replaykit: {text}\n"))
+
+
+class _Participation:
+    """This process's share of the run: reopened in forked children, closed at exit."""
+
+    def __init__(self, plan: ProgramPlan, world: World | None, directory: Path) -> None:
+        self._plan, self._world, self._directory = plan, world, directory
+        name = os.environ.pop(PROCESS_NAME, "") or ("~python" if plan.is_tree else "")
+        self._process_log = ProcessLog.open(
+            plan, world, candidate_names(name) if name else python_names(_script_name())
+        )
+        self._status = RunStatus.SUCCESS
+        self._entered = ExitStack()
+        self._enter(self._entered)
+        atexit.register(self._end)
+        os.register_at_fork(after_in_child=self._renew)
+        self._hook, sys.excepthook = sys.excepthook, self._on_error
+
+    def _enter(self, entered: ExitStack) -> None:
+        replays, session = self._plan.mode is Mode.REPLAY, self._process_log.session
+        self._resalt = entered.enter_context(pinned_process(self._plan, self._process_log))
+        self._process_log.leave_out_own_servers(self._directory)
+        session.resalt = self._resalt
+        if self._plan.is_tree:
+            for variable in self._plan.variables:  # they are for programs that cannot stop their connections themselves
+                os.environ.pop(variable, None)
+        session.begins_with_run = isinstance(self._plan.pins.seed, str) and not self._plan.is_tree
+        session.is_elsewhere = True
+        session.gives_way = self._plan.is_tree and not replays
+        session.make_tree = lambda: ChildProcessTree(self._directory, self._plan, self._process_log.name, session)
+        serves = self._plan.in_process
+        if replays:
+            session.refuse = lambda what, caller: self._process_log.refuse(what, caller)
+        if self._world is not None and (serves or not self._world.is_live):
+            allowed = [*self._world.rules.network, urlsplit(self._plan.proxy).netloc]
+            entered.enter_context(Guard(session, allowed, self._stopped, everywhere=True).standing())
+        if serves and self._process_log.order is not None:
+            pins = self._plan.pins
+            entered.enter_context(
+                self._process_log.order.at_work(pins.started_at if pins.clock is not Clock.LIVE else 0.0)
+            )
+        if not replays:
+            entered.enter_context(watching(session, urlsplit(self._plan.proxy).netloc))
+            entered.enter_context(watching_files(session, FileLog(session, self._plan.working_directory)))
+            entered.enter_context(watching_emissions())
+        elif self._world is not None:
+            entered.enter_context(self._watching_leftovers(self._world))
+        if serves:
+            entered.enter_context(session.active())
+        if serves and self._process_log.order is not None:
+            entered.callback(end_run, session, self._process_log.order)
+
+    def _watching_leftovers(self, world: World) -> AbstractContextManager[None]:
+        session, directory = self._process_log.session, self._plan.working_directory
+        return watching_leftovers(
+            session, world.changed_files, lambda tool: self._process_log.was_served(tool), directory=directory
+        )
+
+    def _stopped(self, text: str) -> None:
+        self._process_log.add_deviation(text)
+
+    def _renew(self) -> None:
+        """In a forked child: the same session, written to a part of its own."""
+        session = self._process_log.session
+        if self._plan.mode is Mode.RECORD and not self._directory.is_dir():
+            session.handler = Nobody()  # the recording is over
+            return
+        own = self._process_log.name if self._plan.is_tree else _script_name()
+        process_log = ProcessLog.open(self._plan, self._world, numbered_names(f"{own}-fork"))
+        session.handler = process_log.session.handler
+        session.numbers = process_log.session.numbers
+        process_log.session = session
+        process_log.leave_out_own_servers(self._directory)
+        self._process_log = process_log
+        self._resalt(process_log.name)
+
+    def _on_error(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+        self._status = RunStatus.ERROR
+        self._process_log.session.is_ending = True
+        self._process_log.session.keep(ErrorEvent, error=describe(error))
+        return self._hook(kind, error, trace)
+
+    def _end(self) -> None:
+        self._entered.close()
+        self._process_log.end(self._status)
+
+
+def _script_name() -> str:
+    """Return the name of this process: its script's file name, or `python`."""
+    arguments = getattr(sys, "orig_argv", sys.argv)[1:]
+    if "-m" in arguments[:4]:
+        return sayable(arguments[arguments.index("-m") + 1])
+    first = next((argument for argument in arguments if not argument.startswith("-")), "")
+    if first and "-c" not in arguments[:3]:
+        return sayable(os.path.basename(first))
+    return "python"
+
+
+def _is_resource_tracker() -> bool:
+    """True for the process that `multiprocessing` starts to tidy up after the others: it does nothing of its own."""
+    return any("multiprocessing.resource_tracker" in argument for argument in getattr(sys, "orig_argv", ()))
+
+
+def _is_replaykit_process() -> bool:
+    """True for the command `replaykit`, and for a process that it has started to run an agent."""
+    words = getattr(sys, "orig_argv", sys.argv)
+    return any(os.path.basename(word).removesuffix(".exe") == "replaykit" for word in words[:3]) or any(
+        "replaykit.candidates" in word for word in words
+    )
+
+
+def _is_shim() -> bool:
+    """True for `replaykit mcp`, which takes part by itself, for the server that it stands before."""
+    words = getattr(sys, "orig_argv", sys.argv)[1:]
+    names = [os.path.basename(word).removesuffix(".exe") for word in words]
+    if "replaykit" not in names:
+        return False
+    own = names.index("replaykit")
+    verb = next((word for word in words[own + 1 :] if not word.startswith("-")), "")
+    return verb == "mcp" and (words[own - 1] == "-m" or all(word.startswith("-") for word in words[:own]))

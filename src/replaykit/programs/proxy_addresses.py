@@ -1,0 +1,149 @@
+"""Requests to the proxy, named by their upstream: the proxy's own port differs in every run.
+
+`POST 127.0.0.1:40123/openai/files` is `POST openai/files` in the log and on the tape, so that a recording made through
+one address is found again through another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+
+from replaykit.model.events import AnyEvent, Exchange, WireInfo
+from replaykit.model.values import Json
+from replaykit.programs.proxy_access import is_our_authorization, token_of, without_token
+from replaykit.seam.http.cleaning import SEEN
+from replaykit.seam.scope import CallAnswer, Handler, Outcome, PendingCall
+
+UPSTREAM = "x-replaykit-upstream"
+"""The response header by which the proxy says which upstream answered; it is recorded with the others."""
+_LOCATION = "location"
+_EXCHANGE = str(Exchange.__struct_config__.tag)
+_ANTHROPIC = "https://api.anthropic.com"
+_HOP_BY_HOP = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"}
+    | {"transfer-encoding", "upgrade", "host", "expect", SEEN}
+)
+
+
+def end_to_end_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The headers without those that speak of one connection only, and without the mark."""
+    pairs = list(headers)
+    named = [value for name, value in pairs if name.lower() == "connection"]
+    if named:
+        dropped = _HOP_BY_HOP.union(word.strip().lower() for word in ",".join(named).split(","))
+    else:
+        dropped = _HOP_BY_HOP
+    return [
+        (name, value) for name, value in pairs if name.lower() not in dropped and not is_our_authorization(name, value)
+    ]
+
+
+def headers_for_program(path: str, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The headers of a response to a request for that path. A way to an upstream gets the token of the path."""
+    names = [name.lower() for name, _ in headers]
+    token = token_of(path) if _LOCATION in names and UPSTREAM in names else ""
+    if not token:
+        return headers
+    return [
+        (name, f"/{token}{value}" if name.lower() == _LOCATION and value.startswith("/") else value)
+        for name, value in headers
+    ]
+
+
+def split_target(target: str, upstreams: Mapping[str, str]) -> tuple[str, str]:
+    """The upstream that a request to the proxy is for, and the rest of its path with the query."""
+    path, mark, query = without_token(target).removeprefix("/").partition("?")
+    name, slash, rest = path.partition("/")
+    rest = f"{slash}{rest}{mark}{query}"
+    # Some SDKs take the address to hold the version, others add it: both mean the same API.
+    if upstreams.get(name) == _ANTHROPIC and not rest.startswith("/v1/"):
+        rest = f"/v1{rest}"
+    return name, rest
+
+
+def upstream_address(url: str, proxy: str, upstreams: Mapping[str, str]) -> str:
+    """The address that one of the proxy's stands for; any other as it is."""
+    if not proxy or not url.startswith(f"{proxy}/"):
+        return url
+    name, rest = split_target(url.removeprefix(proxy), upstreams)
+    base = upstreams.get(name, "")
+    if base:
+        return f"{base.rstrip('/')}{rest}"
+    return url
+
+
+def proxied_location(location: str, address: str, name: str, base: str) -> str:
+    """Return a redirect's target as seen through the proxy: an address below the upstream's own becomes a path of
+    the proxy, the same at any port; any other stays absolute, since a bare path would be requested from the proxy."""
+    try:
+        there, own = urlsplit(urljoin(address, location)), urlsplit(base)
+    except ValueError:
+        return location
+    place = there._replace(netloc=there.netloc.rpartition("@")[2])
+    is_own = (place.scheme, place.netloc) == (own.scheme, own.netloc.rpartition("@")[2])
+    root = own.path.rstrip("/")
+    if is_own and f"{place.path}/".startswith(f"{root}/"):
+        return place._replace(scheme="", netloc="", path=f"/{name}{place.path.removeprefix(root)}").geturl()
+    return place.geturl()
+
+
+class UpstreamRouter:
+    """A handler that hands on to another, with the proxy's own address taken out of what is written."""
+
+    def __init__(
+        self, handler: Handler, proxy: str, upstreams: Mapping[str, str], recorded: Collection[str] = ()
+    ) -> None:
+        self._handler = handler
+        self._recorded = recorded
+        self._proxy = proxy
+        self._place = f" {urlsplit(proxy).netloc}/"
+        self._upstreams = upstreams
+
+    def serve(self, call: PendingCall) -> CallAnswer | None:
+        if call.kind == _EXCHANGE and self._proxy:
+            call.name = self._name(call.name)
+        return self._handler.serve(call)
+
+    def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
+        if outcome.wire is not None:
+            outcome = msgspec.structs.replace(outcome, wire=self._behind(outcome.wire))
+        self._handler.settle(call, outcome, duration_s)
+
+    def keep(self, event: AnyEvent) -> None:
+        self._handler.keep(event)
+
+    def amend(self, step: str | None, state: Json) -> Json:
+        return self._handler.amend(step, state)
+
+    def _name(self, name: str) -> str:
+        """The name by the upstream; by its address, where the tape was recorded without a proxy."""
+        method, _, place = name.partition(self._place)
+        if method == name:
+            return name
+        place = without_token(f"/{place}").removeprefix("/")
+        name_by_upstream = f"{method} {place}"
+        if name_by_upstream not in self._recorded:
+            parts = urlsplit(upstream_address(f"{self._proxy}/{place}", self._proxy, self._upstreams))
+            usual = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
+            direct = f"{method} {parts.netloc.lower().removesuffix(usual)}{parts.path}"
+            if direct in self._recorded:
+                return direct
+            return name_by_upstream
+        return name_by_upstream
+
+    def _behind(self, wire: WireInfo) -> WireInfo:
+        url = self._without_token(upstream_address(wire.url, self._proxy, self._upstreams))
+        has_token = any(name.lower() == _LOCATION and token_of(value) for name, value in wire.headers)
+        if url == wire.url and not has_token:
+            return wire
+        headers = [(name, without_token(value) if name.lower() == _LOCATION else value) for name, value in wire.headers]
+        return msgspec.structs.replace(wire, url=url, headers=tuple(headers))
+
+    def _without_token(self, url: str) -> str:
+        """A URL of the proxy that stands for no known address, without the token."""
+        if not self._proxy or not url.startswith(f"{self._proxy}/"):
+            return url
+        return self._proxy + without_token(url.removeprefix(self._proxy))

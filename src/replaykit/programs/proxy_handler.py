@@ -1,0 +1,187 @@
+"""Requests at the proxy: served from the tape, or passed on to their upstream and written down as they are answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from replaykit.errors import Divergence, Unreplayable
+from replaykit.programs.launch_extension import Endpoint
+from replaykit.programs.plan import Mode, ProgramPlan
+from replaykit.programs.process_log import ProcessLog
+from replaykit.programs.proxy_addresses import UPSTREAM, end_to_end_headers, proxied_location
+from replaykit.programs.proxy_errors import BAD_REQUEST, MISS, NOT_HERE, ProxyRefusal, refusal_response
+from replaykit.programs.proxy_responses import drop_connection, send_live, send_recorded
+from replaykit.programs.proxy_routing import ProxyTarget, route_request
+from replaykit.programs.recorded_pace import RecordedPace
+from replaykit.programs.request_bodies import WHOLE_QUESTION, Body
+from replaykit.programs.upstream_client import UpstreamClient, UpstreamResponse
+from replaykit.seam.http.call import HttpCall, HttpRequest, Served
+from replaykit.seam.http.cleaning import SEEN
+from replaykit.seam.http.request import WHOLE_BODY
+from replaykit.seam.http.response import LEFT, header_pairs
+from replaykit.seam.scope import Scope
+from replaykit.wire.routes import api_of
+
+
+class ProxyHandler:
+    """Handles what comes to the proxy."""
+
+    def __init__(self, plan: ProgramPlan, process_log: ProcessLog, upstreams: UpstreamClient) -> None:
+        self.plan = plan
+        self.process_log = process_log
+        self.upstreams = upstreams
+        self.pace = RecordedPace(process_log.tape_calls, plan.speed, process_log.add_deviation)
+        self.endpoints: Mapping[str, Endpoint] = {}
+        """Those who answer for an upstream in a way of their own."""
+        self.failure: Exception | None = None
+        """The first thing that went wrong here, and not with a program or an upstream."""
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The response to one request."""
+        try:
+            target = route_request(request, self.plan, self.process_log)
+            if request.headers.get("expect", "").lower() == "100-continue":
+                await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            if target.upstream in self.endpoints:
+                return await self.endpoints[target.upstream].answer(request, target.address)
+            return await _ProxyExchange(self, request, target).respond()
+        except ProxyRefusal as error:
+            return refusal_response(error.status, error.message, target=request.raw_path)
+        except (Divergence, Unreplayable) as error:
+            if isinstance(error, Divergence):
+                kind = "replay_miss"
+            else:
+                kind = "unreplayable"
+            return refusal_response(MISS, str(error), kind=kind, target=request.raw_path)
+        except web.RequestPayloadError as error:
+            return refusal_response(
+                BAD_REQUEST, f"the body of the request cannot be read: {error}", target=request.raw_path
+            )
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # noqa: BLE001 (the edge: what could not be written must not look like an answer)
+            self.failure = self.failure or error
+            return drop_connection(request)
+
+
+class _ProxyExchange:
+    """One request, and what becomes of it."""
+
+    def __init__(self, proxy_handler: ProxyHandler, request: web.BaseRequest, target: ProxyTarget) -> None:
+        self._proxy_handler = proxy_handler
+        self._request = request
+        self._target = target
+        self._headers = header_pairs(request.raw_headers)
+        # Its own process writes it down, and was told to do it for real; or it stays within the program.
+        self._is_recorded_elsewhere = SEEN in request.headers or (
+            proxy_handler.process_log.own_servers is not None
+            and proxy_handler.process_log.own_servers.takes(target.url)
+        )
+        self._body = Body(self._body_limit(), request.headers.get("content-type", ""))
+        self._call: HttpCall | None = None
+
+    def _body_limit(self) -> int:
+        """Return how much of the body is kept in memory; a body that is not recorded is only forwarded."""
+        if self._is_recorded_elsewhere:
+            return 0
+        kind = self._request.headers.get("content-type", "")
+        if api_of(self._request.method, self._target.api_url, kind) is None:
+            return WHOLE_BODY
+        return WHOLE_QUESTION
+
+    async def respond(self) -> web.StreamResponse:
+        """The response to it."""
+        await self._body.read(self._request.content)
+        try:
+            if not self._is_recorded_elsewhere and (
+                self._proxy_handler.plan.mode is Mode.REPLAY or not self._body.is_large
+            ):
+                await self._body.spool()
+                self._begin()
+            if self._call is not None and self._call.wait_s:
+                await asyncio.sleep(self._call.wait_s)
+            if self._call is not None and self._call.served is not None:
+                return await self._send_recorded(self._call, self._call.served)
+            return await self._forward()
+        finally:
+            self._body.close()
+
+    async def _send_recorded(self, call: HttpCall, served: Served) -> web.StreamResponse:
+        """Hand out a recorded response at its pace. One that a fault changed has its own."""
+        if call.recorded is None:
+            return await send_recorded(self._request, served)
+        with self._proxy_handler.pace.turn(call.recorded, served) as turn:
+            return await send_recorded(self._request, turn.response, turn)
+
+    def _begin(self) -> None:
+        """Write down what is asked. Of a large body that is only known when it has passed."""
+        if self._call is not None or self._is_recorded_elsewhere:
+            return
+        headers = self._headers
+        if self._body.is_large:
+            headers = (("content-type", "application/json"), *headers)
+        http_request = HttpRequest(
+            method=self._request.method,
+            url=self._target.url,
+            headers=headers,
+            body=self._body.match_bytes,
+            api_url=self._target.api_url,
+        )
+        self._call = HttpCall(Scope(self._proxy_handler.process_log.session, path=""), http_request)
+
+    async def _forward(self) -> web.StreamResponse:
+        """Ask the upstream, and hand back what it says as it says it."""
+        upstream, address = self._target.upstream, self._target.address
+        if not address:
+            self._record_failure(ConnectionError(f"nobody has said where {upstream} is"))
+            raise ProxyRefusal(NOT_HERE, f"where is {upstream!r}?\nSay it: --upstream {upstream}=URL")
+        try:
+            async with await self._request_upstream(URL(address, encoded=True)) as answer:
+                self._begin()
+                if self._call is not None and self._call.is_altered:
+                    return await self._send_altered(self._call, answer)
+                return await send_live(self._request, answer, self._call, self._proxy_headers(answer))
+        except asyncio.CancelledError:
+            self._record_failure(BrokenPipeError(LEFT))
+            raise
+        except (aiohttp.ClientError, OSError) as error:
+            self._record_failure(ConnectionError(f"{address.partition('?')[0]}: {str(error) or type(error).__name__}"))
+            return drop_connection(self._request)
+
+    def _proxy_headers(self, answer: UpstreamResponse) -> dict[str, str]:
+        """Return the headers that the proxy adds: the upstream's name, and a redirect's address at the proxy."""
+        upstream, location = self._target.upstream, answer.header(b"location")
+        if not upstream:
+            return {}
+        if location is None:
+            return {UPSTREAM: upstream}
+        redirect = proxied_location(
+            location, self._target.address, upstream, self._proxy_handler.plan.upstreams[upstream]
+        )
+        return {UPSTREAM: upstream, "location": redirect}
+
+    async def _send_altered(self, call: HttpCall, answer: UpstreamResponse) -> web.StreamResponse:
+        """Send the upstream's whole response as a fault changes it."""
+        body = await answer.content.read()
+        call.answered(answer.status, header_pairs(answer.raw_headers), reason=answer.reason)
+        return await send_recorded(self._request, call.altered(body))
+
+    def _record_failure(self, error: Exception) -> None:
+        self._begin()
+        if self._call is not None:
+            self._call.broke(error)
+
+    async def _request_upstream(self, address: URL) -> UpstreamResponse:
+        headers = end_to_end_headers(self._headers)
+        if not self._is_recorded_elsewhere:
+            headers = [
+                *(pair for pair in headers if pair[0].lower() != "accept-encoding"),
+                ("accept-encoding", "identity"),
+            ]
+        body = self._body.chunks() if self._body.is_large else self._body.whole
+        return await self._proxy_handler.upstreams.send(self._request.method, address, headers, body)

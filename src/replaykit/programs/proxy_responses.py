@@ -1,0 +1,191 @@
+"""Responses at the proxy, on their way to the program: recorded ones, and live ones that are written down meanwhile.
+
+Nothing is held back: a chunk goes on when it comes. The event is in the store before the end of the response is sent:
+whoever has read a response to its end can rely on it. A response that broke off breaks off again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Iterable, Mapping
+
+import aiohttp
+from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from multidict import CIMultiDict
+
+from replaykit.programs.proxy_addresses import end_to_end_headers, headers_for_program
+from replaykit.programs.recorded_pace import PacedCall
+from replaykit.programs.upstream_client import UpstreamResponse
+from replaykit.seam.http.call import HttpCall, Served
+from replaykit.seam.http.response import header_bytes, header_pairs
+
+_AT_ONCE = 64 * 1024  # what is sent before it is asked whether the program still reads
+_LARGE = 4 * 1024 * 1024  # to write down more than this takes so long that others would wait
+_END = b"0\r\n\r\n"
+
+
+async def send_recorded(request: web.BaseRequest, served: Served, turn: PacedCall | None = None) -> web.StreamResponse:
+    """A recorded response, chunk by chunk; `turn` knows when it is time for it to end."""
+    if served.waits_s:
+        await asyncio.sleep(served.waits_s[0])
+    ends_with_head = turn is not None and turn.ends_with_head
+    if turn is not None and ends_with_head:
+        await turn.come_to_end()
+    if not served.status:
+        return await _break_off(request, served, turn)
+    headers = aiohttp_headers(headers_for_program(request.raw_path, end_to_end_headers(served.headers)))
+    size = sum(map(len, served.chunks))
+    if served.complete and len(served.chunks) == 1:
+        headers.setdefault("content-length", str(size))
+    if served.complete and size <= _AT_ONCE and not served.waits_s:
+        return await _send_whole(request, served, headers)
+    response = _DeferredHeadResponse(status=served.status, reason=served.reason or None, headers=headers)
+    outbox = _ChunkWriter(request, await response.prepare(request))
+    for number, chunk in enumerate(served.chunks, 1):
+        if served.waits_s or outbox.is_full:
+            await outbox.send()
+        if served.waits_s:
+            await asyncio.sleep(served.waits_s[number])
+        if turn is not None and not ends_with_head and number == len(served.chunks):
+            await turn.come_to_end()
+        outbox.put(chunk)
+    if not served.complete:
+        await outbox.send()
+        return await _break_off(request, served, turn)
+    await outbox.end()
+    return response
+
+
+async def _break_off(request: web.BaseRequest, served: Served, turn: PacedCall | None) -> web.StreamResponse:
+    """End a response that has no end. One that the program gave up on is left open until it does so again."""
+    if turn is not None and served.was_abandoned:
+        await turn.hold()
+    return drop_connection(request)
+
+
+async def send_live(
+    request: web.BaseRequest, answer: UpstreamResponse, call: HttpCall | None, marks: Mapping[str, str]
+) -> web.StreamResponse:
+    """A live response as it comes, told to the call; without one it is only passed on. `marks` are headers that it
+    bears here, in the place of its own."""
+    own = end_to_end_headers(header_pairs(answer.raw_headers))
+    headers = [*(pair for pair in own if pair[0].lower() not in marks), *marks.items()]
+    if call is not None:
+        call.answered(answer.status, headers, reason=answer.reason)
+    written = aiohttp_headers(headers_for_program(request.raw_path, headers))
+    response = _DeferredHeadResponse(status=answer.status, reason=answer.reason, headers=written)
+    outbox = _ChunkWriter(request, await response.prepare(request))
+    try:
+        last = await _send_all_but_last(answer.content, call, outbox)
+    except (aiohttp.ClientError, OSError):
+        await outbox.send()  # what came before it broke off
+        raise
+    if call is not None and answer.content.total_bytes > _LARGE:
+        await asyncio.get_running_loop().run_in_executor(None, call.ended)
+    elif call is not None:
+        call.ended()
+    outbox.put(last)
+    await outbox.end()
+    return response
+
+
+async def _send_all_but_last(content: aiohttp.StreamReader, call: HttpCall | None, outbox: _ChunkWriter) -> bytes:
+    """Pass on what comes, until it ends. The last chunk is given: the program must not see the end before it is written
+    down."""
+    size, last = 0, b""
+    while content.total_bytes > size or not content.at_eof():
+        outbox.put(last)
+        if content.total_bytes == size or outbox.is_full:  # there is no more yet, or enough
+            await outbox.send()
+        last, _ = await content.readchunk()
+        size += len(last)
+        if call is not None:
+            call.chunk(last)
+    return last
+
+
+def aiohttp_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
+    """Headers for a response. aiohttp writes UTF-8, and here each character is a byte."""
+    return CIMultiDict([(name, value if value.isascii() else _in_utf8(value)) for name, value in headers])
+
+
+def _in_utf8(value: str) -> str:
+    try:
+        return header_bytes(value).decode()
+    except UnicodeDecodeError:
+        return value
+
+
+def drop_connection(request: web.BaseRequest) -> web.StreamResponse:
+    """Break off the connection; what is given back is for aiohttp alone, and goes nowhere."""
+    transport = request.transport
+    if transport is not None:
+        if request.version < aiohttp.HttpVersion11:  # a mere end would look like the end of the body: reset it
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.close()
+    return web.Response()
+
+
+async def _send_whole(request: web.BaseRequest, served: Served, headers: CIMultiDict[str]) -> web.StreamResponse:
+    """A small response in one piece, which costs a tenth; the chunks keep their frames."""
+    response = web.Response(status=served.status, reason=served.reason or None, headers=headers)
+    if len(served.chunks) > 1 and "content-length" not in headers and request.version >= aiohttp.HttpVersion11:
+        response.enable_chunked_encoding()
+        response.body = b"".join([*(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in served.chunks), _END])
+        _disable_chunking(await response.prepare(request))
+    else:
+        response.body = b"".join(served.chunks) or None
+    return response
+
+
+class _DeferredHeadResponse(web.StreamResponse):
+    """One whose head leaves with the first chunks."""
+
+    _send_headers_immediately = False
+
+
+class _ChunkWriter:
+    """Sends chunks to the program. Chunks that arrive together leave together, each in its own frame."""
+
+    def __init__(self, request: web.BaseRequest, writer: AbstractStreamWriter | None) -> None:
+        self._request = request
+        self._writer = writer
+        self._is_framed = _disable_chunking(writer)
+        self._waiting: list[bytes] = []
+        self._size = 0
+
+    def put(self, chunk: bytes) -> None:
+        """A chunk, which leaves with the next `send`."""
+        if chunk:
+            self._waiting.append(b"%x\r\n%b\r\n" % (len(chunk), chunk) if self._is_framed else chunk)
+            self._size += len(chunk)
+
+    @property
+    def is_full(self) -> bool:
+        """True when it should be sent before there is more."""
+        return self._size > _AT_ONCE
+
+    async def end(self) -> None:
+        """Send what is left, and the end."""
+        if self._is_framed:
+            self._waiting.append(_END)
+        await self.send()
+        await self._request.writer.drain()
+
+    async def send(self) -> None:
+        """Send what there is, the head of the response before it; waits while the program reads slowly."""
+        transport = self._request.transport
+        if self._writer is not None and transport is not None and not transport.is_closing():
+            await self._writer.write(b"".join(self._waiting))
+        self._waiting, self._size = [], 0
+
+
+def _disable_chunking(writer: AbstractStreamWriter | None) -> bool:
+    """Take the framing of chunks from aiohttp, which makes one of each piece that is written; True where it framed."""
+    was_framed = bool(getattr(writer, "chunked", False))
+    if was_framed:
+        writer.chunked = False  # type: ignore[union-attr]
+    return was_framed

@@ -1,0 +1,124 @@
+"""Routing at the proxy: the upstream address of a request, or the reason why it is refused."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from msgspec import Struct
+
+from replaykit.errors import nearest
+from replaykit.model.unrecorded import Unrecorded, UnrecordedEffect, UnrecordedKind
+from replaykit.model.values import sayable
+from replaykit.programs.plan import Mode, ProgramPlan
+from replaykit.programs.process_log import ProcessLog
+from replaykit.programs.proxy_access import has_credentials, is_authorized
+from replaykit.programs.proxy_addresses import split_target, upstream_address
+from replaykit.programs.proxy_errors import (
+    FORBIDDEN,
+    NEEDS_CREDENTIALS,
+    NOT_HERE,
+    ConnectionEnds,
+    ProxyRefusal,
+    client_program,
+    describe_client,
+)
+
+_ANTHROPIC = ("anthropic", "anthropic_api")
+_SHORT = re.compile(r"(?<!/v1)/messages(?=$|\?)")
+_DONE = {Mode.RECORD: "recorded", Mode.REPLAY: "replayed"}
+_HOW = "Its address with the token: $REPLAYKIT_PROXY, in the environment of that program."
+_OWN_NAMES = frozenset({"127.0.0.1", "localhost", "::1", None})
+
+
+class ProxyTarget(Struct, frozen=True):
+    """The destination of a request."""
+
+    url: str
+    """As the program spells it: at the proxy, or elsewhere when it takes this for its forward proxy."""
+    address: str
+    """The address it is forwarded to; empty when a replay knows only that the recording went there."""
+    upstream: str = ""
+
+    @property
+    def api_url(self) -> str:
+        """The URL that tells which API it speaks: where SDKs take an address of Anthropic's to hold the version, the
+        path that they add to it does not."""
+        if self.upstream in _ANTHROPIC:
+            return _SHORT.sub("/v1/messages", self.url)
+        return self.url
+
+
+def route_request(request: web.BaseRequest, plan: ProgramPlan, process_log: ProcessLog) -> ProxyTarget:
+    """Return the target of a request, or raise `ProxyRefusal`; connections that a replay stops are logged."""
+    path = request.raw_path
+    is_elsewhere = path.startswith("http://") and not path.startswith(f"{plan.proxy}/")
+    is_secure = request.method == "CONNECT" or path.startswith("https://")
+    if (is_elsewhere or is_secure) and not has_credentials(plan.token, request.headers):
+        raise ProxyRefusal(NEEDS_CREDENTIALS, _unauthorized_text(plan))
+    if is_secure:
+        raise _refuse_tls(request, path.removeprefix("https://").partition("/")[0], plan, process_log)
+    if is_elsewhere:
+        return ProxyTarget(path, path)
+    path = path.removeprefix(plan.proxy)
+    # A page in a browser may be led here by a name that somebody else owns; it must not read recordings.
+    if not _is_own(request.headers.get("host", "")):
+        raise ProxyRefusal(FORBIDDEN, "this proxy answers to its own machine only")
+    if not is_authorized(plan.token, path, request.headers):
+        # What clients look for at the root of a host (`/.well-known/…`) is not here, and never was.
+        is_known = split_target(path, plan.upstreams)[0] in plan.upstreams
+        raise ProxyRefusal(FORBIDDEN if is_known else NOT_HERE, _unauthorized_text(plan))
+    name, rest = split_target(path, plan.upstreams)
+    if request.headers.get("upgrade", "").lower() == "websocket":
+        _note_refused(
+            UnrecordedKind.WEBSOCKET, urlsplit(plan.upstreams.get(name, "")).netloc or name, request, process_log
+        )
+        raise ProxyRefusal(FORBIDDEN, "websockets cannot be recorded or replayed")
+    if name not in plan.upstreams:
+        known = nearest(name, plan.upstreams)
+        raise ProxyRefusal(NOT_HERE, f"no upstream {name!r}; {known}\nName it: --upstream {name or 'NAME'}=URL")
+    url = f"{plan.proxy}/{name}{rest}"
+    return ProxyTarget(url, upstream_address(url, plan.proxy, plan.upstreams) if plan.upstreams[name] else "", name)
+
+
+def _note_refused(kind: UnrecordedKind, place: str, request: web.BaseRequest, process_log: ProcessLog) -> None:
+    """Note while recording what the proxy could only refuse."""
+    if process_log.session.unrecorded is not None:
+        program = (
+            client_program(_ends(request)) or request.headers.get("user-agent", "").partition("/")[0] or "a program"
+        )
+        without_user = sayable(place.rpartition("@")[2])
+        one = Unrecorded(kind=kind, place=without_user, program=sayable(program), effect=UnrecordedEffect.REFUSED)
+        process_log.session.unrecorded.note(one)
+
+
+def _ends(request: web.BaseRequest) -> ConnectionEnds:
+    if request.transport is None:
+        return None, None
+    return request.transport.get_extra_info("peername"), request.transport.get_extra_info("sockname")
+
+
+def _unauthorized_text(plan: ProgramPlan) -> str:
+    return f"this proxy serves the program that is {_DONE[plan.mode]} here, and nobody else\n{_HOW}"
+
+
+@lru_cache(maxsize=16)
+def _is_own(host: str) -> bool:
+    return urlsplit(f"//{host}").hostname in _OWN_NAMES
+
+
+def _refuse_tls(request: web.BaseRequest, place: str, plan: ProgramPlan, process_log: ProcessLog) -> ProxyRefusal:
+    """TLS cannot be looked into: it would pass unrecorded, and be missing in the replay. What stays within the program
+    needs no proxy; the guard in Node asks here whether it does."""
+    if plan.mode is Mode.REPLAY and process_log.own_servers is not None and process_log.own_servers.may_be_at(place):
+        return ProxyRefusal(NOT_HERE, f"{place} is the program's own: connect to it directly")
+    network = None if process_log.own_servers is None else process_log.own_servers.network
+    caller = describe_client(_ends(request), request.headers.get("user-agent", ""), network)
+    text = f"a live connection to {place} was stopped: {caller} tried"
+    if plan.mode is Mode.REPLAY:
+        process_log.add_deviation(text)
+        return ProxyRefusal(FORBIDDEN, text)
+    _note_refused(UnrecordedKind.CONNECTION, place, request, process_log)
+    return ProxyRefusal(FORBIDDEN, f"{text}\nRecord it: --upstream NAME=https://{place.removesuffix(':443')}")

@@ -1,0 +1,171 @@
+"""The environment variables that lead a program's SDKs to the proxy.
+
+A variable that the user has set already says where the upstream is. One that nobody set gets its SDK's own default for
+an upstream, where there is one. Names and defaults are those of the SDKs' sources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from replaykit.errors import UsageError
+
+UPSTREAM_PREFIX = "REPLAYKIT_UPSTREAM_"
+"""`REPLAYKIT_UPSTREAM_STRIPE=https://api.stripe.com` is an upstream `stripe`, and sets STRIPE_BASE_URL."""
+
+NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_ENDINGS = ("_base_url", "_endpoint", "_host", "_base")
+_OLLAMA_PORT = 11434
+
+
+class Upstream(Struct, frozen=True):
+    """An API that the proxy stands in front of."""
+
+    name: str
+    variable: str
+    """The variable that points the program to it."""
+    base: str
+    """Its address; empty when a replay knows only that the recording used it."""
+
+
+class _Sdk(Struct, frozen=True):
+    """The variables that set the address of one API in its SDKs, and its default address."""
+
+    variables: tuple[str, ...]
+    default: Callable[[Mapping[str, str]], str] = lambda _: ""
+
+
+def _fixed_address(base: str) -> Callable[[Mapping[str, str]], str]:
+    return lambda _: base
+
+
+def _vertex(environment: Mapping[str, str]) -> str:
+    region = environment.get("CLOUD_ML_REGION", "")
+    places = {"": "", "global": "aiplatform", "us": "aiplatform.us.rep", "eu": "aiplatform.eu.rep"}
+    place = places.get(region, f"{region}-aiplatform")
+    if place:
+        return f"https://{place}.googleapis.com/v1"
+    return ""
+
+
+_SDKS = (
+    _Sdk(("OPENAI_BASE_URL", "OPENAI_API_BASE"), _fixed_address("https://api.openai.com/v1")),
+    _Sdk(("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"), _fixed_address("https://api.anthropic.com")),
+    _Sdk(("GOOGLE_GEMINI_BASE_URL",), _fixed_address("https://generativelanguage.googleapis.com")),
+    _Sdk(("OLLAMA_HOST", "OLLAMA_API_BASE"), _fixed_address(f"http://127.0.0.1:{_OLLAMA_PORT}")),
+    _Sdk(("ANTHROPIC_VERTEX_BASE_URL",), _vertex),
+    _Sdk(("GOOGLE_VERTEX_BASE_URL",)),
+    _Sdk(("AZURE_OPENAI_ENDPOINT",)),
+    _Sdk(("ANTHROPIC_FOUNDRY_BASE_URL",)),
+    _Sdk(("ANTHROPIC_GOOGLE_CLOUD_BASE_URL",)),
+    _Sdk(("ANTHROPIC_AWS_BASE_URL",)),
+    _Sdk(("ANTHROPIC_BEDROCK_BASE_URL",)),
+    _Sdk(("ANTHROPIC_BEDROCK_MANTLE_BASE_URL",)),
+    _Sdk(("AWS_BEDROCK_BASE_URL",)),
+    _Sdk(("GROQ_BASE_URL",)),
+    _Sdk(("LITELLM_PROXY_API_BASE",)),
+)
+_KNOWN = frozenset(variable for sdk in _SDKS for variable in sdk.variables)
+_SIGNED = frozenset(
+    {
+        "ANTHROPIC_AWS_BASE_URL",
+        "ANTHROPIC_BEDROCK_BASE_URL",
+        "ANTHROPIC_BEDROCK_MANTLE_BASE_URL",
+        "AWS_BEDROCK_BASE_URL",
+    }
+)
+"""AWS signatures cover the host name, so these requests would be refused if they came through the proxy."""
+_TOKENS = ("AWS_BEARER_TOKEN_BEDROCK", "ANTHROPIC_AWS_API_KEY")
+
+
+def find_upstreams(
+    environment: Mapping[str, str], extra_upstreams: Mapping[str, str] | None = None, used: Collection[str] = ()
+) -> list[Upstream]:
+    """The APIs that a program with this environment may ask through the proxy.
+
+    `given` are further ones, by name; `used` are the names of those that a recording used.
+    """
+    extra = {
+        key.removeprefix(UPSTREAM_PREFIX).lower(): value
+        for key, value in environment.items()
+        if key.startswith(UPSTREAM_PREFIX)
+    }
+    named = {name: checked_address(name, base) for name, base in {**extra, **(extra_upstreams or {})}.items()}
+    upstreams = {upstream.name: upstream for upstream in _sdk_upstreams(environment)}
+    for name, base in named.items():
+        upstreams[name] = Upstream(name, upstream_variable(name), base)
+    for name in used:
+        upstreams.setdefault(name, Upstream(name, upstream_variable(name), ""))
+    return list(upstreams.values())
+
+
+def checked_address(name: str, base: str) -> str:
+    """The address of an upstream that the user names; a UsageError when it is none, or the name is no word."""
+    if not NAME.fullmatch(name):
+        raise UsageError(f"upstream {name!r}: a name is small letters, digits, `-` and `_`")
+    if not _is_address(base):
+        raise UsageError(f"upstream {name}={base}: expected an address such as https://api.example.com/v1")
+    return base.rstrip("/")
+
+
+def upstream_name(variable: str) -> str:
+    """The upstream that a variable leads to: `openai` of OPENAI_BASE_URL, `openai_api` of OPENAI_API_BASE."""
+    name = variable.lower()
+    return next((name.removesuffix(ending) for ending in _ENDINGS if name.endswith(ending)), name)
+
+
+def upstream_variable(name: str) -> str:
+    """The variable that leads to an upstream."""
+    variable = next((variable for variable in sorted(_KNOWN) if upstream_name(variable) == name), None)
+    upper = name.upper().replace("-", "_")
+    return variable or (f"{upper}_BASE" if name.endswith("_api") else f"{upper}_BASE_URL")
+
+
+def proxy_variables(upstreams: Iterable[Upstream], proxy: str) -> dict[str, str]:
+    """The variables, and what they are set to."""
+    return {upstream.variable: f"{proxy}/{upstream.name}" for upstream in upstreams}
+
+
+def _sdk_upstreams(environment: Mapping[str, str]) -> Iterable[Upstream]:
+    signed = not any(environment.get(token) for token in _TOKENS)
+    for sdk in _SDKS:
+        set_variables = [variable for variable in sdk.variables if environment.get(variable)]
+        # Where one of several is set, the others stay unset: which of them goes first differs between the SDKs.
+        for variable in set_variables or sdk.variables:
+            base = _base(variable, environment.get(variable) or sdk.default(environment))
+            if base and not (signed and variable in _SIGNED):
+                yield Upstream(upstream_name(variable), variable, base)
+    for variable, value in environment.items():
+        if variable.endswith("_API_BASE") and variable not in _KNOWN and _is_address(value):
+            yield Upstream(upstream_name(variable), variable, value.rstrip("/"))
+
+
+def _base(variable: str, value: str) -> str:
+    if variable == "OLLAMA_HOST":
+        value = _ollama(value)
+    if _is_address(value):
+        return value.rstrip("/")
+    return ""
+
+
+def _ollama(value: str) -> str:
+    """Ollama's short form of an address, which is also the one its server listens on."""
+    scheme, _, place = value.rpartition("://")
+    host, slash, path = place.partition("/")
+    if not re.search(r":\d+$", host):
+        host += {"http": ":80", "https": ":443"}.get(scheme, f":{_OLLAMA_PORT}")
+    host = re.sub(r"^(?:0\.0\.0\.0)?:", "127.0.0.1:", host)
+    return f"{scheme or 'http'}://{host}{slash}{path}"
+
+
+def _is_address(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)

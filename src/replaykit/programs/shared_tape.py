@@ -1,0 +1,74 @@
+"""A tape that the processes of a program share.
+
+Which of several processes does which piece of work may differ from run to run: whoever of a pool is free takes the next
+one, and of two that are started side by side either may be the first. So a process is served its own recorded calls
+first, and then those that the others have not made. What is taken is noted in a directory that all of them see.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+from replaykit.handlers.replay.tape import Matcher, Tape
+from replaykit.model.events import Call
+from replaykit.model.matching import MatchMode, MatchRules
+
+SHARED_MODES = (MatchMode.CAUSAL, MatchMode.ARGS)
+"""Modes that find calls by their arguments; modes that go by order work within one process only."""
+
+
+def shared_tape(own: Tape, others: Iterable[Call]) -> Tape:
+    """The calls of one process, and behind them those of the others."""
+    tape = Tape((), name=own.name, started_at=own.started_at)
+    tape.calls = [*own.calls, *Tape(others).calls]
+    return tape
+
+
+class SharedMatcher(Matcher):
+    """Finds recorded calls as ever, and each is taken once among all processes."""
+
+    def __init__(self, tape: Tape, rules: MatchRules, taken: Path) -> None:
+        super().__init__(tape, rules.mode, rules.ignore, key_id=rules.redaction_key_id, model=rules.model)
+        self._is_direct = False
+        self._taken = taken
+        taken.mkdir(exist_ok=True)
+
+    @classmethod
+    def shared(cls, matcher: Matcher, taken: Path) -> SharedMatcher:
+        """The matcher of a process that has begun alone, shared from here on: what it has taken is taken."""
+        shared = cls.__new__(cls)
+        shared.__dict__.update(matcher.__dict__)
+        shared._is_direct = False
+        shared._taken = taken
+        taken.mkdir(exist_ok=True)
+        for index in range(len(shared.calls)):
+            if shared.used[index]:
+                shared._claim(index)
+        return shared
+
+    def unused(self) -> list[int]:
+        """The recorded calls that no process made."""
+        if self._taken.is_dir():
+            taken = {int(name) for name in os.listdir(self._taken)}
+            for index, call in enumerate(self.calls):
+                if call.seq in taken:
+                    self.used[index] = 1
+        return super().unused()
+
+    def _first_free(self, waiting: deque[int] | None, request_text: bytes | None = None) -> int | None:
+        index = super()._first_free(waiting, request_text)
+        while index is not None and not self._claim(index):
+            self.used[index] = 1
+            index = super()._first_free(waiting, request_text)
+        return index
+
+    def _claim(self, index: int) -> bool:
+        """True when no other process has taken it."""
+        try:
+            os.close(os.open(f"{self._taken}/{self.calls[index].seq}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            return False
+        return True

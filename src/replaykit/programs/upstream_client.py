@@ -1,0 +1,207 @@
+"""Upstreams, asked for real.
+
+A session of aiohttp's does more for a request than a proxy needs (cookies, redirects, timers, a task for each body),
+and takes twice as long. This uses what lies below it: the connections and their pool, the writer and the parser.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from functools import cache, lru_cache
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from aiohttp.http import HttpProcessingError, StreamWriter
+from yarl import URL
+
+from replaykit.programs.tls_trust import ssl_context
+from replaykit.seam.http.response import header_bytes
+
+if TYPE_CHECKING:
+    from aiohttp.client_proto import ResponseHandler
+    from aiohttp.connector import Connection, SocketFactoryType
+    from aiohttp.http import RawResponseMessage
+
+LONGEST_LINE = 64 * 1024
+"""Of a head, in either direction."""
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30)
+_SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+_REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+"""May be asked again when a connection that was kept turns out to be closed."""
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_IMMEDIATE_BYTES = 64 * 1024  # a longer body may block while the upstream answers already: it is sent meanwhile
+_INFORMATIONAL = frozenset(range(100, 200)) - {101}
+
+Headers = Sequence[tuple[str, str]]
+Body = bytes | AsyncIterator[bytes]
+
+
+class UpstreamResponse:
+    """An upstream's response whose body is still coming. Close it, or use it as a context manager."""
+
+    __slots__ = ("_connection", "_upload", "content", "raw_headers", "reason", "status")
+
+    def __init__(
+        self,
+        connection: Connection,
+        message: RawResponseMessage,
+        content: aiohttp.StreamReader,
+        upload: asyncio.Task[None] | None,
+    ) -> None:
+        self._connection = connection
+        self._upload = upload
+        self.status = message.code
+        self.reason = message.reason
+        self.raw_headers = message.raw_headers
+        self.content = content
+
+    def header(self, name: bytes) -> str | None:
+        """The first value of a header, by its name in small letters."""
+        return next((value.decode("latin-1") for key, value in self.raw_headers if key.lower() == name), None)
+
+    def close(self) -> None:
+        """Take no more of it. The connection is used again where everything has been said."""
+        if self._upload is None or not self._upload.cancel():
+            self._connection.release()
+            return
+        if self._connection.transport is not None:
+            self._connection.transport.abort()  # a mere end would wait until the upstream has read what nobody needs
+        self._connection.close()
+
+    async def __aenter__(self) -> UpstreamResponse:
+        return self
+
+    async def __aexit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class UpstreamClient:
+    """Asks upstreams, past the proxies that the user has, and trusting whom the user trusts.
+
+    Whatever goes wrong on the way is an `OSError` or an `aiohttp.ClientError`.
+    """
+
+    def __init__(self, new_socket: SocketFactoryType | None = None) -> None:
+        """`new_socket` makes the sockets, where they are not to be ordinary ones."""
+        self._connector = aiohttp.TCPConnector(limit=0, socket_factory=new_socket)
+        self._loop = asyncio.get_running_loop()
+        self._proxies = getproxies()
+        self._trust = cache(ssl_context)
+        self._route = lru_cache(maxsize=256)(self._route_to)
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._connector.close()
+
+    async def send(self, method: str, address: URL, headers: Headers, body: Body = b"") -> UpstreamResponse:
+        """The answer to a request; the headers of the connection, and of a body in one piece, are made here."""
+        request = _UpstreamRequest(method, address, headers, body)
+        may_repeat = method in _REPEATABLE and isinstance(body, bytes)
+        route = self._route(address.scheme, address.raw_authority)
+        while True:
+            connection = await self._connector.connect(route, traces=[], timeout=_TIMEOUT)
+            try:
+                return await self._send(request, route, connection)
+            except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+                connection.close()
+                if not may_repeat:
+                    raise
+                may_repeat = False
+            except BaseException:
+                connection.close()
+                raise
+
+    def _route_to(self, scheme: str, place: str) -> aiohttp.ClientRequest:
+        """A request that stands for all to that place: the pool knows connections by it."""
+        address = URL(f"{scheme}://{place}/", encoded=True)
+        if proxy_bypass(address.host or ""):
+            proxy = None
+        else:
+            proxy = self._proxies.get(scheme)
+        return aiohttp.ClientRequest(
+            "GET",
+            address,
+            skip_auto_headers=_SKIPPED_HEADERS,
+            loop=self._loop,
+            proxy=None if proxy is None else URL(proxy),
+            ssl=self._trust() if scheme == "https" else True,
+        )
+
+    async def _send(
+        self, request: _UpstreamRequest, route: aiohttp.ClientRequest, connection: Connection
+    ) -> UpstreamResponse:
+        protocol = connection.protocol
+        if protocol is None or protocol.transport is None:
+            raise aiohttp.ServerDisconnectedError
+        protocol.set_response_params(
+            skip_payload=request.method == "HEAD",
+            read_until_eof=True,
+            auto_decompress=False,
+            max_line_size=LONGEST_LINE,
+            max_field_size=LONGEST_LINE,
+        )
+        head, body, upload = request.head(route), request.body, None
+        if isinstance(body, bytes) and len(body) <= _IMMEDIATE_BYTES:
+            protocol.transport.write(head + body)
+        else:
+            upload = self._loop.create_task(_upload(protocol, head, body, is_chunked=request.is_chunked))
+        try:
+            message, content = await protocol.read()
+            while message.code in _INFORMATIONAL:
+                message, content = await protocol.read()
+        except BaseException as error:
+            if upload is not None:
+                upload.cancel()
+            if isinstance(error, HttpProcessingError):
+                raise aiohttp.ClientPayloadError(f"what came is no HTTP: {error.message}") from error
+            raise
+        return UpstreamResponse(connection, message, content, upload)
+
+
+class _UpstreamRequest(NamedTuple):
+    method: str
+    address: URL
+    headers: Headers
+    body: Body
+
+    @property
+    def is_chunked(self) -> bool:
+        """True when the length of the body is unknown."""
+        return not isinstance(self.body, bytes) and all(name.lower() != "content-length" for name, _ in self.headers)
+
+    def head(self, route: aiohttp.ClientRequest) -> bytes:
+        """Its first lines. The way says the host, and the credentials that it takes to get there."""
+        own = {name.lower() for name, _ in self.headers}
+        lines = [*(pair for pair in route.headers.items() if pair[0].lower() not in own), *self.headers]
+        if self.is_chunked:
+            lines.append(("Transfer-Encoding", "chunked"))
+        elif isinstance(self.body, bytes) and (self.body or self.method not in _WITHOUT_BODY):
+            lines = [pair for pair in lines if pair[0].lower() != "content-length"]
+            lines.append(("Content-Length", str(len(self.body))))
+        if route.proxy and not route.is_ssl():
+            target = str(self.address)
+        else:
+            target = self.address.raw_path_qs
+        first = f"{self.method} {target} HTTP/1.1\r\n".encode("utf-8", "surrogateescape")
+        return first + header_bytes("".join([f"{name}: {value}\r\n" for name, value in lines])) + b"\r\n"
+
+
+async def _upload(protocol: ResponseHandler, head: bytes, body: Body, *, is_chunked: bool) -> None:
+    """Send a request whose body is long, or comes in pieces. Where that fails, nobody waits for an answer."""
+    writer = StreamWriter(protocol, asyncio.get_running_loop())
+    try:
+        await writer.write(head)
+        if isinstance(body, bytes):
+            await writer.write(body)
+            return
+        writer.chunked = is_chunked
+        async for chunk in body:
+            await writer.write(chunk)
+        await writer.write_eof()
+    except Exception as error:  # noqa: BLE001 (told to who waits for the answer)
+        protocol.set_exception(aiohttp.ClientConnectionError(f"the request cannot be sent: {error!r}"), error)

@@ -1,0 +1,140 @@
+"""Subjects: what is replayed. Cases and sessions at some paths, or all of a configuration, each with its contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from replaykit.cases.case import ReplayCase, load_case
+from replaykit.cases.find import CaseFile, SessionFile, Unusable, find_files, unusable
+from replaykit.errors import FormatTooNew, NothingSelected, UsageError
+from replaykit.project.duplicate_ids import refuse_duplicate_ids
+from replaykit.project.find import find_project
+
+if TYPE_CHECKING:
+    from replaykit.cases.session import Session
+    from replaykit.project.project import Project
+    from replaykit.project.session_cases import SessionCases
+
+SelectedCase = ReplayCase | Unusable
+
+
+class SelectedCases(Struct, frozen=True, kw_only=True):
+    """The cases to replay, in order, and notices for the user."""
+
+    all: tuple[SelectedCase, ...]
+    notices: tuple[str, ...] = ()
+
+    @property
+    def cases(self) -> list[ReplayCase]:
+        """Those that can be replayed."""
+        return [subject for subject in self.all if isinstance(subject, ReplayCase)]
+
+    @property
+    def unusable(self) -> list[Unusable]:
+        """Those that cannot, and why."""
+        return [subject for subject in self.all if isinstance(subject, Unusable)]
+
+
+def select_cases(
+    project: Project | None, paths: Sequence[Path] = (), *, more: Sequence[Session | Unusable] = ()
+) -> SelectedCases:
+    """The cases and sessions at these paths; without paths, all that the configuration names.
+
+    `more` are those of its sources: one whose id is there already is the same run, and not replayed twice.
+    """
+    reader = _CaseReader(project)
+    if paths:
+        at_paths, notices_at = reader.at(paths)
+        return SelectedCases(all=refuse_duplicate_ids(at_paths), notices=notices_at)
+    if project is None:
+        raise UsageError("nothing to replay", hint="Name a case or a session; or a configuration: -c replaykit.yaml")
+    written = [
+        reader.sessions.subject_of(session, f"replays.sessions[{index}]")
+        for index, session in enumerate(project.sessions)
+    ]
+    named = {subject.file.resolve() for subject in written}
+    found, notices, empty = reader.below(project)
+    below = [subject for file, subject in found.items() if file not in named]
+    ids = {subject.id for subject in (*written, *below)}
+    for session in more:
+        if session.id not in ids:
+            ids.add(session.id)
+            below.append(session if isinstance(session, Unusable) else reader.sessions.subject_of(session))
+    if not written and not below:
+        if empty:
+            raise empty[0]
+        hint = "Add `cases: [cases]`, or sessions under `replays:`."
+        raise NothingSelected(f"{project.file} names no case and no session", hint=hint)
+    return SelectedCases(all=refuse_duplicate_ids((*written, *below)), notices=tuple(notices))
+
+
+def load_case_or_session(file: Path) -> ReplayCase:
+    """The case or session in a file, with the configuration of the working directory; else the error it is."""
+    from replaykit.project.project import load_project  # noqa: PLC0415 (slow to import, as in `_Reader`)
+
+    config = find_project()
+    (subject,) = select_cases(None if config is None else load_project(config), [file]).all
+    if isinstance(subject, Unusable):
+        raise subject.error
+    return subject
+
+
+class _CaseReader:
+    """Reads files as subjects, with the contracts of a configuration."""
+
+    def __init__(self, project: Project | None) -> None:
+        self._project = project
+
+    @cached_property
+    def sessions(self) -> SessionCases:
+        """Those of the configuration; without one each names the file of its contract."""
+        from replaykit.project.session_cases import SessionCases  # noqa: PLC0415 (slow to import; cases have no contract)
+
+        return SessionCases(self._project)
+
+    def at(self, paths: Sequence[Path]) -> tuple[list[SelectedCase], tuple[str, ...]]:
+        """Return the cases at the paths, and notices; a file that several paths lead to is there once."""
+        found = find_files(paths)
+        notices = tuple(f"{file} is neither a case nor a session: passed over" for file in found.passed_over)
+        subjects = list(map(self._read, found.files))
+        if len(paths) > 1:
+            subjects = list({subject.file.resolve(): subject for subject in reversed(subjects)}.values())[::-1]
+        return subjects, notices
+
+    def below(self, project: Project) -> tuple[dict[Path, SelectedCase], list[str], list[NothingSelected]]:
+        """Return the cases at the paths of the configuration, and notices; an empty directory is only a notice."""
+        found: dict[Path, SelectedCase] = {}
+        notices: list[str] = []
+        empty: list[NothingSelected] = []
+        for index, path in enumerate(project.cases):
+            if not path.exists():
+                hint = "It is looked for beside the configuration: a case, a session, or a directory of them."
+                raise project.error(f"cases: {str(path)!r} does not exist", ("cases", index), hint=hint)
+            try:
+                subjects, notices_at = self.at([path])
+            except NothingSelected as error:
+                empty.append(error)
+                notices_at, subjects = (error.message,), []
+            notices += notices_at
+            for subject in subjects:
+                found.setdefault(subject.file.resolve(), subject)
+        return found, notices, empty
+
+    def _read(self, found: CaseFile | SessionFile | Unusable) -> SelectedCase:
+        if isinstance(found, Unusable):
+            return found
+        if isinstance(found, CaseFile):
+            file = found.file
+        else:
+            file = Path(found.document.file)
+        try:
+            if isinstance(found, CaseFile):
+                return load_case(found.file)
+            return self.sessions.read(found.document)
+        except (UsageError, FormatTooNew) as error:
+            return unusable(file, error)

@@ -1,0 +1,185 @@
+"""Telling names: keys, headers and variables whose value is a secret or personal, whatever it looks like.
+
+A name is cut into words (`X-Api-Key`, `apiKey`, `API_KEY` are all `api key`), and its last words decide:
+`db_password` tells, `password_policy` does not.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from functools import lru_cache
+
+from msgspec import Struct
+
+from replaykit.redaction.wordlist import words_of
+
+
+class Trust(IntEnum):
+    """How sure a name is: what a value beside it must look like to be taken."""
+
+    RANDOM = 1  # as if a machine had drawn it: `token`, `*_key`
+    SECRET = 2  # as if somebody had thought it up to be hard to guess: `secret`
+    ANY = 3  # anything but a stand-in: `password`
+    NUMBER = 4  # what has digits: `ssn`, `pin`
+    COOKIE = 5  # what has an equals sign
+
+
+class NameHint(Struct, frozen=True):
+    """What a name says about its value."""
+
+    kind: str
+    trust: Trust
+    is_own: bool = False
+    """True for a name that a project added."""
+
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
+
+_PASSWORDS = words_of(
+    "password passwd passwort passphrase passcode passwrd pwd pass kennwort contrasena contraseña senha "
+    "motdepasse mdp wachtwoord haslo hasło heslo lozinka geslo jelszo jelszó parola sifre şifre salasana "
+    "losenord lösenord adgangskode пароль 密码 密碼 口令 パスワード 비밀번호 암호 mnemonic seedphrase recoveryphrase"
+)
+_SECRETS = words_of(
+    "secret secrets secreto apisecret clientsecret appsecret consumersecret sharedsecret webhooksecret "
+    "signingsecret otpsecret totpsecret credential credentials authorization proxyauthorization"
+)
+_RANDOM = words_of(
+    "apikey apitoken authtoken accesstoken refreshtoken idtoken bearertoken sessiontoken token tokens jwt "
+    "bearer auth accesskey secretkey secretaccesskey privatekey authkey signingkey encryptionkey masterkey "
+    "accountkey sharedkey sharedaccesskey storagekey servicekey sessionkey subscriptionkey licensekey "
+    "deploykey appkey applicationkey clientkey consumerkey serverkey adminkey rootkey sshkey hmackey aeskey "
+    "ingestkey integrationkey webhookkey instrumentationkey functionskey hostkey readkey writekey projectkey "
+    "userkey primarykeyvalue sas sastoken csrftoken xsrftoken apikeys accesstokens privkey secretkeybase "
+    "apikeysecret authcode authsecret oauthtoken sessionsecret"
+)
+_PERSONAL = {
+    "ssn": "ssn socialsecurity socialsecuritynumber socialsecurityno sozialversicherungsnummer",
+    "card": "cardnumber cardno ccnumber ccnum creditcard creditcardnumber creditcardno debitcard debitcardnumber pan "
+    "kartennummer numerodecarte numerotarjeta cardnum",
+    "iban": "iban",
+    "imei": "imei",
+    "secret": "cvv cvc cvv2 cvc2 csc pin pincode pinnumber otp otpcode mfacode securitycode verificationcode",
+    "phone": "phone phonenumber phoneno mobile mobilenumber mobileno mobilephone cellphone telephone telephonenumber "
+    "tel telefon telefonnummer telefono teléfono telefone celular handynummer fax faxnumber msisdn whatsapp",
+    "id-number": "passport passportnumber passportno passportid nationalid nationalidnumber nationalidentitynumber "
+    "nationalinsurancenumber nino identitycard identitycardnumber idcard idcardnumber personalausweis ausweisnummer "
+    "reisepass reisepassnummer driverslicense driverslicence driverlicense driverlicence driverslicensenumber "
+    "driverslicencenumber driverlicensenumber driverlicencenumber drivinglicence drivinglicense drivinglicencenumber "
+    "drivinglicensenumber licensenumber licencenumber taxid taxidnumber taxidentificationnumber taxpayerid tin itin "
+    "steuerid steuernummer aadhaar aadhaarnumber pannumber cpf cnpj dni nie nif codicefiscale personnummer bsn pesel "
+    "curp medicare medicarenumber nhsnumber healthinsurancenumber healthid socialinsurancenumber",
+}
+_KEY_WORDS = frozenset(
+    words_of(
+        "api access secret private auth encryption signing account storage service master shared subscription "
+        "license deploy app application client consumer server admin root ssh gpg pgp aes hmac session ingest "
+        "integration webhook instrumentation functions hosting openai anthropic stripe sendgrid datadog mailgun "
+        "twilio aws azure gcp google github gitlab cohere mistral groq replicate huggingface hf newrelic pinecone "
+        "algolia heroku okta sentry"
+    )
+)
+_NOT_TOKEN = frozenset(
+    words_of(
+        "page next nextpage continuation pagination cursor sync max min num stop eos bos pad unk sep cls mask "
+        "special start end first last total prompt completion input output cached reasoning new per word sub image "
+        "audio text no current previous prev expected unexpected any every each this that the a of invalid tokens "
+        "resume remaining limit used"
+    )
+)
+_LATER = frozenset(words_of(
+    "nr no num value val b64 base64 encoded prod production dev development staging stage test live old new raw plain "
+    "plaintext text string str here backup main default primary secondary env variable"
+))  # fmt: skip
+
+STEMS = tuple(
+    b"pass pwd secret token key auth cred jwt cookie senha contrase kennwort wachtwoord mnemonic bearer".split()
+)
+"""One of these is in every name of a secret that is looked for outside of quotes, in lower case."""
+WIDE_STEMS = {"п": "парол", "П": "парол", "密": "密码 密碼", "口": "口令", "ワ": "パスワード", "비": "비밀번호",
+              "암": "암호",
+              "ł": "hasło", "ş": "şifre", "Ş": "şifre", "ö": "lösenord", "ó": "jelszó", "ñ": "contraseña"}  # fmt: skip
+"""The same for texts beyond ASCII, by a character that each has: asking for one is quick."""
+NUMBER_STEMS = tuple(b"ssn social card cvv cvc pin otp licen national tax".split())
+"""The same for names whose value has digits; asked only where there are some."""
+
+
+def _table() -> dict[str, NameHint]:
+    table = {name: NameHint("secret", Trust.ANY) for name in _PASSWORDS}
+    table |= {name: NameHint("secret", Trust.SECRET) for name in _SECRETS}
+    table |= {name: NameHint("secret", Trust.RANDOM) for name in _RANDOM}
+    table |= {name: NameHint("secret", Trust.COOKIE) for name in ("cookie", "setcookie", "cookies")}
+    for kind, names in _PERSONAL.items():
+        table |= {name: NameHint(kind, Trust.NUMBER) for name in names.split()}
+    return table
+
+
+_TABLE = _table()
+
+
+def words(name: str) -> list[str]:
+    """The words of a name in lower case, whichever way it is spelled."""
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+_OPENING = b"\\\"'`([{*>"
+
+
+def several_words(flat: bytes, start: int, end: int) -> bytes:
+    """The name that ends in the word from `start` to `end`, with the word or two before it."""
+    first = start
+    for _ in range(2):
+        first = flat.rfind(b" ", max(0, first - 16), first - 1) + 1 or max(0, first - 16)
+        if flat[first:start] not in (b"de ", b"of "):
+            break
+    return flat[first:end].lstrip(_OPENING)
+
+
+def compact(name: str) -> str:
+    """The words of a name, run together."""
+    return "".join(words(name))
+
+
+@lru_cache(maxsize=4096)
+def hint_of_name(name: str) -> NameHint | None:
+    """What the name says about its value, or None when it says nothing."""
+    if not 2 <= len(name) <= 80:
+        return None
+    parts = words(name)
+    hint = _longest_match(parts[-5:], name)
+    while hint is None and len(parts) > 1 and (parts[-1] in _LATER or parts[-1].isdigit()):
+        parts.pop()
+        hint = _longest_match(parts[-5:], name)
+    return hint
+
+
+def _longest_match(parts: list[str], name: str) -> NameHint | None:
+    for first in range(len(parts)):
+        hint = _TABLE.get("".join(parts[first:]))
+        if hint is not None:
+            before = parts[first - 1] if first else ""
+            if hint.trust is Trust.RANDOM and parts[-1] in ("token", "tokens", "auth") and before in _NOT_TOKEN:
+                return None
+            if parts[-1] == "tokens" and first == 0 and len(parts) == 1:
+                return None
+            return None if _other_sense(parts[first:], before) else hint
+    if len(parts) > 1 and parts[-1] in ("key", "keys") and (parts[-2] in _KEY_WORDS or name.isupper()):
+        return None if parts[-2] in ("public", "primary", "foreign", "cache", "sort", "partition") else _TABLE["apikey"]
+    return _glued(parts[-1]) if parts else None
+
+
+def _other_sense(parts: list[str], before: str) -> bool:
+    """Words that mean something else in company: `spin`, `by pass`, `first pass`, `graphics card`."""
+    short = parts == ["pass"] or parts == ["pin"] or parts == ["auth"]
+    return short and before in ("by", "first", "second", "test", "single", "multi", "one", "two", "boarding", "gpio")
+
+
+def _glued(word: str) -> NameHint | None:
+    """Names without a seam: `dbpassword`, `mysqlpwd`, `githubtoken`."""
+    for ending in ("password", "passwort", "passwd", "pwd", "passphrase", "apikey", "secretkey", "accesskey"):
+        if word.endswith(ending):
+            return _TABLE[ending]
+    if word.endswith("token") and len(word) > 7:
+        return None if word[:-5] in _NOT_TOKEN else _TABLE["token"]
+    return _TABLE["secret"] if word.endswith("secret") else None

@@ -1,0 +1,139 @@
+"""Plausible: whether what stands beside a telling name is a value, or stands in for one.
+
+`password: ********`, `password=${DB_PASSWORD}`, `password = hasher.hash(text)` and `token: Optional[str]` hold no
+secret. Quoted values are trusted more than bare ones, which may be code.
+"""
+
+from __future__ import annotations
+
+import re
+from math import log2
+from string import ascii_letters, digits
+
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.name_hints import NameHint, Trust
+from replaykit.redaction.wordlist import words_of
+
+_WORDS = frozenset(
+    words_of(
+        "null none nil undefined true false string str text bytes int integer number boolean bool float optional "
+        "required secret secrets password passwd pwd pass token tokens key apikey bearer basic redacted masked "
+        "hidden filtered removed omitted changeme change_me change-me example todo tbd tba unknown empty n/a na "
+        "yes no on off default prompt env environment placeholder dummy value any object array char varchar "
+        "secretstr type self this void const let var return expired invalid missing wrong incorrect correct valid "
+        "revoked disabled enabled set unset rotated stdin file vault keyring input hash hashed encrypted sha256 "
+        "bcrypt md5 plain plaintext"
+    )
+)
+_MASK = lazy(r"[*•●·xX.#?_\-=…~\s]+|.*(?:\*{3}|•{3}|…|\.\.\.$|x{6}|X{6}).*", re.DOTALL)
+_STAND_IN = lazy(
+    r"""\$\{?\w | .*\$\{ | \{\{ | .*\{\{ | %\( | %[sdv]$ | \{\w*\}$ | <[^<>]*>$ | \[[\w .-]+\]$ | \#\{
+      | @\w+@$ | __\w+__$
+      | .*\byour[-_ ]? | .*(?:_|-|\b)(?:here|goes[-_]here|placeholder|changeme|redacted)$ | \(\w | arn:aws:
+      | .*(?:\[\^?[A-Za-z]-[A-Za-z] | \\[bdswBDSW][+*{(\[] | \(\?[:iP<=!] | \{\d+,\d*\})       # a pattern
+      | (?:op|vault|ssm|secretsmanager|env|file|keychain|doppler|gsm)://? | enc\[ | !vault
+      | (?:insert|replace|enter|add|put|my)[-_ ](?:[A-Za-z]{1,12}[-_ ]){0,4}+(?:api|key|token|secret|password)
+    """,
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+_CODE = lazy(
+    r"""(?:os\.|process\.env|env\.|config\.|settings\.|self\.|this\.|request\.|req\.|secrets\.|ctx\.|args\.|options\.|opts\.
+       |params\.|props\.|data\.|user\.|app\.|getenv|environ|System\.|Deno\.|import\.meta|var\.|local\.|module\.)
+     | [A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][A-Za-z_$]*)+$
+     | &?\*?[A-Za-z_][\w.]*(?:\[|\() | (?:await|new|not|lambda|function|async)\b | [|&=!<>+]{1,3}$
+    """,
+    re.VERBOSE,
+)
+_NAME = lazy(r"[A-Za-z_$][A-Za-z_$-]*")
+_NAME_OF_SECRET = lazy(r"[A-Za-z_$][\w$.-]*", re.ASCII)
+_STEM = lazy(r"pass|pwd|token|secret|key|cred|auth", re.IGNORECASE)
+_DATE = lazy(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
+_PATH = lazy(
+    r"(?:[~.]{0,2}/[\w.@-]+){2,}/?|[A-Za-z]:\\.*|[\w./-]+\.(?:pem|key|json|ya?ml|txt|env|crt|p12|jks|py|js|ts|go)"
+)
+_URL = lazy(r"[a-z][a-z0-9+.-]{1,12}://", re.IGNORECASE)
+_AT_HOST = lazy(r"[^@]*@(?:v?\d+\.\d|[\w.-]+[:/]|(?:[A-Za-z-]+\d{0,3}\.)*[A-Za-z-]+\d{0,3}[.,;:]?\Z)")
+"""`jane@example.com`, `react@18.2.0`, `git@host:path`."""
+_SLUG = lazy(r"[A-Za-z]+(?:[-_.:/ ][A-Za-z]+)*")
+_TYPE = lazy(r"(?:Optional|Union|List|Dict|Secret|Option|Maybe|Promise)\b.*|[A-Z][a-z]+(?:[A-Z][a-z]+)*(?:\[.*\])?")
+
+_DIGITS, _LETTERS = digits.encode(), ascii_letters.encode()
+_LEAST_DIGITS = {"phone": 6, "card": 12, "ssn": 9, "iban": 8, "imei": 14, "secret": 3, "id-number": 3}
+_MOST_CHARS = {"secret": 10, "card": 30, "ssn": 15, "phone": 30, "imei": 24, "iban": 44, "id-number": 40}
+
+
+def is_plausible(value: str, hint: NameHint, *, quoted: bool, loose: bool = True) -> bool:
+    """True when the value is one that `told` speaks of. `loose`: the value stands alone, so a plain word counts."""
+    bare = value.strip()
+    if not bare or len(bare) > 8192 or bare.lower() in _WORDS:
+        return False
+    if hint.trust is Trust.COOKIE:
+        return "=" in bare and len(bare) > 8
+    if hint.trust is Trust.NUMBER:
+        return _is_number(bare, hint.kind)
+    if _MASK.fullmatch(bare[:200]) or _STAND_IN.match(bare[:200]):
+        return False
+    if not quoted and _is_code(bare, loose=loose and hint.trust is Trust.ANY):
+        return False
+    if hint.trust is Trust.ANY:
+        return quoted or len(bare) > 2
+    if " " in bare or _URL.match(bare) or _PATH.fullmatch(bare[:300]) or _names_secret(bare):
+        return False
+    if hint.trust is Trust.SECRET:
+        return len(bare) >= 6 and (quoted or not _NAME.fullmatch(bare)) and not _DATE.fullmatch(bare)
+    return looks_random(bare)
+
+
+def looks_random(value: str) -> bool:
+    """True for text that nobody would write by hand: mixed classes, not words, a date, a path or an address."""
+    if len(value) < 8 or _DATE.fullmatch(value[:40]) or ("@" in value[1:-4] and _AT_HOST.match(value)):
+        return False
+    digits, letters = _digits_and_letters(value)
+    if not letters:
+        return len(value) >= 20 and entropy(value) > 2.5
+    if not digits:
+        mixed = not (value.islower() or value.isupper())
+        return (len(value) >= 16 and mixed and not _SLUG.fullmatch(value)) or (
+            len(value) >= 20 and not _wordy(value) and entropy(value) > 3.5
+        )
+    return entropy(value) >= (2.0 if len(value) < 12 else 2.5)
+
+
+def entropy(text: str) -> float:
+    """Bits of entropy a character, by how often each occurs."""
+    length = len(text)
+    return -sum([count * log2(count / length) for count in map(text.count, set(text))]) / length
+
+
+def _digits_and_letters(text: str) -> tuple[bool, bool]:
+    """Return whether the text has digits, and whether it has letters."""
+    if text.isascii():  # ten times as fast as asking each character
+        raw = text.encode()
+        without_digits = raw.translate(None, _DIGITS)
+        return len(without_digits) < len(raw), len(without_digits.translate(None, _LETTERS)) < len(without_digits)
+    return any(map(str.isdigit, text)), any(map(str.isalpha, text))
+
+
+def _is_number(value: str, kind: str) -> bool:
+    count = sum(map(str.isdigit, value))
+    if kind == "secret":
+        return value.isdigit() and 3 <= count <= _MOST_CHARS[kind]
+    return count >= _LEAST_DIGITS.get(kind, 3) and len(value) <= _MOST_CHARS.get(kind, 60)
+
+
+def _is_code(value: str, *, loose: bool) -> bool:
+    if _CODE.match(value) or _TYPE.fullmatch(value):
+        return True
+    if _NAME.fullmatch(value):
+        return not loose or bool(_STEM.search(value))
+    return False
+
+
+def _names_secret(value: str) -> bool:
+    """`DB_PASSWORD`, `my-api-key-1`: the name of a secret, not one."""
+    return len(value) < 40 and bool(_SLUG.fullmatch(value.rstrip("0123456789"))) and bool(_STEM.search(value))
+
+
+def _wordy(value: str) -> bool:
+    vowels = sum(value.lower().count(vowel) for vowel in "aeiou")
+    return vowels > len(value) * 0.28

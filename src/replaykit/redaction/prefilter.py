@@ -1,0 +1,361 @@
+"""A quick look: most texts hold nothing that any rule begins with, and need no closer one.
+
+All literals are looked for at once, by one automaton. What it lets pass is clean: a law that the tests hold it to.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from operator import itemgetter
+from string import ascii_uppercase, digits, hexdigits
+from typing import TYPE_CHECKING
+
+from replaykit.redaction.checksums import IBAN_LENGTHS
+from replaykit.redaction.commands import PROGRAMS
+from replaykit.redaction.encoded import MAY_BEGIN_TEXT, begins_text
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.name_hints import NUMBER_STEMS, STEMS, WIDE_STEMS, hint_of_name, several_words
+from replaykit.redaction.national_ids import WORDS as ID_WORDS
+from replaykit.redaction.national_ids import stands_alone
+from replaykit.redaction.phones import BEFORE, named_by
+from replaykit.redaction.phrases import NAMES as PHRASE_NAMES
+from replaykit.redaction.phrases import SEED_NAMES
+from replaykit.redaction.providers import BOUND, HEADS
+from replaykit.redaction.text_view import RUNS
+from replaykit.redaction.tokens import HEX_CHAR, HEX_HEADS, HEX_TEXT, JOINTS, RUN, before_joints, is_token_like
+from replaykit.redaction.vendors import WORDS as VENDOR_WORDS
+
+if TYPE_CHECKING:
+    import re
+
+    from ahocorasick_rs import BytesAhoCorasick
+
+_NAMES = (*(stem for stem in STEMS if stem != b"bearer"), *NUMBER_STEMS, b"iban")
+_SIGNS = (
+    b"@ (at) [at] -----begin bearer basic curl sig= signature= security-token= webhook hooks.slack \\u \\/ :: "
+    b"$1$ $5$ $6$ $2a$ $2b$ $2x$ $2y$ $argon2 $scrypt$ insert".split()  # columns may have telling names
+)
+_COUNT_NAMES = _AT = len(_NAMES)
+_IBAN, _INSERT = len(_NAMES) - 1, len(_NAMES) + len(_SIGNS) - 1
+_PHRASES = tuple(name for name in PHRASE_NAMES if name not in STEMS)
+_ID_WORDS = tuple(word for word in ID_WORDS if word not in _NAMES)
+_COMPANY = (*_ID_WORDS, *VENDOR_WORDS, *SEED_NAMES, *PROGRAMS)
+"""Words that make something of what stands beside them (see `literals`)."""
+_FIRST_COMPANY = len(_NAMES) + len(_SIGNS) + len(_PHRASES)
+_END_COMPANY = _FIRST_COMPANY + len(_COMPANY)
+_OF_IDS = frozenset(range(_FIRST_COMPANY, _FIRST_COMPANY + len(_ID_WORDS))) | {
+    _NAMES.index(b"ssn"), _NAMES.index(b"social"), _NAMES.index(b"national"),
+}  # fmt: skip
+_INDEX = itemgetter(0)
+_BETWEEN = " .-()/+"
+_BETWEEN_DIGITS = f"{_BETWEEN}~".encode()
+_LONGEST_NAME = 40
+_BLANK, _BACKSLASH, _ZERO, _DOT, _COLON = b" \\0.:"
+"""As numbers: to ask bytes for bytes raises an error inside of Python first, which takes as long as a short text."""
+_JOINED = frozenset(JOINTS) | {_BACKSLASH, *range(128, 256)}
+"""What a token may go on after, or that is more than it seems."""
+_GOES_ON = (b".", b"~")
+_WORDS = bytes.maketrans(b"_-+/.:~$", b" " * 8)
+
+
+def _class(byte: int) -> int:
+    """Digits are `0`, capitals `A`, what stands between digits stays, what is not ASCII is `~`, the rest is `x`."""
+    char = chr(byte)
+    if byte > 127:
+        return ord("~")
+    if char in digits:
+        return ord("0")
+    if char in _BETWEEN:
+        return byte
+    return ord("A" if char in ascii_uppercase else "x")
+
+
+_SHAPE = bytes(map(_class, range(256)))
+"""With it patterns begin with a literal, which is what they are found fast by."""
+_MANY = lazy(rb"0(?=[0 .\-()/+~]{6})(?:[ .\-()/+~]{0,6}+0){6}")
+"""Seven digits. Most numbers are shorter, and end at the look ahead: all of it costs three times as much."""
+_FISCAL_SIGN = b"AAAAAA00A00A000A"
+_DNI_SIGN, _DNI = b"A0000000", lazy(rb"A0000000[ .\-()/+~]{0,6}A")
+_IP = lazy(rb"\.(?<=\d\.)(?<![^\d.]0\.)(?<![^\d.]10\.)(?<![^\d.]127\.)(?!(?<=[^\d.]192\.)168\.)\d{1,3}\.\d{1,3}\.\d")
+"""The address of a machine, unless it is one that only its neighbours can reach: `127.0.0.1` is in many logs."""
+_HARMLESS = lazy(
+    rb"(?<=[A-Za-z_])(?<!\\.)\d++"
+    rb"|(?:(?:19|20)\d\d([-/.])[01]\d\1[0-3]\d|\d++\.\d++)(?![\d ./()+\x80-\xff-]|\\(?![nrt\"]))"
+    rb"|(?<=/)(?:19|20)\d{6}-\d{6}(?=-[a-z])"
+)
+"""Digits in a word (as in most ids), a date, a number with a fraction, or the name of a directory by its time."""
+_BARE = lazy(rb"\d{7,11}(?![\w .\-()/+\x80-\xff]|\\(?![nrt\"]))")
+_TEN = digits.encode()
+_IBAN_NEAR = lazy(rb"iban[^0-9]{0,20}[0-9]")
+_WORDS_OF_KEYS = b"|".join(literal for literal in BOUND if literal.isalnum())
+_ID = lazy(
+    rb'"(?=[A-Za-z0-9-]{20})(?=[A-Za-z0-9]{20,}+"|[0-9a-f-]{20,36}+")'  # the first is for most quotes, to end there
+    rb"(?!fc-|%b|%b|H4sI|eJ[w-z]|eN[o-r]|eAE|AC[0-9a-f]{32}|%b{10})"
+    % (_WORDS_OF_KEYS, MAY_BEGIN_TEXT.encode(), HEX_CHAR)
+)
+"""A quote before an id: one word that no provider's keys begin like and that is no text in base64, or a UUID."""
+_SHORT, _BYTES_A_RUN = 3000, 200  # in longer texts, and where ids are fewer, one by one takes less time
+_COLONS = lazy(rb":[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:")
+
+
+def is_plainly_clean(raw: bytes) -> bool:
+    """True when nothing is there that any built-in rule begins with. False says nothing."""
+    low = raw.lower()
+    runs = raw.translate(RUNS)
+    signs = _signs().find_matches_as_indexes(low)
+    near_ids = False
+    if signs:
+        if not _all_tell_nothing(signs, raw, low, runs):
+            return False
+        near_ids = not _OF_IDS.isdisjoint(map(_INDEX, signs)) and _name_ids(signs, raw, low)
+    shape = raw.translate(_SHAPE)
+    if _ZERO in shape and _has_numbers(raw, low, shape, near_ids):
+        return False
+    if _COLON in raw and _COLONS.search(raw):
+        return False
+    return runs.find(RUN) < 0 or not _has_tokens(raw, runs)
+
+
+def _all_tell_nothing(signs: list[tuple[int, int, int]], raw: bytes, low: bytes, runs: bytes) -> bool:
+    """True when these are but stems of names, and all of the names tell nothing."""
+    harmless = _harmless_members()
+    for index, at, end in signs:
+        if index >= _COUNT_NAMES:
+            if _is_sign(index, raw, low, runs, at):
+                return False
+            continue
+        if raw[at - 1 : end + 1] in harmless:
+            continue
+        start = runs.rfind(b" ", max(0, at - _LONGEST_NAME), at)
+        end = runs.find(b" ", at, at + _LONGEST_NAME)
+        if start < 0 or end < 0 or raw[end] > 127 or not _tells_nothing(raw[start:end]):
+            return False
+        if raw[start] == _BLANK and not _words_tell_nothing(several_words(raw, start + 1, end)):
+            return False
+        if index == _IBAN and _IBAN_NEAR.match(low, at):
+            return False
+    return True
+
+
+def _is_sign(index: int, raw: bytes, low: bytes, runs: bytes, at: int) -> bool:
+    """True when a word that is no stem of a name may begin a finding, as most of them do wherever they stand."""
+    if index == _INSERT:
+        return b"values" in low
+    if index == _AT:
+        return raw[at - 1 : at] not in _BLANKS and raw[at - 2 : at] != b"\\n"  # a decorator is no address
+    if _FIRST_COMPANY <= index < _END_COMPANY:
+        return _is_in_company(index - _FIRST_COMPANY, raw, low, runs, at)
+    return True
+
+
+def _name_ids(signs: list[tuple[int, int, int]], raw: bytes, low: bytes) -> bool:
+    """True when a word that may name a number is followed by one."""
+    for index, at, end in signs:
+        if index in _OF_IDS and stands_alone(low, at, end):
+            near = raw[end : end + _NEAR_IDS]
+            near = near[:_NEAR_ASCII] if near.isascii() else near
+            if b"000000" in near.translate(_SHAPE).translate(None, _BETWEEN_DIGITS):
+                return True
+    return False
+
+
+_NEAR_IDS, _NEAR_ASCII = 300, 90
+"""How far a number may be from a word for it, in bytes: characters beyond ASCII have several."""
+
+
+def _is_in_company(number: int, raw: bytes, low: bytes, runs: bytes, at: int) -> bool:
+    """True when a word and what stands elsewhere in the text may be something together. Numbers are asked later."""
+    word = _COMPANY[number]
+    if word in ID_WORDS:
+        return False
+    if word in VENDOR_WORDS:
+        return RUN in runs
+    if word in PROGRAMS:
+        return b" -" in low
+    return not raw[at - 1 : at].isalnum() and not raw[at + len(word) : at + len(word) + 1].isalnum()
+
+
+@cache
+def _harmless_members() -> frozenset[bytes]:
+    """Stems in quotes that tell nothing: the `"key"` of a row, as most of them are."""
+    return frozenset(b'"%b"' % stem for stem in _NAMES if stem != b"iban" and hint_of_name(stem.decode()) is None)
+
+
+@lru_cache(maxsize=4096)
+def _tells_nothing(name: bytes) -> bool:
+    """True for a name that tells nothing, with what comes before it: model APIs count `input_tokens` in every answer.
+
+    After an escape, or what is beyond ASCII, it may be more than it seems.
+    """
+    if name[0] > 127 or name[0] == _BACKSLASH or b"+" in name:
+        return False
+    return hint_of_name(name[1:].decode().strip("-_+/")) is None
+
+
+@lru_cache(maxsize=4096)
+def _words_tell_nothing(words: bytes) -> bool:
+    """The same for a name of several words."""
+    if not words.isascii() or b"\\" in words or b"<" in words:
+        return False
+    name = words.replace(b"'", b"").decode()
+    return not name[:1].isalpha() or hint_of_name(name.strip("-_+/")) is None
+
+
+_BLANKS = (b" ", b"\n", b"\t")
+
+
+def _has_numbers(raw: bytes, low: bytes, shape: bytes, near_ids: bool) -> bool:
+    if (shape.find(b"AA00") >= 0 and _may_have_iban(raw, shape)) or (_DOT in raw and _IP.search(raw)):
+        return True
+    if near_ids:
+        joined = shape.translate(None, _BETWEEN_DIGITS)
+        if b"0000000" in joined or b"AA000000A" in joined:
+            return True
+    if len(shape) < _FEW_BYTES and shape.count(b"0") < _FEWEST_DIGITS:
+        return False  # what is below costs a third of all for a short text
+    if shape.find(_FISCAL_SIGN) >= 0 or (shape.find(_DNI_SIGN) >= 0 and _DNI.search(shape)):
+        return True
+    search, is_harmless = _MANY.search, _HARMLESS.match
+    found = search(shape)
+    while found:
+        start = found.start()
+        harmless = is_harmless(raw, start) or _id_at(raw, low, start)
+        if harmless is None:
+            return True
+        found = search(shape, harmless.end())
+    return False
+
+
+_FEW_BYTES, _FEWEST_DIGITS = 200, 7
+
+
+def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
+    """The number that begins here, when it is too short for a card and nothing says that it is a phone."""
+    found = _BARE.match(raw, start)
+    if found is None:
+        return None
+    before = low[max(0, start - BEFORE) : start]
+    readings = _readings(low[max(0, start - 2 * BEFORE) : start]) if b"\\" in before else (before,)
+    for reading in readings:
+        if b"+" in reading[-3:] or not reading.isascii() or named_by(reading.translate(None, _TEN)):
+            return None
+    return found if readings else None
+
+
+def _readings(before: bytes) -> tuple[bytes, ...]:
+    """What stands before a number in a string of JSON, as the JSON and as the string have it; none if it is unclear."""
+    as_text = before.replace(b'\\"', b'"')
+    as_json = before
+    for escape, char in ((b"\\n", b"\n"), (b"\\r", b"\r"), (b"\\t", b"\t")):
+        as_text = as_text.replace(escape, char)
+        as_json = as_json.replace(escape, b"\v ")
+    return () if b"\\" in as_text else (as_json[-BEFORE:], as_text[-BEFORE:])
+
+
+def _may_have_iban(raw: bytes, shape: bytes) -> bool:
+    """True when a country and two digits begin a word; the rest of an IBAN may be letters for the most part."""
+    at = shape.find(b"AA00")
+    while at >= 0:
+        is_begun = not raw[at - 1 : at].isalnum() or raw[at - 2 : at - 1] == b"\\"
+        if is_begun and raw[at : at + 2].decode() in IBAN_LENGTHS:
+            return True
+        at = shape.find(b"AA00", at + 1)
+    return False
+
+
+def _has_tokens(raw: bytes, runs: bytes) -> bool:
+    start = runs.find(RUN)
+    if start < 0 or (len(raw) < _SHORT and _are_all_ids(raw, runs)):
+        return False
+    while start >= 0:
+        end = runs.find(b" ", start)
+        end = len(runs) if end < 0 else end
+        if not _ID.match(raw, start - 1) and _is_suspicious(raw, runs, start, end):
+            return True
+        start = runs.find(RUN, end)
+    return False
+
+
+def _are_all_ids(raw: bytes, runs: bytes) -> bool:
+    count = runs.count(RUN)  # long ones count for several: there are no more runs than that
+    return len(raw) < count * _BYTES_A_RUN and len(_ID.findall(raw)) == count
+
+
+def _is_suspicious(raw: bytes, runs: bytes, start: int, end: int) -> bool:
+    """True for a run that may be a token, or a part of one."""
+    piece = raw[start:end]
+    if not is_token_like(piece):
+        return False
+    if _may_be_token(piece):
+        return True
+    is_part = _goes_on_from(raw, runs, start) or raw[end : end + 1] in _GOES_ON
+    return is_part and _may_be_of_parts(raw, runs, start, end)
+
+
+def _may_be_of_parts(raw: bytes, runs: bytes, start: int, end: int) -> bool:
+    """False where no token with a joint in it can be: `python3.11/site-packages`, `self.first_of_many_names(`."""
+    if start < 2:
+        return True
+    first = before_joints(raw, runs, start)
+    around = raw[max(0, first - _LONGEST_PART) : end + _LONGEST_LITERAL]
+    if not around.isascii() or raw[first - 1 : first] == b"\\":
+        return True  # it may be more than it seems
+    return _has_head(raw[first:end]) or _LOOSE.search(raw, first, end + _LONGEST_LITERAL) is not None
+
+
+_LOOSE = lazy(rb"Q~|-us|:AA|\.atlasv1\.|\.(?<=[\w-]{24}\.)[\w-]{6}\.[\w-]")
+"""What is in every token whose sign is not at its beginning (`providers.LOOSE`)."""
+_LONGEST_PART, _LONGEST_LITERAL = 26, 12
+
+
+def _goes_on_from(raw: bytes, runs: bytes, start: int) -> bool:
+    """True where the run may be a later part of a token, or be preceded by more than it seems."""
+    if start < 2:
+        return start == 0 or raw[0] in _JOINED
+    before = raw[start - 1]
+    return before in _JOINED and (before not in JOINTS or runs[start - 2] != _BLANK or raw[start - 2] in JOINTS)
+
+
+def _may_be_token(run: bytes) -> bool:
+    """False for a run that no provider's keys begin like, and that is no text in base64: the name of a model."""
+    if run[0] in HEX_HEADS and HEX_TEXT.match(run):
+        return True
+    if run.isalnum():  # one word, as most are
+        return run.startswith(_HEADS.get(run[:2], ())) or (not run.islower() and begins_text(run, 0))
+    if not run.islower() and (b"/" in run or begins_text(run, 0)):
+        return True
+    below = run.rfind(b"/") + 1
+    if below and HEX_TEXT.match(run, below):
+        return True
+    if b"-us" in run[-5:] or (len(run) == _MAILGUN_LENGTH and run[32:33] == b"-" == run[41:42]):
+        return True
+    return _has_head(run)
+
+
+def _has_head(run: bytes) -> bool:
+    """True when one of its words begins as the keys of a provider do."""
+    at = 0
+    for word in run.translate(_WORDS).split(b" "):
+        literals = _HEADS.get(word[:2])
+        if literals is not None and run.startswith(literals, at):
+            return True
+        at += len(word) + 1
+    return False
+
+
+_MAILGUN_LENGTH = 50
+_PACKED_HEADS = b"H4sI eJw eJx eJy eJz eNo eNp eNq eNr eAE".split()
+_HEADS = dict(HEADS)
+for _head in (*_PACKED_HEADS, b"AC"):  # compressed text, and the first part of Twilio's login
+    _HEADS[_head[:2]] = (*_HEADS.get(_head[:2], ()), _head)
+
+
+@cache
+def _signs() -> BytesAhoCorasick:
+    from ahocorasick_rs import BytesAhoCorasick, Implementation  # noqa: PLC0415 (reading a store needs none of it)
+
+    wide = {word for words in WIDE_STEMS.values() for word in words.split()}
+    spelled = {form.encode() for word in wide for form in (word, word.upper(), word.capitalize())}
+    escapes = {b"%" + char.lower().encode() for char in hexdigits}
+    words = [*_NAMES, *_SIGNS, *_PHRASES, *_COMPANY, *sorted(spelled | escapes)]
+    return BytesAhoCorasick(words, implementation=Implementation.DFA)  # of more than 100 words it is not the default

@@ -1,0 +1,139 @@
+"""A view of a text for searching: bytes of the same length, so that every position is one of the text.
+
+Looking for literals in bytes runs at gigabytes a second, and a translated copy (`shape`) turns character classes into
+literals. Escaped line ends and placeholders are blanked: neither may hide or make a finding.
+"""
+
+from __future__ import annotations
+
+import re
+from string import ascii_lowercase, ascii_uppercase, digits
+
+from replaykit.redaction.finding import Hit
+from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.placeholders import spans
+from replaykit.redaction.traits import traits_of
+
+_SAME = {
+    " ": "\u00a0\u2009\u202f\u3000",
+    "-": "\u2010\u2011\u2012\u2013\u2212",
+    '"': "\u201c\u201d\u201e",
+    "'": "\u2018\u2019",
+    ":": "\uff1a",
+    "+": "\uff0b",
+}
+_RARE_ESCAPE = lazy(rb"\\[rt]")
+_LEVELS = {
+    count: lazy(
+        rb"(?<!\\)(?:\\{%d}(?P<control>[nrt])|\\{%d}(?P<border>\")|(?P<quotes>(?:\\{%d}\"){1,64}))"
+        % (count, count - 1, 2 * count - 1)
+    )
+    for count in (1, 2, 4, 8)
+}
+"""Escapes in a string of JSON that was escaped once, twice, three or four times, by the backslashes of its `\\n`."""
+_CONTROLS = {b"n": b"\n", b"t": b"\t", b"r": b" "}
+
+
+def _table(classes: dict[str, str], other: str) -> bytes:
+    table = bytearray(other.encode() * 256)
+    for name, members in classes.items():
+        for member in members:
+            table[ord(member)] = ord(name)
+    return bytes(table)
+
+
+_SHAPE = _table(
+    {"a": ascii_lowercase + "_", "A": ascii_uppercase, "0": digits, **{char: char for char in " .-()/+:"}}, "x"
+)
+RUNS = _table({"a": ascii_lowercase + ascii_uppercase + digits + "_-+/"}, " ")
+
+
+class View:
+    """The text, its bytes (`flat`), those in lower case (`low`), and classes of characters (`shape`, `runs`).
+
+    In `shape` a lower-case letter is `a`, an upper-case one `A`, a digit `0`; in `runs` what tokens are made of is `a`.
+    """
+
+    __slots__ = ("_unescaped", "findings", "flat", "low", "runs", "shape", "text", "traits")
+
+    def __init__(self, text: str, around: int = 0) -> None:
+        self.text = text
+        self.findings: list[Hit] = []
+        """What was found in it so far: a value beside a name may hold it."""
+        self._unescaped: dict[int, bytes] = {}
+        flat = _flattened(text)
+        if b"\\" in flat:
+            # A blank to patterns that ends a number, as a real line end does.
+            flat = _RARE_ESCAPE.sub(b"\v ", flat.replace(b"\\n", b"\v "))
+        flat = _without_placeholders(flat)
+        self.flat = flat
+        self.low = flat.lower()
+        self.shape = flat.translate(_SHAPE)
+        self.runs = flat.translate(RUNS)
+        self.traits = around | traits_of(flat, self.shape)
+
+    def unescaped(self, backslashes: int) -> bytes | None:
+        """Return the bytes as they read inside of the JSON strings whose line ends have so many backslashes.
+
+        Escapes keep their length by blanks, and a quote that begins or ends such a string is a line end.
+        """
+        level = _LEVELS.get(backslashes)
+        if level is None:
+            return None
+        if backslashes not in self._unescaped:
+            flat = _flattened(self.text)
+            is_simple = backslashes == 1 and not any(sign in flat for sign in _NOT_SIMPLE)
+            plain = _unescaped_once(flat) if is_simple else level.sub(_unescape, flat)
+            self._unescaped[backslashes] = _without_placeholders(plain)
+        return self._unescaped[backslashes]
+
+
+_NOT_SIMPLE = (b"\\\\", b'\\"' * 4, b"\0")
+"""What makes escapes depend on each other, and the byte that stands for a quote in between."""
+_SIMPLE = (
+    (b"\\n", b"\n "),
+    (b"\\t", b"\t "),
+    (b"\\r", b"  "),
+    *((b'\\"' * count, b" " * count + b"\0" * count) for count in (3, 2, 1)),
+    (b'"', b"\n"),
+    (b"\0", b'"'),
+)
+
+
+def _unescaped_once(flat: bytes) -> bytes:
+    """Return what the pattern for one backslash makes of the bytes, in a tenth of the time: most JSON is simple."""
+    for escape, char in _SIMPLE:
+        flat = flat.replace(escape, char)
+    return flat
+
+
+def _unescape(escape: re.Match[bytes]) -> bytes:
+    width = len(escape[0])
+    if escape["control"]:
+        return _CONTROLS[escape["control"]].ljust(width)
+    if escape["border"]:
+        return b"\n".ljust(width)
+    return (b'"' * escape["quotes"].count(b'"')).rjust(width)
+
+
+def _flattened(text: str) -> bytes:
+    return (text if text.isascii() else _plainer(text)).encode("ascii", "replace")
+
+
+def _plainer(text: str) -> str:
+    """Typographic dashes, blanks and quotes as plain ones, each for each."""
+    for plain, others in _SAME.items():
+        for other in others:
+            if other in text:
+                text = text.replace(other, plain)
+    return text
+
+
+def _without_placeholders(flat: bytes) -> bytes:
+    found = spans(flat)
+    if not found:
+        return flat
+    blank = bytearray(flat)
+    for start, end in found:
+        blank[start:end] = b"<" * (end - start)
+    return bytes(blank)

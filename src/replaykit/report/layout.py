@@ -1,0 +1,94 @@
+"""Plain building blocks: a box, a table, a short text."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from replaykit.terminal import visible
+
+MAX_WIDTH = 100
+
+
+def width_of(text: str) -> int:
+    """Return how many columns a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_char_width, text))
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    if unicodedata.east_asian_width(char) in "WF":
+        return 2
+    return 1
+
+
+def screen_width() -> int:
+    """The width to write for: the terminal's, within reason; 80 where there is none."""
+    return max(40, min(MAX_WIDTH, _columns()))
+
+
+def _columns() -> int:
+    """As `shutil` finds them, which takes longer to import than a replay takes to tell."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):  # there is no terminal
+        return 80
+
+
+def panel(title: str, lines: Sequence[str], *, width: int | None = None) -> str:
+    """Lines in a box with a title, wrapped to its width."""
+    inner = (width or min(screen_width(), 74)) - 4
+    wrapped = [part for line in lines for part in textwrap.wrap(line, inner) or [""]]
+    head = f" {title} ".center(inner + 2, "─")
+    body = [f"│ {line}{' ' * (inner - width_of(line))} │" for line in wrapped]
+    return "\n".join([f"┌{head}┐", *body, f"└{'─' * (inner + 2)}┘"])
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, is_cut: bool = True) -> str:
+    """Columns under a head; the last one takes what is left of the line and is cut there, unless it is to be whole."""
+    shown = [[*map(visible, row[:-1]), row[-1]] for row in [head, *rows]]
+    widths = [max(width_of(row[i]) for row in shown) for i in range(len(head))]
+    room = screen_width() - sum(widths[:-1]) - 2 * (len(head) - 1)
+    lines = []
+    for row in shown:
+        cells = [cell + " " * (wide - width_of(cell)) for cell, wide in zip(row[:-1], widths, strict=False)]
+        lines.append("  ".join([*cells, short(row[-1], max(room, 20)) if is_cut else visible(row[-1])]).rstrip())
+    return "\n".join(lines)
+
+
+def short(text: str, width: int) -> str:
+    """A text on one line, cut to a width."""
+    line = visible(" ".join(text.split()))
+    if len(line) <= width:
+        return line
+    return line[: width - 1] + "…"
+
+
+def counted(number: int, word: str) -> str:
+    """A number with its word: `1 case`, `2 cases`."""
+    if number == 1:
+        return f"{number} {word}"
+    return f"{number} {word}s"
+
+
+def counts_text(names: Iterable[str]) -> str:
+    """Return each name and how often it occurs; `nothing` where there is none."""
+    counts = sorted(Counter(names).items())
+    return ", ".join(f"{name} × {count}" for name, count in counts) or "nothing"
+
+
+def to_json(value: object) -> str:
+    """Return a value as indented JSON text."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,0 +1,121 @@
+"""Retapes as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replaykit.candidates.retaping import NewCall, Retaping
+from replaykit.candidates.retaping_many import Left, tokens_of, usage_of
+from replaykit.model.events import Usage
+from replaykit.model.result import ReplayResult
+from replaykit.report.layout import counted, table, to_json
+from replaykit.report.replays import headline
+from replaykit.terminal import visible_lines
+
+_SHOWN_LINES = 12
+_SHOWN_CHARS = 160
+
+
+def retaping_text(retaping: Retaping) -> str:
+    """One retape: what was asked anew, what it took, and the new take."""
+    lines = [f"{retaping.case.id}: {headline(retaping.result)}", ""]
+    lines += _asked_lines(retaping.new_calls)
+    if retaping.new_calls:
+        lines.append(f"  {_asked_count(retaping)}{_cost(retaping.usage)}")
+    if retaping.take is not None:
+        lines.append(f"  wrote the take `{retaping.take.name}`: {retaping.directory}")
+    if retaping.problem:
+        lines += [f"  {line}" for line in retaping.problem.splitlines()]
+    return visible_lines("\n".join(lines))
+
+
+def outcomes_text(outcomes: Sequence[Retaping | Left]) -> str:
+    """Many retapes: a row each, and what they took."""
+    rows = [_row(outcome) for outcome in outcomes]
+    written = sum(isinstance(outcome, Retaping) and outcome.take is not None for outcome in outcomes)
+    total = f"{counted(written, 'take')} written for {counted(len(outcomes), 'case')}{_cost(usage_of(outcomes))}"
+    return f"{table(['case', 'verdict', 'new answers', 'take', ''], rows)}\n\n{total}"
+
+
+def outcomes_json(outcomes: Sequence[Retaping | Left], *, passed: bool) -> str:
+    """Retapes for programs."""
+    document = {
+        "replaykit": 1,
+        "passed": passed,
+        "usage": usage_of(outcomes),
+        "retapes": [_document(outcome) for outcome in outcomes],
+    }
+    return to_json(document)
+
+
+def _document(outcome: Retaping | Left) -> dict[str, object]:
+    verdict = _verdict(outcome.result)
+    if isinstance(outcome, Left):
+        return {"case_id": outcome.case.id, "verdict": verdict, "take": None, "reason": outcome.reason}
+    return {
+        "case_id": outcome.case.id,
+        "verdict": verdict,
+        "take": outcome.take,
+        "directory": None if outcome.directory is None else str(outcome.directory),
+        "reason": outcome.problem,
+        "usage": outcome.usage,
+        "asked": [
+            {
+                "kind": question.call.kind,
+                "name": question.call.name,
+                "answered_by": question.answered_by,
+                "difference": question.text,
+            }
+            for question in outcome.new_calls
+        ],
+    }
+
+
+def _row(outcome: Retaping | Left) -> list[str]:
+    verdict = _verdict(outcome.result)
+    if isinstance(outcome, Left):
+        return [outcome.case.id, verdict, "", "", outcome.reason]
+    take = "" if outcome.take is None else outcome.take.name
+    problem = outcome.problem.splitlines()[0] if outcome.problem else ""
+    return [outcome.case.id, verdict, str(len(outcome.new_calls)), take, problem]
+
+
+def _verdict(result: ReplayResult | None) -> str:
+    if result is None:
+        return ""
+    return result.verdict.value
+
+
+def _asked_lines(questions: Sequence[NewCall]) -> list[str]:
+    """The new calls, each with what differs from the nearest recorded one, unless that was just shown."""
+    lines: list[str] = []
+    shown: list[str] = []
+    for question in questions:
+        lines.append(f"  {question.call.name}  answered by: {question.answered_by}")
+        differences = question.text.splitlines()[1 : 1 + _SHOWN_LINES]
+        if differences != shown:
+            lines += [f"    {_cut(line)}" for line in differences]
+        shown = differences
+    return lines
+
+
+def _cut(line: str) -> str:
+    if len(line) <= _SHOWN_CHARS:
+        return line
+    return f"{line[: _SHOWN_CHARS - 1]}…"
+
+
+def _asked_count(retaping: Retaping) -> str:
+    return f"{counted(len(retaping.new_calls), 'call')} asked anew"
+
+
+def _cost(usage: Usage) -> str:
+    """Return the known cost of live calls, as the end of a sentence."""
+    parts = []
+    if tokens_of(usage):
+        parts.append(f"{tokens_of(usage):,} tokens")
+    if usage.cost_usd is not None:
+        parts.append(f"${usage.cost_usd:.4f}")
+    if parts:
+        return f"; live calls took {', '.join(parts)}"
+    return ""

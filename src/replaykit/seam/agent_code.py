@@ -1,0 +1,522 @@
+"""The agent's own code: which of it a run may execute outside of its tools, and which names that code reads.
+
+What only tools look at, such as a counter or a memo of theirs, decides nothing in a replay, which serves their calls.
+Nor does what a test or a script looks at after the run. So the search begins with what is running between `rk.record`
+and the tool, and goes on to every function that is mentioned there. A mention is the bare name, whoever's it is.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import gc
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any, NamedTuple, cast
+from weakref import WeakSet
+
+from replaykit.seam.own_code import is_library
+
+_WRAPPED = ("__func__", "fget", "fset", "func", "__wrapped__")
+"""Where decorators and descriptors keep the function."""
+_MOST_WRAPPERS = 8
+_LOOKS_UP_BY_TEXT = frozenset({"getattr", "hasattr", "attrgetter", "vars", "__dict__", "globals"})
+_ONLY_CHANGES = frozenset(
+    {"add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "remove", "update"}
+)
+"""Methods of containers that say nothing of what is in them."""
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR")
+_OUTERMOST = ("run_forever", "_bootstrap_inner")
+"""Functions of Python that begin a stack of their own: what is below them is not the run's, unless `rk.record` is."""
+_TOOL_FILE = __file__.replace("agent_code.py", "tool.py")
+_MOST_PLACES = 20_000
+_DEEPEST_PLACE = 2
+
+
+TOOL_BODIES: WeakSet[CodeType] = WeakSet()
+"""The code of all tools. That of one which is defined in a function is a constant there, like any other."""
+
+
+class EntryPoint(NamedTuple):
+    """The code of the agent in which its run was entered, and after which of its instructions."""
+
+    code: CodeType
+    offset: int = -1
+
+
+class _Bounds(NamedTuple):
+    """The instructions of a code that belong to a run."""
+
+    start: int
+    end: int
+
+
+def entry_at(frame: FrameType | None) -> EntryPoint | None:
+    """Return the place of the own code that called; None where there is none."""
+    while frame is not None and is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    return None if frame is None else EntryPoint(frame.f_code, frame.f_lasti)
+
+
+def entry_of(fn: Callable[..., Any]) -> EntryPoint | None:
+    """Return the entry of a run that is a call of this function."""
+    code = next(_codes_of(fn), None)
+    return None if code is None else EntryPoint(code)
+
+
+def _bounds_of(entry: EntryPoint) -> _Bounds | None:
+    """Return the bounds of the `with` block that the run was entered by; None where it was not entered by one."""
+    code, offset = entry
+    if offset < 0:
+        return None
+    operations = {one.offset: one.opname for one in dis.get_instructions(code)}
+    following = next((place for place in operations if place > offset), 0)
+    parse: Callable[[CodeType], list[Any]] | None = getattr(dis, "_parse_exception_table", None)
+    protected = [] if parse is None else parse(code)
+    for one in protected:
+        handler = [name for place, name in operations.items() if place >= one.target][:3]
+        if one.start == following and "WITH_EXCEPT_START" in handler:
+            return _Bounds(offset, max(other.end for other in protected if other.target == one.target))
+    return None
+
+
+class _Function(NamedTuple):
+    """A function of a module that is no library's, or a method of one of its classes."""
+
+    name: str
+    code: CodeType
+    holder: Mapping[str, Any]
+    key: str
+    is_method: bool
+    is_of_tests: bool
+
+
+class AgentCode:
+    """The code that a run may execute outside of its tools, as known when a tool is first called."""
+
+    def __init__(self, entry: EntryPoint | None) -> None:
+        self.entry = entry
+        frames = list(_frames_of(entry))
+        self.running = frozenset(frame.f_code for frame in frames)
+        self._bounds = None if entry is None else _bounds_of(entry)
+        self._functions: dict[str, list[_Function]] = {}
+        self._special: dict[str, list[CodeType]] = {}
+        self._nested: dict[str, list[CodeType]] = {}
+        self._module_names: set[str] = set()
+        self._places: dict[int, set[str]] = {}
+        self._fields: dict[int, set[str]] = {}
+        self._is_read: dict[tuple[str, str], bool] = {}
+        self.fields_read: dict[str, bool] = {}
+        """The answers of `reads_field` so far: it is asked in every call of a method."""
+        for module in _modules_of(entry, frames):
+            self._index(vars(module), module.__name__, "")
+            self._find_places(vars(module))
+        for frame in frames:
+            self._find_places(frame.f_locals)
+        self._codes: dict[CodeType, _Bounds | None] = {}
+        self._reach([] if entry is None else [entry.code])
+        self._reach([frame.f_code for frame in frames])
+        self._reach([code for frame in frames for value in list(frame.f_locals.values()) for code in _codes_of(value)])
+
+    def is_running(self, entry: EntryPoint | None) -> bool:
+        """Return whether this is the code of the run that was entered there."""
+        return self.entry == entry and self.running == {frame.f_code for frame in _frames_of(entry)}
+
+    def reads(self, value: object) -> bool:
+        """Return whether it reads what its modules, objects and running functions hold this very value in."""
+        return any(self.reads_variable(name) for name in self._places.get(id(value), ())) or any(
+            self.reads_field(name) for name in self._fields.get(id(value), ())
+        )
+
+    def reads_variable(self, name: str) -> bool:
+        """Return whether it reads a variable of this name, its own or that of another module."""
+        modules = self._module_names
+        return self._reads(
+            "variable", name, lambda code, name, bounds: _reads_variable(code, name, bounds, modules=modules)
+        )
+
+    def reads_field(self, name: str) -> bool:
+        """Return whether it reads a field of this name, whoever's."""
+        is_read = self.fields_read[name] = self._reads("field", name, _reads_field)
+        return is_read
+
+    def passes_on(self, name: str) -> bool:
+        """Return whether it uses an object of this name as a whole, and does not only take a field of it."""
+        return self._reads("whole", name, _passes_on)
+
+    def _reads(self, kind: str, name: str, reads: Callable[[CodeType, str, _Bounds | None], bool]) -> bool:
+        known = self._is_read.get((kind, name))
+        if known is None:
+            known = any(reads(code, name, bounds) for code, bounds in self._codes.items())
+            known = known or any(self._is_read_by_callback(one, name, reads) for one in self._unmentioned())
+            self._is_read[kind, name] = known
+        return known
+
+    def _is_read_by_callback(
+        self, function: _Function, name: str, reads: Callable[[CodeType, str, _Bounds | None], bool]
+    ) -> bool:
+        """Return whether a function reads the name that nobody mentions, and that somebody may call all the same:
+        methods, and functions that a decorator has registered somewhere."""
+        if not any(reads(code, name, None) for code in self._reachable([function.code])):
+            return False
+        return function.is_method or _is_registered(function)
+
+    @functools.cached_property
+    def _mentioned(self) -> set[str]:
+        """What is mentioned anywhere, also in tools."""
+        names: set[str] = set()
+        for code in list(TOOL_BODIES):
+            names |= _mentions(code)
+        for functions in self._functions.values():
+            for function in functions:
+                names |= _mentions(function.code) - {function.name}
+        return names
+
+    def _unmentioned(self) -> Iterator[_Function]:
+        for name, functions in self._functions.items():
+            if name in self._mentioned or name.startswith(("test", "__")) or name in ("emit", "filter"):
+                continue
+            yield from (one for one in functions if one.is_method or not one.is_of_tests)
+
+    def _index(self, members: Mapping[str, Any], module: str, owner: str) -> None:
+        is_of_tests = module.rpartition(".")[2].startswith(("test_", "conftest"))
+        for key, member in list(members.items()):
+            if isinstance(member, type):
+                if member.__module__ == module and not owner.startswith(member.__qualname__):
+                    self._index(vars(member), module, member.__qualname__)
+                continue
+            for code in _codes_of(member):
+                function = _Function(code.co_name, code, members, key, bool(owner), is_of_tests)
+                self._functions.setdefault(code.co_name, []).append(function)
+                for nested in _nested(code):
+                    self._nested.setdefault(nested.co_name, []).append(nested)
+                if owner and key.startswith("__"):
+                    self._special.setdefault(owner.rpartition(".")[2], []).append(code)
+
+    def _find_places(self, members: Mapping[str, Any]) -> None:
+        """Note by which names the values in a namespace are known, and those in fields of its objects."""
+        for name, value in list(members.items()):
+            kind = type(value)
+            if isinstance(value, ModuleType):
+                self._module_names.add(name)
+            if kind in _PLAIN or len(self._places) > _MOST_PLACES or name.startswith("__"):
+                continue
+            self._places.setdefault(id(value), set()).add(name)
+            if is_own_class(kind):
+                self._find_fields(value, 0)
+
+    def _find_fields(self, value: object, depth: int) -> None:
+        for name, content in fields_of(value).items():
+            kind = type(content)
+            if kind in _PLAIN or len(self._fields) > _MOST_PLACES:
+                continue
+            is_known = id(content) in self._fields
+            self._fields.setdefault(id(content), set()).add(name)
+            if not is_known and depth < _DEEPEST_PLACE and is_own_class(kind):
+                self._find_fields(content, depth + 1)
+
+    def _reach(self, codes: Iterable[CodeType]) -> None:
+        for code in self._reachable(codes):
+            self._codes[code] = self._bounds_in(code)
+
+    def _bounds_in(self, code: CodeType) -> _Bounds | None:
+        return self._bounds if self.entry is not None and code is self.entry.code else None
+
+    def _reachable(self, codes: Iterable[CodeType]) -> set[CodeType]:
+        seen: set[CodeType] = set()
+        pending = list(codes)
+        while pending:
+            code = pending.pop()
+            if code in seen:
+                continue
+            seen.add(code)
+            for name in _mentions(code, self._bounds_in(code)):
+                pending += [one.code for one in self._functions.get(name, ())]
+                pending += self._special.get(name, ())
+            for name in code.co_freevars:
+                pending += [one for one in self._nested.get(name, ()) if _is_sibling(one, code)]
+        return seen
+
+
+_PLAIN = frozenset({str, int, float, bool, bytes, complex, type(None), FunctionType, ModuleType, type})
+
+
+def _modules_of(entry: EntryPoint | None, frames: Iterable[FrameType]) -> list[ModuleType]:
+    """Return the modules of running code that are no library's, and all of such modules that they use.
+
+    Others that happen to be loaded, such as other tests, have many functions of the same names.
+    """
+    own = dict(_own_modules())
+    names = {frame.f_globals.get("__name__", "") for frame in frames}
+    names.update(type(value).__module__ for frame in frames for value in list(frame.f_locals.values()))
+    files = () if entry is None else (entry.code.co_filename,)
+    pending = [module for name, module in own.items() if name in names or module.__file__ in files]
+    found: dict[str, ModuleType] = {}
+    while pending:
+        module = pending.pop()
+        if module.__name__ not in found:
+            found[module.__name__] = module
+            pending += [own[name] for name in _modules_used_by(module) if name in own]
+    return list(found.values())
+
+
+def _own_modules() -> Iterator[tuple[str, ModuleType]]:
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(module, ModuleType) and isinstance(file, str) and not is_library(file):
+            yield name, module
+
+
+def _modules_used_by(module: ModuleType) -> set[str]:
+    """Return the names of the modules that it holds, and those of what it holds from others."""
+    names: set[str] = set()
+    package = module.__package__ or ""
+    for value in list(vars(module).values()):
+        if isinstance(value, ModuleType):
+            names.add(value.__name__)
+        elif isinstance(value, FunctionType | type):
+            names.add(value.__module__ or "")
+        else:
+            names.add(type(value).__module__)
+        for code in _codes_of(value) if isinstance(value, FunctionType) else ():
+            names.update(code.co_names)  # of an import in a function
+            names.update(f"{package}.{name}" for name in code.co_names if package)
+    return names
+
+
+def is_own_class(kind: type) -> bool:
+    """Return whether a class is of a module that is no library's."""
+    return _is_own_module(kind.__module__)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_own_module(name: str) -> bool:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return isinstance(file, str) and not is_library(file)
+
+
+def fields_of(value: Any) -> Mapping[str, Any]:
+    """Return the fields of an object, also those in slots; without those that are computed once and kept."""
+    slots, computed = _layout_of(cast(Hashable, type(value)))
+    fields = getattr(value, "__dict__", None)
+    if not slots and not computed and fields is not None:
+        return dict(fields)
+    found = {name: content for name, content in dict(fields or ()).items() if name not in computed}
+    for name in slots:
+        try:
+            found[name] = object.__getattribute__(value, name)
+        except AttributeError:  # not set yet, or a private name
+            continue
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout_of(kind: Any) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the names of the slots of a class, and of its fields that are computed once."""
+    slots, computed = dict[str, None](), set[str]()
+    for base in kind.__mro__:
+        members = vars(base)
+        names = members.get("__slots__", ())
+        slots.update(dict.fromkeys((names,) if isinstance(names, str) else names))
+        computed.update(name for name, member in members.items() if isinstance(member, functools.cached_property))
+    return tuple(name for name in slots if name not in ("__dict__", "__weakref__")), frozenset(computed)
+
+
+def _frames_of(entry: EntryPoint | None) -> Iterator[FrameType]:
+    """Give the frames of own code that run inside of the entry and outside of tools: in this thread, and in the one
+    that entered the run. Other threads of a run begin with functions that are mentioned somewhere."""
+    here = sys._getframe(1)
+    for innermost in sys._current_frames().values():
+        chain = []
+        frame: FrameType | None = innermost
+        while frame is not None:
+            chain.append(frame)
+            frame = frame.f_back
+        has_entry = entry is not None and any(one.f_code is entry.code for one in chain)
+        if entry is None or has_entry or here in chain:
+            yield from _outside_of_tools(chain, entry if has_entry else None, is_whole=entry is None)
+
+
+def _outside_of_tools(chain: list[FrameType], entry: EntryPoint | None, *, is_whole: bool) -> list[FrameType]:
+    """Return the frames of a stack that are of the run: down to the entry where there is one, all of a program."""
+    found: list[FrameType] = []
+    for one in chain:
+        code = one.f_code
+        if code.co_filename == _TOOL_FILE:
+            found.clear()  # those so far run inside of a tool
+        elif not is_library(code.co_filename):
+            found.append(one)
+        is_end = code is entry.code if entry is not None else code.co_name in _OUTERMOST
+        if (is_end and not is_whole) or _is_caller_of_agents(one):
+            break
+    return found
+
+
+def _is_caller_of_agents(frame: FrameType) -> bool:
+    """True for code of ReplayKit that runs a candidate: what is below it is not the agent's."""
+    name: str = frame.f_globals.get("__name__", "")
+    return name.startswith(("replaykit.candidates.", "replaykit.travel.", "replaykit.trials."))
+
+
+def _codes_of(member: Any) -> Iterator[CodeType]:
+    """Give the own code of a function, method or descriptor, past its decorators; nothing for tools."""
+    functions = list(_unwrapped(member))
+    if not any(one.__code__.co_filename == _TOOL_FILE for one in functions):
+        yield from (one.__code__ for one in functions if not is_library(one.__code__.co_filename))
+
+
+def _unwrapped(member: Any) -> Iterator[FunctionType]:
+    pending, seen = [member], 0
+    while pending and seen < _MOST_WRAPPERS:
+        one = pending.pop()
+        seen += 1
+        if isinstance(one, FunctionType):
+            yield one
+        elif isinstance(one, type) or type(one) in _PLAIN:
+            continue
+        for name in _WRAPPED:
+            try:
+                inner = object.__getattribute__(one, name)
+            except (AttributeError, TypeError):
+                continue
+            pending.append(inner)
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    for inner in _inner_code(code):
+        yield inner
+        yield from _nested(inner)
+
+
+def _is_sibling(inner: CodeType, code: CodeType) -> bool:
+    """Return whether a function is defined in the one that this code is defined in."""
+    outer = inner.co_qualname.rpartition(".")[0]
+    return inner.co_filename == code.co_filename and code.co_qualname.startswith(f"{outer}.")
+
+
+def _mentions(code: CodeType, bounds: _Bounds | None = None) -> set[str]:
+    """Return the names in the code and in that of its inner functions that are no tools."""
+    names = set(_names_in(code, bounds))
+    for inner in _inner_code(code, bounds):
+        names |= _mentions(inner)
+    return names
+
+
+@functools.lru_cache(maxsize=8192)
+def _names_in(code: CodeType, bounds: _Bounds | None) -> frozenset[str]:
+    """Return the names in the code itself; without those of libraries, such as `run` in `asyncio.run`."""
+    names = frozenset({*code.co_names, *code.co_freevars, *code.co_cellvars, *_texts_in(code)})
+    if bounds is None and not any(_is_library_module(name) for name in code.co_names):
+        return names
+    found, before = set[str](), ""
+    for one in dis.get_instructions(code):
+        value = one.argval if isinstance(one.argval, str) else ""
+        is_inside = bounds is None or bounds.start <= one.offset < bounds.end
+        if is_inside and not (one.opname in _ATTRIBUTES and _is_library_module(before)):
+            found.add(value)
+        before = value
+    return names & found
+
+
+def _texts_in(code: CodeType) -> list[str]:
+    """Return texts that may be names."""
+    if _LOOKS_UP_BY_TEXT.isdisjoint(code.co_names):
+        return []
+    return [one for one in code.co_consts if isinstance(one, str)]
+
+
+def _inner_code(code: CodeType, bounds: _Bounds | None = None) -> list[CodeType]:
+    """Return the code of the functions that are defined in the code, other than tools."""
+    parts = [one for one in code.co_consts if isinstance(one, CodeType) and one not in TOOL_BODIES]
+    if not parts or bounds is None:
+        return parts
+    inside = [one.argval for one in dis.get_instructions(code) if bounds.start <= one.offset < bounds.end]
+    return [part for part in parts if part in inside]
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_library_module(name: str) -> bool:
+    """True for the name of a module that is loaded and is a library's."""
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    return module is not None and (not isinstance(file, str) or is_library(file))
+
+
+def _is_registered(function: _Function) -> bool:
+    """Return whether somebody other than its module holds the function."""
+    held = function.holder.get(function.key)
+    referrers = gc.get_referrers(held)
+    return any(
+        one is not function.holder and not isinstance(one, FrameType) and not _is_namespace_of(one, held)
+        for one in referrers
+    )
+
+
+def _is_namespace_of(referrer: object, member: object) -> bool:
+    return isinstance(referrer, dict) and "__name__" in referrer and getattr(member, "__globals__", None) is referrer
+
+
+def _instructions(code: CodeType, bounds: _Bounds | None) -> Iterator[tuple[dis.Instruction, dis.Instruction]]:
+    """Give each instruction with the one after it."""
+    previous = None
+    for one in dis.get_instructions(code):
+        if previous is not None and (bounds is None or bounds.start <= previous.offset < bounds.end):
+            yield previous, one
+        previous = one
+
+
+def _in_nested(
+    reads: Callable[[CodeType, str, _Bounds | None], bool], code: CodeType, name: str, bounds: _Bounds | None
+) -> bool:
+    return any(reads(part, name, None) for part in _inner_code(code, bounds))
+
+
+def _is_looked_up(code: CodeType, name: str, bounds: _Bounds | None) -> bool:
+    if name not in code.co_consts or _LOOKS_UP_BY_TEXT.isdisjoint(code.co_names):
+        return False
+    return bounds is None or any(one.argval == name for one, _ in _instructions(code, bounds))
+
+
+def _is_cell_load(instruction: dis.Instruction, code: CodeType) -> bool:
+    """Return whether an instruction passes a variable on to an inner function, without looking at its value.
+
+    From Python 3.13 on, this is `LOAD_FAST` of a variable whose value only `LOAD_DEREF` can read.
+    """
+    if instruction.opname == "LOAD_CLOSURE":
+        return True
+    is_cell = instruction.argval in code.co_cellvars or instruction.argval in code.co_freevars
+    return is_cell and instruction.opname.startswith("LOAD_FAST")
+
+
+def _reads_variable(code: CodeType, name: str, bounds: _Bounds | None, *, modules: set[str]) -> bool:
+    if name in code.co_names or name in code.co_freevars or name in code.co_cellvars:
+        before = ""
+        for one, after in _instructions(code, bounds):
+            is_load = one.argval == name and one.opname.startswith(("LOAD_", "IMPORT_FROM"))
+            is_other = _is_cell_load(one, code) or (one.opname in _ATTRIBUTES and before not in modules)
+            before = one.argval if isinstance(one.argval, str) else ""
+            if is_load and not is_other and not (after.opname in _ATTRIBUTES and after.argval in _ONLY_CHANGES):
+                return True
+    reads = functools.partial(_reads_variable, modules=modules)
+    return _is_looked_up(code, name, bounds) or _in_nested(reads, code, name, bounds)
+
+
+def _reads_field(code: CodeType, name: str, bounds: _Bounds | None) -> bool:
+    if name in code.co_names:
+        for one, after in _instructions(code, bounds):
+            is_load = one.argval == name and one.opname in _ATTRIBUTES
+            if is_load and not (after.opname in _ATTRIBUTES and after.argval in _ONLY_CHANGES):
+                return True
+    if any(isinstance(constant, tuple) and name in constant for constant in code.co_consts):
+        return True  # `case State(count=3)`
+    return _is_looked_up(code, name, bounds) or _in_nested(_reads_field, code, name, bounds)
+
+
+def _passes_on(code: CodeType, name: str, bounds: _Bounds | None) -> bool:
+    if name in code.co_names or name in code.co_freevars or name in code.co_cellvars:
+        for one, after in _instructions(code, bounds):
+            is_load = one.argval == name and one.opname.startswith("LOAD_") and not _is_cell_load(one, code)
+            if is_load and after.opname not in (*_ATTRIBUTES, "STORE_ATTR", "COPY"):
+                return True
+    return _in_nested(_passes_on, code, name, bounds)

@@ -1,0 +1,555 @@
+"""Files that the recorded run changed: noted while recording, and watched in a replay.
+
+A replay finds such a file as the recorded run left it, and a file that a tool wrote is not written again. A candidate
+that reads one may take another way for that alone. Python tells an audit hook which files are opened. The hook cannot
+be taken away; without a run to watch it returns at once. It sees no files that C libraries or other programs open,
+other than SQLite's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from stat import S_ISDIR, S_ISREG
+from types import FrameType
+from typing import Any, Protocol
+
+import msgspec
+
+from replaykit.model.changed_files import ABSENT_FILE, CHANGED_FILE, ChangedFile
+from replaykit.model.events import Note
+from replaykit.model.result import DEVIATION, Deviation
+from replaykit.model.values import raw, sayable
+from replaykit.seam.hooks import Hooks
+from replaykit.seam.scope import PendingCall, RunSession, active_sessions, current
+from replaykit.seam.side_effects import remember_directory, remember_variable
+
+LEFTOVER = "leftover"
+"""The deviation of a candidate that reads a file which the recorded run changed."""
+_NOTED = 200  # files of one process that are noted one by one
+_HASHED_BYTES = 8_000_000  # larger files are known by their size and time
+_FOUND = 8  # states of one file that are told apart
+_DIRECTORY = "directory"
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_EXCLUSIVE = os.O_CREAT | os.O_EXCL
+_TEMPORARY = getattr(os, "O_TMPFILE", 0)
+_OF_THE_SYSTEM = ("/dev/", "/proc/", "/sys/")
+_WRITERS = ("replaykit.store.", "replaykit.handlers.recording.recorder")
+_NEVER_READ_BY_RUNS = frozenset({"latest_kickoff_task_outputs.db"})
+"""Names of files that frameworks write for their own commands. CrewAI's serves only `crewai replay`."""
+_FILE_MODULES = frozenset(
+    {"codecs", "contextlib", "genericpath", "glob", "gzip", "importlib", "io", "os", "pathlib", "posixpath", "shutil"}
+    | {"sqlite3", "tempfile"}
+)
+"""Modules of Python that open files for whoever calls them."""
+
+
+class FileWatcher(Protocol):
+    """Wants to know which files a run opens. Paths are absolute."""
+
+    def changes(self, path: str, *, anew: bool) -> None:
+        """The file is about to be changed; `anew`: none of its old content stays."""
+
+    def reads(self, path: str, *, only_existence: bool = False) -> None:
+        """The file is about to be read, or somebody looks whether it is there."""
+
+    def holds_open(self, path: str) -> None:
+        """The file is a database that is about to be opened, and may be read at any time from then on."""
+
+    def lists(self, directory: str) -> None:
+        """Somebody looks which files there are."""
+
+    def makes_temporary(self, path: str) -> None:
+        """A file or directory with a name that nobody else has is about to be made."""
+
+    def end(self) -> None:
+        """The run has ended."""
+
+
+class FileLog:
+    """In a recording: notes the files that a process changes."""
+
+    def __init__(self, session: RunSession, directory: str = "") -> None:
+        """`directory`: the one that paths are relative to; the current one unless said."""
+        self._session = session
+        self._handler = session.handler
+        self._process = os.getpid()
+        self._directory = directory or os.getcwd()
+        self._known: dict[str, ChangedFile | None] = {}
+        self._found: dict[str, set[str]] = {}
+        self._temporary: list[str] = []
+        self._databases: set[str] = set()
+        self._unwritten: list[ChangedFile] = []
+        self._lock = threading.Lock()
+
+    def changes(self, path: str, *, anew: bool) -> None:
+        """Note a file before it is changed for the first time."""
+        if self._process != os.getpid() and not self._go_on_in_child():
+            return
+        tool = _tool_here()
+        if tool and path in self._databases:
+            self._note_shared(path)
+        known = self._known.get(path)
+        if path in self._known and (known is None or known.tool or not tool):
+            return
+        if not tool and self._is_temporary(path):
+            return
+        if path not in self._known and len(self._known) >= _NOTED:
+            if len(self._known) > _NOTED:
+                return
+            path, one = "", ChangedFile(path="", before=str(time.time()))
+        else:
+            before = state_of(path) if known is None else known.before
+            one = ChangedFile(path=_relative(path, self._directory), before=before, tool=tool)
+        with self._lock:
+            self._known[path] = one
+            self._unwritten.append(one)
+        self._write()
+
+    def reads(self, path: str, *, only_existence: bool = False) -> None:
+        """Remember what the agent finds of a file that a tool changed."""
+        known = self._known.get(path)
+        if known is None or not known.tool or _tool_here():
+            return
+        found = self._found.setdefault(path, set())
+        if len(found) < _FOUND:
+            found.add(state_of(path))
+
+    def holds_open(self, path: str) -> None:
+        """Remember the databases of the agent: nothing tells when it reads what a tool has written there."""
+        if not _tool_here() and len(self._databases) < _NOTED:
+            self._databases.add(path)
+
+    def _note_shared(self, path: str) -> None:
+        scope = current()
+        call = None if scope is None else scope.outermost
+        name = f"./{_relative(path, self._directory)}"
+        if call is not None and name not in call.emitted:
+            call.emitted = (*call.emitted, name)
+
+    def lists(self, directory: str) -> None:
+        """Nothing: which files a run changed is known without that."""
+
+    def makes_temporary(self, path: str) -> None:
+        """Remember what has a name that no replay uses again, unless a tool returns it."""
+        if not _tool_here() and len(self._temporary) < _NOTED:
+            self._temporary.append(path)
+
+    def end(self) -> None:
+        """Note in which state the agent found the files that tools changed."""
+        if self._process != os.getpid():
+            return
+        for path, one in self._known.items():
+            if one is None or not one.tool:
+                continue
+            found = self._found.get(path) or {state_of(path)}
+            after = next(iter(found)) if len(found) == 1 else ""
+            self._unwritten.append(msgspec.structs.replace(one, after=after))
+        self._write()
+
+    def _write(self) -> None:
+        """Write down what was found, unless it was found in the middle of writing something else down."""
+        if _is_writing(sys._getframe().f_back):
+            return
+        with self._lock:
+            notes, self._unwritten = self._unwritten, []
+        for one in notes:
+            self._session.keep(Note, name=CHANGED_FILE, content_json=one.content)
+
+    def _is_temporary(self, path: str) -> bool:
+        return any(path == own or path.startswith(f"{own}{os.sep}") for own in self._temporary)
+
+    def _go_on_in_child(self) -> bool:
+        """In a forked child: True where it writes a share of its own."""
+        if self._session.handler is self._handler:
+            return False
+        self._process, self._handler = os.getpid(), self._session.handler
+        self._known, self._found, self._unwritten, self._lock = {}, {}, [], threading.Lock()
+        return True
+
+
+class LeftoverWatch:
+    """In a replay: notes where a candidate reads a file as the recorded run left it."""
+
+    def __init__(
+        self,
+        session: RunSession,
+        changed: Iterable[ChangedFile],
+        was_served: Callable[[str], bool],
+        directory: str = "",
+    ) -> None:
+        """`was_served` tells whether a call of this tool was answered from the tape already."""
+        base = directory or os.getcwd()
+        self._session = session
+        self._was_served = was_served
+        self._changed = {os.path.normpath(os.path.join(base, one.path)): one for one in changed if one.path}
+        self._by_directory: dict[str, list[str]] = {}
+        for path in self._changed:
+            self._by_directory.setdefault(os.path.dirname(path), []).append(path)
+        self._own: dict[str, bool] = {}
+        """What the candidate wrote itself, or was noted already; True where that stands, whatever tool is served."""
+        self._unnamed = next((one for one in changed if not one.path), None)
+
+    def changes(self, path: str, *, anew: bool) -> None:
+        """Remember what the candidate wrote itself."""
+        one = self._changed.get(path)
+        if anew and (one is not None or self._unnamed is not None):
+            self._own[path] = one is None or not one.tool or self._was_served(one.tool)
+
+    def reads(self, path: str, *, only_existence: bool = False) -> None:
+        """Note a doubt, once for each file, where the file is not what the recorded run found."""
+        one = self._changed.get(path, self._unnamed)
+        if one is None or self._is_own(one, path) or not self._is_doubtful(one, path, only_existence=only_existence):
+            return
+        self._own[path] = True
+        if one is self._unnamed:
+            self._unnamed = None
+        deviation = Deviation(kind=LEFTOVER, text=one.doubt)
+        self._session.keep(Note, name=DEVIATION, content_json=raw(msgspec.to_builtins(deviation)))
+
+    def _is_own(self, one: ChangedFile, path: str) -> bool:
+        """True for what the candidate wrote itself, as long as no tool is served that changed it afterwards."""
+        stands = self._own.get(path)
+        return stands is not None and (stands or not self._was_served(one.tool))
+
+    def holds_open(self, path: str) -> None:
+        """Nothing: the recorded call tells that its tool wrote there."""
+
+    def _is_doubtful(self, one: ChangedFile, path: str, *, only_existence: bool) -> bool:
+        if not one.path:
+            return _changed_since(path, float(one.before))
+        expected = one.after if one.tool and self._was_served(one.tool) else one.before
+        return not _agrees(state_of(path), expected, only_existence=only_existence)
+
+    def lists(self, directory: str) -> None:
+        """Look whether what is listed is there as it was."""
+        for path in self._by_directory.get(directory, ()):
+            self.reads(path, only_existence=True)
+
+    def makes_temporary(self, path: str) -> None:
+        """Nothing: the names differ from those of the recording."""
+
+    def end(self) -> None:
+        """Nothing: doubts are noted when they arise."""
+
+
+def _agrees(state: str, expected: str, *, only_existence: bool) -> bool:
+    if only_existence and expected:
+        return (state == ABSENT_FILE) == (expected == ABSENT_FILE)
+    return state == expected
+
+
+def _changed_since(path: str, moment: float) -> bool:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return S_ISREG(status.st_mode) and status.st_mtime >= moment
+
+
+def state_of(path: str) -> str:
+    """What is at a path, as a text: equal texts mean equal content. Empty where nobody can tell."""
+    try:
+        status = os.stat(path)
+        if S_ISDIR(status.st_mode):
+            return _DIRECTORY
+        if not S_ISREG(status.st_mode):
+            return ""
+        if status.st_size > _HASHED_BYTES:
+            return f"{status.st_size} bytes at {status.st_mtime_ns}"
+        from hashlib import blake2b  # noqa: PLC0415 (slow to import; few runs change files)
+
+        with open(path, "rb") as file:
+            return f"{status.st_size} bytes, {blake2b(file.read(), digest_size=8).hexdigest()}"
+    except FileNotFoundError:
+        return ABSENT_FILE
+    except (OSError, ValueError):
+        return ""
+
+
+@contextmanager
+def watching_files(session: RunSession, watcher: FileWatcher) -> Iterator[None]:
+    """Tell the watcher which files the session's run opens during the block."""
+    global _is_hooked
+    if not _is_hooked:
+        _is_hooked = True
+        sys.addaudithook(_on_event)
+    session.files = watcher
+    _watched.append(session)
+    try:
+        yield
+    finally:
+        _watched.remove(session)
+
+
+@contextmanager
+def watching_leftovers(
+    session: RunSession, changed: Iterable[ChangedFile], was_served: Callable[[str], bool], directory: str = ""
+) -> Iterator[None]:
+    """Note what a candidate reads of the files that the recorded run changed."""
+    files = tuple(changed)
+    if not files:
+        yield
+        return
+    with watching_files(session, LeftoverWatch(session, files, was_served, directory)), _LOOKS.installed():
+        yield
+
+
+_is_hooked = False
+_watched: list[RunSession] = []
+"""Sessions whose files are watched."""
+
+
+class _Busy(threading.local):
+    """True in a thread while a watcher looks at a file itself."""
+
+    is_so = False
+
+
+_busy = _Busy()
+
+
+def _on_event(event: str, args: tuple[Any, ...]) -> None:
+    """What Python calls for every event that it audits, of any kind."""
+    handle = _EVENTS.get(event)
+    if handle is None or not _watched or _busy.is_so:
+        return
+    session = _session_here()
+    if session is None or session.files is None:
+        return
+    _busy.is_so = True
+    try:
+        if not _is_our_own(sys._getframe().f_back):
+            handle(session.files, *args)
+    finally:
+        _busy.is_so = False
+
+
+def _session_here() -> RunSession | None:
+    """The run that this thread belongs to: the only one under way, where nobody says."""
+    scope = current()
+    if scope is not None and not scope.session.over:
+        return None if scope.session.is_apart else scope.session
+    under_way = [session for session in active_sessions if not session.over]
+    return under_way[0] if len(under_way) == 1 else None
+
+
+def _tool_here() -> str:
+    """The name of the call that this is the inside of: the outermost, which is served as a whole."""
+    scope = current()
+    call: PendingCall | None = None if scope is None else scope.outermost
+    return "" if call is None else call.name
+
+
+def _is_our_own(frame: FrameType | None) -> bool:
+    """True where ReplayKit itself opens the file."""
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.startswith("replaykit.") and not name.startswith("replaykit.seam."):
+            return True
+        if name.partition(".")[0] not in _FILE_MODULES and not name.startswith("replaykit.seam."):
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _is_writing(frame: FrameType | None) -> bool:
+    """True below the code that writes events down: it may hold locks."""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(
+            ("replaykit.store.", "replaykit.handlers.recording.recorder")
+        ):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _path(path: Any, dir_fd: Any = -1) -> str:
+    """The absolute path that is meant; empty for a descriptor, and for what is no business of a run."""
+    if not isinstance(path, str | bytes | os.PathLike) or dir_fd not in (-1, None):
+        return ""
+    try:
+        found = os.path.abspath(os.fsdecode(path))
+    except (OSError, ValueError):  # the current directory is gone, or it is no path at all
+        return ""
+    if found.startswith(_OF_THE_SYSTEM) or "__pycache__" in found or os.path.basename(found) in _NEVER_READ_BY_RUNS:
+        return ""
+    return found
+
+
+def _relative(path: str, directory: str) -> str:
+    is_below = path.startswith(directory.rstrip(os.sep) + os.sep)
+    return sayable(os.path.relpath(path, directory) if is_below else path)
+
+
+def _opened(files: FileWatcher, path: Any, _mode: Any, flags: Any, *_: Any) -> None:
+    found = _path(path)
+    if not found or not isinstance(flags, int) or (_TEMPORARY and flags & _TEMPORARY == _TEMPORARY):
+        return
+    if flags & _EXCLUSIVE == _EXCLUSIVE:
+        files.reads(found, only_existence=True)
+    elif not flags & os.O_TRUNC and not flags & os.O_WRONLY:
+        files.reads(found)
+    # `NamedTemporaryFile` opens its directory, as far as the event tells.
+    if flags & _WRITES and not os.path.isdir(found):
+        files.changes(found, anew=bool(flags & os.O_TRUNC) or flags & _EXCLUSIVE == _EXCLUSIVE)
+
+
+def _connected(files: FileWatcher, database: Any) -> None:
+    text = os.fsdecode(database) if isinstance(database, str | bytes | os.PathLike) else ""
+    if text.startswith("file:"):
+        text, _, options = text.removeprefix("file:").partition("?")
+        if "mode=memory" in options:
+            return
+    if not text or text == ":memory:":
+        return
+    found = _path(text)
+    if found:
+        files.reads(found)
+        files.changes(found, anew=False)
+        files.holds_open(found)
+
+
+def _renamed(files: FileWatcher, source: Any, target: Any, source_fd: Any = -1, target_fd: Any = -1) -> None:
+    before, after = _path(source, source_fd), _path(target, target_fd)
+    if before:
+        files.reads(before)
+        files.changes(before, anew=True)
+    if after:
+        files.changes(after, anew=True)
+
+
+def _removed(files: FileWatcher, path: Any, dir_fd: Any = -1) -> None:
+    found = _path(path, dir_fd)
+    if found:
+        files.changes(found, anew=True)
+
+
+def _truncated(files: FileWatcher, path: Any, _length: Any) -> None:
+    found = _path(path)
+    if found:
+        files.changes(found, anew=False)
+
+
+def _made_directory(files: FileWatcher, path: Any, _mode: Any, dir_fd: Any = -1) -> None:
+    found = _path(path, dir_fd)
+    if not found:
+        return
+    if not _accepts_existing(sys._getframe().f_back):
+        files.reads(found, only_existence=True)
+    files.changes(found, anew=True)
+
+
+def _listed(files: FileWatcher, path: Any) -> None:
+    found = _path("." if path is None else path)
+    if found and not _is_of_import(sys._getframe().f_back):
+        files.lists(found)
+
+
+def _made_temporary(files: FileWatcher, path: Any) -> None:
+    found = _path(path)
+    if found:
+        files.makes_temporary(found)
+
+
+def _set_variable(files: FileWatcher, name: Any, *_: Any) -> None:
+    known = _surroundings_here(files)
+    if known is not None:
+        remember_variable(known, os.fsdecode(name))
+
+
+def _changed_directory(files: FileWatcher, _path: Any) -> None:
+    known = _surroundings_here(files)
+    if known is not None:
+        remember_directory(known)
+
+
+def _surroundings_here(files: FileWatcher) -> dict[str, str | None] | None:
+    """What the call under way is known to have changed of its process; None outside of a call, and in a replay."""
+    scope = current()
+    if scope is None or scope.outermost is None or not isinstance(files, FileLog):
+        return None
+    if scope.outermost.surroundings is None:
+        scope.outermost.surroundings = {}
+    return scope.outermost.surroundings
+
+
+_EVENTS: dict[str, Callable[..., None]] = {
+    "open": _opened,
+    "os.chdir": _changed_directory,
+    "os.listdir": _listed,
+    "os.mkdir": _made_directory,
+    "os.putenv": _set_variable,
+    "os.remove": _removed,
+    "os.rename": _renamed,
+    "os.rmdir": _removed,
+    "os.scandir": _listed,
+    "os.truncate": _truncated,
+    "os.unsetenv": _set_variable,
+    "sqlite3.connect": _connected,
+    "tempfile.mkdtemp": _made_temporary,
+    "tempfile.mkstemp": _made_temporary,
+}
+
+
+def _accepts_existing(frame: FrameType | None) -> bool:
+    """True below `os.makedirs` or `Path.mkdir` with `exist_ok=True`, to which it makes no difference what is there."""
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if frame.f_code.co_name in ("makedirs", "mkdir") and frame.f_locals.get("exist_ok"):
+            return True
+        if name.partition(".")[0] not in _FILE_MODULES and not name.startswith("replaykit.seam."):
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _is_of_import(frame: FrameType | None) -> bool:
+    """True where Python looks for a module."""
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith("replaykit.seam."):
+            return bool(name.partition(".")[0] == "importlib")
+        frame = frame.f_back
+    return False
+
+
+def _looking(only_existence: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What looks at a file without opening it, which Python does not audit."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def look(path: Any, *args: Any, **kwargs: Any) -> Any:
+            session = None if _busy.is_so else _session_here()
+            if session is not None and session.files is not None:
+                _busy.is_so = True
+                try:
+                    found = _path(path, kwargs.get("dir_fd"))
+                    frame = sys._getframe().f_back
+                    if found and not _is_our_own(frame) and not _accepts_existing(frame):
+                        session.files.reads(found, only_existence=only_existence)
+                finally:
+                    _busy.is_so = False
+            return original(path, *args, **kwargs)
+
+        for supported in (os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks):
+            if original in supported:
+                supported.add(look)  # `shutil` asks
+        return look
+
+    return make
+
+
+_LOOKS = Hooks(
+    {
+        "os": (
+            ("", "access", _looking(only_existence=True)),
+            ("", "lstat", _looking(only_existence=True)),
+            ("", "stat", _looking(only_existence=True)),
+        )
+    },
+    is_optional=True,
+)

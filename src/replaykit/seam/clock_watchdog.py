@@ -1,0 +1,213 @@
+"""Watch over a virtual clock: threads that stand where nobody sees it must not hold the clock.
+
+A thread may wait for a file, a socket or a lock that the clock knows nothing of. One that has stood still for a while,
+by its stack and by its CPU time, is parked: the clock goes on without it until it shows itself again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from _thread import start_new_thread  # the real one, as `sleep` below
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter, process_time, sleep  # the real ones
+from typing import Any
+
+from replaykit.seam.virtual_clock import VirtualClock, Wait
+
+_LOOK_S = 0.01
+_STANDS_S = 0.15
+"""How long a thread has to stand. Less is too little on a busy machine: it may only be waiting for a processor."""
+_STUCK_S = 1.0
+"""After so long, jobs that nobody runs are forgotten, and calls that have no end are given up."""
+_SPINS_S = 0.5
+"""After so much computing while nothing happens, somebody most likely polls for what the clock holds back."""
+_SPINS_AGAIN_S = 0.1
+"""The same, once somebody has polled."""
+_FAR = 10
+"""How many times as long somebody may compute who is about to make a call, or while threads wake each other."""
+_IDLE = 4
+"""How many times as long somebody may take who hardly computes."""
+
+
+class _Effort:
+    """How much was done since something was last different."""
+
+    def __init__(self) -> None:
+        self._last: Any = None
+        self._cpu_s = self._real_s = 0.0
+
+    def since(self, now: Any) -> tuple[float, float]:
+        """Return the CPU time and the real time."""
+        if now != self._last:
+            self._last = now
+            self._cpu_s, self._real_s = process_time(), perf_counter()
+        return process_time() - self._cpu_s, perf_counter() - self._real_s
+
+
+class Watcher:
+    """Looks at the threads of a run while some of them wait, and at its child processes while there are any."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self._children: set[int] = set()
+        self._is_running = False
+        self._is_over = False
+        self._since_move, self._since_progress = _Effort(), _Effort()
+        self._patience_s = _SPINS_S
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Watch inside, from the first thread that waits in earnest."""
+        self._clock.on_block = self._start
+        try:
+            yield
+        finally:
+            self._is_over = True
+
+    def popen(self, original: Callable[..., None]) -> Callable[..., None]:
+        """For `subprocess.Popen.__init__`."""
+
+        def init(process: Any, *args: Any, **options: Any) -> None:
+            original(process, *args, **options)
+            self._started(process.pid)
+
+        return init
+
+    def fork(self, original: Callable[[], int]) -> Callable[[], int]:
+        """For `os.fork`."""
+
+        def fork() -> int:
+            pid = original()
+            if pid:
+                self._started(pid)
+            return pid
+
+        return fork
+
+    def spawn(self, original: Callable[..., int]) -> Callable[..., int]:
+        """For `multiprocessing.util.spawnv_passfds`, which starts helpers of its own as well: they work for nobody."""
+
+        def spawn(path: Any, args: Any, passfds: Any) -> int:
+            pid = original(path, args, passfds)
+            if not any(helper in str(word) for word in args for helper in ("resource_tracker", "forkserver")):
+                self._started(pid)
+            return pid
+
+        return spawn
+
+    def renew(self) -> None:
+        """Begin anew in a forked child."""
+        self._children.clear()
+        self._is_running = False
+
+    def _started(self, pid: int) -> None:
+        """There is a child: while it lives, time is real."""
+        clock = self._clock
+        if clock.is_open and clock.member() is not None and hasattr(os, "waitid"):
+            clock.begin_real_work()
+            self._children.add(pid)
+            self._start()
+
+    def _start(self) -> None:
+        if not self._is_running:
+            self._is_running = True
+            start_new_thread(self._watch, ())
+
+    def _watch(self) -> None:
+        clock, seen, looks = self._clock, None, 0
+        while not self._is_over:
+            sleep(_LOOK_S)
+            self._let_children_go()
+            with clock.mutex:
+                if clock.real_work:
+                    clock.due_now()
+                    seen = None
+                    continue
+                clock.advance_delayed()
+                self._relieve()
+                now_seen = (clock.progress, self._standing())
+                looks = looks + 1 if now_seen == seen else 0
+                seen = now_seen
+                if looks * _LOOK_S >= _STANDS_S:
+                    self._park(now_seen[1], is_stuck=looks * _LOOK_S >= _STUCK_S)
+
+    def _relieve(self) -> None:
+        """Let the next thing happen if somebody seems to poll for it without any pause; the clock's mutex is held."""
+        clock = self._clock
+        move = self._since_move.since(clock.anchor)
+        progress = self._since_progress.since((clock.anchor, clock.progress))
+        upcoming = clock.next_meanwhile() if clock.active > 0 else None
+        if upcoming is None:
+            return
+        if upcoming.takes_real_time:
+            is_time = clock.anchor + move[1] >= upcoming.due
+        else:
+            is_time = self._is_polled_for(upcoming, progress) or self._is_over_patience(move, _FAR)
+        if is_time:
+            self._patience_s = _SPINS_AGAIN_S
+            clock.happen_meanwhile(upcoming)
+
+    def _is_polled_for(self, upcoming: Wait, effort: tuple[float, float]) -> bool:
+        """True when it is most likely polled for. Who is about to make a call before may only take long."""
+        is_call_due = self._clock.next_begin_s() < upcoming.due
+        return self._is_over_patience(effort, _FAR if is_call_due else 1)
+
+    def _is_over_patience(self, effort: tuple[float, float], factor: int) -> bool:
+        cpu_s, real_s = effort
+        return cpu_s > factor * self._patience_s or real_s > _IDLE * factor * self._patience_s
+
+    def _let_children_go(self) -> None:
+        for pid in list(self._children):
+            if _is_gone(pid):
+                self._children.discard(pid)
+                self._clock.end_real_work()
+
+    def _standing(self) -> dict[int, Any]:
+        """Return where each thread of the run is that does not wait for the clock, and how much it has worked."""
+        frames = sys._current_frames()
+        return {
+            ident: (id(frames[ident]), frames[ident].f_lasti, _cpu_s(ident))
+            for ident, member in list(self._clock.members.items())
+            if member.waiting is None and ident in frames
+        }
+
+    def _park(self, standing: dict[int, Any], *, is_stuck: bool) -> None:
+        clock = self._clock
+        if any(_is_runnable(clock.members[ident].tid) for ident in standing):
+            return
+        for ident in standing:
+            clock.park(clock.members[ident])
+        if is_stuck:
+            clock.active = 0
+        if clock.active <= 0:
+            before = clock.progress
+            clock.advance()
+            if is_stuck and clock.progress == before:
+                clock.give_up_one()
+
+
+def _is_runnable(tid: int) -> bool:
+    """True for a thread that does not wait for anything but a processor; False where the system does not tell."""
+    try:
+        with open(f"/proc/self/task/{tid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2].startswith(b"R")
+    except OSError:
+        return False
+
+
+def _is_gone(pid: int) -> bool:
+    """True when a child has ended, whether or not somebody has asked for its exit code."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+def _cpu_s(ident: int) -> float:
+    try:
+        return time.clock_gettime(time.pthread_getcpuclockid(ident))
+    except (AttributeError, OSError, OverflowError):
+        return 0.0

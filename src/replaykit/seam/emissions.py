@@ -1,0 +1,137 @@
+"""Log records and warnings that a tool emits and the agent reads: a replay serves the call, and emits none.
+
+A handler of the agent's own is looked at before and after it gets a record, like an object that a tool changes. What
+it prints or sends decides nothing. A list of `warnings.catch_warnings(record=True)` is there to be read.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import sys
+import warnings
+from collections.abc import Callable, Hashable
+from typing import Any, cast
+
+from replaykit.seam.agent_code import is_own_class
+from replaykit.seam.hooks import Hooks
+from replaykit.seam.own_code import is_library
+from replaykit.seam.scope import PendingCall, RunSession, current
+from replaykit.seam.side_effects import Reach, agent_code_of, differences
+
+_CAUGHT = "warnings.catch_warnings()"
+
+
+def _call_under_way() -> tuple[RunSession, PendingCall] | None:
+    """Return the call that the agent itself made, where a tool is at work in a recording."""
+    scope = current()
+    if scope is None or scope.outermost is None or scope.session.unrecorded is None:
+        return None
+    return scope.session, scope.outermost
+
+
+def _note(call: PendingCall, name: str) -> None:
+    if name not in call.emitted:
+        call.emitted = (*call.emitted, name)
+
+
+def _handling(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """For `logging.Handler.handle`."""
+
+    def handle(handler: Any, record: Any) -> Any:
+        under_way = _call_under_way()
+        if under_way is None:
+            return original(handler, record)
+        session, call = under_way
+        if _keeps_text(handler):
+            result = original(handler, record)
+            if agent_code_of(session).reads_field("getvalue"):
+                _note(call, f"logging.{type(handler).__name__}.stream")
+            return result
+        if not is_own_class(type(handler)):
+            return original(handler, record)
+        reach = _reach_of(cast(Hashable, type(handler)), "emit")
+        before = reach.look((handler,))
+        result = original(handler, record)
+        for name in sorted(differences(before, reach.look((handler,)))):
+            _note(call, f"{type(handler).__name__}.{name.removeprefix('self.')}")
+        return result
+
+    return handle
+
+
+def _filtering(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """For `logging.Filterer.filter`, of loggers and handlers."""
+
+    def apply(filterer: Any, record: Any) -> Any:
+        under_way = _call_under_way()
+        own = [one for one in filterer.filters if is_own_class(type(one)) and hasattr(one, "filter")]
+        if under_way is None or not own:
+            return original(filterer, record)
+        before = [_reach_of(cast(Hashable, type(one)), "filter").look((one,)) for one in own]
+        result = original(filterer, record)
+        for one, earlier in zip(own, before, strict=True):
+            now = _reach_of(cast(Hashable, type(one)), "filter").look((one,))
+            for name in sorted(differences(earlier, now)):
+                _note(under_way[1], f"{type(one).__name__}.{name.removeprefix('self.')}")
+        return result
+
+    return apply
+
+
+def _keeps_text(handler: Any) -> bool:
+    """True for a handler that adds to a text; those of test runners are not the agent's."""
+    kind = type(handler)
+    if kind.__module__ != "logging" and not is_own_class(kind):
+        return False
+    return isinstance(getattr(handler, "stream", None), io.StringIO | io.BytesIO)
+
+
+@functools.lru_cache(maxsize=64)
+def _reach_of(kind: Any, method: str) -> Reach:
+    return Reach(getattr(kind, method), receiver="self")
+
+
+def _entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """For `warnings.catch_warnings.__enter__`."""
+
+    def enter(catcher: Any) -> Any:
+        log = original(catcher)
+        scope = current()
+        is_own = not is_library(sys._getframe(1).f_code.co_filename)
+        if log is not None and is_own and scope is not None and scope.session.unrecorded is not None:
+            scope.session.warning_logs.append((log, scope.outermost))
+        return log
+
+    return enter
+
+
+def _showing(original: Callable[[Any], None]) -> Callable[[Any], None]:
+    """For `warnings._showwarnmsg`, which C code calls as well."""
+
+    def show(message: Any) -> None:
+        under_way = _call_under_way()
+        if under_way is not None:
+            session, call = under_way
+            log = _list_of_warnings()
+            if any(one is log and caught_in is not call for one, caught_in in session.warning_logs):
+                _note(call, _CAUGHT)
+        original(message)
+
+    return show
+
+
+def _list_of_warnings() -> object:
+    """Return the list that warnings are added to now; None where they are shown."""
+    return getattr(getattr(warnings, "_showwarnmsg_impl", None), "__self__", None)
+
+
+_HOOKS = Hooks(
+    {
+        "logging": (("Handler", "handle", _handling), ("Filterer", "filter", _filtering)),
+        "warnings": (("catch_warnings", "__enter__", _entering), ("", "_showwarnmsg", _showing)),
+    },
+    is_optional=True,
+)
+watching_emissions = _HOOKS.installed
+"""Inside, a recording notes what tools emit."""

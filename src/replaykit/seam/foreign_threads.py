@@ -1,0 +1,127 @@
+"""Calls from threads and tasks that no run has started: they belong to the one run that is under way.
+
+A worker thread may be older than the run, `_thread.start_new_thread` and `create_task(context=Context())` leave the
+scope behind. Where exactly one run is under way in the process, such a call is recorded in it, or served from its tape.
+Where there are several, nobody knows whose it is: a recording leaves it alone, and a replay stops and names it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from replaykit.model.events import AnyEvent
+from replaykit.model.unrecorded import Unrecorded, UnrecordedKind
+from replaykit.model.values import Json, sayable
+from replaykit.seam.leftover_threads import run_over
+from replaykit.seam.scope import Outcome, PendingCall, RunSession, Scope, active_sessions, enter, leave
+
+_SUPPRESSED = "suppress_instrumentation"
+
+
+def adopted(scope: Scope | None, what: str) -> Scope | None:
+    """The scope for a call of `what` that is made here, where there is none or that of a run which has ended.
+
+    Gives back `scope` itself where no run is under way, and raises where a replay has to stop the call.
+    """
+    if scope is not None and scope.session.stops_when_over:
+        return _after_replay(scope)
+    if not active_sessions:
+        return scope
+    if scope is not None and (scope.session.is_apart or scope.session.refuse is not None):
+        return scope  # what a replay has left behind is still served from its own tape
+    under_way = [session for session in active_sessions if not session.over]
+    if len(under_way) == 1:
+        return _foreign(under_way[0])
+    where = f"{caller()}: several runs are under way in this process"
+    errors = [session.refuse(what, where) for session in under_way if session.refuse is not None]
+    if errors:
+        raise errors[0]
+    recordings = [session.unrecorded for session in under_way if session.unrecorded is not None]
+    if len(recordings) == 1:
+        recordings[0].note(Unrecorded(kind=UnrecordedKind.CALL, place=sayable(what), where=caller()))
+    return scope
+
+
+def _after_replay(scope: Scope) -> Scope:
+    """The scope for a call by a thread or a task of a replay that is over: a worker that has waited for something to do
+    since works for the next run, and everybody else is stopped."""
+    under_way = [session for session in active_sessions if not session.over]
+    if threading.get_ident() in scope.session.idle_threads and len(under_way) == 1:
+        return _foreign(under_way[0])
+    raise run_over()
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """What happens inside belongs to no run: a server's other requests, while one is served from a tape."""
+    session = RunSession(Nobody())
+    session.over, session.gives_way, session.is_apart = True, True, True
+    token = enter(session.root)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # left in another context than it was entered in, as streams may be
+            leave(token)
+
+
+def exports_telemetry() -> bool:
+    """True inside of an OpenTelemetry exporter, whose requests are about runs and part of none."""
+    context = sys.modules.get("opentelemetry.context")
+    return context is not None and bool(context.get_value(_SUPPRESSED))
+
+
+def caller() -> str:
+    """The thread or task that makes the call, in words."""
+    task = _task()
+    if task is not None:
+        return f"task {_function(task)}"
+    return f"thread {threading.current_thread().name!r}"
+
+
+def _foreign(session: RunSession) -> Scope:
+    task = _task()
+    key: Any = threading.get_ident() if task is None else task
+    scope = session.foreign.get(key)
+    if scope is None:
+        name = _function(threading.current_thread()) if task is None else _function(task)
+        scope = session.foreign.setdefault(key, session.root.job(name))
+    return scope
+
+
+def _task() -> Any:
+    """The asyncio task that runs here, if one does."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return None
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+def _function(starter: Any) -> str:
+    """The name of what a thread or a task runs, the same in every execution."""
+    is_task = hasattr(starter, "get_coro")
+    what = starter.get_coro() if is_task else getattr(starter, "_target", None)
+    name = getattr(what, "__qualname__", None) or "thread"
+    return str(name).replace("<locals>.", "").replace("/", "|")
+
+
+class Nobody:
+    """The handler of what is no part of a run: everything happens, nothing is kept."""
+
+    def serve(self, call: PendingCall) -> None:
+        pass
+
+    def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
+        pass
+
+    def keep(self, event: AnyEvent) -> None:
+        pass
+
+    def amend(self, step: str | None, state: Json) -> Json:
+        return state

@@ -1,0 +1,160 @@
+"""Servers of an agent that run in its own process, or with it in a sandbox: no way to the world.
+
+A server that an agent starts is started again in a replay, often on another port. So what the agent says to it is
+neither recorded nor served, but for requests that are on the tape already. Only a socket that began to listen during
+the run counts: another server of the same process, such as one of a test, is somebody else's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from replaykit.model.events import Call
+from replaykit.seam.scope import RunSession, current
+from replaykit.seam.sockets import holders, is_loopback, listeners
+
+SANDBOX = "REPLAYKIT_SANDBOX"
+"""The environment variable by which processes in a sandbox know its level, and each other: `LEVEL:ID`."""
+_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+
+
+class _Server(NamedTuple):
+    """A socket that began to listen during a run. It may be closed since, before a connection to it is noted."""
+
+    socket: weakref.ref[Any]
+    port: int
+    session: weakref.ref[RunSession] | None
+
+    @property
+    def is_over(self) -> bool:
+        is_of_nobody = self.session is None or self.session() is None
+        return is_of_nobody and _port_of(self.socket()) is None
+
+
+_servers: list[_Server] = []
+
+
+def noting_servers(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what takes the place of `socket.listen` while a run is under way."""
+
+    def listen(sock: Any, *args: Any) -> Any:
+        result = original(sock, *args)
+        port, scope = _port_of(sock), current()
+        _servers[:] = [server for server in _servers if not server.is_over]
+        if port is not None:
+            _servers.append(_Server(weakref.ref(sock), port, None if scope is None else weakref.ref(scope.session)))
+        return result
+
+    return listen
+
+
+class ServersHere:
+    """The servers of one run in this process. In a replay, `recorded` are the calls of the tape."""
+
+    def __init__(self, session: RunSession, recorded: Iterable[Call] = (), *, everywhere: bool = False) -> None:
+        """`everywhere`: the process is there for this run alone."""
+        self._session = weakref.ref(session)
+        self._everywhere = everywhere
+        self._recorded = recorded
+        self._recorded_ports: set[int] | None = None
+
+    def takes(self, url: str) -> bool:
+        """Return True for a request to one of them, unless the tape has such requests, or it is one for a model."""
+        if not _servers:
+            return False
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+        except ValueError:
+            return False
+        if not self.has(host, port) or port in self._ports_of_tape():
+            return False
+        from replaykit.wire.routes import api_of  # noqa: PLC0415 (few requests come here)
+
+        return api_of("POST", url) is None
+
+    def has(self, host: str, port: int) -> bool:
+        """Return True for a port on which one of them listens, at this or another address of the machine."""
+        return is_loopback(host) and any(_port_of(server.socket()) == port for server in self._own())
+
+    def had(self, host: str, port: int) -> bool:
+        """Return True for a port on which one of them has listened."""
+        return is_loopback(host) and any(server.port == port for server in self._own())
+
+    def refuses(self, host: str, port: int) -> bool:
+        """Return True when none of them listens at this very address: somebody else may."""
+        sockets = [server.socket() for server in self._own()]
+        return not any(_port_of(sock) == port and _reaches(host, sock) for sock in sockets)
+
+    def has_path(self, path: str) -> bool:
+        """Return False: unix sockets of this process are told by the system."""
+        return False
+
+    def _own(self) -> list[_Server]:
+        return [server for server in list(_servers) if self._everywhere or server.session == self._session]
+
+    def _ports_of_tape(self) -> set[int]:
+        if self._recorded_ports is None:
+            wires = (call.wire for call in self._recorded if call.wire is not None)
+            local = [parts for parts in (urlsplit(wire.url) for wire in wires) if is_loopback(parts.hostname or "")]
+            self._recorded_ports = {parts.port or _PORTS.get(parts.scheme, 0) for parts in local}
+        return self._recorded_ports
+
+
+def is_in_sandbox(host: str, port: int) -> bool:
+    """Return True when a server in the sandbox of this process listens on a port, or may be about to.
+
+    Whoever else may listen there, the kernel lets nobody through.
+    """
+    level, _, _ = os.environ.get(SANDBOX, "").partition(":")
+    if level not in ("full", "landlock") or not is_loopback(host):
+        return False
+    found = listeners(port)
+    if not found:
+        return _has_children()
+    mark = f"{SANDBOX}={os.environ[SANDBOX]}".encode()
+    return level == "full" or all(any(mark in _environment(home) for home in holders(one)) for one in found)
+
+
+def _has_children() -> bool:
+    """Return True when this process has children, which may be about to listen."""
+    try:
+        return any((thread / "children").read_text() for thread in Path("/proc/self/task").iterdir())
+    except OSError:  # a kernel that does not tell
+        return False
+
+
+def _environment(process: Path) -> list[bytes]:
+    try:
+        return (process / "environ").read_bytes().split(b"\0")
+    except OSError:  # gone meanwhile, or not ours to look at
+        return []
+
+
+def _port_of(sock: Any) -> int | None:
+    """Return the TCP port of a socket; None for one that is closed, or of another family."""
+    socket = sys.modules["socket"]
+    if sock is None or sock.fileno() < 0 or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    try:
+        return int(sock.getsockname()[1])
+    except OSError:
+        return None
+
+
+def _reaches(host: str, sock: Any) -> bool:
+    """Return True when a connection to this address comes to a socket that listens."""
+    socket = sys.modules["socket"]
+    own = str(sock.getsockname()[0])
+    is_v6 = ":" in host
+    if sock.family == socket.AF_INET:
+        return not is_v6 and (own == "0.0.0.0" or host == own or (host == "0.0.0.0" and own == "127.0.0.1"))
+    if own == "::":
+        return is_v6 or not sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+    return host == own or (host == "::" and own == "::1")

@@ -1,0 +1,307 @@
+"""What a tool can change beside its arguments: fields of its object, variables of its code, context variables.
+
+A replay serves the call and repeats none of that. Only what the agent's own code reads is compared: plain values, the
+items of containers, and the fields of objects whose class is the agent's own. An object that is put in the place of a
+plain value is not a change: it is made once and kept, as clients and connections are.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import operator
+import os
+import sys
+import threading
+from collections import UserDict, UserList, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import Context
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import Any
+
+from replaykit.seam.agent_code import AgentCode, fields_of, is_own_class
+from replaykit.seam.scope import RunSession, current
+from replaykit.seam.tool_code import ToolCode, Variable
+
+UNCHANGING = frozenset({str, int, float, bool, bytes, complex, type(None)})
+_PLAIN = UNCHANGING | {list, dict, set, tuple, deque, bytearray}
+"""Types of what is compared, and is no object with fields."""
+_EMPTY: tuple[Any, ...] = ([], (), range(0), {}, set())
+_ITERATORS = tuple(type(iter(items)) for items in _EMPTY)
+_DRAWS = ("random", "choice", "choices", "gauss", "randint", "randrange", "sample", "shuffle", "uniform")
+"""Names by which code draws from the generator of `random`."""
+_MOST_FIELDS = 64
+_MOST_ITEMS = 1000
+_DEEPEST = 4
+_OTHER = object()
+"""Stands for a value that is not compared."""
+_ABSENT = object()
+_WORKING_DIRECTORY = ""
+
+
+class Reach:
+    """What one tool can change beside its arguments."""
+
+    def __init__(self, fn: Callable[..., Any], *, receiver: str) -> None:
+        """`receiver`: `self` or `cls` for a method."""
+        self._receiver = receiver
+        self._fn = fn
+        self._code: ToolCode | None = None
+        self._variables: list[Variable] = []
+        self._agent: AgentCode | None = None
+        self._plain_class: tuple[type, int] | None = None
+        """The class that `self` was of, if it had no attributes to look at, and how many it had."""
+        if not receiver:
+            self._find_code(None)
+
+    @property
+    def is_empty(self) -> bool:
+        """True where there is nothing to look at, whichever agent calls the tool."""
+        return self._code is not None and not self._code.variables and not self._code.assigned
+
+    def _find_code(self, receiver: type | None) -> ToolCode:
+        self._code = ToolCode(self._fn, receiver)
+        return self._code
+
+    def has_nothing_to_look_at(self) -> bool:
+        """True where the agent of the current run reads nothing that the tool can change."""
+        return not self._receiver and not self._variables_of_run(None)
+
+    def look(self, args: tuple[Any, ...]) -> dict[str, Any]:
+        """Return what can be compared, by the names that a user knows it by."""
+        receiver = args[0] if self._receiver and args else None
+        variables = self._variables_of_run(receiver)
+        seen = _Seen(self._agent or AgentCode(None))
+        if receiver is not None:
+            seen.add_fields(self._receiver, receiver)
+            if self._receiver == "self":
+                self._add_class(seen, type(receiver))
+        for variable in variables:
+            seen.add(variable.label, variable.value(_ABSENT), variable.name)
+        return seen.values
+
+    def _add_class(self, seen: _Seen, kind: type) -> None:
+        """Add the attributes of the class of `self`; most have none, which is remembered."""
+        size = len(vars(kind))
+        if self._plain_class == (kind, size):
+            return
+        before = len(seen.values)
+        seen.add_fields(kind.__name__, kind)
+        if len(seen.values) == before:
+            self._plain_class = (kind, size)
+
+    def _variables_of_run(self, receiver: object) -> list[Variable]:
+        """Return the variables that the agent reads; found once for each agent."""
+        scope = current()
+        known = self._agent
+        if scope is None:  # its run has ended
+            return self._variables
+        agent = agent_code_of(scope.session, known)
+        if agent is not known:
+            self._agent, self._plain_class = agent, None
+            kind = receiver if isinstance(receiver, type) else type(receiver)
+            code = self._code or self._find_code(None if receiver is None else kind)
+            self._variables = [one for one in (*code.variables, *code.assigned) if _may_be_read(one, agent)]
+        return self._variables
+
+
+def agent_code_of(session: RunSession, known: AgentCode | None = None) -> AgentCode:
+    """Return what the agent's own code of a run reads; `known` is that of another run, which may be the same."""
+    if session.agent_code is None:
+        is_same = known is not None and known.is_running(session.entry)
+        session.agent_code = known if known is not None and is_same else AgentCode(session.entry)
+    return session.agent_code
+
+
+def _may_be_read(variable: Variable, agent: AgentCode) -> bool:
+    """True where the agent reads the variable, or, of an object, where some of its fields may be read."""
+    value = variable.value(_ABSENT)
+    if variable.name == "random" and isinstance(value, ModuleType):
+        return any(agent.reads_variable(name) or agent.reads_field(name) for name in _DRAWS)
+    if _is_object(value) and not isinstance(value, threading.local):
+        return True
+    return agent.reads_variable(variable.name) or (type(value) not in UNCHANGING and agent.reads(value))
+
+
+def _is_object(value: Any) -> bool:
+    """True for a value that is looked at field by field."""
+    if type(value) in _PLAIN:
+        return False
+    if isinstance(value, type | FunctionType | SimpleNamespace | threading.local):
+        return True
+    return _state_of(value) is _OTHER and is_own_class(type(value))
+
+
+class _Seen:
+    """What is there at one moment, as far as the agent reads it."""
+
+    __slots__ = ("_agent", "_objects", "values")
+
+    def __init__(self, agent: AgentCode) -> None:
+        self.values: dict[str, Any] = {}
+        self._agent = agent
+        self._objects: list[Any] = []
+
+    def add(self, label: str, value: Any, name: str = "", depth: int = 0) -> None:
+        """Add a value, or the fields of it."""
+        if isinstance(value, threading.local):
+            self.values[label] = dict(vars(value))  # of this thread
+        elif _is_object(value):
+            self.add_fields(label, value, name, depth)
+        else:
+            self.values[label] = _copied(value)
+
+    def add_fields(self, label: str, value: Any, name: str = "", depth: int = 0) -> None:
+        """Add those fields of an object that the agent reads; all where it uses the object as a whole."""
+        if depth > _DEEPEST or any(one is value for one in self._objects):
+            return
+        self._objects.append(value)
+        fields = _fields(value)
+        if len(fields) > _MOST_FIELDS:
+            return
+        agent, known, values = self._agent, self._agent.fields_read, self.values
+        is_whole = bool(name) and not isinstance(value, type | FunctionType) and agent.passes_on(name)
+        for field, content in fields.items():
+            kind = type(content)
+            is_read = known[field] if field in known else agent.reads_field(field)
+            if kind in _PLAIN:  # nearly all
+                if is_read or is_whole:
+                    values[f"{label}.{field}"] = content if kind in UNCHANGING else _copied(content)
+                continue
+            is_inner = _is_object(content) and not isinstance(content, type | FunctionType)
+            if is_inner or is_whole or is_read:
+                self.add(f"{label}.{field}", content, field, depth + 1)
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    """Return the fields that can be compared."""
+    if isinstance(value, type):
+        return {
+            name: content
+            for name, content in list(vars(value).items())
+            if not name.startswith("__") and _is_data(content)
+        }
+    if isinstance(value, FunctionType):
+        return {name: content for name, content in vars(value).items() if name != "__wrapped__"}
+    return fields_of(value)
+
+
+def _is_data(value: Any) -> bool:
+    """True for an attribute of a class that is no method or descriptor."""
+    if type(value) in UNCHANGING or _state_of(value) is not _OTHER:
+        return True
+    return is_own_class(type(value)) and not hasattr(type(value), "__get__")
+
+
+def _state_of(value: Any) -> Any:
+    """Return what is in a container, or says how far something has come; `_OTHER` for anything else."""
+    if isinstance(value, UserDict | UserList):
+        value = value.data
+    kind = type(value)
+    if kind.__module__ in ("queue", "asyncio.queues"):
+        value = getattr(value, "queue", None) or getattr(value, "_queue", ())
+    if isinstance(value, dict | set | deque | list | bytearray | tuple | frozenset) or kind.__module__ == "array":
+        return value
+    if isinstance(value, io.StringIO | io.BytesIO):
+        return None if value.closed else value.getvalue()
+    if isinstance(value, itertools.count):
+        return repr(value)
+    if isinstance(value, _ITERATORS):
+        return operator.length_hint(value)
+    random: Any = sys.modules.get("random")
+    if random is not None and (value is random or isinstance(value, random.Random)):
+        return hash(value.getstate())
+    if isinstance(value, threading.Event):
+        return value.is_set()
+    if kind.__module__ == "sqlite3" and hasattr(value, "total_changes"):
+        return _changes_of(value)
+    if kind.__module__ == "asyncio.locks" and hasattr(value, "is_set"):
+        return value.is_set()
+    return _OTHER
+
+
+def _changes_of(connection: Any) -> Any:
+    try:
+        return connection.total_changes
+    except Exception:  # noqa: BLE001 (closed, or another thread's; its own class of error is not imported for that)
+        return _OTHER
+
+
+def _copied(value: Any, depth: int = 0) -> Any:
+    """The value as it is now, and as it will stay."""
+    kind = type(value)
+    if kind in UNCHANGING or value is _ABSENT:
+        return value
+    if kind is list and len(value) <= _MOST_ITEMS and UNCHANGING.issuperset(map(type, value)):
+        return value.copy()  # most containers are such: in a fifth of the time
+    state = value if kind is dict else _state_of(value)
+    if state is _OTHER:
+        if depth and depth <= _DEEPEST and is_own_class(kind):
+            return kind, {name: _copied(field, depth + 1) for name, field in fields_of(value).items()}
+        return _OTHER if not depth else kind
+    if type(state) in UNCHANGING:
+        return state
+    if len(state) > _MOST_ITEMS or depth > _DEEPEST:
+        return len(state)
+    if isinstance(state, dict):
+        return {_key(key): _copied(item, depth + 1) for key, item in list(state.items())}
+    if isinstance(state, set | frozenset):
+        return set(state)
+    return [_copied(item, depth + 1) for item in list(state)]
+
+
+def _key(key: Any) -> Any:
+    return key if type(key) in UNCHANGING or isinstance(key, tuple) else id(key)
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Give the names of what has changed."""
+    for name in before.keys() | now.keys():
+        old, new = before.get(name, _ABSENT), now.get(name, _ABSENT)
+        if old is not _OTHER and new is not _OTHER and _differ(old, new):
+            yield name
+
+
+def _differ(old: Any, new: Any) -> bool:
+    if old is new:
+        return False
+    try:
+        return bool(old != new)
+    except Exception:  # noqa: BLE001 (items of a list compare as their class says: arrays, for one, refuse to)
+        return True
+
+
+def changed_variables(before: Context, now: Context) -> Iterator[str]:
+    """Give the names of the context variables with other plain values than before."""
+    for variable, value in now.items():
+        old = before.get(variable, _OTHER) if variable in before else None
+        if _copied(old) is not _OTHER and _copied(value) is not _OTHER and _differ(old, value):
+            yield f"ContextVar({variable.name!r})"
+
+
+def remember_variable(known: dict[str, str | None], name: str) -> None:
+    """Remember the value of an environment variable that is about to change."""
+    known.setdefault(name, os.environ.get(name))
+
+
+def remember_directory(known: dict[str, str | None]) -> None:
+    """Remember the working directory, which is about to change."""
+    known.setdefault(_WORKING_DIRECTORY, _directory())
+
+
+def still_changed(known: Mapping[str, str | None]) -> tuple[str, ...]:
+    """Return the names of what is not as it is remembered."""
+    names = []
+    for name, before in known.items():
+        if name == _WORKING_DIRECTORY:
+            names += ["os.getcwd()"] if _directory() != before else []
+        elif os.environ.get(name) != before:
+            names.append(f"os.environ[{name!r}]")
+    return tuple(names)
+
+
+def _directory() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return None

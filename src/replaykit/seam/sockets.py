@@ -1,0 +1,71 @@
+"""Sockets of this machine and the processes that hold them, as `/proc` tells it; without that nobody knows."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_OWN_NAMES = frozenset({"localhost", "::1", "0.0.0.0", "::"})
+_PROC = Path("/proc")
+_TABLES = ("tcp", "tcp6")
+_LISTENING = "0000 0A"  # no other end, and the number of that state
+_ENDED = "0"  # the number of a socket that no process holds any more
+_REST = r"\S+ \S+ \S+ +\d+ +\d+ (\d+)"
+
+
+def is_loopback(host: str) -> bool:
+    """True for the names and addresses by which a machine speaks to itself."""
+    name = host.lower().rstrip(".")
+    return name in _OWN_NAMES or name.startswith(("127.", "::ffff:127.")) or name.endswith(".localhost")
+
+
+def can_tell() -> bool:
+    """True where the system says which sockets there are."""
+    return (_PROC / "net" / "tcp").exists()
+
+
+def listeners(port: int, network: Path | None = None) -> list[str]:
+    """The sockets that listen on a port of this machine, by their numbers; or of the network that is listed there."""
+    return _found(rf"[0-9A-F]+:{port:04X} [0-9A-F]+:{_LISTENING} {_REST}", network)
+
+
+def connected(port: int, other_port: int, network: Path | None = None) -> list[str]:
+    """The sockets at one end of a connection between two ports, by their numbers: the end at `port`, of this machine or
+    of the network that is listed there. One port alone may be that of connections of several processes at a time."""
+    numbers = _found(rf"[0-9A-F]+:{port:04X} [0-9A-F]+:{other_port:04X} [0-9A-F]{{2}} {_REST}", network)
+    return [number for number in numbers if number != _ENDED]
+
+
+def holders(socket: str) -> Iterator[Path]:
+    """The processes that hold a socket, as their directories in `/proc`."""
+    for home in _PROC.glob("[0-9]*"):
+        if any(_leads_to(link, socket) for link in _open_files(home)):
+            yield home
+
+
+def _found(line: str, network: Path | None = None) -> list[str]:
+    pattern = re.compile(rf"^ *\d+: {line}".encode(), re.MULTILINE)
+    numbers: list[str] = []
+    tables = network or _PROC / "net"
+    for table in _TABLES:
+        try:
+            numbers += [number.decode() for number in pattern.findall((tables / table).read_bytes())]
+        except OSError:  # another system, or one without IPv6
+            continue
+    return numbers
+
+
+def _open_files(process: Path) -> list[Path]:
+    try:
+        return list((process / "fd").iterdir())
+    except OSError:  # gone meanwhile, or not ours to look at
+        return []
+
+
+def _leads_to(link: Path, socket: str) -> bool:
+    try:
+        return os.readlink(link) == f"socket:[{socket}]"
+    except OSError:  # gone meanwhile, or not ours to look at
+        return False

@@ -1,0 +1,53 @@
+"""What the machine answers, as calls: the time and chance, recorded where they are asked for and served again.
+
+They are exchanges with the machine, not tools: no assertion counts them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from replaykit.model.values import decode
+from replaykit.seam.foreign_threads import adopted
+from replaykit.seam.real_time import wall_time
+from replaykit.seam.scope import CallAnswer, current, pending_call
+from replaykit.seam.through import through
+
+T = TypeVar("T")
+NOW, UUID4, RANDOM = MACHINE = ("rk.now", "rk.uuid4", "rk.random")
+"""What the machine is asked; no tool and no request has such a name."""
+
+
+def now() -> dt.datetime:
+    """The time, with its zone (UTC); in a replay the recorded one."""
+    return _through_seam(NOW, lambda: dt.datetime.now(dt.UTC))
+
+
+def uuid4() -> uuid.UUID:
+    """A random UUID; in a replay the recorded one."""
+    return _through_seam(UUID4, uuid.uuid4)
+
+
+def random() -> float:
+    """A number from 0 up to 1; in a replay the recorded one."""
+    from random import random as draw  # noqa: PLC0415 (slow to import; few agents ask for it)
+
+    return _through_seam(RANDOM, draw)
+
+
+def _through_seam(name: str, live: Callable[[], T]) -> T:
+    scope = current()
+    if scope is None or scope.session.over:
+        scope = adopted(scope, name)
+    if scope is None:
+        return live()
+    call = pending_call("exchange", name, b"null", scope, wall_time(), effects="none")
+    value: T = through(scope, call, live, _unpack)
+    return value
+
+
+def _unpack(answer: CallAnswer) -> Any:
+    return decode(answer.result_json)

@@ -1,0 +1,80 @@
+"""Discarding: many runs out of a store, a few per transaction, while others write."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from replaykit.model.run import Origin
+from replaykit.store.removal import remove_run
+from replaykit.store.sqlite import SQLiteStore
+from replaykit.store.summaries import RunSummary, last_key
+from replaykit.store.vacuum import HELD_S, paced
+
+_AT_ONCE = 200  # runs per transaction at most
+
+
+class _Kin(msgspec.Struct, frozen=True):
+    origin: Origin = Origin()
+
+
+_decode = msgspec.json.Decoder(_Kin).decode
+
+
+def discard(store: SQLiteStore, runs: Sequence[RunSummary], *, newest: int) -> list[RunSummary]:
+    """Take the runs out, but for those that changed or were forked since they were looked at; gives those that went.
+
+    `newest` is the largest number that had been given then. The order is that of descending numbers: a fork goes
+    before what it shares events with, so that no kill leaves one without its history.
+    """
+    work = _Discarding(store, sorted(runs, key=lambda run: run.number), newest)
+    if runs:
+        paced(work.step)
+        store.turns += 1
+    return work.gone
+
+
+class _Discarding:
+    def __init__(self, store: SQLiteStore, left: list[RunSummary], newest: int) -> None:
+        self._store = store
+        self._left = left
+        self._newest = newest
+        self._forked: set[str] = set()
+        self.gone: list[RunSummary] = []
+
+    def step(self) -> bool:
+        """A transaction's worth; True when there is more."""
+        give_up = time.monotonic() + HELD_S
+        left, gone = list(self._left), list[RunSummary]()
+        with self._store.transaction() as db:
+            self._look_for_forks(db)
+            while left and len(gone) < _AT_ONCE and time.monotonic() < give_up:
+                run = left.pop()
+                if run.id not in self._forked and _is_same(db, run):
+                    remove_run(db, run.id)
+                    gone.append(run)
+        self._left = left
+        self.gone += gone
+        return bool(left)
+
+    def _look_for_forks(self, db: sqlite3.Connection) -> None:
+        for number, data in db.execute("SELECT n, header FROM runs WHERE n > ? ORDER BY n", (self._newest,)):
+            self._newest = number
+            if b'"origin":' not in data:
+                continue
+            try:
+                origin = _decode(data[4:]).origin
+            except msgspec.MsgspecError:
+                continue
+            if origin.run is not None:
+                self._forked.add(origin.run)
+
+
+def _is_same(db: sqlite3.Connection, run: RunSummary) -> bool:
+    row = db.execute("SELECT n, substr(header, 1, 4) FROM runs WHERE id = ?", (run.id,)).fetchone()
+    if row != (run.number, run.seal):
+        return False
+    return run.last_key is None or run.last_key == last_key(db, run.number)

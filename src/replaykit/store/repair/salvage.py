@@ -1,0 +1,154 @@
+"""Salvage: every whole event of a damaged store, in a new one. The damaged one is only read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.errors import CorruptStore, StoreError, UsageError
+from replaykit.model.run import RunHeader
+from replaykit.store import blobs
+from replaykit.store.backup import new_file_beside, sync
+from replaykit.store.frames import checksum, unseal, unseal_event
+from replaykit.store.image import BASE, Image
+from replaykit.store.repair.cells import Cell, cells
+from replaykit.store.repair.salvaged_run import Loss, SalvagedPiece, SalvagedRun
+from replaykit.store.repair.trees import NamedRun, named_runs
+from replaykit.store.rows import read_header
+from replaykit.store.sqlite import SQLiteStore
+from replaykit.store.writer import add_stored
+
+_Rank = tuple[bool, int]  # can be reached from the root, and how new it is
+_INDEX = 0xFFFFFFFF
+
+
+class Salvaged(Struct, frozen=True, kw_only=True):
+    """The saved runs and events, and the losses."""
+
+    replaykit: int = 1
+    store: str
+    """The new one."""
+    runs: int
+    events: int
+    lost: tuple[Loss, ...]
+
+
+def salvage(source: Path, target: Path) -> Salvaged:
+    """Read whatever is left of a store, and write it to a new one, which must not be there yet."""
+    if target.exists():
+        raise UsageError(f"{target} is there already", hint="Name another file: --out FILE")
+    if not source.is_file():
+        raise StoreError(f"there is no store at {source}")
+    if not target.parent.is_dir():
+        raise UsageError(f"there is no directory {target.parent}")
+    found = max((_Found.of(source, size) for size in Image.likely_sizes(source)), key=lambda found: found.weight)
+    with new_file_beside(target) as partial:
+        with SQLiteStore.open(partial) as store:
+            salvaged = _write(store, found, target)
+            store.query("PRAGMA wal_checkpoint(TRUNCATE)")
+        sync(partial)
+        os.replace(partial, target)
+        sync(target.parent)
+    return salvaged
+
+
+class _Found:
+    """Every row of a damaged store that proves itself."""
+
+    def __init__(self, named: NamedRun) -> None:
+        self.named = named
+        self.headers: dict[int, tuple[_Rank, RunHeader]] = {}
+        self.pieces: dict[int, dict[int, SalvagedPiece]] = {}  # by the run's number, and the place of the first event
+        self.blobs: dict[bytes, tuple[int, bytes]] = {}  # by their hash: size and frame
+
+    @classmethod
+    def of(cls, source: Path, page_size: int) -> _Found:
+        with closing(Image(source, page_size)) as image:
+            found = cls(named_runs(image))
+            for number, version, data in image.versions():
+                for cell in cells(image, number, version, data):
+                    found._take(cell, image)
+        return found
+
+    @property
+    def weight(self) -> int:
+        return len(self.headers) + sum(map(len, self.pieces.values())) + len(self.blobs)
+
+    def _take(self, cell: Cell, image: Image) -> None:
+        """Keep the row if it is one of ours, and whole."""
+        try:
+            match cell.columns:
+                case (None, bytes(data)):
+                    self._piece(cell, SalvagedPiece(count=1, body=unseal_event(cell.key, data, "")))
+                case (None, int(count), int(first), int(crc), bytes(data)) if crc == checksum(cell.key, count, first):
+                    piece = SalvagedPiece(count=count, frame=unseal(cell.key, data, ""))
+                    piece.texts()
+                    self._piece(cell, piece)
+                case (None, bytes(address), int(size), bytes(data)):
+                    blobs.check("", address, size, data)
+                    self.blobs[address] = (size, data)
+                case (None, str(run_id), str(), str(), _, bytes(data)):
+                    self._header(cell, read_header(cell.key, run_id, data), image)
+        except (CorruptStore, msgspec.MsgspecError, ValueError):
+            pass
+
+    def _piece(self, cell: Cell, piece: SalvagedPiece) -> None:
+        pieces = self.pieces.setdefault(cell.key >> 32, {})
+        at = cell.key & _INDEX
+        if at not in pieces or pieces[at].count < piece.count:  # a tail that became a pack is in both
+            pieces[at] = piece
+
+    def _header(self, cell: Cell, header: RunHeader, image: Image) -> None:
+        frames = image.frames.get(cell.page, [])
+        current = cell.version == (frames[-1] if frames else BASE)
+        rank = (current and cell.page in self.named.pages, cell.version)
+        if cell.key not in self.headers or self.headers[cell.key][0] < rank:
+            self.headers[cell.key] = (rank, header)
+
+    def runs(self) -> Iterator[SalvagedRun]:
+        """The runs that are left, in the order they were begun: what forks share comes before them."""
+        numbers = self.headers.keys() | self.pieces.keys() | self.named.numbers
+        for number in sorted(numbers):
+            if number in self.named.numbers or not self.named.sure:
+                yield SalvagedRun.of(number, *self._header_of(number), self.pieces.get(number, {}))
+
+    def _header_of(self, number: int) -> tuple[RunHeader, str]:
+        """The header, and what is wrong with it."""
+        if number in self.headers:
+            (reached, _), header = self.headers[number]
+            gone = bool(self.named.pages) and not reached
+            return header, "the header is damaged; an older one is in its place" if gone else ""
+        name, started = self.named.names.get(number, ("", 0.0))
+        header = RunHeader(id=self.named.ids.get(number, f"salvaged-{number}"), name=name, started_at=started)
+        return header, "the header is lost: input, output, status and tags"
+
+
+def _write(store: SQLiteStore, found: _Found, target: Path) -> Salvaged:
+    """Blobs first: events are put together from those in the new store."""
+    _write_blobs(store, found.blobs)
+    lost: list[Loss] = []
+    seqs: dict[str, set[int]] = {}
+    events = runs = 0
+    for run in found.runs():
+        saved = run.put_together(store, seqs)
+        lost += saved.lost
+        if saved.events or saved.has_header:
+            with store.transaction() as db:
+                add_stored(db, saved.header, saved.events)
+            seqs[saved.header.id] = {event.seq for event in saved.events}
+            events += saved.whole
+            runs += 1
+    with store.transaction() as db:
+        db.execute("DELETE FROM blobs WHERE n NOT IN (SELECT blob FROM uses)")
+    return Salvaged(store=str(target), runs=runs, events=events, lost=tuple(lost))
+
+
+def _write_blobs(store: SQLiteStore, frames: dict[bytes, tuple[int, bytes]]) -> None:
+    with store.transaction() as db:
+        rows = ((address, size, data) for address, (size, data) in frames.items())
+        db.executemany("INSERT INTO blobs (hash, size, data) VALUES (?, ?, ?)", rows)

@@ -1,0 +1,174 @@
+"""One run of a damaged store: what of it can be said with certainty, and what is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.errors import CorruptStore
+from replaykit.model.events import Message, Shared, State, StoredEvent, decode_event
+from replaykit.model.nesting import decode_json
+from replaykit.model.run import RunHeader
+from replaykit.model.text_splice import ArgumentsFold
+from replaykit.model.values import ABSENT, raw
+from replaykit.store import blobs
+from replaykit.store.frames import decompress
+from replaykit.store.sqlite import SQLiteStore
+
+SALVAGED = "salvaged"
+"""The tag of runs that have lost something."""
+
+
+class SalvagedPiece(Struct, frozen=True, kw_only=True):
+    """Events that were written one after the other: one as it is, or the frame of several."""
+
+    count: int
+    body: bytes = b""
+    frame: bytes = b""
+
+    def texts(self) -> list[bytes]:
+        """Their texts; a ValueError or CorruptStore when it is none."""
+        if not self.frame:
+            return [self.body]
+        found = decode_json(decompress(self.frame, "a pack"), list[msgspec.Raw])
+        if len(found) != self.count:
+            raise ValueError("not as many events as the pack says")
+        return [bytes(text) for text in found]
+
+
+class Loss(Struct, frozen=True, kw_only=True):
+    """Something of a run that is not in the new store."""
+
+    run: str
+    first: int | None = None
+    """The places of the events in the run's log, counted from 0; none when it is not about events."""
+    last: int | None = None
+    what: str
+
+    def __str__(self) -> str:
+        if self.first is None:
+            return f"run {self.run}: {self.what}"
+        if self.first == self.last:
+            places = f"event {self.first}"
+        else:
+            places = f"events {self.first} to {self.last}"
+        return f"run {self.run}, {places}: {self.what}"
+
+
+class SavedEvents(Struct, frozen=True, kw_only=True):
+    """The run as it is written to the new store."""
+
+    header: RunHeader
+    has_header: bool
+    events: list[StoredEvent]
+    whole: int
+    """The number of its events that belong to the run."""
+    lost: list[Loss]
+
+
+class SalvagedRun:
+    """Puts a run together from its pieces."""
+
+    def __init__(self, header: RunHeader, flaw: str, texts: list[bytes | None]) -> None:
+        self._header = header
+        self._flaw = flaw
+        self._texts = texts
+        self._lost: list[Loss] = []
+        self._arguments = ArgumentsFold()
+        self._state_is_known = True
+
+    @classmethod
+    def of(cls, number: int, header: RunHeader, flaw: str, pieces: Mapping[int, SalvagedPiece]) -> SalvagedRun:
+        end = max((at + piece.count for at, piece in pieces.items()), default=0)
+        texts: list[bytes | None] = [None] * max(end, _promised(header))
+        for at, piece in pieces.items():
+            texts[at : at + piece.count] = piece.texts()
+        return cls(header, flaw, texts)
+
+    def put_together(self, store: SQLiteStore, seqs: Mapping[str, set[int]]) -> SavedEvents:
+        """The events that can be told with certainty; `store` has the blobs, `seqs` the events of runs before it."""
+        if self._flaw:
+            self._lost.append(Loss(run=self._header.id, what=self._flaw))
+        found = list(self._events(store, seqs))
+        whole = [event for event in found if event is not None]
+        events = _in_place(found) if _is_thread(whole) else whole
+        header = self._header
+        if self._lost:
+            header = msgspec.structs.replace(header, tags=tuple(dict.fromkeys([*header.tags, SALVAGED])))
+        if header.event_count is not None:
+            header = msgspec.structs.replace(header, event_count=len(events))
+        has_header = not self._flaw.startswith("the header is lost")
+        return SavedEvents(header=header, has_header=has_header, events=events, whole=len(whole), lost=self._lost)
+
+    def _events(self, store: SQLiteStore, seqs: Mapping[str, set[int]]) -> Iterator[StoredEvent | None]:
+        """An event for each place of the log; None where it is lost."""
+        for place, text in enumerate(self._texts):
+            if text is None:
+                self._lose(place, "damaged")
+                yield None
+                continue
+            try:
+                event = self._event(store, text, seqs)
+            except (ValueError, CorruptStore, msgspec.MsgspecError) as error:
+                self._lose(place, error.reason if isinstance(error, CorruptStore) else str(error))
+                event = None
+            if isinstance(event, State) and not event.kept and b'"change"' in text:
+                self._lost.append(self._loss(place, "the state builds on a lost one, and counts as not kept"))
+            yield event
+
+    def _event(self, store: SQLiteStore, text: bytes, seqs: Mapping[str, set[int]]) -> StoredEvent:
+        event = decode_event(text)
+        if blobs.marked(text):
+            (event,) = blobs.internalise(store, [event], text)
+        if isinstance(event, Shared):
+            if event.of not in seqs.get(event.run, ()):
+                raise ValueError(f"it was shared with event {event.of} of run {event.run}, which is lost")
+            return event
+        if isinstance(event, State):
+            return self._state(event)
+        return self._arguments.restore(event)
+
+    def _state(self, event: State) -> State:
+        """A state whose change can be applied; after a lost event that may be another one than the change is from."""
+        if event.change is None:
+            self._state_is_known |= event.kept
+            return event
+        if self._state_is_known:
+            return event
+        if event.about_json:  # of a framework that takes a state for what it says it is
+            raise ValueError("the state builds on a lost one")
+        return msgspec.structs.replace(event, change=None, state_json=ABSENT)
+
+    def _lose(self, place: int, why: str) -> None:
+        """Note that later events may depend on what was lost here."""
+        self._arguments, self._state_is_known = ArgumentsFold(), False
+        last = self._lost[-1] if self._lost else None
+        if last is not None and last.last == place - 1 and last.what == why:
+            self._lost[-1] = msgspec.structs.replace(last, last=place)
+        else:
+            self._lost.append(self._loss(place, why))
+
+    def _loss(self, place: int, why: str) -> Loss:
+        return Loss(run=self._header.id, first=place, last=place, what=why)
+
+
+_MOST_PROMISED = 1 << 24
+
+
+def _promised(header: RunHeader) -> int:
+    """Return how many events the run had when it ended."""
+    return min(header.event_count or 0, _MOST_PROMISED)
+
+
+def _is_thread(events: list[StoredEvent]) -> bool:
+    """True for a run that is written in turns: the place of an event there is its sequence number."""
+    return any(isinstance(event, State) and event.about_json for event in events)
+
+
+def _in_place(found: list[StoredEvent | None]) -> list[StoredEvent]:
+    return [
+        Message(seq=place, role=SALVAGED, content_json=raw("An event was lost here.")) if event is None else event
+        for place, event in enumerate(found)
+    ]

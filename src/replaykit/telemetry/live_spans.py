@@ -1,0 +1,229 @@
+"""Spans as they happen: events of runs, handed to the OpenTelemetry of the application.
+
+A span is made when its event is on disk, so it is whole at once, and it is handed over whole: to `on_end` of the
+processors, in the form that they are given by the SDK itself, at a third of what starting and ending one costs. Ids
+follow from the run and the number of the event, so that a child can name its parent before that has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+from opentelemetry import context, trace
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY as SUPPRESSED
+from opentelemetry.sdk.trace import Event, ReadableSpan, Tracer
+from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from replaykit import __version__
+from replaykit.model.events import StoredEvent
+from replaykit.model.run import RunHeader, TraceRun
+from replaykit.telemetry.metrics import RunMetrics
+from replaykit.telemetry.otel_setup import chosen_meters, chosen_tracers
+from replaykit.telemetry.span import TelemetrySpan, TelemetrySpanKind, origin_trace, root_id, trace_id_of, with_trace
+from replaykit.telemetry.spans import RunSpans, root_attributes, root_name
+from replaykit.telemetry.switch import warn
+
+SCOPE = "replaykit"
+_PART = "part"  # of a program that is recorded: whoever puts the parts together tells of the whole
+_KINDS = {TelemetrySpanKind.INTERNAL: SpanKind.INTERNAL, TelemetrySpanKind.CLIENT: SpanKind.CLIENT}
+_UNSET = Status(StatusCode.UNSET)
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _quiet(method: _F) -> _F:
+    """Log errors of telemetry instead of raising them: processors and exporters are foreign code."""
+
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 (see above)
+            _say(error)
+            return None
+
+    return call  # type: ignore[return-value]
+
+
+@lru_cache(64)
+def _say_once(kind: str, text: str) -> None:
+    warn(f"a run goes on without its telemetry: {kind}: {text}", traceback=True)
+
+
+def _say(error: Exception) -> None:
+    _say_once(type(error).__name__, str(error))
+
+
+class LiveTelemetry:
+    """Tells runs to OpenTelemetry."""
+
+    def __init__(self, tracer_provider: Any, meter_provider: Any, *, content: bool) -> None:
+        self._content = content
+        self._tracers = chosen_tracers(tracer_provider)
+        self._metrics = RunMetrics(chosen_meters(meter_provider).get_meter(SCOPE, __version__))
+
+    @_quiet
+    def begun(self, header: RunHeader, store: Path) -> LiveRun | None:
+        if header.origin.kind == _PART or context.get_value(SUPPRESSED):
+            return None
+        self._metrics.writes_to(store)
+        return self._run(header)
+
+    @_quiet
+    def replayed(self, run: TraceRun | None, verdict: str, duration_s: float) -> None:
+        self._metrics.replayed(verdict, duration_s, completed=run is not None)
+        if run is not None:
+            cleaned = _cleaned(run)
+            self._run(cleaned.header).tell(cleaned)
+
+    @_quiet
+    def forked(self, parent: RunHeader, fork: RunHeader) -> None:
+        self._metrics.forked(parent, fork)
+
+    def _run(self, header: RunHeader) -> LiveRun:
+        tracer = self._tracers().get_tracer(SCOPE, __version__)
+        return LiveRun(header, tracer, self._metrics, content=self._content)
+
+
+class LiveRun:
+    """One run."""
+
+    def __init__(self, header: RunHeader, tracer: Any, metrics: RunMetrics, *, content: bool) -> None:
+        self._metrics = metrics
+        self._spans = RunSpans(header, content=content)
+        self._whole = True
+        self._over = False
+        self._link = _link(header)
+        self._around = trace.get_current_span().get_span_context()
+        own = trace_id_of(header)
+        self.trace = f"{self._around.trace_id:032x}" if self._around.is_valid else own
+        root = self._spans.root_id
+        self._sink = _SpanSink(tracer, int(self.trace, 16), root, header) if isinstance(tracer, Tracer) else None
+
+    def marked(self, header: RunHeader) -> RunHeader:
+        return with_trace(header, self.trace)
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        if self._sink is None:
+            yield
+            return
+        here = trace.NonRecordingSpan(self._sink.root)
+        token = context.attach(trace.set_span_in_context(here))
+        try:
+            yield
+        finally:
+            context.detach(token)
+
+    def event(self, event: StoredEvent) -> None:
+        if self._sink is None or self._over or context.get_value(SUPPRESSED):
+            return
+        try:
+            span = self._spans.of(event)
+            if span is not None:
+                self._sink.put(span)
+        except Exception as error:  # noqa: BLE001 (as in `_quiet`; this is done for every event)
+            _say(error)
+
+    def lost(self) -> None:
+        self._whole = False
+
+    @_quiet
+    def end(self, header: RunHeader) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._metrics.ended(header, whole=self._whole)
+        self._finish(header)
+
+    @_quiet
+    def whole(self, run: TraceRun) -> None:
+        self._metrics.ended(run, whole=self._whole)
+        self.tell(run)
+        self._over = True
+
+    def tell(self, run: TraceRun) -> None:
+        """All of a run that has ended."""
+        for event in run.events:
+            self.event(event)
+        self._finish(run.header)
+
+    def _finish(self, header: RunHeader) -> None:
+        if self._sink is None:
+            return
+        *steps, root = self._spans.rest(header)
+        for span in steps:
+            self._sink.put(span)
+        self._sink.put(root, around=self._around, link=self._link)
+
+
+class _SpanSink:
+    """Hands the spans of one trace to the span processor."""
+
+    def __init__(self, tracer: Tracer, trace_id: int, root: int, header: RunHeader) -> None:
+        self._trace = trace_id
+        self._resource = tracer.resource
+        self._put = tracer.span_processor.on_end
+        self._scope = InstrumentationScope(SCOPE, __version__)
+        decided = tracer.sampler.should_sample(
+            context.get_current(), trace_id, root_name(header), SpanKind.INTERNAL, root_attributes(header)
+        )
+        self._recording = decided.decision is not Decision.DROP
+        is_sampled = decided.decision is Decision.RECORD_AND_SAMPLE
+        self._flags = TraceFlags(TraceFlags.SAMPLED if is_sampled else TraceFlags.DEFAULT)
+        self._state = decided.trace_state
+        self.root = self._context(root)
+        self._root_id = root
+
+    def put(self, span: TelemetrySpan, *, around: SpanContext | None = None, link: Link | None = None) -> None:
+        if not self._recording:
+            return
+        if span.parent == self._root_id:
+            parent: SpanContext | None = self.root
+        elif span.parent:
+            parent = self._context(span.parent)
+        else:
+            parent = around
+        self._put(
+            ReadableSpan(
+                name=span.name,
+                context=self._context(span.id),
+                parent=parent if parent is not None and parent.is_valid else None,
+                resource=self._resource,
+                attributes=span.attributes,
+                events=[Event(event.name, event.attributes, event.at_ns) for event in span.happenings],
+                links=() if link is None else (link,),
+                kind=_KINDS[span.kind],
+                status=_UNSET if span.failure is None else Status(StatusCode.ERROR, span.failure or None),
+                start_time=span.started_ns,
+                end_time=span.ended_ns,
+                instrumentation_scope=self._scope,
+            )
+        )
+
+    def _context(self, span_id: int) -> SpanContext:
+        return SpanContext(self._trace, span_id, is_remote=False, trace_flags=self._flags, trace_state=self._state)
+
+
+def _link(header: RunHeader) -> Link | None:
+    """To the run that a fork comes from."""
+    known = origin_trace(header)
+    if known is None or header.origin.run is None:
+        return None
+    return Link(SpanContext(int(known, 16), root_id(header.origin.run), is_remote=True))
+
+
+def _cleaned(run: TraceRun) -> TraceRun:
+    """A run that is not stored, as it would be."""
+    from replaykit.redaction.events import Door  # noqa: PLC0415 (only replays need it)
+    from replaykit.redaction.files import file_redactor  # noqa: PLC0415
+
+    redactor = file_redactor()
+    if redactor is None:
+        return run
+    return Door(redactor).run(run)

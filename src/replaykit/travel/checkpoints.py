@@ -1,0 +1,222 @@
+"""Steps and checkpoints: views of the log, one by one.
+
+`StepEvent` is one step as a whole: the state it began with, what was decided, what was called, what came of it.
+`CheckpointStore` reads the state after any step from the log, and can append to a log of its own; there is no
+second copy of anything.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from contextlib import ExitStack
+from types import TracebackType
+
+from msgspec import Struct
+
+from replaykit.model.changes import StateFold
+from replaykit.model.events import AnyEvent, Call, Decision, Message, State, ToolCall
+from replaykit.model.run import RunHeader, TraceRun
+from replaykit.model.sampling import sampling
+from replaykit.model.values import Json, decode
+from replaykit.store.open import StoreLike, open_store
+from replaykit.store.protocol import Store
+from replaykit.travel.checkpoint_writer import CheckpointWriter, timestamp_s
+from replaykit.travel.run_steps import RunStep, find_step, run_steps, state_not_kept
+from replaykit.travel.run_steps import steps_with_states as steps_with_states
+
+
+class StepEvent(Struct, frozen=True, kw_only=True):
+    """One step of a run: everything needed to reproduce it."""
+
+    step_id: str
+    input_state: Json = None
+    decision: Json = None
+    tool_name: str | None = None
+    tool_args: Json = None
+    tool_result: Json = None
+    error: str | None = None
+    output_state: Json = None
+    timestamp: dt.datetime | None = None
+    seq: int = 0
+    input_kept: bool = True
+    """False when there was a state and the log does not hold it; likewise for the output."""
+    output_kept: bool = True
+
+
+class Checkpoint(Struct, frozen=True, kw_only=True):
+    """The state of a run after a step, and what had been said and called by then."""
+
+    run_id: str
+    step_id: str
+    state: Json = None
+    messages: list[Json] = []
+    tool_calls: list[Json] = []
+    agent_version: str = ""
+    timestamp: dt.datetime | None = None
+
+
+class CheckpointInfo(Struct, frozen=True, kw_only=True):
+    """A checkpoint without its content, for lists."""
+
+    step_id: str
+    seq: int
+    timestamp: dt.datetime | None
+    decision: Json = None
+    calls: tuple[str, ...] = ()
+    has_state: bool = False
+    """True when the step has a state of its own, and the log holds it."""
+    kept: bool = True
+    """False when there is a state after the step and the log does not hold it."""
+    error: str | None = None
+
+
+def step_events(run: TraceRun) -> list[StepEvent]:
+    """The run, step by step."""
+    fold = StateFold()
+    found: list[StepEvent] = []
+    state: Json = None
+    known = True
+    for run_step in run_steps(run):
+        began = (state, known)
+        first = not found
+        for event in run_step.events:
+            if isinstance(event, State):
+                fold.apply(event)
+                state, known = (decode(fold.text), True) if event.kept else (None, False)
+                if first:
+                    began = (state, known)  # kept before the first step did anything: what the run began with
+            else:
+                first = False
+        found.append(_step_event(run_step, began, (state, known)))
+    return found
+
+
+def last_event_of(run: TraceRun, step_id: str) -> AnyEvent:
+    """The last event that belongs to a step, its states included; a UsageError names the steps there are."""
+    return find_step(run, step_id).last
+
+
+def state_after(store: Store, run: TraceRun, step_id: str) -> Json:
+    """The state after a step; None for an agent that had none by then, StateNotKept where the log does not hold it."""
+    run_step = find_step(run, step_id)
+    if run_step.state is None:
+        return None
+    if run_step.unknown:
+        raise state_not_kept(run, step_id)
+    return store.state_at(run.id, run_step.state.seq)
+
+
+class CheckpointStore:
+    """Checkpoints of runs, by (run, step); `store` is a store, its path, or the project's own.
+
+    Of the states that are saved here the first is kept, every `every`-th after it, and the last one of each run when
+    the store is closed; with `on_change` only those that are not equal to the one before.
+    """
+
+    def __init__(self, store: StoreLike = None, *, every: int = 1, on_change: bool = False) -> None:
+        self._store = store
+        self._rules = sampling(every, on_change, name="every")
+        self._stack = ExitStack()
+        self._open: dict[str, CheckpointWriter] = {}
+
+    def __enter__(self) -> CheckpointStore:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the runs that were written here, and release the store."""
+        with self._stack:
+            for run in self._open.values():
+                run.end()
+            self._open.clear()
+
+    def load_checkpoint(self, run_id: str, step_id: str) -> Checkpoint:
+        """The checkpoint after that step; a UsageError names the steps there are, or those that were kept."""
+        with open_store(self._store, read_only=True) as store:
+            run = store.load(run_id)
+            state = state_after(store, run, step_id)
+        last = last_event_of(run, step_id)
+        messages = [event for event in run.events if isinstance(event, Message) and event.seq <= last.seq]
+        return Checkpoint(
+            run_id=run.id,
+            step_id=step_id,
+            state=state,
+            messages=[{"role": message.role, "content": message.content} for message in messages],
+            tool_calls=[_call_as_data(call) for call in run.tool_calls if call.seq <= last.seq],
+            agent_version=run.agent_version,
+            timestamp=_moment(last.at),
+        )
+
+    def list_checkpoints(self, run_id: str) -> list[CheckpointInfo]:
+        """Every step of the run, in order."""
+        with open_store(self._store, read_only=True) as store:
+            run = store.load(run_id)
+        return [_info(run_step) for run_step in run_steps(run)]
+
+    def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Append a checkpoint to a run of its own; what it has more than the one before is added to the log."""
+        at = timestamp_s(checkpoint.timestamp)
+        run = self._open.get(checkpoint.run_id) or self._begin(checkpoint, at)
+        run.save(checkpoint.step_id, at, checkpoint.state, checkpoint.messages, checkpoint.tool_calls)
+
+    def _begin(self, checkpoint: Checkpoint, at: float) -> CheckpointWriter:
+        store = self._stack.enter_context(open_store(self._store))
+        header = RunHeader(id=checkpoint.run_id, agent_version=checkpoint.agent_version, started_at=at)
+        run = self._open[checkpoint.run_id] = CheckpointWriter(store, header, self._rules)
+        return run
+
+
+def _step_event(run_step: RunStep, began: tuple[Json, bool], ended: tuple[Json, bool]) -> StepEvent:
+    events = run_step.events
+    call = next((event for event in events if isinstance(event, Call)), None)
+    decided = next((event.content for event in events if isinstance(event, Decision)), None)
+    return StepEvent(
+        step_id=run_step.step_id,
+        input_state=began[0],
+        input_kept=began[1],
+        decision=decided if decided is not None or call is None else call.name,
+        tool_name=call.name if call else None,
+        tool_args=call.arguments if call else None,
+        tool_result=_result(call),
+        error=str(call.error) if call and call.error else None,
+        output_state=ended[0],
+        output_kept=ended[1],
+        timestamp=_moment(events[0].at),
+        seq=events[0].seq,
+    )
+
+
+def _info(run_step: RunStep) -> CheckpointInfo:
+    events = run_step.events
+    errors = [str(event.error) for event in events if isinstance(event, Call) and event.error]
+    return CheckpointInfo(
+        step_id=run_step.step_id,
+        seq=events[0].seq,
+        timestamp=_moment(events[0].at),
+        decision=next((event.content for event in events if isinstance(event, Decision)), None),
+        calls=tuple(event.name for event in events if isinstance(event, Call)),
+        has_state=run_step.state in events and not run_step.unknown,
+        kept=not run_step.unknown,
+        error=errors[-1] if errors else None,
+    )
+
+
+def _call_as_data(call: ToolCall) -> Json:
+    error = str(call.error) if call.error else None
+    return {"name": call.name, "arguments": call.arguments, "result": call.result, "error": error}
+
+
+def _moment(at: float) -> dt.datetime | None:
+    if at:
+        return dt.datetime.fromtimestamp(at, dt.UTC)
+    return None
+
+
+def _result(call: Call | None) -> Json:
+    if call is None:
+        return None
+    if call.items_json is not None:
+        return call.items
+    return call.result

@@ -1,0 +1,483 @@
+"""The events of two runs, paired and laid side by side.
+
+Two events are the same when kind, name and arguments are. Of those the longest common sequence is found (`align`);
+what is left over and equal was moved; what is left over in the same place and of the same name was changed.
+
+Runs are aligned as they were logged, or (where that finds more, or more with the same answer) by cause: each task and
+thread on its own, for the order in which a scheduler took turns between them says nothing about the agent.
+
+Values are compared as the JSON they were logged as: tagged forms are not decoded, so every difference can be written
+down again, and reads the same in every process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, TypeAlias
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from replaykit.model.diff import Difference, brief, call_text, differences
+from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorInfo, LlmCall, Message, Note, State
+from replaykit.model.run import RunHeader, TraceRun
+from replaykit.model.values import Json, Raw
+from replaykit.travel.align import Gap, Pair, align, gaps
+from replaykit.travel.compare_result import EntryKind, EventEntry
+
+Key: TypeAlias = tuple[Any, ...]
+
+_TASK = re.compile(r".*/~[^/]*")
+_ALONE_A, _ALONE_B = -1, -2  # the keys of what is not to be paired
+
+
+class EventPairs(Struct, frozen=True):
+    """Positions in the events of two runs that belong together."""
+
+    in_order: list[Pair]
+    moved: list[Pair]
+    mirrored: bool = False
+    """True when they were found from the second run's side, so that ties are decided alike either way round."""
+
+
+class AlignedEvents(Struct, frozen=True):
+    """The events of one run that are aligned, as keys: equal numbers on both sides are equal keys."""
+
+    places: list[int]
+    """The position of each event in the run."""
+    requests: list[int]
+    """Keys of kind, name and arguments."""
+    answers: list[int]
+    """Keys of request and outcome."""
+    sorts: list[int]
+    """Keys of kind and name, the same for every model."""
+    names: list[int]
+    """Kind and name."""
+
+    def ordered(self, order: list[int]) -> AlignedEvents:
+        """The same events in another order."""
+        return AlignedEvents(*([values[n] for n in order] for values in msgspec.structs.astuple(self)))
+
+
+def pair_events(a: TraceRun, b: TraceRun) -> EventPairs:
+    """Which events of the two runs belong together; the same pairs whichever run comes first."""
+    ids: dict[Key, int] = {}
+    keys_a, keys_b = [answer_key(event) for event in a.events], [answer_key(event) for event in b.events]
+    side_a, side_b = _side(a.events, keys_a, ids), _side(b.events, keys_b, ids)
+    if keys_a > keys_b:  # one direction for both questions, so that ties are decided alike
+        found = _pair(side_b, _causal(b), side_a, _causal(a))
+        in_order, moved = ([(i, j) for j, i in pairs] for pairs in (found.in_order, found.moved))
+        return EventPairs(in_order, moved, mirrored=True)
+    return _pair(side_a, _causal(a), side_b, _causal(b))
+
+
+def takes_part(event: AnyEvent) -> bool:
+    """True for what one run can have and the other not; states are compared where the runs are side by side."""
+    return not isinstance(event, State | Note)
+
+
+def request_key(event: AnyEvent) -> Key:
+    """Return the key that two events share if they are the same one."""
+    if isinstance(event, Call):
+        return (event.kind, event.name, bytes(event.arguments_json))
+    if isinstance(event, Message):
+        return ("message", event.role, bytes(event.content_json))
+    if isinstance(event, Decision):
+        return ("decision", "", bytes(event.content_json))
+    if isinstance(event, State):
+        return ("state", event.step or "", b"")
+    return ("error" if isinstance(event, ErrorEvent) else "", "", b"")
+
+
+def answer_key(event: AnyEvent) -> Key:
+    """The event without what is different in every run: numbers, times, traceback."""
+    if isinstance(event, Call):
+        items = tuple(map(bytes, event.items_json or ()))
+        reason = event.finish_reason or "" if isinstance(event, LlmCall) else ""
+        outcome = (bytes(event.result_json), _error_key(event.error), items, event.complete, reason)
+        return (*request_key(event), outcome)
+    if isinstance(event, ErrorEvent):
+        return ("error", "", b"", (_error_key(event.error),))
+    return (*request_key(event), ())
+
+
+def _error_key(error: ErrorInfo | None) -> tuple[str | bytes, ...]:
+    if error is None:
+        return ()
+    return (error.type, error.message, bytes(error.args_json), bytes(error.attributes_json))
+
+
+def _side(events: Sequence[AnyEvent], keys: list[Key], ids: dict[Key, int]) -> AlignedEvents:
+    """The events that are aligned."""
+    side = AlignedEvents([], [], [], [], [])
+    for place, (event, key) in enumerate(zip(events, keys, strict=True)):
+        if not takes_part(event):
+            continue
+        side.places.append(place)
+        side.requests.append(ids.setdefault(key[:3], len(ids)))
+        side.answers.append(ids.setdefault(key, len(ids)))
+        side.sorts.append(ids.setdefault(key[:1] if isinstance(event, LlmCall) else key[:2], len(ids)))
+        side.names.append(ids.setdefault(key[:2], len(ids)))
+    return side
+
+
+def _causal(run: TraceRun) -> list[int]:
+    """The order of the aligned events by cause: what the agent itself does, then task by task."""
+    lanes = [_lane(event) for event in run.events if takes_part(event)]
+    return sorted(range(len(lanes)), key=lanes.__getitem__)
+
+
+def _lane(event: AnyEvent) -> tuple[tuple[str, int], ...]:
+    """The task or thread an event happened in, by names and numbers from the outermost to its own."""
+    task = _TASK.match(event.path)
+    if task is None:
+        return ()
+    parts = (part.rpartition("#") for part in task[0].split("/")[1:])
+    return tuple((name or number, int(number) if number.isdecimal() else 0) for name, _, number in parts)
+
+
+def _pair(a: AlignedEvents, causal_a: list[int], b: AlignedEvents, causal_b: list[int]) -> EventPairs:
+    a, b, pairs = _aligned(a, causal_a, b, causal_b)
+    moved = _moved_pairs(a, b, pairs)
+    pairs = sorted(pairs + _changed_pairs(a, b, pairs, moved))
+    in_order, apart = ([(a.places[i], b.places[j]) for i, j in found] for found in (pairs, moved))
+    return EventPairs(in_order, apart)
+
+
+def _aligned(
+    a: AlignedEvents, causal_a: list[int], b: AlignedEvents, causal_b: list[int]
+) -> tuple[AlignedEvents, AlignedEvents, list[Pair]]:
+    """The sides in the order in which they have most in common, and what that is."""
+    pairs = align(a.requests, b.requests, a.answers, b.answers)
+    as_logged = all(order == list(range(len(order))) for order in (causal_a, causal_b))
+    most = min(len(a.requests), len(b.requests))
+    found = _common(a, b, pairs)
+    if as_logged or found == (most, most):
+        return a, b, pairs
+    by_cause_a, by_cause_b = a.ordered(causal_a), b.ordered(causal_b)
+    more = align(by_cause_a.requests, by_cause_b.requests, by_cause_a.answers, by_cause_b.answers)
+    if _common(by_cause_a, by_cause_b, more) > found:
+        return (by_cause_a, by_cause_b, more)
+    return (a, b, pairs)
+
+
+def _common(a: AlignedEvents, b: AlignedEvents, pairs: list[Pair]) -> tuple[int, int]:
+    """Return how many events are paired, and how many of these have the same answer."""
+    return len(pairs), sum(a.answers[i] == b.answers[j] for i, j in pairs)
+
+
+def _moved_pairs(a: AlignedEvents, b: AlignedEvents, pairs: list[Pair]) -> list[Pair]:
+    """Of what has no partner in order: what is equal, outcomes included where that is possible."""
+    taken_a, taken_b = {i for i, _ in pairs}, {j for _, j in pairs}
+    moved: list[Pair] = []
+    for keys_a, keys_b in ((a.answers, b.answers), (a.requests, b.requests)):
+        waiting: dict[int, deque[int]] = defaultdict(deque)
+        for i, key in enumerate(keys_a):
+            if i not in taken_a:
+                waiting[key].append(i)
+        for j, key in enumerate(keys_b):
+            if j not in taken_b and waiting.get(key):
+                moved.append((waiting[key].popleft(), j))
+        taken_a.update(i for i, _ in moved)
+        taken_b.update(j for _, j in moved)
+    return sorted(moved)
+
+
+def _changed_pairs(a: AlignedEvents, b: AlignedEvents, pairs: list[Pair], moved: list[Pair]) -> list[Pair]:
+    """Of what is left over between the pairs: events of the same sort, in order."""
+    sorts_a, sorts_b, names_a, names_b = list(a.sorts), list(b.sorts), list(a.names), list(b.names)
+    for i, j in moved:
+        sorts_a[i] = names_a[i] = _ALONE_A
+        sorts_b[j] = names_b[j] = _ALONE_B
+    between = gaps(pairs, Gap(0, len(sorts_a), 0, len(sorts_b)))
+    return align(sorts_a, sorts_b, names_a, names_b, within=between)
+
+
+_DETAILED_BYTES = 64 * 1024 * 1024  # arguments beyond this are known to differ, but not where
+_SMALL_BYTES = 2048  # arguments up to this are read for a line of text
+_LINE = 160
+
+
+class Differ:
+    """Finds the differences of one comparison; counts what it reads, so that conversations do not take for ever."""
+
+    def __init__(self) -> None:
+        self._left_bytes = _DETAILED_BYTES
+
+    def of_requests(self, a: AnyEvent, b: AnyEvent) -> tuple[Difference, ...]:
+        """Return how the requests differ: `name` for another model, `$…` inside the arguments."""
+        if _name(a) != _name(b):
+            renamed = [Difference("changed", "name", _name(a), _name(b))]
+        else:
+            renamed = []
+        old, new = bytes(request_json(a)), bytes(request_json(b))
+        if old == new:
+            return tuple(renamed)
+        self._left_bytes -= len(old) + len(new)
+        if self._left_bytes < 0:
+            return (*renamed, Difference("changed", "$", f"{len(old):,} bytes", f"{len(new):,} bytes"))
+        return (*renamed, *differences(value_of(old), value_of(new)))
+
+    def of_outcomes(self, a: AnyEvent, b: AnyEvent) -> tuple[Difference, ...]:
+        """Return how the outcomes differ: `$.result…`, `$.error…`, `$.items…`."""
+        if isinstance(a, ErrorEvent) and isinstance(b, ErrorEvent):
+            return tuple(differences(*_error_values(a.error, b.error)))
+        if not isinstance(a, Call) or not isinstance(b, Call) or _ended_alike(a, b):
+            return ()
+        return tuple(differences(*_outcome_values(a, b)))
+
+
+def of_texts(a: Raw, b: Raw) -> tuple[Difference, ...]:
+    """Return where two logged values differ."""
+    if bytes(a) == bytes(b):
+        return ()
+    return tuple(differences(value_of(a), value_of(b)))
+
+
+def of_endings(a: RunHeader, b: RunHeader) -> tuple[Difference, ...]:
+    """Return where status, output and error of two runs differ."""
+    old, new = ({"status": run.status.value, "output": value_of(run.output_json)} for run in (a, b))
+    old_error, new_error = _error_values(a.error, b.error)
+    return tuple(differences(old | old_error, new | new_error))
+
+
+def value_of(text: Raw | bytes) -> Json:
+    """The JSON value; None for no value at all."""
+    if text:
+        return orjson.loads(bytes(text))
+    return None
+
+
+def request_json(event: AnyEvent) -> Raw:
+    """Return the request or content of an event, as JSON text."""
+    if isinstance(event, Call):
+        return event.arguments_json
+    if isinstance(event, Message | Decision):
+        return event.content_json
+    return Raw(b"null")
+
+
+def line_of(event: AnyEvent) -> str:
+    """An event as one would write it, without reading a long conversation for it."""
+    if isinstance(event, Call):
+        text = bytes(event.arguments_json)
+        if len(text) <= _SMALL_BYTES:
+            return _cut(call_text(event.name, value_of(text)))
+        return _cut(f"{event.name}({text[: 2 * _LINE].decode(errors='ignore')}")
+    if isinstance(event, Message):
+        return _cut(f"{event.role}: {brief(value_of(event.content_json), _LINE)}")
+    if isinstance(event, Decision):
+        return _cut(f"decided {brief(value_of(event.content_json), _LINE)}")
+    if isinstance(event, ErrorEvent):
+        return _cut(str(event.error))
+    return ""
+
+
+def whole_line_of(event: AnyEvent) -> str:
+    """An event with its answer."""
+    if isinstance(event, Call):
+        return f"{line_of(event)} → {_cut(_answer(event))}"
+    return line_of(event)
+
+
+def _answer(call: Call) -> str:
+    if call.error is not None:
+        return str(call.error)
+    if call.items_json is not None:
+        return f"{len(call.items_json)} items" + ("" if call.complete else ", left early")
+    if call.result_json:
+        return brief(value_of(call.result_json), _LINE)
+    return "no answer"
+
+
+def _name(event: AnyEvent) -> str:
+    if isinstance(event, Call):
+        return event.name
+    return ""
+
+
+def _ended_alike(a: Call, b: Call) -> bool:
+    """True when the logs say the same, byte for byte."""
+    return (
+        bytes(a.result_json) == bytes(b.result_json)
+        and a.error is b.error is None
+        and a.items_json == b.items_json
+        and a.complete == b.complete
+        and _reason(a) == _reason(b)
+    )
+
+
+def _outcome_values(a: Call, b: Call) -> tuple[Json, Json]:
+    """Two outcomes as JSON: what either of them has."""
+    both = []
+    for call in (a, b):
+        value = {"result": value_of(call.result_json)} if call.result_json else {}
+        if call.items_json is not None:
+            value["items"] = [value_of(item) for item in call.items_json]
+        if not call.complete:
+            value["complete"] = False
+        both.append(value)
+    if _reason(a) and _reason(b):
+        both[0]["finish_reason"], both[1]["finish_reason"] = _reason(a), _reason(b)
+    old_error, new_error = _error_values(a.error, b.error)
+    return both[0] | old_error, both[1] | new_error
+
+
+def _error_values(a: ErrorInfo | None, b: ErrorInfo | None) -> tuple[dict[str, Json], dict[str, Json]]:
+    """Two errors as JSON, under `error`: all that both logs hold of them, but where they were raised."""
+    old, new = ({"type": error.type, "message": error.message} if error is not None else {} for error in (a, b))
+    for name in ("args", "attributes") if a is not None and b is not None else ():
+        texts = [getattr(error, f"{name}_json") for error in (a, b)]
+        if all(texts):
+            old[name], new[name] = map(value_of, texts)
+    return {"error": old} if old else {}, {"error": new} if new else {}
+
+
+def _reason(call: Call) -> str | None:
+    if isinstance(call, LlmCall):
+        return call.finish_reason
+    return None
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    if len(line) <= _LINE:
+        return line
+    return line[: _LINE - 1] + "…"
+
+
+class EventRow(Struct, frozen=True):
+    """One event of either run, or one of each that belong together, by their positions."""
+
+    kind: EntryKind
+    a: int | None
+    b: int | None
+    arguments: tuple[Difference, ...] = ()
+    outcome: tuple[Difference, ...] = ()
+
+
+class EventLog:
+    """A run's events, and where each of them belongs."""
+
+    def __init__(self, run: TraceRun) -> None:
+        self.events = run.events
+        self.steps = _steps(run)
+        own = {call.seq for call in run.tool_calls}
+        self.own_tools = {place for place, event in enumerate(run.events) if event.seq in own}
+        self.depths, self.ends = _nesting(run)
+
+    def where(self, place: int | None) -> tuple[int | None, str | None]:
+        """Number and step of the event at this position; None for none."""
+        if place is None:
+            return (None, None)
+        return (self.events[place].seq, self.steps[place])
+
+
+def rows_of(a: EventLog, b: EventLog, pairs: EventPairs, lacking: list[int]) -> list[EventRow]:
+    """Every event but states and notes, once; what the second run lacks stands where it is missing."""
+    differ = Differ()
+    rows = [_row(a, b, pair, differ, EntryKind.SAME) for pair in pairs.in_order]
+    rows += [_row(a, b, pair, differ, EntryKind.MOVED) for pair in pairs.moved]
+    paired = [*pairs.in_order, *pairs.moved]
+    rows += [EventRow(EntryKind.DELETED, i, None) for i in _rest(a, {i for i, _ in paired})]
+    rows += [EventRow(EntryKind.INSERTED, None, j) for j in _rest(b, {j for _, j in paired})]
+
+    def place(row: EventRow) -> tuple[int, int, int]:
+        if row.b is not None:
+            return (row.b, 0, 0)
+        assert row.a is not None  # a row has one side at least
+        return (lacking[row.a], 1, row.a)
+
+    return sorted(rows, key=place)
+
+
+def places_lacking(a: EventLog, pairs: EventPairs, states: Iterable[Pair]) -> list[int]:
+    """For each event of the first run the position in the second after which it would come; -1 for the start."""
+    partners = dict(chain(pairs.in_order, states))
+    found, last = [], -1
+    for place in range(len(a.events)):
+        last = partners.get(place, last)
+        found.append(last)
+    return found
+
+
+def entries_of(a: EventLog, b: EventLog, rows: list[EventRow]) -> Iterator[EventEntry]:
+    """The rows as values."""
+    for row in rows:
+        event = event_of(a, b, row)
+        yield EventEntry(
+            kind=row.kind,
+            event=str(event.__struct_config__.tag),
+            name=name_of(event),
+            a_seq=a.where(row.a)[0],
+            b_seq=b.where(row.b)[0],
+            text=line_of(event),
+            arguments=row.arguments,
+            outcome=row.outcome,
+        )
+
+
+def event_of(a: EventLog, b: EventLog, row: EventRow) -> AnyEvent:
+    """The event of a row, as the second run has it if it does."""
+    if row.b is not None:
+        return b.events[row.b]
+    assert row.a is not None
+    return a.events[row.a]
+
+
+def name_of(event: AnyEvent) -> str:
+    """Return the name of an event: tool, model, role, or type of error."""
+    if isinstance(event, Call):
+        return event.name
+    if isinstance(event, ErrorEvent):
+        return event.error.type
+    if isinstance(event, Message):
+        return event.role
+    return ""
+
+
+def _row(a: EventLog, b: EventLog, pair: Pair, differ: Differ, kind: EntryKind) -> EventRow:
+    i, j = pair
+    arguments = differ.of_requests(a.events[i], b.events[j])
+    outcome = differ.of_outcomes(a.events[i], b.events[j])
+    if kind is EntryKind.SAME and (arguments or outcome):
+        kind = EntryKind.CHANGED
+    return EventRow(kind, i, j, arguments, outcome)
+
+
+def _rest(log: EventLog, paired: set[int]) -> list[int]:
+    """The events without a partner."""
+    return [place for place, event in enumerate(log.events) if place not in paired and takes_part(event)]
+
+
+def _steps(run: TraceRun) -> list[str | None]:
+    """The step of each event; where the agent marks none, each call is one. A state belongs to the step before it."""
+    marked = any(event.step for event in run.events)
+    names: list[str | None] = []
+    last, calls = None, 0
+    for event in run.events:
+        if marked:
+            last = event.step or last
+        elif isinstance(event, Call):
+            calls += 1
+            last = f"step_{calls}"
+        names.append(last if not marked or isinstance(event, State) else event.step)
+    return names
+
+
+def _nesting(run: TraceRun) -> tuple[list[int], list[int]]:
+    """Return the nesting depth of each event, and the position of the last event inside it."""
+    places = {event.seq: place for place, event in enumerate(run.events)}
+    parents = [places.get(event.parent, -1) if event.parent is not None else -1 for event in run.events]
+    depths, ends = [0] * len(parents), list(range(len(parents)))
+    for place, parent in enumerate(parents):
+        if 0 <= parent < place:
+            depths[place] = depths[parent] + 1
+    for place, parent in reversed([*enumerate(parents)]):
+        if 0 <= parent < place:
+            ends[parent] = max(ends[parent], ends[place])
+    return depths, ends

@@ -1,0 +1,213 @@
+"""Go on from a step: `resume`, `fork`.
+
+From state where the agent takes one (a parameter `state`), by re-execution where it does not, and from the nearest
+state to the step by re-execution where the one at the step was not kept. Either way a new run is recorded, linked to
+its parent.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from replaykit.errors import UsageError
+from replaykit.handlers.recording.agents import agent_of, root_name
+from replaykit.handlers.recording.run import new_run_id
+from replaykit.model.changes import Cleaning
+from replaykit.model.events import AnyEvent, Shared
+from replaykit.model.result import Deviation
+from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
+from replaykit.model.values import ABSENT, Json, raw
+from replaykit.seam.failures import describe, status_of
+from replaykit.store.open import StoreLike, open_store
+from replaykit.store.protocol import RunWriter, Store
+from replaykit.telemetry.span import of_origin
+from replaykit.telemetry.switch import watcher
+from replaykit.travel.edits import Edits
+from replaykit.travel.fork_handler import ForkHandler
+from replaykit.travel.fork_plan import ForkPlan, plan_fork, session_for
+from replaykit.travel.run_steps import find_step
+
+
+class ForkResult(Struct, frozen=True, kw_only=True):
+    """The result of a fork or a resumed run."""
+
+    run_id: str
+    status: RunStatus
+    output: Json = None
+    error: str | None = None
+    way: str = ""
+    """`state` or `re-execution`."""
+    since: str | None = None
+    """The step whose state the agent began with, where that is not the step it goes on from."""
+    deviations: tuple[Deviation, ...] = ()
+    would_be_live: tuple[str, ...] = ()
+    """In a dry run: what would have been done for real."""
+
+
+def fork(
+    run_id: str,
+    step: str,
+    changes: Edits | Mapping[str, Any] | None = None,
+    *,
+    agent: Callable[..., Any] | None = None,
+    store: StoreLike = None,
+    live: Iterable[str] = (),
+    reuse: bool = True,
+    attempt: str | None = None,
+    dry_run: bool = False,
+) -> tuple[str, ForkResult]:
+    """Go on from a step with something changed; gives the new run's id and how it ended.
+
+    `changes` are keys of the state, or `Edits`. After the step recorded answers are served to exactly the recorded
+    calls (unless `reuse` is false); other calls happen only if their tool is harmless or named in `live`. What an
+    `attempt` at this fork, which was stopped, has done for real is taken from it, and not done again.
+    """
+    journey = _fork_or_resume(
+        run_id,
+        step,
+        Edits.of(changes),
+        "forked",
+        agent,
+        store,
+        live=live,
+        reuse=reuse,
+        attempt=attempt,
+        dry_run=dry_run,
+    )
+    return journey.run_id, journey
+
+
+def resume(
+    run_id: str,
+    step: str,
+    *,
+    agent: Callable[..., Any] | None = None,
+    store: StoreLike = None,
+    live: Iterable[str] = (),
+    reuse: bool = True,
+    attempt: str | None = None,
+    dry_run: bool = False,
+) -> ForkResult:
+    """Go on from a step with nothing changed; the options are those of `fork`."""
+    return _fork_or_resume(
+        run_id, step, Edits(), "resumed", agent, store, live=live, reuse=reuse, attempt=attempt, dry_run=dry_run
+    )
+
+
+def _fork_or_resume(
+    run_id: str,
+    step: str,
+    edits: Edits,
+    kind: str,
+    agent: Callable[..., Any] | None,
+    where: StoreLike,
+    *,
+    live: Iterable[str],
+    reuse: bool,
+    attempt: str | None,
+    dry_run: bool,
+) -> ForkResult:
+    with open_store(where, read_only=dry_run) as store:
+        parent = store.load(run_id)
+        find_step(parent, step)  # an unknown step is said first
+        plan = plan_fork(store, parent, step, edits, agent if agent is not None else agent_of(parent))
+        done = None if attempt is None else _attempted(store, attempt, parent.id)
+        header = _header(parent, plan, kind, edits)
+        writer = None if dry_run else _begun(store, header, parent.id)
+        handler = ForkHandler(plan, edits, writer, live=live, reuse=reuse, attempt=done)
+        if writer is not None:
+            for event in plan.shared:
+                writer.append(_reference(parent.id, event))
+        output, failure = _run(plan, edits, handler, parent, None if writer is None else writer.cleaning)
+        if writer is not None:
+            writer.finish(_ended(header, output, failure))
+            if (listening := watcher()) is not None:
+                listening.forked(parent.header, store.header(header.id))
+    if isinstance(failure, KeyboardInterrupt):
+        raise failure
+    return ForkResult(
+        run_id=header.id,
+        status=status_of(failure),
+        output=output,
+        error=str(describe(failure)) if failure is not None else None,
+        way="state" if plan.at_once else "re-execution",
+        since=plan.start.step if plan.start is not None and not plan.at_once else None,
+        deviations=(*handler.deviations, *(() if handler.would_be_live else handler.unmade())),
+        would_be_live=tuple(handler.would_be_live),
+    )
+
+
+def _attempted(store: Store, attempt: str, parent: str) -> TraceRun:
+    run = store.load(attempt)
+    if run.origin.run != parent:
+        hint = f"See what does: replaykit tree {parent}"
+        raise UsageError(f"run {run.id} goes on from no step of {parent}", hint=hint)
+    return run
+
+
+def _begun(store: Store, header: RunHeader, parent: str) -> RunWriter:
+    """The fork, begun while its parent is there: from then on no pruning takes the parent."""
+    with store.exclusive():
+        store.header(parent)
+        return store.begin(header)
+
+
+def _run(
+    plan: ForkPlan, edits: Edits, handler: ForkHandler, parent: TraceRun, cleaning: Cleaning | None
+) -> tuple[Json, BaseException | None]:
+    session = session_for(plan, handler, parent, cleaning)
+    if plan.start is not None:
+        changed = plan.at_once and edits.of_state
+        session.go_on_from(plan.start.state, after=plan.cut.step if changed else None)
+    with session.active():
+        try:
+            return plan.run(), None
+        except BaseException as error:  # noqa: BLE001 (how the agent ends is what one wants to see)
+            return None, error
+
+
+def _reference(run_id: str, event: AnyEvent) -> Shared:
+    place = {name: getattr(event, name) for name in ("seq", "at", "step", "parent", "path")}
+    return Shared(run=run_id, of=event.seq, **place)
+
+
+def _header(parent: TraceRun, plan: ForkPlan, kind: str, edits: Edits) -> RunHeader:
+    step = plan.cut.step
+    return msgspec.structs.replace(
+        of_origin(parent.header),
+        id=new_run_id(),
+        name=f"{root_name(parent)}@{step}",  # the plain name stays the parent's
+        sampling=plan.sampling,
+        input_json=parent.input_json if edits.input is UNSET else raw(edits.input),
+        output_json=ABSENT,
+        status=RunStatus.RUNNING,
+        error=None,
+        started_at=time.time(),
+        ended_at=None,
+        event_count=None,
+        origin=Origin(kind=kind, run=parent.id, step=step),
+    )
+
+
+def _ended(header: RunHeader, output: Json, failure: BaseException | None) -> RunHeader:
+    if failure is not None:
+        text = "".join(traceback.format_exception(failure))
+    else:
+        text = None
+    return msgspec.structs.replace(
+        header,
+        status=status_of(failure),
+        ended_at=time.time(),
+        output_json=ABSENT if output is None else raw(output),
+        error=describe(failure, traceback=text) if failure is not None else None,
+    )
+
+
+resume_from_checkpoint = resume
+fork_run = fork

@@ -1,0 +1,283 @@
+"""The plan of a journey: what the agent begins with, which recorded calls it is served, where the change is made.
+
+An agent that takes a state begins with the nearest one that was kept, at the step or before it; any other agent begins
+at its start. Whatever is wrong with a journey is said here, before anything is made.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+from replaykit.errors import UsageError
+from replaykit.handlers.recording.agent_call import call_with, finished
+from replaykit.model.changes import Cleaning
+from replaykit.model.events import AnyEvent, Call, State
+from replaykit.model.run import TraceRun
+from replaykit.model.sampling import EVERY_STATE, Sampling
+from replaykit.model.values import Json
+from replaykit.seam.scope import AT_FIRST, Beginning, Handler, RunSession
+from replaykit.store.protocol import Store
+from replaykit.travel.edits import Edits
+from replaykit.travel.inherited_changes import InheritedChange, inherited_changes
+from replaykit.travel.run_steps import RunStep, find_step, nearest_known_step_before, run_steps, steps_with_states
+
+_STEP_NUMBER = re.compile(r"step_(\d+)")
+
+
+class StateMoment(Struct, frozen=True):
+    """One of the agent's states, by where the agent hands it over: the n-th in this step, on this path."""
+
+    step: str | None
+    path: str
+    count: int
+    """0 when the recording has none there: then the first one will do, there or later."""
+
+
+class RunCut(Struct):
+    """A run cut at a step: the calls up to it, with the step's own among them, and those after it."""
+
+    run_id: str
+    step: str
+    before: list[Call]
+    own: list[Call]
+    after: list[Call]
+    inside: dict[int, list[AnyEvent]]
+    """The events inside each call; they do not happen again when the call is served."""
+    inner: frozenset[int]
+    """The numbers of the calls among that."""
+
+
+class StartState(Struct, frozen=True):
+    """The state that an agent begins with."""
+
+    step: str
+    """The step it was kept in."""
+    seq: int
+    """Everything up to this event has happened before."""
+    state: Json
+    at_step: bool
+    """True when the agent does nothing between this state and the end of the step it goes on from."""
+    begins: Beginning
+
+
+class ForkPlan(Struct, frozen=True):
+    """The plan of a fork: the agent, its input, and the recorded calls it is served."""
+
+    agent: Callable[..., Any]
+    agent_input: Json
+    cut: RunCut
+    start: StartState | None
+    """None for an agent that begins at its start."""
+    shared: list[AnyEvent]
+    """The parent's events before the agent begins."""
+    begins: Beginning
+    moment: StateMoment
+    """The state that is changed, or looked for."""
+    sampling: Sampling
+    """Every state is kept, but where the parent says nothing of equal ones, neither does the journey."""
+    target: Call | None = None
+    """The call whose answer or arguments are changed."""
+    inherited_changes: tuple[InheritedChange, ...] = ()
+    """State changes of earlier forks, which have to happen again."""
+
+    @property
+    def at_once(self) -> bool:
+        """True when the agent begins at the step itself."""
+        return self.start is not None and self.start.at_step
+
+    def run(self) -> Any:
+        """Call the agent; gives what it answers."""
+        if self.start is None:
+            return finished(call_with(self.agent, self.agent_input))
+        state = self.start.state
+        others = [name for name in inspect.signature(self.agent).parameters if name != "state"]
+        return finished(self.agent(self.agent_input, state=state) if others else self.agent(state=state))
+
+
+def plan_fork(store: Store, parent: TraceRun, step: str, edits: Edits, agent: Callable[..., Any]) -> ForkPlan:
+    """The plan for going on from a step; a UsageError where that cannot be done."""
+    run_step = find_step(parent, step)
+    anew = edits.input is not UNSET
+    if edits.of_state:
+        _check_fit(store, parent, run_step, edits)
+    start = None
+    if takes_state(agent) and not edits.of_call and not anew:
+        start = _start(store, parent, run_step, edits)
+    since = start.seq if start is not None else -1
+    cut = _cut(parent, step, since, anew=anew)
+    return ForkPlan(
+        agent=agent,
+        agent_input=edits.input if anew else parent.input,
+        cut=cut,
+        start=start,
+        shared=[event for event in parent.events if event.seq <= since],
+        begins=start.begins if start is not None else AT_FIRST,
+        moment=(moment := _moment(parent, _changed_state(run_step), run_step, since)),
+        sampling=_sampling(parent, moment),
+        target=edits.target(step, cut.own, parent.calls) if edits.of_call else None,
+        inherited_changes=() if anew else inherited_changes(store, parent, step, since),
+    )
+
+
+def plan_state_lookup(store: Store, parent: TraceRun, step: str, agent: Callable[..., Any]) -> ForkPlan:
+    """The plan for getting to a state that was not kept."""
+    run_step = find_step(parent, step)
+    start = _start(store, parent, run_step, Edits()) if takes_state(agent) else None
+    since = start.seq if start is not None else -1
+    return ForkPlan(
+        agent=agent,
+        agent_input=parent.input,
+        cut=_cut(parent, step, since),
+        start=start,
+        shared=[],
+        begins=start.begins if start is not None else AT_FIRST,
+        moment=(moment := _moment(parent, run_step.state, run_step, since)),
+        sampling=_sampling(parent, moment),
+    )
+
+
+def session_for(plan: ForkPlan, handler: Handler, parent: TraceRun, cleaning: Cleaning | None = None) -> RunSession:
+    """The session in which the agent runs: it counts its calls, steps and states as the parent did."""
+    lineage = parent.origin.run or parent.id
+    return RunSession(handler, lineage=lineage, begins=plan.begins, sampling=plan.sampling, cleaning=cleaning)
+
+
+def takes_state(agent: Callable[..., Any]) -> bool:
+    """True for an agent that can begin with a state."""
+    try:
+        return "state" in inspect.signature(agent).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _check_fit(store: Store, parent: TraceRun, run_step: RunStep, edits: Edits) -> None:
+    """A change that does not fit the state, where that is known."""
+    if run_step.state is None:
+        hint = "Keep one with `step.done(state)`, or change a call."
+        raise UsageError(f"run {parent.id} kept no state at {run_step.step_id}", hint=hint)
+    if not run_step.unknown:
+        edits.amended(store.state_at(parent.id, run_step.state.seq))
+
+
+def _start(store: Store, parent: TraceRun, run_step: RunStep, edits: Edits) -> StartState | None:
+    """The nearest state that was kept, at the step (then as it is changed there) or before it."""
+    if run_step.unknown:
+        nearest = nearest_known_step_before(parent, run_step.step_id)
+    else:
+        nearest = run_step
+    if nearest is None or nearest.state is None:
+        return None
+    nearest_state = nearest.state
+    step, last = next(
+        (run_step.step_id, run_step.events)
+        for run_step in run_steps(parent)
+        if any(event is nearest_state for event in run_step.events)
+    )
+    inner = _inner(inside_of(parent))
+    calls = [event.seq for event in parent.events if isinstance(event, Call) and event.seq not in inner]
+    # What follows the state in its own step is over as well, unless the agent made calls in between.
+    end = last[-1].seq
+    seq = nearest_state.seq if any(nearest_state.seq < call <= end for call in calls) else end
+    at_step = nearest is run_step and not any(seq < call <= run_step.last.seq for call in calls)
+    state = store.state_at(parent.id, nearest_state.seq)
+    seq = max(seq, run_step.last.seq) if at_step else seq
+    return StartState(
+        step=step,
+        seq=seq,
+        state=edits.amended(state) if at_step else state,
+        at_step=at_step,
+        begins=_beginning_after(parent, seq, nearest_state),
+    )
+
+
+def _cut(parent: TraceRun, step: str, since: int, *, anew: bool = False) -> RunCut:
+    """The parent's calls after an event, by the step each belongs to; `anew` all of them are after it."""
+    order: dict[int, int] = {}
+    own: list[Call] = []
+    reached = -1
+    for position, (name, events) in enumerate(steps_with_states(parent)):
+        order.update({event.seq: position for event in events})
+        if name == step:
+            reached = position
+            own = [event for event in events if isinstance(event, Call)]
+    before: list[Call] = []
+    after: list[Call] = []
+    current = 0
+    for event in parent.events:
+        current = order.get(event.seq, current)  # a call outside of any step belongs to the one before it
+        if isinstance(event, Call) and event.seq > since:
+            (before if current <= reached and not anew else after).append(event)
+    inside = inside_of(parent)
+    return RunCut(parent.id, step, before, own, after, inside, _inner(inside))
+
+
+def inside_of(parent: TraceRun) -> dict[int, list[AnyEvent]]:
+    """Return the events directly inside each call of a run, by the number of the call."""
+    inside: dict[int, list[AnyEvent]] = {call.seq: [] for call in parent.calls}
+    for event in parent.events:
+        if event.parent in inside and event.parent < event.seq:  # a log from elsewhere may say anything
+            inside[event.parent].append(event)
+    return inside
+
+
+def _inner(inside: dict[int, list[AnyEvent]]) -> frozenset[int]:
+    return frozenset(event.seq for events in inside.values() for event in events if isinstance(event, Call))
+
+
+def _changed_state(run_step: RunStep) -> State | None:
+    """The state that a change at the step is made to: the last that the step itself hands over."""
+    states = [event for event in run_step.events if isinstance(event, State)]
+    own = [state for state in states if state.step == run_step.step_id]
+    if states:
+        return (own or states)[-1]
+    return None
+
+
+def _moment(parent: TraceRun, state: State | None, run_step: RunStep, since: int) -> StateMoment:
+    alike = [
+        other
+        for other in parent.events
+        if state is not None
+        and isinstance(other, State)
+        and since < other.seq <= state.seq
+        and (other.step, other.path) == (state.step, state.path)
+    ]
+    if state is not None and alike:
+        return StateMoment(state.step, state.path, len(alike) - _is_kept_after_all(parent, alike))
+    marked = any(event.step for event in parent.events)
+    return StateMoment(run_step.step_id if marked else None, "", 0)
+
+
+def _is_kept_after_all(parent: TraceRun, alike: list[State]) -> bool:
+    """True when the last of these is the one before it once more: at the end of a run the last state is kept."""
+    last = [event for event in parent.events if isinstance(event, State)][-2:]
+    return parent.sampling.every > 1 and alike[-2:] == last and len(last) == 2 and last[1].kept and not last[0].kept
+
+
+def _sampling(parent: TraceRun, moment: StateMoment) -> Sampling:
+    # Where a step left no state in the log because nothing changed, the change is made to one that left no trace.
+    if parent.sampling.on_change and moment.count:
+        return Sampling(on_change=True)
+    return EVERY_STATE
+
+
+def _beginning_after(parent: TraceRun, since: int, state: State) -> Beginning:
+    """Return the numbers at which a run goes on counting that begins with this state of its parent.
+
+    Calls are matched by their causal path, and paths are numbered where things are started. An agent that begins in the
+    middle counts on from there, so that its calls have the paths they had when it was recorded.
+    """
+    labels = [event.step for event in parent.events if event.step and event.seq <= since]
+    numbers = [int(match[1]) for label in labels if (match := _STEP_NUMBER.fullmatch(label))]
+    calls = Counter(event.name for event in parent.calls if not event.path and event.seq <= since)
+    return Beginning(
+        number=max(event.seq for event in parent.events) + 1,
+        step=max(numbers, default=0) + 1,
+        children={**calls, **state.jobs},
+    )

@@ -1,0 +1,104 @@
+"""Where one can stand in a run: its steps, and what the log knows of the state after each.
+
+The state after a step is the last one the agent had by then. Its log may have said that there was one and not kept it:
+then it is not known, and the state kept before it is not taken for it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from replaykit.errors import StateNotKept
+from replaykit.model.events import AnyEvent, State
+from replaykit.model.run import TraceRun
+from replaykit.model.steps import steps_of, unknown_step
+
+
+class RunStep(Struct, frozen=True):
+    """A step of a run."""
+
+    step_id: str
+    events: list[AnyEvent]
+    state: State | None
+    """The state after the step, of whichever step it was written in; None for an agent that had none by then."""
+
+    @property
+    def last(self) -> AnyEvent:
+        """The last event that belongs to the step, its states included."""
+        return self.events[-1]
+
+    @property
+    def unknown(self) -> bool:
+        """True when there is a state after the step and the log does not hold it."""
+        return self.state is not None and not self.state.kept
+
+
+def run_steps(run: TraceRun) -> list[RunStep]:
+    """The steps of a run, in order."""
+    states = [event for event in run.events if isinstance(event, State)]
+    numbers = [state.seq for state in states]
+    found = []
+    for step_id, events in steps_with_states(run):
+        own = [event for event in events if isinstance(event, State)]
+        by_then = bisect_right(numbers, events[-1].seq)
+        before = states[by_then - 1] if by_then else None
+        # An event of a step may be written after the state of the next: LangGraph's threads are not waited for.
+        found.append(RunStep(step_id, events, own[-1] if own else before))
+    return found
+
+
+def find_step(run: TraceRun, step_id: str) -> RunStep:
+    """The step of that name; a UsageError names the steps there are."""
+    for run_step in run_steps(run):
+        if run_step.step_id == step_id:
+            return run_step
+    raise unknown_step(run, step_id)
+
+
+def steps_with_states(run: TraceRun) -> Iterator[tuple[str, list[AnyEvent]]]:
+    """Each step with its events, and with the states kept between it and the next step."""
+    steps = steps_of(run)
+    owner = {event.seq: step_id for step_id, events in steps.items() for event in events}
+    groups: dict[str, list[AnyEvent]] = {step_id: [] for step_id in steps}
+    current = next(iter(steps), "")
+    for event in run.events:
+        current = owner.get(event.seq, current)
+        if current and (event.seq in owner or isinstance(event, State)):
+            groups[current].append(event)
+    yield from groups.items()
+
+
+def nearest_known_step_before(run: TraceRun, step_id: str) -> RunStep | None:
+    """The nearest step before this one whose state is known; None when there is none."""
+    return _nearest(run, step_id)[0]
+
+
+def state_not_kept(run: TraceRun, step_id: str) -> StateNotKept:
+    """The error for a step whose state is not known; it names the nearest ones and how to get there."""
+    before, after = _nearest(run, step_id)
+    near = [run_step.step_id for run_step in (before, after) if run_step is not None]
+    beside = f" The nearest that were: {', '.join(near)}." if near else ""
+    return StateNotKept(
+        f"run {run.id}: the state after {step_id} was not kept.{beside}",
+        hint=(
+            "Let the agent get there again, served from the recording:\n"
+            f"  replaykit show {run.id} --step {step_id} --state --agent module:function\n"
+            f"or in Python: replaykit.state_at({run.id!r}, {step_id!r}, agent=my_agent)"
+        ),
+    )
+
+
+def _nearest(run: TraceRun, step_id: str) -> tuple[RunStep | None, RunStep | None]:
+    """The nearest steps before and after this one whose states are known."""
+    before, passed = None, False
+    for run_step in run_steps(run):
+        if run_step.step_id == step_id:
+            passed = True
+        elif run_step.state is not None and run_step.state.kept:
+            if passed:
+                return before, run_step
+            before = run_step
+    return before, None

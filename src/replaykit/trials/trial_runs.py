@@ -1,0 +1,207 @@
+"""The engine of every trial: run a candidate in many worlds, check the runs, and keep the files of those that fail."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
+
+from replaykit.candidates.attempt import Attempt, Candidate
+from replaykit.candidates.evidence import new_workspace, write_evidence
+from replaykit.candidates.many import side_by_side
+from replaykit.candidates.repeated_runs import Again
+from replaykit.cases.case import ReplayCase
+from replaykit.checks.assertions import Assertion, concerns_one_run
+from replaykit.checks.questions import Answers
+from replaykit.checks.verdict import LEFT_THE_TAPE, desired_in, first_with, is_offline
+from replaykit.errors import StoreError
+from replaykit.model.result import Effect, Evidence, Finding, ReplayResult, Verdict
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, canonical
+from replaykit.private_directories import remove_tree
+
+_NAME_CHARS = 60
+NO_FAULT = "no fault struck: nothing is known of this world"
+
+
+Cell = TypeVar("Cell")
+"""One combination of a world and an input."""
+Score = TypeVar("Score")
+
+
+class EvidenceFiles(Struct, frozen=True, kw_only=True):
+    """The directory in which the runs of a trial leave their files."""
+
+    root: Path
+    of_passed: bool = False
+    """True when those that pass leave them as well."""
+
+
+class TrialRun(Struct, frozen=True, kw_only=True):
+    """One run of the agent: the world it ran in, its outcome, and its files."""
+
+    case: ReplayCase
+    runs: Again
+    """The first run, and more like it where an assertion asks for several."""
+    workspace: Path
+    duration_s: float
+
+    @property
+    def attempt(self) -> Attempt:
+        """The outcome of the first run."""
+        return self.runs.first
+
+
+class TrialVerdict(Struct, frozen=True, kw_only=True):
+    """The verdict of a trial on one run."""
+
+    name: str
+    passed: bool
+    reason: str = ""
+    findings: tuple[Finding, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """The conditions of the run, for its notes."""
+
+
+class TrialRunner:
+    """Runs a candidate, each time in a directory of its own; the directories go when the `with` block ends."""
+
+    def __init__(self, trial: str, candidate: Candidate, evidence: EvidenceFiles | None = None) -> None:
+        self._trial = trial
+        self._candidate = candidate
+        self._evidence = evidence
+        self._numbers = itertools.count()
+
+    def __enter__(self) -> TrialRunner:
+        self._directory = tempfile.TemporaryDirectory(prefix="replaykit-", ignore_cleanup_errors=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        remove_tree(self._directory.name)
+        self._directory.cleanup()
+
+    def run_cells(
+        self,
+        cells: Sequence[Cell],
+        world: Callable[[Cell], tuple[ReplayCase, float]],
+        score: Callable[[Cell, TrialRun], Score],
+        *,
+        jobs: int,
+        on_done: Callable[[], None],
+    ) -> list[tuple[Score, TrialRun]]:
+        """Run the candidate in the world of each cell, side by side; `world` gives the case and the time limit.
+
+        `score` is called where the cell runs: an assertion may ask for further runs, which then go side by side too.
+        """
+
+        def run_cell(cell: Cell) -> tuple[Score, TrialRun]:
+            run = self._run(*world(cell))
+            result = score(cell, run)
+            on_done()
+            return result, run
+
+        return side_by_side(cells, run_cell, self._candidate, jobs=jobs)
+
+    def _run(self, case: ReplayCase, timeout_s: float) -> TrialRun:
+        workspace = Path(self._directory.name) / str(next(self._numbers))
+        workspace.mkdir()
+        began = time.perf_counter()
+        runs = Again(case, self._candidate, workspace, timeout_s)
+        seconds = round(time.perf_counter() - began, 6)
+        return TrialRun(case=case, runs=runs, workspace=workspace, duration_s=seconds)
+
+    def keep_evidence(self, run: TrialRun, verdict: TrialVerdict) -> str:
+        """Return the directory with the evidence of a run; "" where it passed and that evidence is not kept."""
+        if self._evidence is None or (verdict.passed and not self._evidence.of_passed):
+            return ""
+        name = "-".join(re.findall(r"[\w.]+", f"{self._trial} {verdict.name}"))
+        directory = new_workspace(self._evidence.root, name)
+        try:
+            for file in run.workspace.iterdir():
+                shutil.move(file, directory / file.name)
+        except OSError as error:
+            raise StoreError(f"{directory}: the evidence cannot be written: {error.strerror}") from None
+        result = self._result(run, verdict, str(directory))
+        write_evidence(directory, result, run.case.scenario.input_json, verdict.remarks)
+        return str(directory)
+
+    def _result(self, run: TrialRun, verdict: TrialVerdict, directory: str) -> ReplayResult:
+        """Return the verdict in the form of a replay's result."""
+        attempt = run.attempt
+        if attempt.run is None:
+            replay_verdict = Verdict.INCONCLUSIVE
+        elif verdict.passed:
+            replay_verdict = Verdict.FIXED
+        else:
+            replay_verdict = Verdict.BROKEN
+        return ReplayResult(
+            case_id=f"{self._trial} {verdict.name}",
+            trial=self._trial,
+            verdict=replay_verdict,
+            candidate=self._candidate.label,
+            desired=verdict.findings,
+            deviations=attempt.deviations,
+            reason=verdict.reason,
+            evidence=attempt.evidence or Evidence(),
+            offline=is_offline(attempt.deviations),
+            consent=run.case.scenario.consent,
+            run=attempt.run,
+            more=run.runs.more,
+            duration_s=run.duration_s,
+            directory=directory,
+        )
+
+
+def check_run(
+    run: TrialRun, assertions: Sequence[Assertion], answers: Answers | None
+) -> tuple[tuple[Finding, ...], str]:
+    """Return the findings of assertions in a run, and why one of them is inconclusive; "" where none is."""
+    attempt = run.attempt
+    assert attempt.run is not None
+    spoilt = first_with(Effect.INCONCLUSIVE, attempt.deviations)
+    if spoilt is not None:  # an agent that was given another answer than the recorded one shows nothing
+        return (), spoilt.text
+    deviations = attempt.deviations if attempt.watched or attempt.deviations else None
+    return desired_in(attempt.run, assertions, deviations, runs=run.runs, answers=answers)
+
+
+def divergence_text(attempt: Attempt, assertions: Sequence[Assertion]) -> str:
+    """Return how a run left the tape; "" where every assertion counts that among several runs."""
+    if assertions and not any(map(concerns_one_run, assertions)):
+        return ""
+    for deviation in attempt.deviations:
+        if deviation.kind in LEFT_THE_TAPE:
+            return f"left the tape: {deviation.text}"
+    return ""
+
+
+def incomplete_text(run: TraceRun) -> str:
+    """Return how a run ended; "" for success."""
+    if run.status is RunStatus.SUCCESS:
+        return ""
+    return f"ended with {run.status.value}: {run.error or 'no error'}"
+
+
+def input_text(value: Json) -> str:
+    """Return a value for people: a text as it is, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return canonical(value).decode()
+
+
+def name_of(*words: str) -> str:
+    """Return a name of several words, each on one line and not too long."""
+    lines = []
+    for word in words:
+        line = " ".join(word.split())
+        if len(line) > _NAME_CHARS:
+            line = line[: _NAME_CHARS - 1] + "…"
+        lines.append(line)
+    return " / ".join(lines)

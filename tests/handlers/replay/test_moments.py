@@ -1,0 +1,98 @@
+"""The current time inside of an argument is compared as now; any other time is not."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable
+
+import pytest
+
+import replaykit as rk
+from replaykit.errors import Divergence
+from replaykit.handlers.replay.current_time import without_moments
+
+START = dt.datetime(2026, 3, 12, 14, 32, 0, tzinfo=dt.UTC).timestamp()
+
+
+@rk.tool
+def ask(question: str) -> str:
+    return "answer"
+
+
+@rk.tool
+def since(moment: float) -> str:
+    return "answer"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-03-12T14:32:05Z",
+        "2026-03-12T14:32:05.123456+00:00",
+        "2026-03-12T16:32:05+02:00",
+        "2026-03-12 14:32:05",
+        "2026-03-12T14:32",
+        "14:32:05",
+        str(int(START) + 5),
+        str(START + 5.5),
+        str(int(START * 1000) + 5000),
+    ],
+)
+def test_the_current_time_is_taken_out_in_every_common_form(text: str) -> None:
+    assert without_moments(f'{{"q":"at {text}, please"}}'.encode(), START, START + 10) == b'{"q":"at <now>, please"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-03-12T14:33:05Z",  # after the call
+        "2026-03-12T14:31:05Z",  # before the run
+        "2025-03-12T14:32:05Z",
+        "2026-03-12T16:32:05Z",  # another zone's time
+        "14:35:05",
+        "99:99:99",
+        str(int(START) + 100),
+        "11773325925000",
+        "2026-13-45T14:32:05",
+    ],
+)
+def test_any_other_time_stays(text: str) -> None:
+    question = f'{{"q":"at {text}"}}'.encode()
+    assert without_moments(question, START, START + 10) == question
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        lambda: ask(f"What happened until {dt.datetime.now().isoformat()}?"),
+        lambda: ask(f"It is {dt.datetime.now(dt.UTC):%H:%M:%S}"),
+        lambda: since(time.time()),
+        lambda: since(time.time_ns() // 1_000_000),
+    ],
+)
+def test_a_call_with_the_current_time_finds_its_answer(agent: Callable[[], str], store: rk.Store) -> None:
+    with rk.record("now", store=store) as run:
+        agent()
+    run_log = store.load(run.id)
+
+    with rk.replaying(rk.Tape(run_log.calls, started_at=run_log.started_at)) as replayer:
+        time.sleep(3)  # on the virtual clock: the candidate asks at another moment
+        assert agent() == "answer"
+    assert [deviation.kind for deviation in replayer.all_deviations()] == ["now"]
+
+
+def test_a_call_with_a_fixed_time_does_not(store: rk.Store) -> None:
+    with rk.record("fixed", store=store) as run:
+        ask("What happened until 2020-01-01T00:00:00?")
+
+    with rk.replaying(rk.Tape.of(store.load(run.id))), pytest.raises(Divergence):
+        ask("What happened until 2020-01-01T00:00:01?")
+
+
+def test_the_rest_of_the_arguments_has_to_be_the_same(store: rk.Store) -> None:
+    with rk.record("other", store=store) as run:
+        ask(f"What happened until {dt.datetime.now().isoformat()}?")
+
+    with rk.replaying(rk.Tape.of(store.load(run.id))), pytest.raises(Divergence):
+        ask(f"Who came until {dt.datetime.now().isoformat()}?")

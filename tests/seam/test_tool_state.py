@@ -1,0 +1,470 @@
+"""Lists, objects and classes that a tool changes: noted where the agent's own code reads them, and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import io
+import itertools
+import queue
+import random
+import sqlite3
+import threading
+import warnings
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+import pytest
+
+import replaykit as rk
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rk.RecordingWarning)
+        yield
+
+
+def noted(agent: Callable[[], Any], store: rk.Store) -> set[str]:
+    """Return the bare names of what the calls of the agent are recorded to have changed."""
+    with rk.record("agent", store=store) as run:
+        agent()
+    changed = [name for call in store.load(run.id).calls for name in call.mutated]
+    return {name.removeprefix(f"{__name__}.") for name in changed}
+
+
+@dataclass
+class State:
+    count: int = 0
+    looked_at_by_nobody: int = 0
+    history: list[str] = field(default_factory=list)
+
+
+class Slotted:
+    __slots__ = ("total",)
+
+    def __init__(self) -> None:
+        self.total = 0
+
+
+class Registry:
+    entries: ClassVar[list[str]] = []
+    size = 0
+
+    @classmethod
+    @rk.tool
+    def register(cls, name: str) -> None:
+        cls.entries.append(name)
+        cls.size += 1
+
+
+MEMORY: list[str] = []
+MEMO: dict[str, int] = {}
+CALLS: list[str] = []
+ORDERS = {"7": {"status": "open"}}
+SEEN: set[str] = set()
+RECENT: deque[str] = deque(maxlen=2)
+TALLY: Counter[str] = Counter()
+GROUPS: defaultdict[str, list[int]] = defaultdict(list)
+STATE = State()
+SLOTTED = Slotted()
+JOBS = {"a": State()}
+TEXT = io.StringIO()
+IDS = itertools.count()
+INBOX: queue.Queue[str] = queue.Queue()
+DONE = threading.Event()
+DATABASE = sqlite3.connect(":memory:", check_same_thread=False)
+DATABASE.execute("create table t (x)")
+STATUS = {"phase": 0}
+CONSTANT = {"limit": 3}
+OPTIONS: dict[str, Any] = {}
+
+
+def remember(text: str) -> None:
+    MEMORY.append(text)
+
+
+@rk.tool
+def append(text: str) -> None:
+    MEMORY.append(text)
+
+
+@rk.tool
+def append_by_helper(text: str) -> None:
+    remember(text)
+
+
+@rk.tool
+def set_status() -> None:
+    ORDERS["7"]["status"] = "refunded"
+
+
+@rk.tool
+def collect(text: str) -> None:
+    SEEN.add(text)
+    RECENT.append(text)
+    TALLY[text] += 1
+    GROUPS[text].append(1)
+
+
+@rk.tool
+def bump() -> None:
+    STATE.count += 1
+    STATE.looked_at_by_nobody += 1
+
+
+@rk.tool
+def bump_slot() -> None:
+    SLOTTED.total += 1
+
+
+@rk.tool
+def finish_job() -> None:
+    JOBS["a"].history.append("done")
+
+
+@rk.tool
+def write() -> None:
+    TEXT.write("x")
+    next(IDS)
+    INBOX.put("x")
+    DONE.set()
+    DATABASE.execute("insert into t values (1)")
+
+
+@rk.tool
+def lookup(key: str) -> int:
+    CALLS.append(key)
+    return cached(key)
+
+
+def cached(key: str) -> int:
+    if key not in MEMO:
+        MEMO[key] = CONSTANT["limit"]
+    return MEMO[key]
+
+
+@rk.tool
+def count_itself() -> None:
+    count_itself.calls = getattr(count_itself, "calls", 0) + 1  # type: ignore[attr-defined]
+
+
+def test_a_list_that_the_agent_reads_is_noted(store: rk.Store) -> None:
+    def agent() -> bool:
+        append("a")
+        return len(MEMORY) > 1
+
+    assert noted(agent, store) == {"MEMORY"}
+
+
+def test_what_a_function_of_the_tool_changes_is_noted(store: rk.Store) -> None:
+    def agent() -> bool:
+        append_by_helper("a")
+        return "a" in MEMORY
+
+    assert noted(agent, store) == {"MEMORY"}
+
+
+def test_changes_inside_of_a_container_are_noted(store: rk.Store) -> None:
+    def agent() -> Any:
+        set_status()
+        finish_job()
+        return ORDERS["7"]["status"], JOBS["a"].history
+
+    assert noted(agent, store) == {"ORDERS", "JOBS"}
+
+
+def test_containers_of_all_kinds_are_noted(store: rk.Store) -> None:
+    def agent() -> Any:
+        collect("a")
+        return len(SEEN), list(RECENT), TALLY["a"], GROUPS["a"]
+
+    assert noted(agent, store) == {"SEEN", "RECENT", "TALLY", "GROUPS"}
+
+
+def test_streams_queues_events_and_databases_are_noted(store: rk.Store) -> None:
+    def agent() -> Any:
+        write()
+        found = DATABASE.execute("select count(*) from t").fetchone()
+        return TEXT.getvalue(), next(IDS), INBOX.get(), DONE.is_set(), found
+
+    assert noted(agent, store) == {"TEXT", "IDS", "INBOX", "DONE", "DATABASE"}
+
+
+def test_of_an_object_the_fields_that_the_agent_reads_are_noted(store: rk.Store) -> None:
+    def agent() -> Any:
+        bump()
+        bump_slot()
+        return STATE.count, SLOTTED.total
+
+    assert noted(agent, store) == {"STATE.count", "SLOTTED.total"}
+
+
+def test_all_fields_are_noted_where_the_agent_uses_the_object_as_a_whole(store: rk.Store) -> None:
+    def agent() -> Any:
+        bump()
+        return asdict(STATE)
+
+    assert noted(agent, store) == {"STATE.count", "STATE.looked_at_by_nobody"}
+
+
+def test_class_attributes_are_noted(store: rk.Store) -> None:
+    def agent() -> Any:
+        Registry.register("a")
+        return Registry.size, Registry.entries
+
+    assert noted(agent, store) == {"cls.entries", "cls.size"}
+
+
+def test_attributes_of_functions_are_noted(store: rk.Store) -> None:
+    def agent() -> Any:
+        count_itself()
+        return count_itself.calls  # type: ignore[attr-defined]
+
+    assert noted(agent, store) == {"count_itself.calls"}
+
+
+def test_variables_of_a_closure_are_noted(store: rk.Store) -> None:
+    notes: list[str] = []
+    total = 0
+
+    @rk.tool
+    def take() -> None:
+        nonlocal total
+        total += 1
+        notes.append("a")
+
+    def agent() -> Any:
+        take()
+        return total, notes
+
+    found = noted(agent, store)
+    assert {name.rpartition(".")[2] for name in found} == {"total", "notes"}
+
+
+class Bot:
+    def __init__(self, memory: list[str]) -> None:
+        self.notes = memory
+        self.state = State()
+
+    def is_done(self) -> bool:
+        append("done")
+        return bool(self.notes)
+
+    @rk.tool
+    def work(self) -> None:
+        self.state.history.append("worked")
+
+    def run(self) -> Any:
+        self.work()
+        return self.state.history
+
+
+def test_a_list_that_an_object_of_the_agent_holds_is_noted(store: rk.Store) -> None:
+    bot = Bot(MEMORY)
+    assert noted(bot.is_done, store) == {"MEMORY"}
+
+
+def test_fields_of_a_field_are_noted(store: rk.Store) -> None:
+    assert noted(Bot([]).run, store) == {"self.state.history"}
+
+
+def test_memos_and_lists_of_calls_are_not_noted(store: rk.Store) -> None:
+    def agent() -> Any:
+        CALLS.clear()
+        return lookup("a") + CONSTANT["limit"]
+
+    assert noted(agent, store) == set()
+
+
+def test_what_is_read_after_the_run_is_not_noted(store: rk.Store) -> None:
+    calls: list[str] = []
+
+    @rk.tool
+    def ask(text: str) -> str:
+        calls.append(text)
+        CALLS.append(text)
+        return text
+
+    with rk.record("agent", store=store) as run:
+        ask("a")
+    assert calls == ["a"]
+    assert CALLS[-1] == "a"
+    assert [call.mutated for call in store.load(run.id).calls] == [()]
+
+
+def test_what_is_read_inside_of_the_block_is_noted(store: rk.Store) -> None:
+    calls: list[str] = []
+
+    @rk.tool
+    def ask(text: str) -> str:
+        calls.append(text)
+        return text
+
+    with rk.record("agent", store=store) as run:
+        ask("a")
+        if calls:
+            run.output = "asked"
+    names = [name.rpartition(".")[2] for call in store.load(run.id).calls for name in call.mutated]
+    assert names == ["calls"]
+
+
+def phase() -> int:
+    return STATUS["phase"]
+
+
+@rk.tool
+def next_phase() -> None:
+    STATUS["phase"] += 1
+
+
+def test_threads_and_tasks_are_searched(store: rk.Store) -> None:
+    def in_threads() -> Any:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(next_phase).result()
+        return phase()
+
+    assert noted(in_threads, store) == {"STATUS"}
+
+
+def test_a_coroutine_that_waits_for_its_tasks_is_searched(store: rk.Store) -> None:
+    @rk.tool
+    async def step() -> None:
+        OPTIONS["a"] = 1
+
+    @rk.record(store=store)
+    async def agent() -> Any:
+        await asyncio.gather(step(), step())
+        return OPTIONS["a"]
+
+    asyncio.run(agent())
+    (header,) = store.headers()
+    calls = list(store.load(header.id).calls)
+    assert (f"{__name__}.OPTIONS",) in [call.mutated for call in calls]
+
+
+REGISTERED: list[Callable[[], Any]] = []
+HEALTH = {"ok": True}
+
+
+def registered(function: Callable[[], Any]) -> Callable[[], Any]:
+    @functools.wraps(function)
+    def call() -> Any:
+        return function()
+
+    REGISTERED.append(call)
+    return call
+
+
+@registered
+def is_healthy() -> bool:
+    return HEALTH["ok"]
+
+
+@rk.tool
+def break_down() -> None:
+    HEALTH["ok"] = False
+
+
+def run_registered() -> None:
+    for function in REGISTERED:
+        function()
+
+
+def test_functions_behind_decorators_are_searched(store: rk.Store) -> None:
+    def agent() -> Any:
+        break_down()
+        return is_healthy()
+
+    assert noted(agent, store) == {"HEALTH"}
+
+
+RNG = random.Random(7)
+TICKETS = iter([1, 2, 3])
+
+
+class Store:
+    _instance: Store | None = None
+
+    def __init__(self) -> None:
+        self.data: dict[str, str] = {}
+
+    @classmethod
+    def instance(cls) -> Store:
+        if cls._instance is None:
+            cls._instance = cls()
+        return cls._instance
+
+
+class Translator:
+    calls = 0
+
+    def __init__(self) -> None:
+        self.words = 0
+
+    def __call__(self, text: str) -> str:
+        Translator.calls += 1
+        self.words += 1
+        return text
+
+
+TRANSLATOR = Translator()
+translate = rk.tool(TRANSLATOR)
+
+
+@rk.tool
+def draw() -> float:
+    return random.random() + RNG.random() + next(TICKETS)
+
+
+@rk.tool
+def put(value: str) -> None:
+    Store.instance().data["a"] = value
+
+
+def test_generators_of_chance_and_iterators_that_agent_and_tool_share_are_noted(store: rk.Store) -> None:
+    def agent() -> Any:
+        draw()
+        return random.random(), RNG.random(), next(TICKETS)
+
+    assert noted(agent, store) == {"random.getstate()", "RNG", "TICKETS"}
+
+
+def test_chance_of_a_tool_is_not_noted_where_the_agent_draws_nothing(store: rk.Store) -> None:
+    assert noted(lambda: draw(), store) == set()
+
+
+def test_a_field_of_an_object_that_a_class_holds_is_noted(store: rk.Store) -> None:
+    def agent() -> Any:
+        Store.instance()
+        put("x")
+        return Store.instance().data["a"]
+
+    assert noted(agent, store) == {"Store._instance.data"}
+
+
+def test_an_object_that_is_a_tool_is_looked_at(store: rk.Store) -> None:
+    def agent() -> Any:
+        translate("a")
+        return Translator.calls, TRANSLATOR.words
+
+    assert noted(agent, store) == {"Translator.calls", "Translator().words"}
+
+
+def test_a_list_in_a_partial_is_noted(store: rk.Store) -> None:
+    log: list[str] = []
+
+    def add(log: list[str], text: str) -> None:
+        log.append(text)
+
+    added = rk.tool(functools.partial(add, log), name="add")
+
+    def agent() -> Any:
+        added("a")
+        return len(log)
+
+    assert noted(agent, store) == {"partial(0)"}
