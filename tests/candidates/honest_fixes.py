@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import itertools
 import logging
@@ -9,7 +10,8 @@ import random
 import tempfile
 import threading
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -150,6 +152,71 @@ def constants(is_fixed: bool) -> str:
     return checked(price("desk"), is_fixed=is_fixed)
 
 
+class Collector:
+    """Counts and collects answers while its other calls are still under way."""
+
+    def __init__(self, **gates: Any) -> None:
+        self.gates = gates
+        self.answers: list[int] = []
+        self.count = 0
+        self.calls: list[str] = []
+
+    @rk.tool
+    def ask(self, item: str) -> int:
+        self.calls.append(item)
+        assert self.gates[item].acquire(timeout=10)
+        return PRICES[item]
+
+    @rk.tool
+    async def wait(self, item: str) -> int:
+        self.calls.append(item)
+        await asyncio.wait_for(self.gates[item].acquire(), 10)
+        return PRICES[item]
+
+    @rk.tool
+    def read(self, items: list[str]) -> Iterator[int]:
+        for item in items:
+            self.calls.append(item)
+            yield PRICES[item]
+
+    def take(self, answer: int) -> None:
+        self.answers.append(answer)
+        self.count += 1
+
+    def outcome(self, *, is_fixed: bool) -> str:
+        assert self.count == 2
+        return checked(min(self.answers), is_fixed=is_fixed)
+
+
+def collected_in_threads(is_fixed: bool) -> str:
+    collector = Collector(lamp=threading.Semaphore(1), desk=threading.Semaphore(0))
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(collector.ask, item) for item in ("lamp", "desk")]
+        for job in as_completed(jobs):
+            collector.take(job.result())
+            collector.gates["desk"].release()
+    return collector.outcome(is_fixed=is_fixed)
+
+
+def collected_in_tasks(is_fixed: bool) -> str:
+    async def collect() -> str:
+        collector = Collector(lamp=asyncio.Semaphore(1), desk=asyncio.Semaphore(0))
+        tasks = [asyncio.ensure_future(collector.wait(item)) for item in ("lamp", "desk")]
+        for task in asyncio.as_completed(tasks):
+            collector.take(await task)
+            collector.gates["desk"].release()
+        return collector.outcome(is_fixed=is_fixed)
+
+    return asyncio.run(collect())
+
+
+def collected_from_a_stream(is_fixed: bool) -> str:
+    collector = Collector()
+    for answer in collector.read(["lamp", "desk"]):
+        collector.take(answer)
+    return collector.outcome(is_fixed=is_fixed)
+
+
 @functools.cache
 def remembered(item: str) -> int:
     return price(item)
@@ -259,6 +326,9 @@ AGENTS = (
     logged,
     closures,
     pooled,
+    collected_in_threads,
+    collected_in_tasks,
+    collected_from_a_stream,
     constants,
     agent_cache,
     tool_draws,

@@ -145,6 +145,20 @@ class AgentCode:
         """Return whether it uses an object of this name as a whole, and does not only take a field of it."""
         return self._reads("whole", name, _passes_on)
 
+    def names_within(self, codes: Iterable[CodeType]) -> set[str]:
+        """Return the names that these functions mention, and those of every function and tool that they mention."""
+        tools: dict[str, list[CodeType]] = {}
+        for code in list(TOOL_BODIES):
+            tools.setdefault(code.co_name, []).append(code)
+        names: set[str] = set()
+        pending = set(codes)
+        while pending:
+            reached = self._reachable(pending)
+            found = set[str]().union(*map(_mentions, reached)) - names
+            names |= found
+            pending = {code for name in found for code in tools.get(name, ())}
+        return names
+
     def _reads(self, kind: str, name: str, reads: Callable[[CodeType, str, _Bounds | None], bool]) -> bool:
         known = self._is_read.get((kind, name))
         if known is None:

@@ -30,6 +30,8 @@ _EMPTY: tuple[Any, ...] = ([], (), range(0), {}, set())
 _ITERATORS = tuple(type(iter(items)) for items in _EMPTY)
 _DRAWS = ("random", "choice", "choices", "gauss", "randint", "randrange", "sample", "shuffle", "uniform")
 """Names by which code draws from the generator of `random`."""
+_NAMES_AT_RUN_TIME = frozenset({"setattr", "__setattr__", "__dict__", "vars", "globals", "exec", "eval"})
+"""By these, code changes something whose name it need not mention."""
 _MOST_FIELDS = 64
 _MOST_ITEMS = 1000
 _DEEPEST = 4
@@ -79,6 +81,22 @@ class Reach:
         for variable in variables:
             seen.add(variable.label, variable.value(_ABSENT), variable.name)
         return seen.values
+
+    def changed_since(self, before: Mapping[str, Any], args: tuple[Any, ...], *, is_alone: bool) -> tuple[str, ...]:
+        """Return the names of what the tool has changed.
+
+        `is_alone` is False where other code of the agent may have run in the meantime: then a change counts only if the
+        code of the tool mentions its name. Agents collect results and count progress while their other tools still run,
+        and a replay repeats that.
+        """
+        names = sorted(differences(before, self.look(args)))
+        if is_alone or not names or self._code is None or self._agent is None:
+            return tuple(names)
+        mentioned = self._agent.names_within(self._code.functions)
+        if not mentioned.isdisjoint(_NAMES_AT_RUN_TIME):
+            return tuple(names)
+        variables = {variable.label for variable in self._variables}
+        return tuple(name for name in names if name in variables or name.rpartition(".")[2] in mentioned)
 
     def _add_class(self, seen: _Seen, kind: type) -> None:
         """Add the attributes of the class of `self`; most have none, which is remembered."""

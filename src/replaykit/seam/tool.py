@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from types import FunctionType
@@ -27,7 +28,7 @@ from replaykit.seam.real_time import wall_time
 from replaykit.seam.results import OPAQUE, ToolValues, report_mutated, report_uncompared
 from replaykit.seam.scope import CallAnswer, PendingCall, Scope, current
 from replaykit.seam.set_order import note_order
-from replaykit.seam.side_effects import UNCHANGING, Reach, changed_variables, differences
+from replaykit.seam.side_effects import UNCHANGING, Reach, changed_variables
 from replaykit.seam.through import Replayed, astream, athrough, stream, through
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -209,8 +210,8 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
         if not self._has_plain_arguments:
             changed = self._mutated_arguments()
         if self._surroundings is not None and self._spec.reach is not None:
-            names = differences(self._surroundings, self._spec.reach.look(self._args))
-            changed += tuple(sorted(names))
+            is_alone = self._spec.is_plain_function and threading.active_count() == 1
+            changed += self._spec.reach.changed_since(self._surroundings, self._args, is_alone=is_alone)
         if self._context is not None:
             changed += tuple(changed_variables(self._context, copy_context()))
         return changed

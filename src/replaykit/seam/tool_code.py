@@ -28,6 +28,8 @@ _CHANGING_NAMES = frozenset(
     | {"put", "put_nowait", "get_nowait", "next", "set", "shuffle", "write", "writelines", "print"}
     | {"execute", "executemany", "executescript"}
 )
+_CALLED_BY_SYNTAX = frozenset({"__setitem__", "__call__", "__enter__", "__exit__"})
+"""Methods that code calls without mentioning their names."""
 
 
 class Variable(NamedTuple):
@@ -58,7 +60,7 @@ class ToolCode:
         self.assigned: list[Variable] = []
         """Those that it may give another value."""
         self._labels: set[str] = set()
-        self._seen: set[CodeType] = set()
+        self.functions: set[CodeType] = set()
         self._changes = False
         while isinstance(fn, functools.partial):
             bound = {**{str(place): value for place, value in enumerate(fn.args)}, **fn.keywords}
@@ -68,10 +70,10 @@ class ToolCode:
             self.variables.append(Variable(f"{type(fn).__name__}()", "", {"": fn}))
             fn = vars(type(fn)).get("__call__", fn)
         self._pending: list[FunctionType] = [fn] if isinstance(fn, FunctionType) else []
-        while self._pending and len(self._seen) < _MOST_FUNCTIONS:
+        while self._pending and len(self.functions) < _MOST_FUNCTIONS:
             function = self._pending.pop()
-            if function.__code__ not in self._seen:
-                self._seen.add(function.__code__)
+            if function.__code__ not in self.functions:
+                self.functions.add(function.__code__)
                 self._look_into(function, receiver)
         if not self._changes:
             self.variables.clear()
@@ -113,7 +115,7 @@ class ToolCode:
         elif isinstance(value, type):
             if not is_own_class(value):
                 return
-            self._add_methods(value, names)
+            self._add_methods(value, names | {"__init__"})
         elif is_own_class(type(value)):
             self._add_methods(type(value), names)
         if variable.label not in self._labels:
@@ -136,7 +138,7 @@ class ToolCode:
     def _add_methods(self, kind: type, names: set[str]) -> None:
         for base in kind.__mro__:
             for name, member in list(vars(base).items()):
-                if name in names or name in ("__init__", "__setitem__", "__call__", "__enter__", "__exit__"):
+                if name in names or name in _CALLED_BY_SYNTAX:
                     function = getattr(member, "__func__", member)
                     if isinstance(function, FunctionType) and not is_library(function.__code__.co_filename):
                         self._pending.append(function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
@@ -18,19 +19,22 @@ NAMES = ("slow", "middle", "quick")
 
 
 class Race:
-    """Three tools that end in the opposite order of their beginning."""
+    """Three tools that end in the opposite order of their beginning: each waits until the job of the next is done."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
-        self.ended = {name: threading.Event() for name in NAMES}
+        self.ended = {name: threading.Semaphore(0) for name in NAMES}
 
     def run(self, name: str) -> str:
         after = dict(itertools.pairwise(NAMES)).get(name)
         if after is not None:
-            assert self.ended[after].wait(10)
+            assert self.ended[after].acquire(timeout=10)
         self.ran.append(name)
-        threading.Timer(0.02, self.ended[name].set).start()  # when its end is written down
         return name.upper()
+
+    def done(self, name: str) -> Callable[[object], None]:
+        """Return a callback for the future of a tool: by then, the end of the call is recorded."""
+        return lambda _: self.ended[name].release()
 
     async def arun(self, name: str) -> str:
         return await asyncio.to_thread(self.run, name)
@@ -42,7 +46,10 @@ def in_threads(race: Race) -> list[str]:
         return race.run(name)
 
     with ThreadPoolExecutor(3) as pool:
-        return [future.result() for future in as_completed([pool.submit(work, name) for name in NAMES])]
+        jobs = {name: pool.submit(work, name) for name in NAMES}
+        for name, job in jobs.items():
+            job.add_done_callback(race.done(name))
+        return [job.result() for job in as_completed(jobs.values())]
 
 
 def in_tasks(race: Race) -> list[str]:
@@ -51,8 +58,10 @@ def in_tasks(race: Race) -> list[str]:
         return await race.arun(name)
 
     async def all_of_them() -> list[str]:
-        begun = [asyncio.ensure_future(work(name)) for name in NAMES]  # as_completed begins them in any order
-        return [await task for task in asyncio.as_completed(begun)]
+        tasks = {name: asyncio.ensure_future(work(name)) for name in NAMES}  # as_completed begins them in any order
+        for name, task in tasks.items():
+            task.add_done_callback(race.done(name))
+        return [await task for task in asyncio.as_completed(tasks.values())]
 
     return asyncio.run(all_of_them())
 
