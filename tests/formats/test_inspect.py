@@ -220,7 +220,7 @@ def test_a_bad_sample_in_a_zip_is_told_by_its_name_and_the_others_read():
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, ZSTD])
 def test_a_zip_is_never_unpacked_beyond_a_limit(monkeypatch, method):
-    monkeypatch.setattr("replaykit.formats.inspect.archive.MAX_ENTRY_BYTES", 10_000)
+    monkeypatch.setattr("replaykit.formats.inspect.MAX_ENTRY_BYTES", 10_000)
     bomb = json.dumps(a_sample(padding="x" * 1_000_000)).encode()
     samples = {"samples/1_epoch_1.json": bomb, "samples/2_epoch_1.json": a_sample()}
     content = packed({"header.json": HEADER, **samples}, method)
@@ -232,7 +232,7 @@ def test_a_zip_is_never_unpacked_beyond_a_limit(monkeypatch, method):
 
 
 def test_all_of_a_zip_together_is_limited_too(monkeypatch):
-    monkeypatch.setattr("replaykit.formats.inspect.archive.MAX_TOTAL_BYTES", 1_000)
+    monkeypatch.setattr("replaykit.formats.inspect.MAX_TOTAL_BYTES", 1_000)
     samples = {f"samples/{number}_epoch_1.json": a_sample(id=number) for number in range(9)}
 
     imported = import_source(Source(packed({"header.json": HEADER, **samples}), "log.eval"))

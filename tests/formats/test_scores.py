@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from replaykit.formats.core.scores import says_failure
+from replaykit.formats.core.labels import says_failure
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ from replaykit.errors import UsageError
 from replaykit.formats.core.labels import labels_of
 from replaykit.formats.core.registry import IMPORTERS, read_all
 from replaykit.formats.core.source import read_source
-from replaykit.intake.services.mlflow import account_of
-from replaykit.intake.services.mlflow_trace import file_of, info_of
+from replaykit.intake.services.mlflow import account_of, file_of, info_of
 
 Run = Callable[..., Any]
 STORY = "tr-8587b4f292f32356af1ee984320a878b"

@@ -26,7 +26,7 @@ from replaykit.cases.session import Session
 from replaykit.errors import FetchFailed, ReplayKitError, UsageError
 from replaykit.formats.core.json_text import decode_lenient
 from replaykit.formats.core.run_query import Status
-from replaykit.intake.records import ImportRecord
+from replaykit.intake.entries import ImportRecord
 from replaykit.intake.services import SERVICES, fetch_records, langfuse, mlflow, open_service, phoenix
 from replaykit.intake.services.client import FetchedSource, ServiceClient, ServiceReply, ServiceRequest
 from replaykit.intake.services.fetching import Query, Service, newest

@@ -19,7 +19,7 @@ from tests.matrix import examples
 
 import replaykit as rk
 from replaykit.errors import FetchFailed, ReplayKitError, UsageError
-from replaykit.intake.records import ImportRecord
+from replaykit.intake.entries import ImportRecord
 from replaykit.intake.services.client import ServiceRequest
 from replaykit.intake.services.langsmith import LangSmith, Query
 from replaykit.intake.services.langsmith_api import LangSmithAccount

@@ -13,7 +13,7 @@ from replaykit.errors import ExitCode, NothingSelected, UsageError
 from replaykit.intake.files import read_files
 from replaykit.intake.job import ImportTarget
 from replaykit.intake.services import fetch_records
-from replaykit.intake.source_import import import_sources
+from replaykit.intake.source_sessions import import_sources
 from replaykit.project.find import config_file
 from replaykit.project.project import load_project
 from replaykit.report.formats import formats_json, formats_text

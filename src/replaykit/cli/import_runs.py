@@ -15,8 +15,7 @@ from replaykit.project.find import find_project
 from replaykit.terminal import visible
 
 if TYPE_CHECKING:
-    from replaykit.intake.entries import ImportResult
-    from replaykit.intake.records import ImportRecord
+    from replaykit.intake.entries import ImportRecord, ImportResult
 
 STATUSES = ("error", "warning", "all")
 

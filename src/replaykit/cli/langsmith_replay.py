@@ -12,7 +12,7 @@ from replaykit.cli import import_runs
 from replaykit.errors import ExitCode, UsageError, gravest
 
 if TYPE_CHECKING:
-    from replaykit.intake.records import ImportRecord
+    from replaykit.intake.entries import ImportRecord
 
 
 def replays_langsmith(command: Callable[..., Any]) -> Callable[..., Any]:

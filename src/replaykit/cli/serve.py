@@ -16,8 +16,7 @@ from replaykit.config import default_store_path
 from replaykit.errors import install_hint
 from replaykit.formats.otel.protobuf import can_read
 from replaykit.intake.receiver.server import Server
-from replaykit.intake.receiver.span_codec import as_it_is
-from replaykit.intake.receiver.spool import Spool, spool_beside
+from replaykit.intake.receiver.spool import Spool, as_it_is, spool_beside
 from replaykit.intake.receiver.trace_processor import ReceiverTotals, SettledTrace, TraceProcessor
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.terminal import ERASE_LINE, style, visible

@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
+from replaykit.formats.core.members import object_in, objects_in, text_in
 from replaykit.formats.core.pairs import has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json
 from replaykit.wire import anthropic
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_object, as_objects
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "anthropic"
@@ -47,7 +48,7 @@ def read_messages(messages: Json) -> list[Json]:
 
 
 def _read_message(message: dict[str, Json]) -> Iterator[dict[str, Json]]:
-    role, content = as_text(message.get("role")) or "user", message.get("content")
+    role, content = text_in(message, "role") or "user", message.get("content")
     if role == "assistant":
         yield anthropic.DIALECT.read_response({"content": _blocks(content)}).answers[0].message
         return
@@ -75,11 +76,11 @@ def _blocks(content: Json) -> Json:
 def _used(answer: ModelAnswer) -> list[Used]:
     """What the provider's tools did, each call with its result in the same answer."""
     blocks = as_objects(list(answer.parts))
-    results = {as_text(block.get("tool_use_id")): block for block in blocks if "tool_use_id" in block}
+    results = {text_in(block, "tool_use_id"): block for block in blocks if "tool_use_id" in block}
     found = []
     for block in blocks:
         if block.get("type") in _SERVED:
-            use = ToolUse(id=as_text(block.get("id")), name=as_text(block.get("name")), arguments=block.get("input"))
+            use = ToolUse(id=text_in(block, "id"), name=text_in(block, "name"), arguments=block.get("input"))
             result = results.get(use.id)
             if result is None:
                 found.append(Used(use=use))
@@ -90,7 +91,7 @@ def _used(answer: ModelAnswer) -> list[Used]:
 
 
 def _is_failure(result: dict[str, Json]) -> bool:
-    wrong = as_text(as_object(result.get("content")).get("type"))
+    wrong = text_in(object_in(result, "content"), "type")
     return result.get("is_error") is True or wrong.endswith("_error")
 
 
@@ -111,16 +112,16 @@ def _is_event(item: dict[str, Json]) -> bool:
 def _is_certain(item: dict[str, Json]) -> bool:
     if _is_response(item) or (_is_event(item) and item.get("type") != "ping"):
         return True
-    if any(block.get("type") in _BLOCKS for block in as_objects(item.get("content")) if item.get("role") in _ROLES):
+    if any(block.get("type") in _BLOCKS for block in objects_in(item, "content") if item.get("role") in _ROLES):
         return True
     if isinstance(item.get("messages"), list):
-        tools = as_objects(item.get("tools"))
+        tools = objects_in(item, "tools")
         return "anthropic_version" in item or "system" in item or any("input_schema" in tool for tool in tools)
-    return _is_error(as_object(item.get("body")) if "exception" in item else item)
+    return _is_error(object_in(item, "body") if "exception" in item else item)
 
 
 def _is_error(item: dict[str, Json]) -> bool:
-    return item.get("type") == "error" and as_object(item.get("error")).keys() >= {"type", "message"}
+    return item.get("type") == "error" and object_in(item, "error").keys() >= {"type", "message"}
 
 
 def _whole(response: Json) -> Json:
@@ -134,7 +135,7 @@ def _whole(response: Json) -> Json:
 
 
 def _reason(body: dict[str, Json]) -> Json:
-    wrong = as_object(body.get("error"))
+    wrong = object_in(body, "error")
     return wrong.get("error", wrong) or {"type": body["type"], "message": f"the request was {body['type']}"}
 
 

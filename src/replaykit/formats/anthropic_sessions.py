@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.members import object_in, objects_in, text_in
 from replaykit.formats.core.pairs import text_or_parts
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import Source
@@ -26,7 +27,7 @@ from replaykit.model.events import ErrorInfo
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, encode
 from replaykit.wire.anthropic import DIALECT
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined
+from replaykit.wire.json_fields import as_object, as_text, joined
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "anthropic_sessions"
@@ -87,7 +88,7 @@ def _unwrapped(value: Json) -> Iterator[Json]:
 
 def _is_ours(item: Json) -> bool:
     body = as_object(item)
-    kind = as_text(body.get("type"))
+    kind = text_in(body, "type")
     if kind == "session":
         return "agent" in body
     return bool(_EVENT.fullmatch(kind)) and "id" in body
@@ -119,7 +120,7 @@ class _ManagedSession:
         elif kind == "span.model_request_end":
             self._answer(event, at)
         elif kind == "agent.message":
-            self._texts.append(joined((as_text(part.get("text")) for part in event.items("content")), "\n") or "")
+            self._texts.append(joined((text_in(part, "text") for part in event.items("content")), "\n") or "")
         elif kind.endswith("tool_use"):
             use = ToolUse(id=event.text("id") or "", name=event.text("name") or "", arguments=event.object("input"))
             self._uses.append(use)
@@ -151,10 +152,10 @@ class _ManagedSession:
 
     def _begin(self, event: Fields) -> None:
         agent = event.object("agent")
-        self._id, self._agent = event.text("id") or "", as_text(agent.get("name"))
-        self._model = as_text(as_object(agent.get("model")).get("id")) or as_text(agent.get("model"))
+        self._id, self._agent = event.text("id") or "", text_in(agent, "name")
+        self._model = text_in(object_in(agent, "model"), "id") or text_in(agent, "model")
         self._talk.instructs(agent.get("system"))
-        self._talk.offers(as_objects(agent.get("tools")))
+        self._talk.offers(objects_in(agent, "tools"))
 
     def _answer(self, event: Fields, at: float) -> None:
         """A request of the model ended: what it took belongs to the answer, told now or already."""

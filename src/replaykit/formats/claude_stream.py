@@ -18,13 +18,14 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.claude_code.conversation import first_question, tell
 from replaykit.formats.claude_code.lines import SPOKEN, SessionLine
 from replaykit.formats.core.fields import time_in
+from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_text, joined, without
+from replaykit.wire.json_fields import as_text, joined, without
 
 FORMAT = "claude_stream"
 AGENT = "claude-code"
@@ -54,7 +55,7 @@ class ClaudeStreamImporter:
         for found in _values(source):
             if isinstance(found, InvalidFile):
                 yield found
-            elif as_text(as_object(found).get("type")) and (id := as_text(found.get("session_id"))):
+            elif as_text(value_in(found, "type")) and (id := text_in(found, "session_id")):
                 sessions.setdefault(id, _StreamSession(id)).add(found)
             else:
                 unknown += 1
@@ -82,13 +83,13 @@ class _StreamSession:
 
     def add(self, value: dict[str, Json]) -> None:
         self._count += 1
-        kind, subtype = as_text(value.get("type")), as_text(value.get("subtype"))
+        kind, subtype = text_in(value, "type"), text_in(value, "subtype")
         if kind == "result":
             self._result = value
         elif kind == "system" and subtype == "init":
             self._init = self._init or value
         elif kind in SPOKEN or kind == "system":
-            self._lines.setdefault(as_text(value.get("parent_tool_use_id")), []).append(_line(value, self._count))
+            self._lines.setdefault(text_in(value, "parent_tool_use_id"), []).append(_line(value, self._count))
 
     def run(self) -> TraceRun:
         lines = self._lines.pop("")
@@ -100,7 +101,7 @@ class _StreamSession:
             id=self._id,
             format=FORMAT,
             agent=AGENT,
-            agent_version=as_text(self._init.get("claude_code_version")),
+            agent_version=text_in(self._init, "claude_code_version"),
             input=first_question(lines),
             output=output if isinstance(output, str) and output and error is None else UNSET,
             status=status,
@@ -131,22 +132,22 @@ def _is_message(value: Json) -> bool:
     if not isinstance(value, dict) or value.get("type") not in _TYPES:
         return False
     is_complete = "message" in value if value["type"] in SPOKEN else isinstance(value.get("subtype"), str)
-    return is_complete and bool(as_text(value.get("session_id")))
+    return is_complete and bool(text_in(value, "session_id"))
 
 
 def _line(value: dict[str, Json], index: int) -> SessionLine:
     details = {key: item for key, item in value.items() if key not in ("type", "subtype", "session_id", "uuid")}
     return SessionLine(
-        kind=as_text(value.get("type")),
+        kind=text_in(value, "type"),
         index=index,
-        uuid=as_text(value.get("uuid")),
-        session=as_text(value.get("session_id")),
+        uuid=text_in(value, "uuid"),
+        session=text_in(value, "session_id"),
         at=time_in(value.get("timestamp")),
-        message=_message(as_object(value.get("message"))),
+        message=_message(object_in(value, "message")),
         result=value.get("tool_use_result", msgspec.UNSET),
         is_api_error=isinstance(value.get("error"), str),
         is_meta=value.get("isSynthetic") is True,
-        subtype=as_text(value.get("subtype")),
+        subtype=text_in(value, "subtype"),
         content=details if value.get("type") == "system" else value.get("error"),
     )
 
@@ -161,7 +162,7 @@ def _message(message: dict[str, Json]) -> dict[str, Json]:
 
 def _ending(result: dict[str, Json], failure: ErrorInfo | None) -> tuple[RunStatus | None, ErrorInfo | None]:
     """How it ended: `success` may still be an error of the API."""
-    subtype = as_text(result.get("subtype"))
+    subtype = text_in(result, "subtype")
     if not subtype:
         return None, failure
     if subtype == "success" and result.get("is_error") is not True:
@@ -169,8 +170,8 @@ def _ending(result: dict[str, Json], failure: ErrorInfo | None) -> tuple[RunStat
     errors = result.get("errors")
     error_text = joined(filter(None, map(as_text, errors)), "; ") if isinstance(errors, list) else None
     if subtype == "success":
-        return RunStatus.ERROR, failure or ErrorInfo(type="ApiError", message=as_text(result.get("result")))
+        return RunStatus.ERROR, failure or ErrorInfo(type="ApiError", message=text_in(result, "result"))
     message = (
-        error_text or as_text(result.get("result")) or f"it ended with {subtype} after {result.get('num_turns')} turns"
+        error_text or text_in(result, "result") or f"it ended with {subtype} after {result.get('num_turns')} turns"
     )
     return RunStatus.ERROR, ErrorInfo(type=subtype, message=message)

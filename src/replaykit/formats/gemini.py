@@ -15,12 +15,13 @@ import re
 from collections.abc import Iterator
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
+from replaykit.formats.core.members import objects_in, text_in, value_in
 from replaykit.formats.core.pairs import text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json
 from replaykit.wire import gemini
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_object, as_objects
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "gemini"
@@ -48,7 +49,7 @@ def read_messages(contents: Json) -> list[Json]:
 
 
 def _read_content(content: dict[str, Json]) -> Iterator[dict[str, Json]]:
-    parts = as_objects(content.get("parts"))
+    parts = objects_in(content, "parts")
     if content.get("role") == "model":
         yield from (
             answer.message for answer in gemini.DIALECT.read_response({"candidates": [{"content": content}]}).answers
@@ -63,12 +64,12 @@ def _read_content(content: dict[str, Json]) -> Iterator[dict[str, Json]]:
 
 def _result(result: dict[str, Json]) -> dict[str, Json]:
     response = result.get("response")
-    message: dict[str, Json] = {"role": "tool", "content": response, "name": as_text(result.get("name"))}
+    message: dict[str, Json] = {"role": "tool", "content": response, "name": text_in(result, "name")}
     if isinstance(response, dict) and set(response) in _RESULTS:  # how SDKs wrap what is no object
         message["content"] = next(iter(response.values()))
     if isinstance(response, dict) and set(response) == {"error"}:
         message["status"] = "error"
-    return message | ({"tool_call_id": result["id"]} if as_text(result.get("id")) else {})
+    return message | ({"tool_call_id": result["id"]} if text_in(result, "id") else {})
 
 
 def _used(answer: ModelAnswer) -> list[Used]:
@@ -81,7 +82,7 @@ def _used(answer: ModelAnswer) -> list[Used]:
             result = part["codeExecutionResult"]
             failed = result.get("outcome", _OK) != _OK
             if failed:
-                content = as_text(result.get("output")) or as_text(result.get("outcome"))
+                content = text_in(result, "output", "outcome")
             else:
                 content = result
             found[-1] = Used(use=found[-1].use, content=content, failed=failed)
@@ -99,27 +100,25 @@ def _is_event(item: dict[str, Json]) -> bool:
     """Each event of a stream is a response."""
     if any(name in item for name in ("promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata")):
         return "contents" not in item and "type" not in item  # LangChain counts in `usage_metadata` as well
-    return any(
-        "content" in candidate or "finishReason" in candidate for candidate in as_objects(item.get("candidates"))
-    )
+    return any("content" in candidate or "finishReason" in candidate for candidate in objects_in(item, "candidates"))
 
 
 def _begins(event: dict[str, Json], before: dict[str, Json]) -> bool:
     ids = [part.get("responseId") or part.get("response_id") for part in (event, before)]
     if all(ids):
         return ids[0] != ids[1]
-    ended = (part.get("finishReason") or part.get("finish_reason") for part in as_objects(before.get("candidates")))
+    ended = (part.get("finishReason") or part.get("finish_reason") for part in objects_in(before, "candidates"))
     return any(ended)
 
 
 def _is_certain(item: dict[str, Json]) -> bool:
-    contents = as_objects(item.get("contents"))
+    contents = objects_in(item, "contents")
     wrong = item.get("body") if "exception" in item else item
     return (
         (_is_message(item) and bool(item["parts"]))
         or (bool(contents) and all(map(_is_message, contents)))
         or _is_event(item)
-        or as_object(as_object(wrong).get("error")).keys() >= {"code", "message", "status"}
+        or as_object(value_in(wrong, "error")).keys() >= {"code", "message", "status"}
     )
 
 

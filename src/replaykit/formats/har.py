@@ -21,6 +21,7 @@ from replaykit.errors import InvalidFile
 from replaykit.formats import anthropic, gemini, openai_chat, openai_responses
 from replaykit.formats.core.exchanges import ConversationApi
 from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.pairs import described, http_status
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import JsonPath, Source
@@ -28,7 +29,7 @@ from replaykit.formats.core.threads import ExchangeThreads, ModelExchange, Wired
 from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.model.values import Json, Raw, canonical, raw
 from replaykit.wire.api import ModelApi
-from replaykit.wire.json_fields import as_object, as_objects, as_text, load_object
+from replaykit.wire.json_fields import load_object
 from replaykit.wire.model_calls import ModelCall
 from replaykit.wire.routes import api_of
 
@@ -54,7 +55,7 @@ class HarImporter:
     title = "HAR: recorded HTTP traffic with calls of model APIs"
 
     def recognises(self, source: Source) -> bool:
-        return any(isinstance(as_object(as_object(value).get("log")).get("entries"), list) for value in source.first)
+        return any(isinstance(value_in(value_in(value, "log"), "entries"), list) for value in source.first)
 
     def read(self, source: Source) -> Iterator[Found]:
         threads = ExchangeThreads(FORMAT, _ADVICE)
@@ -100,11 +101,11 @@ def _exchange(document: Source, value: Json, path: JsonPath) -> ModelExchange | 
     request = Fields(document, entry.object("request"), (*path, "request"))
     posted = request.object("postData")
     url = request.text("url") or ""
-    api = api_of(request.text("method") or "", url, as_text(posted.get("mimeType")))
+    api = api_of(request.text("method") or "", url, text_in(posted, "mimeType"))
     if api is None:
         return None
     response = entry.object("response")
-    content = as_object(response.get("content"))
+    content = object_in(response, "content")
     body = _body(posted, _header(request.value, "content-encoding"))
     came = _body(content, _header(response, "content-encoding"))
     status = http_status(response)
@@ -114,7 +115,7 @@ def _exchange(document: Source, value: Json, path: JsonPath) -> ModelExchange | 
         method="POST",
         url=_clean(url),
         status=status if status >= _FIRST_STATUS else 0,
-        reason=as_text(response.get("statusText")),
+        reason=text_in(response, "statusText"),
         headers=tuple(_kept_headers(content, response)),
     )
     wired = Wired(request=Raw(canonical(load_object(body) or {})), chunks=(raw(_text(came)),), info=wire_info)
@@ -132,7 +133,7 @@ def _call(api: ModelApi, body: bytes, status: int, came: bytes, response: dict[s
     if status >= _FIRST_STATUS:
         return api.read(body, status, [came])
     call = api.read(body, 200, [])
-    why = next((as_text(response.get(name)) for name in ("_error", "_failureText") if response.get(name)), "")
+    why = next((text_in(response, name) for name in ("_error", "_failureText") if response.get(name)), "")
     error = ErrorInfo(type="ConnectionError", message=why or "no response came")
     return msgspec.structs.replace(call, error=error, complete=True, problem=None)
 
@@ -146,7 +147,7 @@ def _conversation_api(api: ModelApi) -> ConversationApi:
 
 def _body(held: dict[str, Json], encoding: str) -> bytes:
     """The bytes of a body: HAR has them as text or base64, and some tools leave them compressed."""
-    text = as_text(held.get("text"))
+    text = text_in(held, "text")
     if held.get("encoding") != "base64":
         return text.encode("utf-8", "replace")
     try:
@@ -175,12 +176,12 @@ def _text(body: bytes) -> Json:
 
 
 def _header(message: dict[str, Json], name: str) -> str:
-    headers = as_objects(message.get("headers"))
-    return next((as_text(header.get("value")) for header in headers if as_text(header.get("name")).lower() == name), "")
+    headers = objects_in(message, "headers")
+    return next((text_in(header, "value") for header in headers if text_in(header, "name").lower() == name), "")
 
 
 def _kept_headers(content: dict[str, Json], response: dict[str, Json]) -> Iterator[tuple[str, str]]:
-    kind = _header(response, "content-type") or as_text(content.get("mimeType"))
+    kind = _header(response, "content-type") or text_in(content, "mimeType")
     if kind:
         yield "content-type", kind
 

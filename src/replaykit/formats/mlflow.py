@@ -17,10 +17,10 @@ from itertools import islice
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.json_text import decode_text, load_json
-from replaykit.formats.core.labels import Label
+from replaykit.formats.core.labels import Label, says_failure
+from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.replayability import Lack
-from replaykit.formats.core.scores import says_failure
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import content_id
 from replaykit.formats.spans.dialects.mlflow import ATTRIBUTES
@@ -58,7 +58,7 @@ class MLflowImporter:
 
 def _unwrapped(record: SpanRecord) -> SpanRecord:
     """The trace of a row of `search_traces()`, which may be a text."""
-    held = load_json(as_object(record.value).get("trace"))
+    held = load_json(value_in(record.value, "trace"))
     if _is_trace(held):
         return SpanRecord(record.source, held, (*record.path, "trace"))
     return record
@@ -67,11 +67,11 @@ def _unwrapped(record: SpanRecord) -> SpanRecord:
 def _is_trace(value: Json) -> bool:
     if not isinstance(value, dict):
         return False
-    info = as_object(value.get("info"))
+    info = object_in(value, "info")
     if info:
         return ("trace_id" in info or "request_id" in info) and isinstance(value.get("data"), dict)
-    first = as_objects(value.get("spans"))[:1]
-    return bool(first) and any(name.startswith(_OF_MLFLOW) for name in as_object(first[0].get("attributes")))
+    first = objects_in(value, "spans")[:1]
+    return bool(first) and any(name.startswith(_OF_MLFLOW) for name in object_in(first[0], "attributes"))
 
 
 def _records(document: SpanRecord) -> Iterator[Keyed | InvalidFile]:
@@ -84,9 +84,9 @@ def _records(document: SpanRecord) -> Iterator[Keyed | InvalidFile]:
 
 
 def _read(record: SpanRecord) -> Iterator[Found]:
-    info = as_object(record.value.get("info"))
+    info = object_in(record.value, "info")
     if info:
-        inner = as_object(record.value.get("data"))
+        inner = object_in(record.value, "data")
     else:
         inner = record.value
     if info:
@@ -113,25 +113,25 @@ def _read(record: SpanRecord) -> Iterator[Found]:
 
 
 def _trace_id(record: SpanRecord, info: dict[str, Json], spans: Json) -> str:
-    trace_id = as_text(info.get("trace_id")) or as_text(info.get("request_id"))
+    trace_id = text_in(info, "trace_id", "request_id")
     for span in as_objects(spans)[:1]:
-        trace_id = trace_id or as_text(decode_text(as_object(span.get("attributes")).get("mlflow.traceRequestId")))
+        trace_id = trace_id or as_text(decode_text(object_in(span, "attributes").get("mlflow.traceRequestId")))
     return trace_id or content_id(FORMAT, canonical(record.value))
 
 
 def _span(fields: Fields, trace: str) -> Span:
     context = fields.object("context")
     status = fields.take("status")
-    code = as_text(as_object(status).get("code")) or as_text(status) or fields.text("status_code") or ""
+    code = as_text(value_in(status, "code")) or as_text(status) or fields.text("status_code") or ""
     return Span(
         trace=trace,
-        id=as_text(context.get("span_id")) or identity(fields, "span_id", "spanId"),
+        id=text_in(context, "span_id") or identity(fields, "span_id", "spanId"),
         parent=fields.text("parent_span_id", "parent_id", "parentSpanId") or "",
         name=fields.text("name") or "",
         started_ns=_time_ns(fields, "start_time_unix_nano", "startTimeUnixNano", "start_time_ns", "start_time"),
         ended_ns=_time_ns(fields, "end_time_unix_nano", "endTimeUnixNano", "end_time_ns", "end_time"),
         failed=code.upper().endswith("ERROR"),
-        message=as_text(as_object(status).get("message")) or fields.text("status_message") or "",
+        message=as_text(value_in(status, "message")) or fields.text("status_message") or "",
         attributes={ATTRIBUTES: _attributes(fields.take("attributes"))},
         happenings=tuple(_happening(fields, item, index) for index, item in enumerate(fields.items("events"))),
     )
@@ -151,7 +151,7 @@ def _time_ns(fields: Fields, *names: str) -> int:
 
 def _attributes(encoded: Json) -> dict[str, Json]:
     """Each value is JSON text; OTLP's list of keys and values is read as well."""
-    pairs = {as_text(item.get("key")): _any_value(as_object(item.get("value"))) for item in as_objects(encoded)}
+    pairs = {text_in(item, "key"): _any_value(object_in(item, "value")) for item in as_objects(encoded)}
     return {name: decode_text(value) for name, value in (as_object(encoded) or pairs).items()}
 
 
@@ -163,7 +163,7 @@ def _happening(fields: Fields, value: Json, index: int) -> SpanEvent:
     event = Fields(fields.source, value, (*fields.path, "events", index), "an event")
     at_ns = _time_ns(event, "time_unix_nano", "timeUnixNano", "timestamp")
     attributes = event.take("attributes")
-    pairs = {as_text(item.get("key")): _any_value(as_object(item.get("value"))) for item in as_objects(attributes)}
+    pairs = {text_in(item, "key"): _any_value(object_in(item, "value")) for item in as_objects(attributes)}
     return SpanEvent(name=event.text("name") or "", at_ns=at_ns, attributes=as_object(attributes) or pairs)
 
 
@@ -174,7 +174,7 @@ def _summary(info: Fields, spans: list[Span]) -> TraceSummary:
     more = {name: value for name, value in tags.items() if not name.startswith(_OF_MLFLOW) and _is_short(value)}
     return TraceSummary(
         format=FORMAT,
-        name=as_text(tags.get("mlflow.traceName")),
+        name=text_in(tags, "mlflow.traceName"),
         is_running=state == "IN_PROGRESS",
         error=ErrorInfo(type="Error", message="the trace's state is ERROR") if state == "ERROR" else None,
         metadata={
@@ -193,7 +193,7 @@ def _summary(info: Fields, spans: list[Span]) -> TraceSummary:
 
 def _pairs(value: Json) -> dict[str, Json]:
     """Tags and metadata, which earlier versions list as keys and values."""
-    listed_pairs = {as_text(item.get("key")): item.get("value") for item in as_objects(value)}
+    listed_pairs = {text_in(item, "key"): item.get("value") for item in as_objects(value)}
     return as_object(value) or listed_pairs
 
 
@@ -217,9 +217,9 @@ def _labels(info: Fields) -> Iterator[Label]:
             value = feedback.get("value")
         else:
             value = feedback
-        wrong = as_object(as_object(feedback).get("error"))
+        wrong = as_object(value_in(feedback, "error"))
         if wrong:
-            yield Label(name=name, why=as_text(wrong.get("error_message")) or as_text(wrong.get("error_code")))
+            yield Label(name=name, why=text_in(wrong, "error_message", "error_code"))
         else:
             yield Label(name=name, value=value, failed=says_failure(name, value), why=why)
 
@@ -227,7 +227,7 @@ def _labels(info: Fields) -> Iterator[Label]:
 def _expectation(name: str, expectation: dict[str, Json], why: str) -> Label:
     value = expectation.get("value")
     if value is None:
-        value = decode_text(as_object(expectation.get("serialized_value")).get("value"))
+        value = decode_text(object_in(expectation, "serialized_value").get("value"))
     if isinstance(value, str):
         texts = [value]
     elif isinstance(value, list):

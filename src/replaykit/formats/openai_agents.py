@@ -16,6 +16,7 @@ from itertools import islice
 import msgspec
 
 from replaykit.errors import InvalidFile
+from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.source import Source
@@ -84,7 +85,7 @@ def _is_item(value: Json) -> bool:
 
 def _records(document: SpanRecord) -> Iterator[Keyed | InvalidFile]:
     for record in listed(document, "data"):
-        kind = as_object(record.value).get("object")
+        kind = value_in(record.value, "object")
         try:
             if kind not in (_TRACE, _SPAN):
                 raise record.error(f"neither a {_TRACE} nor a {_SPAN} of the OpenAI Agents SDK")
@@ -114,15 +115,15 @@ def _span(record: SpanRecord) -> Span:
     fields = record.fields
     data = fields.object("span_data")
     wrong = fields.object("error")
-    kind = as_text(data.get("type"))
+    kind = text_in(data, "type")
     attributes: dict[str, Json] = {DATA: data}
     if wrong:
-        attributes["error.type"] = _error_type(as_text(wrong.get("message")))
+        attributes["error.type"] = _error_type(text_in(wrong, "message"))
     return Span(
         trace=fields.required_text("trace_id"),
         id=identity(fields, "id"),
         parent=fields.text("parent_id") or "",
-        name=as_text(data.get("name")) or kind,
+        name=text_in(data, "name") or kind,
         started_ns=nanoseconds(fields.time("started_at")),
         ended_ns=nanoseconds(fields.time("ended_at")),
         failed=bool(wrong),
@@ -139,16 +140,16 @@ def _message(wrong: dict[str, Json], data: dict[str, Json]) -> str:
     """What went wrong: the error itself; where it is hidden, what the model was told of it."""
     if not wrong:
         return ""
-    details = as_object(wrong.get("data"))
-    error_text = as_text(details.get("error"))
+    details = object_in(wrong, "data")
+    error_text = text_in(details, "error")
     if error_text and _HIDDEN not in error_text:
         return error_text
     if error_text:
-        return as_text(data.get("output")) or error_text
+        return text_in(data, "output") or error_text
     more = ", ".join(f"{name}: {encode(value).decode()}" for name, value in details.items())
     if more:
-        return f"{as_text(wrong.get('message'))} ({more})"
-    return as_text(wrong.get("message"))
+        return f"{text_in(wrong, 'message')} ({more})"
+    return text_in(wrong, "message")
 
 
 def _staged(spans: list[Span]) -> list[Span]:
@@ -175,7 +176,7 @@ def _staged(spans: list[Span]) -> list[Span]:
 
 
 def _type(span: Span) -> str:
-    return as_text(as_object(span.attributes[DATA]).get("type"))
+    return as_text(value_in(span.attributes[DATA], "type"))
 
 
 def _summary(trace_fields: dict[str, Json], spans: list[Span]) -> TraceSummary:
@@ -184,7 +185,7 @@ def _summary(trace_fields: dict[str, Json], spans: list[Span]) -> TraceSummary:
     silent = {_type(span) for span in spans if not span.attributes[DATA].get("input")}
     return TraceSummary(
         format=FORMAT,
-        name=as_text(trace_fields.get("workflow_name")),
+        name=text_in(trace_fields, "workflow_name"),
         metadata={
             "conversation": trace_fields.get("group_id"),
             "trace_metadata": trace_fields.get("metadata"),
@@ -200,7 +201,7 @@ def _summary(trace_fields: dict[str, Json], spans: list[Span]) -> TraceSummary:
 
 def _lacks(span: Span) -> set[Lack]:
     data = as_object(span.attributes[DATA])
-    hidden = span.failed and span.message == as_text(data.get("output")) != ""
+    hidden = span.failed and span.message == text_in(data, "output") != ""
     return {*((Lack.ARGUMENTS,) if not data.get("input") else ()), *((Lack.HIDDEN,) if hidden else ())}
 
 

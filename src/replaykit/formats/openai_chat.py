@@ -11,11 +11,12 @@ What else stands around these is in `importers.exchanges`. Tools say in words th
 from __future__ import annotations
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
+from replaykit.formats.core.members import objects_in, text_in
 from replaykit.formats.core.pairs import has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.model.values import Json
 from replaykit.wire import openai_chat
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_object, as_objects
 
 FORMAT = "openai_chat"
 
@@ -32,7 +33,7 @@ def read_messages(messages: Json) -> list[Json]:
 
 
 def _read_message(message: dict[str, Json]) -> dict[str, Json]:
-    role = as_text(message.get("role")) or "user"
+    role = text_in(message, "role") or "user"
     if role == "assistant":
         return openai_chat.DIALECT.read_response({"choices": [{"message": message}]}).answers[0].message
     content = text_or_parts(message.get("content"))
@@ -45,13 +46,13 @@ def _is_message(item: dict[str, Json]) -> bool:
 
 
 def _is_response(item: dict[str, Json]) -> bool:
-    return any("message" in choice for choice in as_objects(item.get("choices")))
+    return any("message" in choice for choice in objects_in(item, "choices"))
 
 
 def _is_event(item: dict[str, Json]) -> bool:
     if item.get("object") == "chat.completion.chunk":
         return True
-    return any("delta" in choice for choice in as_objects(item.get("choices")))
+    return any("delta" in choice for choice in objects_in(item, "choices"))
 
 
 def _begins(event: dict[str, Json], before: dict[str, Json]) -> bool:
@@ -59,7 +60,7 @@ def _begins(event: dict[str, Json], before: dict[str, Json]) -> bool:
 
 
 def _is_certain(item: dict[str, Json]) -> bool:
-    messages = as_objects(item.get("messages"))
+    messages = objects_in(item, "messages")
     is_conversation = bool(messages) and all(map(_is_message, messages))
     wrong = as_object(item.get("error") or (item.get("body") if "exception" in item else None))
     return is_conversation or _is_message(item) or _is_response(item) or _is_event(item) or wrong.keys() >= _ERROR

@@ -19,12 +19,13 @@ from itertools import groupby
 import msgspec
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
+from replaykit.formats.core.members import objects_in, text_in, value_in
 from replaykit.formats.core.pairs import has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json
 from replaykit.wire import openai_responses
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, load_arguments, without
+from replaykit.wire.json_fields import as_objects, as_text, joined, load_arguments, without
 from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 
 FORMAT = "openai_responses"
@@ -62,7 +63,7 @@ def _read_group(by_model: bool, items: list[dict[str, Json]]) -> Iterator[dict[s
 
 def _is_said(item: dict[str, Json]) -> bool:
     """True for what the model said."""
-    kind = as_text(item.get("type"))
+    kind = text_in(item, "type")
     return item.get("role") == "assistant" or kind in _MODEL_ITEMS or kind.endswith("_call")
 
 
@@ -75,8 +76,8 @@ def _item(item: dict[str, Json]) -> dict[str, Json]:
 
 
 def _spoken(item: dict[str, Json]) -> dict[str, Json]:
-    role = as_text(item.get("role"))
-    return {"role": role or as_text(item.get("type")), "content": text_or_parts(item.get("content")) if role else item}
+    role = text_in(item, "role")
+    return {"role": role or text_in(item, "type"), "content": text_or_parts(item.get("content")) if role else item}
 
 
 def _result(item: dict[str, Json]) -> dict[str, Json]:
@@ -93,11 +94,11 @@ def _result(item: dict[str, Json]) -> dict[str, Json]:
 
 def _call_id(item: dict[str, Json]) -> str:
     """Of an item that is a result: the call it is of."""
-    kind = as_text(item.get("type"))
+    kind = text_in(item, "type")
     if kind == "mcp_approval_response":
-        return as_text(item.get("approval_request_id"))
+        return text_in(item, "approval_request_id")
     if kind.endswith("_call_output"):
-        return as_text(item.get("call_id")) or as_text(item.get("id"))
+        return text_in(item, "call_id", "id")
     return ""
 
 
@@ -113,26 +114,24 @@ def _answer(answer: ModelAnswer) -> ModelAnswer:
 
 
 def _asked_for(item: dict[str, Json]) -> ToolUse:
-    kind = as_text(item.get("type"))
+    kind = text_in(item, "type")
     arguments = next((item[name] for name in ("action", "actions", "operation") if item.get(name)), None)
     if arguments is None:
         arguments = without(item, "type", "id", "call_id", "status")
-    return ToolUse(
-        id=as_text(item.get("call_id")) or as_text(item.get("id")), name=kind.removesuffix("_call"), arguments=arguments
-    )
+    return ToolUse(id=text_in(item, "call_id", "id"), name=kind.removesuffix("_call"), arguments=arguments)
 
 
 def _used(answer: ModelAnswer) -> list[Used]:
     """What the provider's tools did."""
     parts = as_objects(list(answer.parts))
     results = {call_id: part for part in parts if (call_id := _call_id(part))}
-    return [_use(part, results) for part in parts if as_text(part.get("type")).endswith("_call")]
+    return [_use(part, results) for part in parts if text_in(part, "type").endswith("_call")]
 
 
 def _use(item: dict[str, Json], results: dict[str, dict[str, Json]]) -> Used:
     """The call that an item is: what went in, and of the rest what came out."""
-    kind = as_text(item.get("type")).removesuffix("_call")
-    name = as_text(item.get("name")) or kind
+    kind = text_in(item, "type").removesuffix("_call")
+    name = text_in(item, "name") or kind
     ids = ("type", "id", "call_id", "container_id", "name", "server_label", "approval_request_id")
     arguments_name = {"mcp": "arguments", "file_search": "queries", "code_interpreter": "code"}.get(kind, "action")
     arguments = item.get(arguments_name)
@@ -144,15 +143,15 @@ def _use(item: dict[str, Json], results: dict[str, dict[str, Json]]) -> Used:
         else:
             arguments = {arguments_name: arguments}
     out: Json = {key: value for key, value in without(item, arguments_name, *ids).items() if value is not None}
-    if other := results.get(as_text(item.get("call_id"))):
+    if other := results.get(text_in(item, "call_id")):
         out = text_or_parts(other.get("output"))
     wrong = item.get("error")
     if wrong is not None:
-        texts = (as_text(part.get("text")) for part in as_objects(as_object(wrong).get("content")))
+        texts = (text_in(part, "text") for part in as_objects(value_in(wrong, "content")))
         out = joined(texts, "\n") or wrong
     elif "output" in item and item["output"] is not None:
         out = item["output"]
-    use = ToolUse(id=as_text(item.get("call_id")) or as_text(item.get("id")), name=name, arguments=arguments)
+    use = ToolUse(id=text_in(item, "call_id", "id"), name=name, arguments=arguments)
     return Used(use=use, content=out, failed=wrong is not None or item.get("status") == "failed")
 
 
@@ -172,14 +171,14 @@ def _keeps(call: ModelCall) -> tuple[str, ...]:
 
 def _conversation(call: ModelCall) -> str:
     conversation = call.parameters.get("conversation")
-    return as_text(conversation) or as_text(as_object(conversation).get("id"))
+    return as_text(conversation) or as_text(value_in(conversation, "id"))
 
 
 def _is_message(item: dict[str, Json]) -> bool:
     if item.get("role") in _ROLES:
         fine = "content" in item and item.get("type", "message") == "message" and "tool_calls" not in item
         return fine and not has_calls(item["content"])
-    kind = as_text(item.get("type"))
+    kind = text_in(item, "type")
     return kind in (*_MODEL_ITEMS, "item_reference") or kind.endswith("_call") or bool(_call_id(item))
 
 
@@ -188,7 +187,7 @@ def _is_response(item: dict[str, Json]) -> bool:
 
 
 def _is_event(item: dict[str, Json]) -> bool:
-    kind = as_text(item.get("type"))
+    kind = text_in(item, "type")
     return kind.startswith("response.") or (kind == "error" and "sequence_number" in item)
 
 
@@ -199,9 +198,9 @@ def _is_certain(item: dict[str, Json]) -> bool:
         items = as_objects(item["input"])
         named = any(name in item for name in ("instructions", "previous_response_id", "conversation", "tools"))
         return named or (bool(items) and all(map(_is_message, items)))
-    kind = as_text(item.get("type"))
+    kind = text_in(item, "type")
     if kind == "message" and item.get("role") in _ROLES:
-        return any(part.get("type") in ("output_text", "input_text") for part in as_objects(item.get("content")))
+        return any(part.get("type") in ("output_text", "input_text") for part in objects_in(item, "content"))
     if kind == "reasoning":
         return isinstance(item.get("summary"), list)
     return bool(_call_id(item)) or (kind.endswith("_call") and ("call_id" in item or "status" in item))

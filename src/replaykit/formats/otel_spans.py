@@ -17,6 +17,7 @@ from functools import cached_property
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import Source
 from replaykit.formats.spans.exports import (
@@ -96,8 +97,8 @@ class _OneAfterAnother(Source):
 
 def _is_span(value: Json) -> bool:
     held = as_object(value)
-    context = as_object(held.get("context"))
-    ids = as_text(context.get("trace_id")) and as_text(context.get("span_id"))
+    context = object_in(held, "context")
+    ids = text_in(context, "trace_id") and text_in(context, "span_id")
     return bool(ids) and {"name", "kind", "status", "start_time"} <= held.keys()
 
 
@@ -122,12 +123,12 @@ def _span(record: SpanRecord) -> Span:
             name=fields.text("name") or "",
             started_ns=nanoseconds(fields.time("start_time")),
             ended_ns=nanoseconds(fields.time("end_time")),
-            failed=as_text(status.get("status_code")).rpartition(".")[2].upper() == "ERROR",
-            message=as_text(status.get("description")),
+            failed=text_in(status, "status_code").rpartition(".")[2].upper() == "ERROR",
+            message=text_in(status, "description"),
             attributes=fields.object("attributes"),
             happenings=tuple(events_in(fields)),
-            scope=as_text(as_object(fields.take("instrumentation_scope", "instrumentation_info")).get("name")),
-            resource=as_object(as_object(fields.take("resource")).get("attributes")),
+            scope=as_text(value_in(fields.take("instrumentation_scope", "instrumentation_info"), "name")),
+            resource=as_object(value_in(fields.take("resource"), "attributes")),
         )
     except BadPayload as error:
         raise record.error(str(error), "context") from None

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.labels import Label
+from replaykit.formats.core.labels import Label, says_failure
+from replaykit.formats.core.members import object_in, objects_in, text_in
 from replaykit.formats.core.registry import IMPORTERS, Found
-from replaykit.formats.core.scores import says_failure
 from replaykit.formats.core.source import Source
 from replaykit.formats.otel_spans import events_in
 from replaykit.formats.spans.exports import (
@@ -32,7 +32,7 @@ from replaykit.formats.spans.exports import (
 )
 from replaykit.formats.spans.span import BadPayload, Span, link_id, span_id, trace_id
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_object, as_text
 
 FORMAT = "phoenix"
 _TRACE, _SPAN = "context.trace_id", "context.span_id"
@@ -83,10 +83,10 @@ def _is_columns(value: dict[str, Json]) -> bool:
 
 
 def _ids(held: dict[str, Json]) -> tuple[str, str]:
-    context = as_object(held.get("context"))
+    context = object_in(held, "context")
     return (
-        as_text(context.get("trace_id")) or as_text(held.get(_TRACE)),
-        as_text(context.get("span_id")) or as_text(held.get(_SPAN)),
+        text_in(context, "trace_id") or text_in(held, _TRACE),
+        text_in(context, "span_id") or text_in(held, _SPAN),
     )
 
 
@@ -102,7 +102,7 @@ def _records(record: SpanRecord) -> Iterator[Keyed | InvalidFile]:
             yield trace_of, row
         else:
             yield row.error("not a span of Phoenix: expected `name`, `context` and `span_kind`")
-    for index, annotation in enumerate(as_objects(held.get("annotations"))):
+    for index, annotation in enumerate(objects_in(held, "annotations")):
         if trace_of := _annotated(annotation, traces):
             yield trace_of, SpanRecord(record.source, annotation, ("annotations", index))
 
@@ -112,7 +112,7 @@ def _annotated(value: Json, traces: Mapping[str, str]) -> str:
     annotation = as_object(value)
     if "result" not in annotation or "name" not in annotation:
         return ""
-    return as_text(annotation.get("trace_id")) or traces.get(as_text(annotation.get("span_id")), "")
+    return text_in(annotation, "trace_id") or traces.get(text_in(annotation, "span_id"), "")
 
 
 def _rows(record: SpanRecord) -> Iterator[SpanRecord]:
@@ -135,7 +135,7 @@ def _run(trace: Trace) -> Iterator[Found]:
             spans.append(_span(record))
         except InvalidFile as problem:
             yield problem
-        labels += _labels(as_objects(held.get("annotations")) or as_objects(held.get("span_annotations")))
+        labels += _labels(objects_in(held, "annotations") or objects_in(held, "span_annotations"))
     if spans:
         once = tuple(label for index, label in enumerate(labels) if label not in labels[:index])
         yield from run_of_trace(spans, TraceSummary(format=FORMAT, labels=once))
@@ -168,7 +168,7 @@ def _span(record: SpanRecord) -> Span:
 def _attributes(held: dict[str, Json]) -> dict[str, Json]:
     """The attributes by their flat names, wherever a span or a row has them."""
     found: dict[str, Json] = {}
-    _flatten(found, "", as_object(held.get("attributes")))
+    _flatten(found, "", object_in(held, "attributes"))
     for name, value in held.items():
         if name.startswith("attributes."):
             _flatten(found, name.removeprefix("attributes."), value)
@@ -193,7 +193,7 @@ def _flatten(found: dict[str, Json], name: str, value: Json, depth: int = 0) -> 
 
 def _labels(annotations: list[dict[str, Json]]) -> Iterator[Label]:
     for annotation in annotations:
-        name, result = as_text(annotation.get("name")), as_object(annotation.get("result")) or annotation
+        name, result = text_in(annotation, "name"), object_in(annotation, "result") or annotation
         if result.get("label") is None:
             value = result.get("score")
         else:
@@ -201,4 +201,4 @@ def _labels(annotations: list[dict[str, Json]]) -> Iterator[Label]:
         if not name or value is None:
             continue
         failed = any(says_failure(name, result.get(key)) for key in ("label", "score"))
-        yield Label(name=name, value=value, failed=failed, why=as_text(result.get("explanation")))
+        yield Label(name=name, value=value, failed=failed, why=text_in(result, "explanation"))

@@ -20,6 +20,7 @@ from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.items import of_each
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.labels import Label, labelled
+from replaykit.formats.core.members import count_in, object_in, text_in
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import Source
@@ -29,7 +30,7 @@ from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, canonical
-from replaykit.wire.json_fields import as_count, as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_object, as_objects, as_text
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "swe_agent"
@@ -140,12 +141,12 @@ def _run(whole: Fields, info: Fields, talk: Talk, question: Json, last: _AgentSt
 
 def _usage(stats: dict[str, Json]) -> Usage | None:
     """Tokens and money of the whole run; nothing where no API was called."""
-    if not as_count(stats.get("tokens_sent")):
+    if not count_in(stats, "tokens_sent"):
         return None
     cost = stats.get("instance_cost")
     return Usage(
-        input_tokens=as_count(stats.get("tokens_sent")),
-        output_tokens=as_count(stats.get("tokens_received")),
+        input_tokens=count_in(stats, "tokens_sent"),
+        output_tokens=count_in(stats, "tokens_received"),
         cost_usd=cost if isinstance(cost, float) and cost > 0 else None,
     )
 
@@ -186,7 +187,7 @@ def _from_trajectory(steps: list[Fields], turns: list[tuple[Fields, Fields | Non
         action = step.text("action") or ""
         shown: Json = UNSET
         calls: Json = step.take("tool_calls")
-        if turn is not None and as_text(turn[0].value.get("action")).strip() == action.strip():
+        if turn is not None and text_in(turn[0].value, "action").strip() == action.strip():
             calls = calls or turn[0].value.get("tool_calls")
             if turn[1] is None:
                 shown = UNSET
@@ -250,10 +251,10 @@ def _uses(calls: Json, action: str, *, named: bool) -> tuple[ToolUse, ...]:
 
 def _text(message: Fields) -> str:
     content = message.value.get("content")
-    parts = (as_text(part.get("text")) for part in as_objects(content))
+    parts = (text_in(part, "text") for part in as_objects(content))
     return as_text(content) or "\n".join(filter(None, parts))
 
 
 def _model(whole: Fields) -> str:
     settings = as_object(load_json(whole.take("replay_config")))
-    return as_text(as_object(as_object(settings.get("agent")).get("model")).get("name"))
+    return text_in(object_in(object_in(settings, "agent"), "model"), "name")

@@ -23,13 +23,14 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.core.errors import ERROR
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.labels import ExpectedCall, Label, labelled, only_reads
+from replaykit.formats.core.members import count_in, object_in, objects_in, text_in, value_in
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import JsonPath, Source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_count, as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_objects, as_text
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "tau2"
@@ -78,38 +79,37 @@ class _Setting:
 
     def __init__(self, whole: Fields) -> None:
         info = whole.object("info")
-        agent, world = as_object(info.get("agent_info")), as_object(info.get("environment_info"))
-        self.model = as_text(agent.get("llm"))
-        self.parameters = as_object(agent.get("llm_args"))
-        self.agent = as_text(agent.get("implementation"))
-        self.version = as_text(info.get("git_commit"))
-        self.domain = as_text(world.get("domain_name"))
-        self.policy = as_text(world.get("policy"))
+        agent, world = object_in(info, "agent_info"), object_in(info, "environment_info")
+        self.model = text_in(agent, "llm")
+        self.parameters = object_in(agent, "llm_args")
+        self.agent = text_in(agent, "implementation")
+        self.version = text_in(info, "git_commit")
+        self.domain = text_in(world, "domain_name")
+        self.policy = text_in(world, "policy")
         self.tools: Json = world.get("tool_defs")
         self.criteria = {
-            str(task.get("id")): as_object(task.get("evaluation_criteria"))
-            for task in as_objects(whole.value.get("tasks"))
+            str(task.get("id")): object_in(task, "evaluation_criteria") for task in objects_in(whole.value, "tasks")
         }
         expected = {name for criteria in self.criteria.values() for name in _named(criteria)}
         harmless = {
-            name for simulation in as_objects(whole.value.get("simulations")) for name in self._harmless(simulation)
+            name for simulation in objects_in(whole.value, "simulations") for name in self._harmless(simulation)
         }
         self.changing = tuple(sorted(name for name in expected - harmless if name and not only_reads(name)))
 
     def _harmless(self, simulation: dict[str, Json]) -> set[str]:
         """Tools that were expected, and not called, in a simulation that left the database as it should be."""
-        judged = as_object(simulation.get("reward_info"))
-        if as_object(judged.get("db_check")).get("db_match") is not True:
+        judged = object_in(simulation, "reward_info")
+        if object_in(judged, "db_check").get("db_match") is not True:
             return set()
-        messages = as_objects(simulation.get("messages"))
-        called = {as_text(call.get("name")) for message in messages for call in as_objects(message.get("tool_calls"))}
+        messages = objects_in(simulation, "messages")
+        called = {text_in(call, "name") for message in messages for call in objects_in(message, "tool_calls")}
         return set(_named(self.criteria.get(str(simulation.get("task_id")), {}))) - called
 
 
 def _named(criteria: dict[str, Json]) -> list[str]:
     """The tools that the agent is expected to call."""
-    actions = as_objects(criteria.get("actions"))
-    return [as_text(action.get("name")) for action in actions if action.get("requestor") != _USER]
+    actions = objects_in(criteria, "actions")
+    return [text_in(action, "name") for action in actions if action.get("requestor") != _USER]
 
 
 def _read(source: Source, value: Json, path: JsonPath, setting: _Setting) -> TraceRun:
@@ -160,7 +160,7 @@ def _talk(simulation: Fields, setting: _Setting) -> tuple[Talk, Json]:
         elif role == "tool":
             _returns(talk, message, at)
         else:
-            requested |= {as_text(call.get("id")): call for call in as_objects(message.take("tool_calls"))}
+            requested |= {text_in(call, "id"): call for call in as_objects(message.take("tool_calls"))}
             if content is not None:
                 talk.says(role or "user", content)
     return talk, answer
@@ -176,7 +176,7 @@ def _answers(talk: Talk, message: Fields, content: Json, at: float, setting: _Se
         for call in calls
     )
     raw = Fields(message.source, message.object("raw_data"), message.path)
-    written = as_text(raw.object("message").get("content"))
+    written = text_in(raw.object("message"), "content")
     text = as_text(content) or (written if uses else "")
     talk.answers(
         ModelAnswer(content=text or None, tool_calls=uses),
@@ -193,8 +193,8 @@ def _usage(message: Fields) -> Usage | None:
     if not used:
         return None
     return Usage(
-        input_tokens=as_count(used.get("prompt_tokens")),
-        output_tokens=as_count(used.get("completion_tokens")),
+        input_tokens=count_in(used, "prompt_tokens"),
+        output_tokens=count_in(used, "completion_tokens"),
         cost_usd=cost or None,
     )
 
@@ -218,8 +218,8 @@ def _user_called(talk: Talk, message: Fields, requested: dict[str, dict[str, Jso
 def _label(judged: Fields, criteria: dict[str, Json], changing: tuple[str, ...]) -> Label:
     reward = judged.number("reward") or 0.0
     basis = [as_text(name) for name in judged.items("reward_basis")]
-    actions = [name for name in as_objects(criteria.get("actions")) if name.get("requestor") != _USER]
-    checked, is_right = "ACTION" in basis, as_object(judged.take("db_check")).get("db_match") is True
+    actions = [name for name in objects_in(criteria, "actions") if name.get("requestor") != _USER]
+    checked, is_right = "ACTION" in basis, value_in(judged.take("db_check"), "db_match") is True
     expected = [_expected(name) for name in actions if checked or name.get("name") in changing]
     if "COMMUNICATE" in basis:
         communicated = criteria.get("communicate_info")
@@ -246,28 +246,24 @@ def _texts(value: Json) -> tuple[str, ...]:
 
 def _expected(action: dict[str, Json]) -> ExpectedCall:
     """The call, with those of its arguments that are compared."""
-    arguments, compared = as_object(action.get("arguments")), action.get("compare_args")
+    arguments, compared = object_in(action, "arguments"), action.get("compare_args")
     if isinstance(compared, list):
         arguments = {name: value for name, value in arguments.items() if name in compared}
-    return ExpectedCall(name=as_text(action.get("name")), arguments=arguments)
+    return ExpectedCall(name=text_in(action, "name"), arguments=arguments)
 
 
 def _reasons(judged: Fields) -> Iterator[str]:
     """Return the checks that were not met, as the benchmark words them."""
     basis = [as_text(name) for name in judged.items("reward_basis")]
-    if "DB" in basis and as_object(judged.take("db_check")).get("db_match") is False:
+    if "DB" in basis and value_in(judged.take("db_check"), "db_match") is False:
         yield "the database is not as expected"
     if "ACTION" in basis:
         for check in as_objects(judged.take("action_checks")):
             if check.get("action_match") is False:
-                yield f"{as_text(as_object(check.get('action')).get('name'))} was not called as expected"
+                yield f"{text_in(object_in(check, 'action'), 'name')} was not called as expected"
     for group, name in _CHECKS:
         for check in as_objects(judged.take(group)):
             if check.get("met") is False:
                 result = check.get(name)
-                what = (
-                    as_text(result)
-                    or as_text(as_object(result).get("message"))
-                    or as_text(as_object(result).get("func_name"))
-                )
-                yield ": ".join(filter(None, (what, as_text(check.get("justification")))))
+                what = as_text(result) or as_text(value_in(result, "message")) or as_text(value_in(result, "func_name"))
+                yield ": ".join(filter(None, (what, text_in(check, "justification"))))

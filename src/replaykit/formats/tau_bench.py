@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.labels import ExpectedCall, Label, labelled, only_reads
+from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import JsonPath, Source
@@ -84,26 +85,24 @@ def _changing(results: list[Json]) -> tuple[str, ...]:
     untouched = {state for actions, state in outcomes if not actions and state}
     harmless = {name for actions, state in outcomes if state in untouched for name, _arguments in actions}
     used = {name for actions, _state in outcomes for name, _arguments in actions}
-    used |= {name for result in results for name in _called(as_object(result).get("traj"))}
+    used |= {name for result in results for name in _called(value_in(result, "traj"))}
     return tuple(sorted(name for name in used - harmless if name and not only_reads(name)))
 
 
 def _called(trajectory: Json) -> Iterator[str]:
     for message in as_objects(trajectory):
-        for call in as_objects(message.get("tool_calls")):
-            yield as_text(as_object(call.get("function")).get("name"))
+        for call in objects_in(message, "tool_calls"):
+            yield text_in(object_in(call, "function"), "name")
 
 
 def _actions(result: dict[str, Json]) -> list[tuple[str, dict[str, Json]]]:
-    task = as_object(as_object(result.get("info")).get("task"))
-    return [
-        (as_text(action.get("name")), as_object(action.get("kwargs"))) for action in as_objects(task.get("actions"))
-    ]
+    task = object_in(object_in(result, "info"), "task")
+    return [(text_in(action, "name"), object_in(action, "kwargs")) for action in objects_in(task, "actions")]
 
 
 def _hash(result: dict[str, Json]) -> str:
-    judged = as_object(as_object(result.get("info")).get("reward_info"))
-    return as_text(as_object(judged.get("info")).get("gt_data_hash"))
+    judged = object_in(object_in(result, "info"), "reward_info")
+    return text_in(object_in(judged, "info"), "gt_data_hash")
 
 
 def _read(source: Source, value: Json, path: JsonPath, changing: tuple[str, ...]) -> TraceRun:
@@ -157,5 +156,5 @@ def _talk(source: Source, trajectory: list[Json], path: JsonPath) -> tuple[Talk,
 
 
 def _returns(talk: Talk, message: dict[str, Json]) -> None:
-    call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
+    call_id, name = text_in(message, "tool_call_id"), text_in(message, "name")
     talk.returns(message.get("content"), call_id=call_id, name=name)

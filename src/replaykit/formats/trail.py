@@ -19,12 +19,13 @@ import orjson
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.members import objects_in, text_in
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import JsonPath, Source
 from replaykit.formats.spans.exports import TraceSummary, identity, nanoseconds, run_of_trace
 from replaykit.formats.spans.span import Span, SpanEvent
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+from replaykit.wire.json_fields import as_object, as_objects, without
 
 FORMAT = "trail"
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
@@ -55,7 +56,7 @@ class TrailImporter:
 def _is_trace(value: Json) -> bool:
     if not isinstance(value, dict) or "trace_id" not in value:
         return False
-    first = as_objects(value.get("spans"))[:1]
+    first = objects_in(value, "spans")[:1]
     return bool(first) and "child_spans" in first[0] and "span_id" in first[0]
 
 
@@ -68,7 +69,7 @@ def _is_annotation(value: Json) -> bool:
 
 def _read(document: Source) -> Iterator[Found]:
     if _is_annotation(document.value):
-        found, of = len(document.value["errors"]), as_text(document.value.get("trace_id"))
+        found, of = len(document.value["errors"]), text_in(document.value, "trace_id")
         yield (
             f"it is what people found wrong in {f'trace {of}' if of else 'a trace'} ({found} errors), "
             "and no trace: import the file of `traces` with that name"
@@ -145,7 +146,7 @@ def _counted(value: Json) -> Json:
 def _attributes(attributes: dict[str, Json]) -> dict[str, Json]:
     """Numbers are written as text here; smolagents writes a tool's schema in the place of its arguments."""
     attributes = {name: _counted(value) if name.startswith(_COUNTS) else value for name, value in attributes.items()}
-    if as_text(attributes.get("openinference.span.kind")).upper() != "TOOL":
+    if text_in(attributes, "openinference.span.kind").upper() != "TOOL":
         return attributes
     called = load_json(attributes.get("input.value"))
     if not isinstance(called, dict) or not isinstance(called.get("kwargs"), dict):

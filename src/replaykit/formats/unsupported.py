@@ -12,9 +12,10 @@ from itertools import islice
 
 from msgspec import Struct
 
+from replaykit.formats.core.members import object_in, objects_in, text_in
 from replaykit.formats.core.source import Source
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_object, as_objects
 
 _LOOKED_AT = 200  # messages
 _GOOSE_PARTS = ("toolRequest", "toolResponse")
@@ -45,14 +46,13 @@ def vendor_of(source: Source) -> UnsupportedFormat | None:
 def _is_qwen_code(values: list[Json]) -> bool:
     lines = (as_object(value) for value in values)
     return any(
-        as_text(line.get("sessionId")) and isinstance(as_object(line.get("message")).get("parts"), list)
-        for line in lines
+        text_in(line, "sessionId") and isinstance(object_in(line, "message").get("parts"), list) for line in lines
     )
 
 
 def _is_goose(values: list[Json]) -> bool:
     return any(
-        part.get("type") in _GOOSE_PARTS for message in _messages(values) for part in as_objects(message.get("content"))
+        part.get("type") in _GOOSE_PARTS for message in _messages(values) for part in objects_in(message, "content")
     )
 
 
@@ -68,14 +68,14 @@ def _is_cline(values: list[Json]) -> bool:
 
 def _is_codex(values: list[Json]) -> bool:
     lines = [as_object(value) for value in values]
-    rollout = any(as_text(line.get("type")) in _CODEX_LINES and isinstance(line.get("payload"), dict) for line in lines)
+    rollout = any(text_in(line, "type") in _CODEX_LINES and isinstance(line.get("payload"), dict) for line in lines)
     return rollout or any(line.get("type") == "thread.started" and "thread_id" in line for line in lines)
 
 
 def _is_gemini_cli(values: list[Json]) -> bool:
     session = as_object(values[0]) if values else {}
     return "sessionId" in session and any(
-        message.get("type") == "gemini" for message in as_objects(session.get("messages"))
+        message.get("type") == "gemini" for message in objects_in(session, "messages")
     )
 
 
@@ -101,13 +101,13 @@ def _all_messages(values: list[Json]) -> Iterator[dict[str, Json]]:
             yield fields
         else:
             for name in ("messages", "conversation", "history"):
-                yield from as_objects(fields.get(name))
+                yield from objects_in(fields, name)
 
 
 def _text(content: Json) -> str:
     if isinstance(content, str):
         return content
-    return "\n".join(as_text(part.get("text")) for part in as_objects(content))
+    return "\n".join(text_in(part, "text") for part in as_objects(content))
 
 
 _OTLP = "Send its OpenTelemetry spans to: replaykit serve. Or record the program: replaykit record -- COMMAND"

@@ -1,4 +1,4 @@
-"""An entry: what became of one run, and how much of it can be replayed. It outlives the run, so it is small."""
+"""A record: one run that came in, or why it did not."""
 
 from __future__ import annotations
 
@@ -10,8 +10,19 @@ from msgspec import Raw, Struct
 
 from replaykit.formats.core.replayability import replayability
 from replaykit.formats.core.totals import total_of
-from replaykit.intake.records import ImportRecord
 from replaykit.model.run import TraceRun
+
+
+class ImportRecord(Struct, frozen=True, kw_only=True):
+    """One run of a file or of a service; without a run, `problem` says why there is none."""
+
+    origin: str
+    """The file, or what it was fetched from."""
+    id: str = ""
+    run: TraceRun | None = None
+    problem: str = ""
+    notes: tuple[str, ...] = ()
+
 
 FAILED = "failed"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from replaykit.errors import InvalidFile, NothingSelected, ReplayKitError
 from replaykit.formats.core.source import STDIN, read_source
 from replaykit.formats.files import find_runs, importer_named, recognise
-from replaykit.intake.records import ImportRecord
+from replaykit.intake.entries import ImportRecord
 from replaykit.model.run import TraceRun
 
 _PACKED = (".gz", ".zst")

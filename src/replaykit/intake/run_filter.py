@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from replaykit.errors import UsageError, nearest
 from replaykit.formats.core.run_query import since_of
-from replaykit.intake.records import ImportRecord
+from replaykit.intake.entries import ImportRecord
 from replaykit.model.run import RunStatus, TraceRun
 
 FAILURES = (RunStatus.ERROR, RunStatus.TIMEOUT)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
 from replaykit.cases.find import SessionFile, Unusable, find_files
@@ -16,7 +17,8 @@ from replaykit.cases.session import Session, load_session
 from replaykit.cases.session_files import write_session
 from replaykit.errors import FetchFailed, InvalidFile, ReplayKitError, StoreError, UsageError
 from replaykit.formats.core.run_query import age_of
-from replaykit.intake.records import ImportRecord
+from replaykit.intake.entries import FAILED, ImportEntry, ImportRecord, ImportResult
+from replaykit.intake.job import ImportTarget, import_records
 from replaykit.intake.session_files import FETCHED, contract_of_imports, session_file, text_of
 from replaykit.intake.source_subjects import OnFetched, nobody
 from replaykit.project.project import Project
@@ -194,3 +196,37 @@ def _failed(project: Project, index: int, error: ReplayKitError, run_id: str = "
         name = source.label
     failure = SourceFailed(f"{name}: {error.message}", error, file=project.file, line=line)
     return Unusable(id=name, file=project.file, error=failure, command=f"replaykit import sources -c {project.file}")
+
+
+def import_sources(
+    project: Project, into: ImportTarget, timeout_s: float, on_entry: Callable[[], None] = lambda: None
+) -> ImportResult:
+    """Bring in every source that is not fetched each time anyway; one that fails stops no other."""
+    entries: list[ImportEntry] = []
+    notes = [
+        f"{source.label}: fetched each time, so nothing is kept of it"
+        for source in project.sources
+        if source.auto_import
+    ]
+    keepers = OpenServices(timeout_s)
+    for source in project.sources:
+        if source.auto_import:
+            continue
+        try:
+            result = _import_source(project, source, keepers, into, on_entry)
+        except ReplayKitError as error:
+            problem = f"{source.label}: {error}"
+            entries.append(ImportEntry(run="", origin=source.service, result=FAILED, problem=problem))
+        else:
+            entries += result.entries
+            notes += result.notes or ([] if result.entries else [f"{source.label}: no run is of that kind"])
+    return ImportResult(dry_run=into.dry_run, entries=tuple(entries), notes=tuple(dict.fromkeys(notes)))
+
+
+def _import_source(
+    project: Project, source: SessionSource, keepers: OpenServices, into: ImportTarget, on_entry: Callable[[], None]
+) -> ImportResult:
+    place = msgspec.structs.replace(
+        into, output=project.directory / source.home / source.place, contract=contract_of(project, source)
+    )
+    return import_records(fetch(keepers.of(source), source), place, on_entry)

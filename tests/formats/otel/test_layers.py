@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from tests.formats.otel.spans import agent, model, read, said, span
 
-from replaykit.formats.spans.beeai import SCOPE
 from replaykit.formats.spans.runs import run_of
+from replaykit.formats.spans.tree import BEEAI_SCOPE
 from replaykit.model.events import Usage
 from replaykit.model.run import TraceRun
 
@@ -62,7 +62,7 @@ def test_start_success_and_finish_of_beeai_are_one_call() -> None:
         part(6, "tool.search.success-13", **{"output.value": '["Paris"]'}),
     ]
 
-    calls = run(*spans, scope=SCOPE).tool_calls
+    calls = run(*spans, scope=BEEAI_SCOPE).tool_calls
 
     assert [(call.name, call.arguments, call.result) for call in calls] == [
         ("search", {"query": "Rome", "full": False}, ["Rome"]),
@@ -73,7 +73,7 @@ def test_start_success_and_finish_of_beeai_are_one_call() -> None:
 
 def test_parameters_of_beeai_that_are_no_data_are_not_run() -> None:
     found = run(
-        agent(), part(2, "tool.search.start-1", **{"tool.parameters": "__import__('os').getcwd()"}), scope=SCOPE
+        agent(), part(2, "tool.search.start-1", **{"tool.parameters": "__import__('os').getcwd()"}), scope=BEEAI_SCOPE
     )
 
     assert [call.arguments for call in found.tool_calls] == [{}]

@@ -400,7 +400,7 @@ def test_any_json_is_read_or_refused(held: Any) -> None:
 
 
 def _read_or_refused(reader: Any, given_: Any) -> None:
-    from replaykit.formats.otel.documents import by_trace
+    from replaykit.formats.otel import by_trace
     from replaykit.formats.spans.runs import run_of
 
     try:

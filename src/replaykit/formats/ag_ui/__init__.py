@@ -13,14 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import UNSET
+
 from replaykit.errors import InvalidFile
-from replaykit.formats.ag_ui.entries import camel
-from replaykit.formats.ag_ui.runs import AgUiRun
+from replaykit.formats.ag_ui.entries import AgUiEntries, AgUiEntry, AgUiEntryKind, camel
+from replaykit.formats.core.errors import error_of
+from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.items import TraceItem, first_items, items_of, mostly, nothing_of
+from replaykit.formats.core.members import count_in, objects_in, text_in, value_in
+from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import Source
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_text
+from replaykit.formats.core.talk import Talk, content_id
+from replaykit.model.events import ErrorInfo, Usage
+from replaykit.model.patch import PatchError, apply_patch
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, encode
+from replaykit.wire.json_fields import as_objects, as_text
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "ag_ui"
 _FAMILIES = (
@@ -72,7 +82,7 @@ IMPORTERS.register(FORMAT)(AgUiImporter())
 
 
 def _type(value: Json) -> str:
-    return as_text(as_object(value).get("type"))
+    return as_text(value_in(value, "type"))
 
 
 def _is_event(value: Json) -> bool:
@@ -85,3 +95,195 @@ def _add(run: AgUiRun, item: TraceItem) -> Iterator[Found]:
         run.add(TraceItem(item.source, dict(camel(item.value)), item.path).fields())
     except InvalidFile as problem:
         yield problem
+
+
+PROMPT = "The events leave out what was asked: keep the `input` of RUN_STARTED, or send a MESSAGES_SNAPSHOT."
+_OUTCOMES = {"interrupt": RunStatus.RUNNING, "cancelled": RunStatus.CANCELLED}
+
+
+class AgUiRun:
+    """The events of a run, until it has ended."""
+
+    def __init__(self, format: str) -> None:
+        self.has_ended = False
+        self._format = format
+        self._entries = AgUiEntries()
+        self._talk = Talk()
+        self._talks: dict[str, Talk] = {"": self._talk}
+        self._names: dict[str, str] = {}
+        self._input: Json = UNSET
+        self._output: Json = UNSET
+        self._status: RunStatus | None = None
+        self._error: ErrorInfo | None = None
+        self._metadata: dict[str, Json] = {}
+        self._usage: list[dict[str, Json]] = []
+        self._times: list[float] = []
+        self._state: Json = UNSET
+        self._notes: list[str] = []
+        self._seen: list[Json] = []
+
+    def add(self, event: Fields) -> None:
+        """One more event."""
+        kind, at = event.required_text("type"), event.time("timestamp")
+        self._times += [at] if at else []
+        self._seen.append(event.value)
+        if kind == "RUN_STARTED":
+            self._begin(event)
+        elif kind in ("RUN_FINISHED", "RUN_ERROR"):
+            self._end(event, kind)
+        else:
+            self._entries.add(event)
+
+    def found(self) -> Iterator[Found]:
+        """The run, and what there is to say of it."""
+        yield self._run()
+        yield from self._notes
+
+    def _begin(self, event: Fields) -> None:
+        self._metadata |= {name: event.take(name) for name in ("runId", "threadId", "parentRunId", "protocolVersion")}
+        run_input = dict(camel(event.object("input")))
+        self._entries.begins_with([dict(camel(message)) for message in objects_in(run_input, "messages")])
+        self._talk.offers(run_input.get("tools"))
+        if run_input.get("state"):
+            self._state = run_input["state"]
+        else:
+            self._state = UNSET
+        self._metadata |= {name: run_input.get(name) for name in ("context", "forwardedProps", "resume")}
+
+    def _end(self, event: Fields, kind: str) -> None:
+        self.has_ended = True
+        self._usage = as_objects(event.items("usage"))
+        if kind == "RUN_ERROR":
+            self._error = error_of({"type": event.text("code"), "message": event.text("message")}, "RunError")
+            return
+        outcome = event.object("outcome")
+        self._metadata["interrupts"] = outcome.get("interrupts")
+        self._status = _OUTCOMES.get(text_in(outcome, "type"), RunStatus.SUCCESS)
+        result = event.take("result")
+        self._output = UNSET if result is None else result
+
+    def _run(self) -> TraceRun:
+        self._entries.close()
+        self._remember()
+        answers = sum(entry.kind is AgUiEntryKind.SPOKEN for entry in self._entries.entries)
+        for entry in self._entries.entries:
+            self._tell(self._talk_of(entry.agent), entry, alone=answers == 1)
+        if self._entries.passed:
+            passed_over = ", ".join(f"{count} {kind}" for kind, count in sorted(self._entries.passed.items()))
+            self._notes.append(f"run {text_in(self._metadata, 'runId')!r}: passed over {passed_over}")
+        return self._talk.run(
+            id=text_in(self._metadata, "runId") or content_id(self._format, encode(self._seen)),
+            format=self._format,
+            name=text_in(self._metadata, "threadId"),
+            input=self._input,
+            output=self._output,
+            status=self._status,
+            error=self._error,
+            started_at=min(self._times, default=0.0),
+            ended_at=max(self._times, default=None),
+            metadata={**self._metadata, "usage": self._usage, "passed_over": self._entries.passed},
+            advice=[PROMPT],
+        )
+
+    def _remember(self) -> None:
+        """What was said before the run; what it was asked is the last that the user said there."""
+        messages = _messages(self._entries.history)
+        self._talk.catches_up(messages)
+        questions = [message for message in messages if message.get("role") == "user"]
+        is_question_known = any(
+            entry.kind is AgUiEntryKind.SAYS and entry.role == "user" for entry in self._entries.entries
+        )
+        if is_question_known:
+            self._input = next(
+                e.value for e in self._entries.entries if e.kind is AgUiEntryKind.SAYS and e.role == "user"
+            )
+        elif questions:
+            self._input = questions[-1].get("content")
+
+    def _talk_of(self, agent: str) -> Talk:
+        return self._talks.get(agent, self._talk)
+
+    def _tell(self, talk: Talk, entry: AgUiEntry, *, alone: bool) -> None:
+        step = entry.step or self._names.get(entry.agent)
+        if entry.kind is AgUiEntryKind.SPOKEN:
+            self._tell_answer(talk, entry, step, alone=alone)
+        elif entry.kind is AgUiEntryKind.SAYS:
+            talk.says(entry.role, entry.value if entry.value is not None else "".join(entry.texts))
+        elif entry.kind is AgUiEntryKind.RESULT:
+            waits = next((open_talk for open_talk in self._talks.values() if open_talk.turn_of(entry.id)), talk)
+            if entry.error:
+                error = error_of(entry.error, "ToolError")
+            else:
+                error = None
+            waits.returns(entry.value, call_id=entry.id, error=error, at=entry.at)
+        elif entry.kind in (AgUiEntryKind.SNAPSHOT, AgUiEntryKind.DELTA):
+            self._keep(talk, entry, step)
+        elif entry.kind is AgUiEntryKind.AGENT:
+            self._start(entry)
+        elif entry.kind is AgUiEntryKind.ERROR:
+            error_fields = {
+                "type": text_in(entry.value, "code") or None,
+                "message": text_in(entry.value, "message"),
+            }
+            talk.fails(error_of(error_fields, "SubagentError"), at=entry.at, step=step)
+        else:
+            talk.notes(entry.id, entry.value, at=entry.at, step=step)
+
+    def _tell_answer(self, talk: Talk, entry: AgUiEntry, step: str | None, *, alone: bool) -> None:
+        text, thinking = "".join(entry.texts), "".join(entry.thoughts)
+        uses = tuple(ToolUse(id=call.id, name=call.name, arguments=call.arguments) for call in entry.calls.values())
+        if not (text or thinking or uses):
+            return
+        talk.answers(
+            ModelAnswer(content=text or None, tool_calls=uses, thinking=thinking or None),
+            model=self._model(),
+            usage=self._used() if alone else None,
+            at=entry.at,
+            duration_s=max(0.0, entry.until - entry.at),
+            step=step,
+        )
+
+    def _keep(self, talk: Talk, entry: AgUiEntry, step: str | None) -> None:
+        if entry.kind is AgUiEntryKind.SNAPSHOT:
+            self._state = entry.value.get("snapshot")
+        else:
+            try:
+                self._state = apply_patch({} if self._state is UNSET else self._state, entry.value.get("delta") or [])
+            except PatchError as problem:
+                self._state = UNSET
+                self._notes.append(f"run {text_in(self._metadata, 'runId')!r}: a STATE_DELTA does not fit: {problem}")
+        talk.keeps(self._state, at=entry.at, step=step)
+
+    def _start(self, entry: AgUiEntry) -> None:
+        """A sub-agent begins: inside of the call that started it, where the event names one."""
+        subagent = entry.value
+        above = self._talk_of(text_in(subagent, "parentSubagentRunId"))
+        turn = above.turn_of(text_in(subagent, "parentToolCallId"))
+        talk = self._talks[entry.agent] = above.inside(turn)
+        self._names[entry.agent] = text_in(subagent, "name") if turn is None else ""
+        details = {name: subagent[name] for name in ("name", "description", "subagentRunId") if subagent.get(name)}
+        talk.notes("subagent", details, at=entry.at, step=self._names[entry.agent] or None)
+
+    def _model(self) -> str:
+        """The model, where the run's usage names one and no other."""
+        names = {text_in(used, "model") for used in self._usage}
+        if len(names) == 1:
+            return names.pop()
+        return ""
+
+    def _used(self) -> Usage | None:
+        if len(self._usage) != 1:
+            return None
+        used = self._usage[0]
+        return Usage(input_tokens=count_in(used, "inputTokens"), output_tokens=count_in(used, "outputTokens"))
+
+
+def _messages(messages: list[dict[str, Json]]) -> list[Json]:
+    """Messages of the protocol in one shape."""
+    return messages_of([_message(dict(camel(message))) for message in messages]) or []
+
+
+def _message(message: dict[str, Json]) -> dict[str, Json]:
+    names = {"toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
+    renamed = {names.get(name, name): value for name, value in message.items()}
+    return renamed | ({"status": "error"} if value_in(message, "error") else {})

@@ -12,8 +12,9 @@ from enum import Enum
 from msgspec import Struct, field
 
 from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.members import object_in, objects_in, text_in
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments
+from replaykit.wire.json_fields import as_object, as_objects, load_arguments
 
 _NOT_KEPT = ("type", "timestamp", "rawEvent", "raw_event")
 
@@ -85,7 +86,7 @@ class AgUiEntries:
     def begins_with(self, messages: list[dict[str, Json]]) -> None:
         """What was said before the run."""
         self.history += messages
-        self._before.update(as_text(message.get("id")) for message in messages)
+        self._before.update(text_in(message, "id") for message in messages)
 
     def add(self, event: Fields) -> None:
         """One more event."""
@@ -187,7 +188,7 @@ class AgUiEntries:
             if known is not None:
                 known.error = known.error or message.get("error")
                 after = id(known)
-            elif as_text(message.get("id")) in self._before:
+            elif text_in(message, "id") in self._before:
                 continue
             elif number < last_question and not after:
                 self.begins_with([message])
@@ -199,23 +200,21 @@ class AgUiEntries:
         ]
 
     def _known_as(self, message: dict[str, Json]) -> AgUiEntry | None:
-        call_id = as_text(message.get("toolCallId"))
-        return self._known.get(as_text(message.get("id"))) or (
-            self._known.get(_result_key(call_id)) if call_id else None
-        )
+        call_id = text_in(message, "toolCallId")
+        return self._known.get(text_in(message, "id")) or (self._known.get(_result_key(call_id)) if call_id else None)
 
     def _of_snapshot(self, message: dict[str, Json], at: float) -> AgUiEntry:
-        role, message_id, agent = (as_text(message.get(name)) for name in ("role", "id", "subagentRunId"))
+        role, message_id, agent = (text_in(message, name) for name in ("role", "id", "subagentRunId"))
         entry = AgUiEntry(
             AgUiEntryKind.SAYS, agent=agent, at=at, until=at, id=message_id, role=role, value=message.get("content")
         )
         if role == "assistant":
             entry.kind = AgUiEntryKind.SPOKEN
-            entry.texts.append(as_text(message.get("content")))
-            entry.calls = {call.id: call for call in map(_called, as_objects(message.get("toolCalls")))}
+            entry.texts.append(text_in(message, "content"))
+            entry.calls = {call.id: call for call in map(_called, objects_in(message, "toolCalls"))}
             self._calls |= entry.calls
         elif role == "tool":
-            call_id = as_text(message.get("toolCallId"))
+            call_id = text_in(message, "toolCallId")
             entry.kind, entry.id, entry.error = AgUiEntryKind.RESULT, call_id, message.get("error")
             self._known[_result_key(call_id)] = entry
         elif role not in ("user", "system", "developer"):
@@ -242,8 +241,8 @@ def camel(value: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _called(call: dict[str, Json]) -> Called:
-    function = as_object(call.get("function"))
-    return Called(as_text(call.get("id")), as_text(function.get("name")), [as_text(function.get("arguments"))])
+    function = object_in(call, "function")
+    return Called(text_in(call, "id"), text_in(function, "name"), [text_in(function, "arguments")])
 
 
 def _result_key(call_id: str) -> str:

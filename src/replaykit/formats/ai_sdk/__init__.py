@@ -14,13 +14,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.ai_sdk.content import RESULTS, results_in, tell_answer, tell_result, unwrapped
-from replaykit.formats.ai_sdk.steps import FORMAT, is_step
+from replaykit.formats.ai_sdk.steps import (
+    FORMAT,
+    RESULTS,
+    is_part,
+    is_step,
+    results_in,
+    steps_of,
+    tell_answer,
+    tell_result,
+    unwrapped,
+)
+from replaykit.formats.ai_sdk.steps import is_certain as is_certain_part
 from replaykit.formats.ai_sdk.steps import run_of as run_of_steps
-from replaykit.formats.ai_sdk.stream import is_certain as is_certain_part
-from replaykit.formats.ai_sdk.stream import is_part, steps_of
-from replaykit.formats.ai_sdk.ui import is_certain, is_ui_message, model_messages
 from replaykit.formats.core.items import TraceItem, first_items, items_of, mostly, nothing_of
+from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
@@ -79,7 +87,7 @@ def _shape_of(values: list[Json], *, certain: bool) -> _AiSdkShape | None:
 
 def _is_result(value: Json) -> bool:
     """True for a result, or for the list of its steps."""
-    steps = value if isinstance(value, list) else as_object(value).get("steps")
+    steps = value if isinstance(value, list) else value_in(value, "steps")
     return isinstance(steps, list) and mostly(is_step, steps)
 
 
@@ -95,7 +103,7 @@ def _is_message(value: Json) -> bool:
 
 def _is_marked(value: Json) -> bool:
     """True for a message with calls or results as only the AI SDK writes them."""
-    parts = as_objects(as_object(value).get("content"))
+    parts = as_objects(value_in(value, "content"))
     return any(part.get("type") in ("tool-call", *RESULTS) and "toolCallId" in part for part in parts)
 
 
@@ -191,7 +199,7 @@ def _run_of_messages(messages: list[Json]) -> TraceRun:
 
 
 def _tell(talk: Talk, message: dict[str, Json]) -> None:
-    role, content = as_text(message.get("role")), message.get("content")
+    role, content = text_in(message, "role"), message.get("content")
     parts: list[Json] = content if isinstance(content, list) else [{"type": "text", "text": content}]
     parts = [unwrapped(part) if isinstance(part, dict) else part for part in parts]
     if role == "assistant":
@@ -210,3 +218,108 @@ _READERS = {
     _AiSdkShape.MESSAGE: _read_messages,
     _AiSdkShape.CONVERSATION: _read_conversations,
 }
+
+
+_TOOL = "tool-"
+_INVOCATION = "tool-invocation"
+_DYNAMIC = "dynamic-tool"
+_RETURNED = ("output-available", "output-error", "output-denied", "result")
+_UI_ROLES = ("user", "assistant", "system", "data")
+
+
+def is_ui_message(value: Json) -> bool:
+    """True for a message with parts of the AI SDK, or with its `toolInvocations`."""
+    message = as_object(value)
+    if message.get("role") not in _UI_ROLES:
+        return False
+    if isinstance(message.get("toolInvocations"), list):
+        return True
+    parts = objects_in(message, "parts")
+    return bool(parts) and all(_is_part(part) for part in parts)
+
+
+def is_certain(value: Json) -> bool:
+    """True for a message that no other format has."""
+    message = as_object(value)
+    kinds = [text_in(part, "type") for part in objects_in(message, "parts")]
+    return bool(message.get("toolInvocations")) or any(
+        kind in ("step-start", _DYNAMIC) or kind.startswith(_TOOL) for kind in kinds
+    )
+
+
+def _is_part(part: dict[str, Json]) -> bool:
+    kind = part.get("type")
+    if kind in ("text", "reasoning"):
+        return "text" in part or "reasoning" in part
+    return isinstance(kind, str) and (kind in ("file", "step-start", _DYNAMIC) or "-" in kind)
+
+
+def model_messages(value: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    """The messages that a model heard and said, in the AI SDK's own shape."""
+    parts = objects_in(value, "parts") or [{"type": "text", "text": text_in(value, "content")}]
+    if not any(part.get("type") == _INVOCATION for part in parts):
+        old: list[dict[str, Json]] = [
+            {"type": _INVOCATION, "toolInvocation": invocation} for invocation in objects_in(value, "toolInvocations")
+        ]
+        parts = [*old, *parts]
+    if value.get("role") != "assistant":
+        content = [{**part, "type": "text"} if part.get("type") == "text" else part for part in parts]
+        texts = [text_in(part, "text") for part in content if part.get("type") == "text"]
+        yield {"role": value.get("role"), "content": texts[0] if len(content) == len(texts) == 1 else content}
+        return
+    for step in _steps(parts):
+        yield from _step(step)
+
+
+def _steps(parts: list[dict[str, Json]]) -> Iterator[list[dict[str, Json]]]:
+    """Parts of one answer each: a mark begins the next, or where there is none, words after a tool's result."""
+    marked = any(part.get("type") == "step-start" for part in parts)
+    step: list[dict[str, Json]] = []
+    for part in parts:
+        begins = part.get("type") == "step-start"
+        speaks = not marked and _tool(part) is None and any(_tool(other) for other in step)
+        if (begins or speaks) and step:
+            yield step
+            step = []
+        if not begins:
+            step.append(part)
+    if step:
+        yield step
+
+
+def _step(parts: list[dict[str, Json]]) -> Iterator[dict[str, Json]]:
+    calls = [tool for part in parts if (tool := _tool(part)) is not None]
+    content: list[Json] = []
+    for part in parts:
+        if part.get("type") == "text":
+            content.append({"type": "text", "text": text_in(part, "text")})
+        elif part.get("type") == "reasoning":
+            content.append({"type": "reasoning", "text": text_in(part, "text", "reasoning")})
+        elif _tool(part) is None:
+            content.append(part)
+    results = [_result(tool) for tool in calls if tool.get("state") in _RETURNED]
+    own = [result for result in results if result.get("providerExecuted") is True]
+    yield {"role": "assistant", "content": [*content, *({**tool, "type": "tool-call"} for tool in calls), *own]}
+    rest = [result for result in results if result.get("providerExecuted") is not True]
+    if rest:
+        yield {"role": "tool", "content": rest}
+
+
+def _tool(part: dict[str, Json]) -> dict[str, Json] | None:
+    """The call in a part: its name may be in the part's type."""
+    kind = text_in(part, "type")
+    if kind == _INVOCATION:
+        return object_in(part, "toolInvocation")
+    if kind == _DYNAMIC:
+        return part
+    if kind.startswith(_TOOL) and "toolCallId" in part:
+        return {**part, "toolName": kind.removeprefix(_TOOL)}
+    return None
+
+
+def _result(tool: dict[str, Json]) -> dict[str, Json]:
+    failed = tool.get("state") in ("output-error", "output-denied")
+    error = tool.get("errorText") or tool.get("state")
+    if failed:
+        return {**tool, "type": "tool-error", "error": error}
+    return {**tool, "type": "tool-result"}

@@ -8,19 +8,27 @@ The request's body is the provider's own, where it was kept: it has the prompt a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from replaykit.formats.ai_sdk.content import HIDDEN, results_in, spoken, tell_answer, tell_result, unwrapped
+from msgspec import Struct, field
+
+from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.items import TraceItem
+from replaykit.formats.core.json_text import read_arguments
+from replaykit.formats.core.members import count_in, object_in, objects_in, text_in, value_in
 from replaykit.formats.core.messages import messages_of
-from replaykit.formats.core.talk import Talk, content_id
+from replaykit.formats.core.replayability import Lack
+from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
 from replaykit.formats.gemini import read_messages as read_gemini_messages
 from replaykit.formats.openai_responses import read_messages as read_responses_messages
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_count, as_object, as_objects, as_text, load_object, without
+from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, load_object, without
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "ai_sdk"
 PROMPT = "The steps leave out the prompt: keep the messages that you give to the model as `messages` beside `steps`."
@@ -47,12 +55,12 @@ def run_of(items: Sequence[TraceItem], result: dict[str, Json] | None = None) ->
     first, last = (steps[0].value, steps[-1].value) if steps else ({}, {})
     error = _error(last)
     return talk.run(
-        id=as_text(first.get("callId")) or content_id(FORMAT, encode([step.value for step in steps])),
+        id=text_in(first, "callId") or content_id(FORMAT, encode([step.value for step in steps])),
         format=FORMAT,
-        name=as_text(first.get("functionId")),
+        name=text_in(first, "functionId"),
         status=RunStatus.CANCELLED if last.get("aborted") is True else None,
         error=error,
-        metadata=as_object(first.get("metadata")) | {"warnings": [w for s in steps for w in s.items("warnings")]},
+        metadata=object_in(first, "metadata") | {"warnings": [w for s in steps for w in s.items("warnings")]},
         advice=[PROMPT, *([HIDDEN] if any(hidden) else [])],
     )
 
@@ -76,7 +84,7 @@ def _tell(talk: Talk, step: Fields, words: dict[str, Json], name: str) -> bool:
         talk,
         content,
         words,
-        model=as_text(response.get("modelId")) or as_text(step.object("model").get("modelId")),
+        model=text_in(response, "modelId") or text_in(step.object("model"), "modelId"),
         usage=_usage(step),
         finish_reason=as_text(step.take("rawFinishReason")) or step.text("finishReason"),
         parameters=parameters,
@@ -85,9 +93,9 @@ def _tell(talk: Talk, step: Fields, words: dict[str, Json], name: str) -> bool:
         step=name,
         complete=step.value.get("cut") is not True,
     )
-    spent, hidden = as_object(took.get("toolExecutionMs")), False
+    spent, hidden = object_in(took, "toolExecutionMs"), False
     for part in results_in(content):
-        tool_s = _seconds(spent.get(as_text(part.get("toolCallId"))))
+        tool_s = _seconds(spent.get(text_in(part, "toolCallId")))
         ended = at + duration_s + tool_s if at else 0.0
         hidden |= tell_result(talk, part, words, at=ended, duration_s=tool_s)
     return hidden
@@ -97,8 +105,8 @@ def content_of(step: Fields) -> list[Json]:
     """What a step holds, in the words of version 5 and later."""
     if isinstance(step.value.get("content"), list):
         return step.items("content")
-    parts: list[Json] = [{"type": "reasoning", "text": as_text(step.value.get("reasoning"))}]
-    parts.append({"type": "text", "text": as_text(step.value.get("text"))})
+    parts: list[Json] = [{"type": "reasoning", "text": text_in(step.value, "reasoning")}]
+    parts.append({"type": "text", "text": text_in(step.value, "text")})
     parts += ({**as_object(call), "type": "tool-call"} for call in step.items("toolCalls"))
     return parts + [{**as_object(result), "type": "tool-result"} for result in step.items("toolResults")]
 
@@ -134,24 +142,24 @@ def _words(steps: Sequence[Fields]) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for step in steps:
         messages = _request_messages(body_of(step.object("request").get("body")))
-        found |= {as_text(m.get("tool_call_id")): m.get("content") for m in messages if m.get("role") == "tool"}
-        for message in as_objects(step.object("response").get("messages")):
-            parts = [unwrapped(part) for part in as_objects(message.get("content"))]
-            found |= {as_text(part.get("toolCallId")): part["error"] for part in parts if part.get("error")}
+        found |= {text_in(m, "tool_call_id"): m.get("content") for m in messages if m.get("role") == "tool"}
+        for message in objects_in(step.object("response"), "messages"):
+            parts = [unwrapped(part) for part in objects_in(message, "content")]
+            found |= {text_in(part, "toolCallId"): part["error"] for part in parts if part.get("error")}
     return found
 
 
 def _usage(step: Fields) -> Usage | None:
     counts = step.object("usage")
-    tokens = next((found for name in _INPUTS if (found := as_count(counts.get(name))) is not None), None)
-    own = as_object(step.object("providerMetadata").get("anthropic"))
+    tokens = next((found for name in _INPUTS if (found := count_in(counts, name)) is not None), None)
+    own = object_in(step.object("providerMetadata"), "anthropic")
     if own and tokens is not None and not counts.get("inputTokenDetails"):
         # Up to version 5 Anthropic's own count, which leaves out what came from a cache or went to one.
-        read, written = as_count(counts.get("cachedInputTokens")), as_count(own.get("cacheCreationInputTokens"))
+        read, written = count_in(counts, "cachedInputTokens"), count_in(own, "cacheCreationInputTokens")
         tokens += (read or 0) + (written or 0)
     usage = Usage(
         input_tokens=tokens,
-        output_tokens=next((found for name in _OUTPUTS if (found := as_count(counts.get(name))) is not None), None),
+        output_tokens=next((found for name in _OUTPUTS if (found := count_in(counts, name)) is not None), None),
     )
     return None if usage == Usage() else usage
 
@@ -168,3 +176,219 @@ def _error(last: dict[str, Json]) -> ErrorInfo | None:
 def _seconds(milliseconds: Json) -> float:
     number = type(milliseconds) in (int, float) and 0 <= milliseconds < 1e12
     return milliseconds / _MS if number else 0.0
+
+
+RESULTS = ("tool-result", "tool-error")
+HIDDEN = (
+    "A tool's error says nothing in JSON: write `error.message` of a tool-error, or keep `response.messages`, "
+    "which have it as text."
+)
+_ERRORS = ("error-text", "error-json", "execution-denied")
+_OUTPUT_TYPES = ("text", "json", "content", *_ERRORS)
+_KNOWN_PARTS = ("text", "reasoning", "tool-call", *RESULTS)
+
+
+class ToolOutcome:
+    """The outcome of a call."""
+
+    def __init__(self, content: Json, error: ErrorInfo | None = None, *, hidden: bool = False) -> None:
+        self.content, self.error, self.hidden = content, error, hidden
+
+
+def tell_answer(talk: Talk, content: list[Json], words: Mapping[str, Json], **details: Any) -> Turn:
+    """What the model said, and the results that stand beside its calls. `words` are errors that are told elsewhere."""
+    parts = as_objects(content)
+    own = _own(parts)
+    calls = [part for part in parts if part.get("type") == "tool-call"]
+    turn = talk.answers(
+        ModelAnswer(
+            content=joined(text_in(part, "text") for part in parts if part.get("type") == "text"),
+            thinking=joined(text_in(part, "text") for part in parts if part.get("type") == "reasoning"),
+            tool_calls=tuple(use_of(part) for part in calls if text_in(part, "toolCallId") not in own),
+            parts=tuple(part for part in parts if part.get("type") not in _KNOWN_PARTS),
+        ),
+        **details,
+    )
+    results = {text_in(part, "toolCallId"): part for part in parts if part.get("type") in RESULTS}
+    for part in calls:
+        if (call_id := text_in(part, "toolCallId")) in own:
+            found = results.get(call_id)
+            if found is None:
+                outcome = ToolOutcome(UNSET)
+            else:
+                outcome = outcome_of(found, words)
+            talk.uses(turn, use_of(part), outcome.content, error=outcome.error)
+    return turn
+
+
+def results_in(content: list[Json]) -> Iterator[dict[str, Json]]:
+    """The results of tools that the agent ran; of one that reported progress only the last."""
+    parts = as_objects(content)
+    own = _own(parts)
+    return (
+        part
+        for part in parts
+        if part.get("type") in RESULTS
+        and part.get("preliminary") is not True
+        and text_in(part, "toolCallId") not in own
+    )
+
+
+def _own(parts: list[dict[str, Json]]) -> set[str]:
+    """The ids of calls that the provider made itself."""
+    return {text_in(part, "toolCallId") for part in parts if part.get("providerExecuted") is True}
+
+
+def tell_result(talk: Talk, part: dict[str, Json], words: Mapping[str, Json], **details: Any) -> bool:
+    """What came of a call of a tool; True when the file hides that."""
+    outcome = outcome_of(part, words)
+    turn = talk.returns(
+        outcome.content,
+        call_id=text_in(part, "toolCallId"),
+        name=text_in(part, "toolName"),
+        failed=outcome.error is not None,
+        error=outcome.error,
+        **details,
+    )
+    if outcome.hidden:
+        turn.lacks.add(Lack.HIDDEN)
+    return outcome.hidden
+
+
+def outcome_of(part: dict[str, Json], words: Mapping[str, Json]) -> ToolOutcome:
+    """The result, or the error, of a part."""
+    if part.get("type") == "tool-error":
+        error = part.get("error") or words.get(text_in(part, "toolCallId"))
+        return ToolOutcome(error, spoken(error), hidden=not error)
+    if "output" in part:
+        output = part["output"]
+    else:
+        output = part.get("result")
+    return ToolOutcome(output, spoken(output) if part.get("isError") is True else None)
+
+
+def unwrapped(part: dict[str, Json]) -> dict[str, Json]:
+    """The part of a message, its output as the tool gave it."""
+    output = object_in(part, "output")
+    if output.get("type") not in _OUTPUT_TYPES:
+        return part
+    value = output.get("value", output.get("reason"))
+    if output["type"] in _ERRORS:
+        return {**part, "type": "tool-error", "error": value or output["type"]}
+    return {**part, "output": value}
+
+
+def use_of(part: dict[str, Json]) -> ToolUse:
+    """A call that the model asked for."""
+    arguments = read_arguments(part["input"] if "input" in part else part.get("args"))
+    return ToolUse(id=text_in(part, "toolCallId"), name=text_in(part, "toolName"), arguments=arguments)
+
+
+def spoken(value: Json) -> ErrorInfo:
+    """An error as JavaScript writes it: `Error: what`, or what `JSON.stringify` leaves of it."""
+    if isinstance(value, str) and value.startswith("Error: "):
+        return ErrorInfo(type="Error", message=value.removeprefix("Error: "))
+    return error_of(value, "ToolError")
+
+
+_BEGINS, _ENDS = ("start-step", "step-start"), ("finish-step", "step-finish")
+_CERTAIN = frozenset(
+    {*_BEGINS, *_ENDS, "tool-input-start", "tool-input-delta", "tool-input-available", "text-start", "text-end"}
+)
+_KNOWN = re.compile(
+    r"start|finish|error|abort|raw|file|message-metadata|redacted-reasoning|(start|finish)-step|step-(start|finish)"
+    r"|(text|tool|data)-.+|(reasoning|source)(-\w+)?"
+)
+_OTHER_NAMES = {
+    "tool-input-available": "tool-call",
+    "tool-output-available": "tool-result",
+    "tool-output-error": "tool-error",
+    "tool-call-streaming-start": "tool-input-start",
+    "tool-call-delta": "tool-input-delta",
+}
+_TEXTS = {"text-delta": "text", "reasoning-delta": "reasoning", "reasoning": "reasoning"}
+
+
+def is_part(value: Json) -> bool:
+    """True for what may be a part of a stream."""
+    return _KNOWN.fullmatch(as_text(value_in(value, "type"))) is not None
+
+
+def is_certain(value: Json) -> bool:
+    """True for a part that no other format has."""
+    return as_text(value_in(value, "type")) in _CERTAIN
+
+
+class _StreamedStep(Struct):
+    """A step of a stream, as far as it was read."""
+
+    fields: dict[str, Json]
+    content: list[dict[str, Json]] = field(default_factory=list)
+    texts: dict[tuple[str, str], dict[str, Json]] = field(default_factory=dict)
+    inputs: dict[str, dict[str, Json]] = field(default_factory=dict)
+    """Calls whose arguments are still being written."""
+    ended: bool = False
+
+
+def steps_of(items: Sequence[TraceItem]) -> list[TraceItem]:
+    """The steps that the parts tell."""
+    steps: list[_StreamedStep] = []
+    for item in items:
+        part = as_object(item.value)
+        kind = _OTHER_NAMES.get(text_in(part, "type"), text_in(part, "type"))
+        if kind in _BEGINS:
+            steps.append(_StreamedStep({"request": object_in(part, "request"), "warnings": part.get("warnings") or []}))
+        elif kind != "start":
+            if not steps or (steps[-1].ended and kind in ("tool-call", *_TEXTS)):
+                steps.append(_StreamedStep({}))
+            _add(steps[-1], kind, part)
+    first = items[0]
+    return [TraceItem(first.source, _step_fields(step), first.path) for step in steps]
+
+
+def _add(step: _StreamedStep, kind: str, part: dict[str, Json]) -> None:
+    if kind in _TEXTS:
+        _add_text(step, _TEXTS[kind], part)
+    elif kind in ("tool-input-start", "tool-input-delta"):
+        call_id = text_in(part, "id", "toolCallId")
+        call = step.inputs.setdefault(call_id, {"type": "tool-call", "toolCallId": call_id, "input": ""})
+        call["toolName"] = text_in(call, "toolName") or text_in(part, "toolName")
+        written = (part.get(name) for name in ("delta", "inputTextDelta", "argsTextDelta"))
+        call["input"] += next((text for text in map(as_text, written) if text), "")
+    elif kind == "tool-call":
+        step.inputs.pop(text_in(part, "toolCallId"), None)
+        step.content.append({**part, "type": kind})
+    elif kind in RESULTS:
+        if "errorText" in part:
+            failed = {"error": part["errorText"]}
+        else:
+            failed = {}
+        step.content.append({**part, **failed, "type": kind})
+    elif kind in ("file", "source", "source-url", "source-document", "tool-approval-request"):
+        step.content.append(part)
+    elif kind in _ENDS:
+        step.fields |= without(part, "type")
+        step.ended = True
+    elif kind == "finish" and not step.ended:
+        step.fields |= {"finishReason": part.get("finishReason"), "usage": part.get("usage", part.get("totalUsage"))}
+        step.ended = True
+    elif kind == "error":
+        step.fields["error"] = part.get("error", part.get("errorText"))
+    elif kind == "abort":
+        step.fields["aborted"] = True
+
+
+def _add_text(step: _StreamedStep, kind: str, part: dict[str, Json]) -> None:
+    key = (kind, text_in(part, "id"))
+    if key not in step.texts:
+        step.texts[key] = {"type": kind, "text": ""}
+        step.content.append(step.texts[key])
+    spoken = next((text for name in ("text", "delta", "textDelta") if (text := text_in(part, name))), "")
+    step.texts[key]["text"] += spoken
+
+
+def _step_fields(step: _StreamedStep) -> dict[str, Json]:
+    cut = {} if step.ended else {"cut": True}
+    content: list[Json] = [*step.content, *step.inputs.values()]
+    fields = {name: value for name, value in step.fields.items() if value is not None}
+    return {"finishReason": "", "usage": {}, **fields, **cut, "content": content}

@@ -10,19 +10,42 @@ answer is as many lines as it has blocks, each with the usage of all of it.
 
 from __future__ import annotations
 
+import os
+import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.claude_code.agents import SubagentFile, agents_in, by_call, lines_beside
-from replaykit.formats.claude_code.branches import MAX_REWOUND, Branch, branches
-from replaykit.formats.claude_code.conversation import SessionOutcome, first_question, first_request, tell
-from replaykit.formats.claude_code.lines import SessionLine
-from replaykit.formats.claude_code.sessions import ClaudeSession, SessionReading, is_line
+from replaykit.formats.claude_code.conversation import (
+    ClaudeRequest,
+    SessionOutcome,
+    first_question,
+    first_request,
+    tell,
+)
+from replaykit.formats.claude_code.lines import (
+    MAX_REWOUND,
+    METADATA,
+    SPOKEN,
+    TYPES,
+    Branch,
+    SessionLine,
+    branches,
+    line_in,
+    texts_in,
+)
+from replaykit.formats.core.fields import time_in
+from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.registry import IMPORTERS, Found
-from replaykit.formats.core.source import Source
+from replaykit.formats.core.source import STDIN, Source, read_source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_object, as_text, without
 
 FORMAT = "claude_code"
 AGENT = "claude-code"
@@ -129,3 +152,197 @@ def _ending(outcome: SessionOutcome, *, has_answer: bool) -> tuple[RunStatus | N
     if outcome.has_quit and not has_answer and outcome.failure is None:
         return RunStatus.CANCELLED, QUIT
     return None, outcome.failure
+
+
+_PACKED = ("", ".zst", ".gz")
+_SAFE = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_AGENT_FILE = re.compile(r"agent-([A-Za-z0-9_-]{1,100})\.jsonl(?:\.zst|\.gz)?")
+MAX_FILES = 1000
+
+
+class SubagentFile(Struct, frozen=True, kw_only=True):
+    """One sub-agent's conversation."""
+
+    id: str
+    lines: tuple[SessionLine, ...]
+
+    @property
+    def prompt(self) -> str:
+        """What it was asked."""
+        return next((texts_in(line.blocks) for line in self.lines if line.kind == "user"), "").strip()
+
+
+def agents_in(lines: Sequence[SessionLine]) -> list[SubagentFile]:
+    """The conversations among the lines of sub-agents: by the agent's id, else by the root that each comes from."""
+    found: dict[str, list[SessionLine]] = {}
+    roots: dict[str, str] = {}
+    for line in lines:
+        root = line.agent or roots.get(line.parent) or line.uuid or str(line.index)
+        roots.setdefault(line.uuid, root)
+        found.setdefault(root, []).append(line)
+    return [SubagentFile(id=root, lines=tuple(group)) for root, group in found.items()]
+
+
+def by_call(lines: Sequence[SessionLine], agents: Sequence[SubagentFile]) -> dict[str, SubagentFile]:
+    """Each agent by the id of the call that started it."""
+    ids = {agent.id: agent for agent in agents}
+    found = {call_id: ids.pop(agent_id) for call_id, agent_id in _named(lines) if agent_id in ids}
+    for line in lines:
+        for use in line.uses:
+            call_id, prompt = text_in(use, "id"), text_in(object_in(use, "input"), "prompt").strip()
+            fits = next((agent for agent in ids.values() if prompt and agent.prompt == prompt), None)
+            if fits is not None and call_id not in found and line.agent != fits.id:
+                found[call_id] = ids.pop(fits.id)
+    return found
+
+
+def lines_beside(source: Source, lines: Sequence[SessionLine]) -> Iterator[SessionLine | InvalidFile]:
+    """The lines in the files of sub-agents that lie beside a session's."""
+    for file in _files(Path(source.file), {agent for _call, agent in _named(lines)}):
+        reading = SessionReading()
+        try:
+            yield from reading.read(read_source(file))
+        except InvalidFile as problem:
+            yield problem
+        for session in reading.sessions.values():
+            yield from (line for line in session.lines if line.is_side)
+
+
+def _named(lines: Sequence[SessionLine]) -> Iterator[tuple[str, str]]:
+    """(call, agent) where a result says which agent gave it."""
+    for line in lines:
+        agent = as_text(value_in(line.result, "agentId"))
+        for block in line.results if agent else ():
+            yield text_in(block, "tool_use_id"), agent
+
+
+def _files(session: Path, named: set[str]) -> list[Path]:
+    """Those of the session's own directory, and in its neighbourhood only those that it names."""
+    if str(session) == STDIN or _AGENT_FILE.fullmatch(session.name):
+        return []
+    room = session.parent / session.name.split(".jsonl")[0] / "subagents"
+    try:
+        own = sorted(room / name for name in os.listdir(room) if _AGENT_FILE.fullmatch(name))
+    except (OSError, ValueError):
+        own = []
+    safe = sorted(agent for agent in named if _SAFE.fullmatch(agent))
+    near = [session.parent / f"agent-{agent}.jsonl{packed}" for agent in safe for packed in _PACKED]
+    return [file for file in (*own, *near) if file.is_file()][:MAX_FILES]
+
+
+_TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
+_MAX_TITLE = 100
+_NAMED = {"summary": "leafUuid", "file-history-snapshot": "messageId"}
+"""What names the place of a line that does not name its session."""
+
+
+class ClaudeSession:
+    """What a file holds of one session. One that went on under another id is the same."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.lines: list[SessionLine] = []
+        self.metadata: dict[str, Json] = {}
+        self.version = ""
+        self.titles: dict[str, str] = {}
+        self.requests: dict[str, ClaudeRequest] = {}
+        self._shapes: dict[str, dict[str, Json]] = {}
+
+    @property
+    def title(self) -> str:
+        """What the user, Claude Code or a summary calls it."""
+        title = next((self.titles[kind] for kind in reversed(_TITLES) if kind in self.titles), "")
+        return textwrap.shorten(title, _MAX_TITLE, placeholder="…")
+
+    def note(self, value: dict[str, Json]) -> None:
+        """What a line says that is no part of the conversation."""
+        kind = text_in(value, "type")
+        self.version = text_in(value, "version") or self.version
+        self.metadata |= {name: value[key] for key, name in METADATA.items() if isinstance(value.get(key), str)}
+        if kind in _TITLES:
+            self.titles[kind] = text_in(value, _TITLES[kind])
+        elif kind == "api-request-shape":
+            self._shapes[text_in(value, "shapeHash")] = object_in(value, "shape")
+        elif kind == "api-request":
+            self.requests[text_in(value, "id")] = self._request(value)
+        elif kind == "cost-state":
+            self.metadata |= {"cost_usd": value.get("totalCostUSD"), "model_usage": value.get("modelUsage")}
+
+    def _request(self, value: dict[str, Json]) -> ClaudeRequest:
+        shape = self._shapes.get(text_in(value, "shapeHash"), {})
+        return ClaudeRequest(
+            at=time_in(value.get("timestamp")),
+            system=shape.get("system"),
+            tools=shape.get("tools"),
+            parameters=without(object_in(value, "params"), "model", "betas"),
+        )
+
+
+class SessionReading:
+    """Reads a file line by line into its sessions."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, ClaudeSession] = {}
+        self.unknown = 0
+        """How many lines are none of a session."""
+        self.silent = 0
+        """How many messages say nothing."""
+        self._session_of: dict[str, ClaudeSession] = {}
+        """By the id of each line."""
+        self._latest: ClaudeSession | None = None
+        """The session that was spoken of last: logs that somebody has shortened name it only once."""
+        self._count = 0
+
+    def read(self, source: Source) -> Iterator[InvalidFile]:
+        """The lines of a file; yields what is wrong with those that cannot be read."""
+        for document in source.documents():
+            try:
+                value = document.value
+            except InvalidFile as problem:
+                yield problem
+                continue
+            self._count += 1
+            if is_line(value) or (self._latest is not None and _is_message(value)):
+                self._add(value)
+            else:
+                self.unknown += 1
+
+    def _add(self, value: dict[str, Json]) -> None:
+        line = line_in(value, self._count)
+        session = self._session(line, text_in(value, "leafUuid"))
+        if session is None:  # a summary, such as of another file's session, is worth no word
+            self.unknown += line.kind in TYPES
+            return
+        self._latest = session
+        session.note(value)
+        self.silent += line.kind in SPOKEN and not line.blocks
+        if line.uuid or line.message:
+            session.lines.append(line)
+            self._session_of.setdefault(line.uuid, session)
+
+    def _session(self, line: SessionLine, leaf: str) -> ClaudeSession | None:
+        """The session of the line it follows, so that one that was resumed is whole; else the one that it names."""
+        if line.is_side:
+            found = None
+        else:
+            found = self._session_of.get(line.parent)
+        found = found or self.sessions.get(line.session) or self._session_of.get(leaf)
+        if found is None and line.session:
+            found = ClaudeSession(line.session)
+        if found is None and line.message:
+            found = self._latest
+        if found is not None and line.session:
+            self.sessions.setdefault(line.session, found)
+        return found
+
+
+def is_line(value: Json) -> bool:
+    """True for a line that Claude Code writes, of whatever type."""
+    kind = as_text(value_in(value, "type"))
+    return bool(kind) and any(text_in(value, name) for name in ("sessionId", _NAMED.get(kind, "sessionId")))
+
+
+def _is_message(value: Json) -> bool:
+    """True for a line of a conversation, though it names no session."""
+    fields = as_object(value)
+    return text_in(fields, "type") in SPOKEN and isinstance(fields.get("message"), dict)

@@ -9,12 +9,13 @@ from msgspec import Struct, field
 
 from replaykit.formats.claude_code.lines import SessionLine, plain, texts_in
 from replaykit.formats.core.errors import error_of
+from replaykit.formats.core.members import text_in, value_in
 from replaykit.formats.core.talk import UNSET, Talk, Turn
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.values import Json
 from replaykit.wire.anthropic import DIALECT
-from replaykit.wire.json_fields import as_object, as_text
+from replaykit.wire.json_fields import as_text
 
 _SYNTHETIC = "<synthetic>"
 """The model of an answer that no model gave."""
@@ -143,7 +144,7 @@ class _ConversationBuilder:
         self.outcome.is_interrupted, self.outcome.has_quit = text.startswith(_INTERRUPTED), False
 
     def _return(self, block: dict[str, Json], line: SessionLine, *, alone: bool) -> None:
-        call_id, content = as_text(block.get("tool_use_id")), plain(block.get("content"))
+        call_id, content = text_in(block, "tool_use_id"), plain(block.get("content"))
         self._inside(call_id)
         failed = block.get("is_error") is True
         if alone and not failed and isinstance(line.result, dict | list):
@@ -201,7 +202,7 @@ def _blocks(lines: list[SessionLine]) -> list[Json]:
     ids: set[str] = set()
     for line in lines:
         for block in line.blocks:
-            call_id = as_text(as_object(block).get("id"))
+            call_id = as_text(value_in(block, "id"))
             if call_id not in ids or not call_id:
                 found.append(block)
             ids.add(call_id)
@@ -230,7 +231,7 @@ def _tool_error(content: Json) -> ErrorInfo:
 
 
 def _interrupted(result: Json) -> ErrorInfo | None:
-    if as_object(result).get("interrupted") is not True:
+    if value_in(result, "interrupted") is not True:
         return None
     return ErrorInfo(type="Interrupted", message="the user interrupted it")
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec import Struct, field
 
 from replaykit.formats.core.fields import time_in
+from replaykit.formats.core.members import object_in, objects_in, text_in
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined
+from replaykit.wire.json_fields import as_objects, as_text, joined
 
 SPOKEN = ("user", "assistant")
 TYPES = (*SPOKEN, "system", "attachment")
@@ -48,7 +49,7 @@ class SessionLine(Struct, frozen=True, kw_only=True):
     @property
     def answer_id(self) -> str:
         """The same for all lines of one answer."""
-        return as_text(self.message.get("id")) or self.uuid or str(self.index)
+        return text_in(self.message, "id") or self.uuid or str(self.index)
 
     @property
     def blocks(self) -> list[Json]:
@@ -75,14 +76,14 @@ class SessionLine(Struct, frozen=True, kw_only=True):
 
 def line_in(value: dict[str, Json], index: int) -> SessionLine:
     """A line of a session. Bulky ones that nobody is told of shrink to their place in the conversation."""
-    kind = as_text(value.get("type"))
+    kind = text_in(value, "type")
     place = SessionLine(
         kind=kind,
         index=index,
-        uuid=as_text(value.get("uuid")),
-        parent=as_text(value.get("parentUuid")) or as_text(value.get("logicalParentUuid")),
-        session=as_text(value.get("sessionId")),
-        agent=as_text(value.get("agentId")),
+        uuid=text_in(value, "uuid"),
+        parent=text_in(value, "parentUuid", "logicalParentUuid"),
+        session=text_in(value, "sessionId"),
+        agent=text_in(value, "agentId"),
         is_side=value.get("isSidechain") is True,
         at=time_in(value.get("timestamp")),
     )
@@ -90,7 +91,7 @@ def line_in(value: dict[str, Json], index: int) -> SessionLine:
     if kind in SPOKEN:
         more = _of_message(value)
     elif kind == "system":
-        subtype = as_text(value.get("subtype"))
+        subtype = text_in(value, "subtype")
         more = {"subtype": subtype, "content": value.get("error") if subtype == "api_error" else _content(value)}
     elif kind == "attachment":
         more = _of_attachment(value)
@@ -101,7 +102,7 @@ def texts_in(blocks: Json) -> str:
     """What blocks say, as one text."""
     if isinstance(blocks, str):
         return blocks
-    return joined((as_text(block.get("text")) for block in as_objects(blocks)), "\n") or ""
+    return joined((text_in(block, "text") for block in as_objects(blocks)), "\n") or ""
 
 
 def plain(blocks: Json) -> Json:
@@ -113,21 +114,21 @@ def plain(blocks: Json) -> Json:
 
 def _of_message(value: dict[str, Json]) -> dict[str, Json]:
     return {
-        "message": as_object(value.get("message")),
+        "message": object_in(value, "message"),
         "result": value.get("toolUseResult", msgspec.UNSET),
-        "request": as_text(value.get("requestRef")),
+        "request": text_in(value, "requestRef"),
         "is_api_error": value.get("isApiErrorMessage") is True,
         "is_meta": value.get("isMeta") is True or value.get("isCompactSummary") is True,
     }
 
 
 def _of_attachment(value: dict[str, Json]) -> dict[str, Json]:
-    attachment = as_object(value.get("attachment"))
+    attachment = object_in(value, "attachment")
     if value.get("renderedRole") == "system":
         role = "system"
     else:
         role = "user"
-    texts = (as_text(part.get("content")) for part in as_objects(value.get("rendered")))
+    texts = (text_in(part, "content") for part in objects_in(value, "rendered"))
     prompt = attachment.get("systemPrompt")
     if isinstance(prompt, list):
         system = joined(filter(None, map(as_text, prompt)), "\n\n")
@@ -154,3 +155,102 @@ def _block(item: Json) -> Json:
     if isinstance(item, str):
         return {"type": "text", "text": item}
     return item
+
+
+MAX_REWOUND = 100
+"""How many branches that were left are kept."""
+
+
+class Branch(Struct, frozen=True, kw_only=True):
+    """One way through a session."""
+
+    lines: tuple[SessionLine, ...]
+    leaf: SessionLine
+    own: tuple[SessionLine, ...] = ()
+    """Of a branch that was left: its lines that no newer branch has."""
+
+    @property
+    def has_calls(self) -> bool:
+        """True when the model answered in what is its own."""
+        return any(line.kind == "assistant" for line in self.own)
+
+
+def branches(lines: Iterable[SessionLine]) -> Iterator[Branch]:
+    """The newest branch, then those that were left, the newer first. What says nothing is none."""
+    graph = _Graph(_linked(list(lines)))
+    seen: set[int] = set()
+    for leaf in graph.leaves():
+        if leaf.index in seen:
+            continue
+        found = graph.branch(leaf)
+        own = tuple(line for line in found if line.index not in seen)
+        seen.update(line.index for line in own)
+        if any(line.kind in SPOKEN for line in own):
+            yield Branch(lines=tuple(line for line in found if line.kind in TYPES), leaf=leaf, own=own)
+
+
+class _Graph:
+    def __init__(self, lines: list[SessionLine]) -> None:
+        self._lines = lines
+        self._by_uuid: dict[str, SessionLine] = {}
+        self._answers: dict[str, list[SessionLine]] = {}
+        self._results: dict[str, list[SessionLine]] = {}
+        for line in lines:
+            self._by_uuid.setdefault(line.uuid, line)
+            if line.kind == "assistant":
+                self._answers.setdefault(line.answer_id, []).append(line)
+            for block in line.results:
+                self._results.setdefault(text_in(block, "tool_use_id"), []).append(line)
+
+    def leaves(self) -> list[SessionLine]:
+        """The lines that none follows, the newest first."""
+        followed = {line.parent for line in self._lines}
+        found = [line for line in self._lines if line.uuid not in followed]
+        return sorted(found, key=lambda line: (line.at, line.index), reverse=True)
+
+    def branch(self, leaf: SessionLine) -> list[SessionLine]:
+        """In the order of the file, which is that of time."""
+        found: dict[int, SessionLine] = {}
+        line: SessionLine | None = leaf
+        while line is not None and line.index not in found:
+            found[line.index] = line
+            if line.parent:
+                line = self._by_uuid.get(line.parent)
+            else:
+                line = None
+        for part in [part for line in found.values() for part in self._answers.get(line.answer_id, ())]:
+            found[part.index] = part
+            for use in part.uses:
+                found.update((line.index, line) for line in self._results.get(text_in(use, "id"), ()))
+        return [found[index] for index in sorted(found)]
+
+
+def _linked(lines: list[SessionLine]) -> list[SessionLine]:
+    """The lines, each with a name of its own and one to follow that is there.
+
+    A line whose parent is not in the file follows the one before it. So do all lines without a parent, in a file that
+    keeps no parents at all: no answer is the beginning of anything.
+    """
+    named = [line if line.uuid else msgspec.structs.replace(line, uuid=f"line {line.index}") for line in _once(lines)]
+    known = {line.uuid for line in named}
+    loose = any(line.kind == "assistant" and not line.parent for line in named)
+    found: list[SessionLine] = []
+    for line in named:
+        if line.parent:
+            lost = line.parent not in known
+        else:
+            lost = loose
+        before = found[-1].uuid if found else ""
+        found.append(msgspec.structs.replace(line, parent=before) if lost or line.parent == line.uuid else line)
+    return found
+
+
+def _once(lines: list[SessionLine]) -> Iterator[SessionLine]:
+    """Each line once: a session that is compacted or resumed may repeat what it holds already."""
+    seen: dict[str, SessionLine] = {}
+    for line in lines:
+        first = seen.setdefault(line.uuid, line)
+        if line is first or not line.uuid:
+            yield line
+        elif (first.kind, first.message) != (line.kind, line.message):
+            yield msgspec.structs.replace(line, uuid=f"{line.uuid} {line.index}")

@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from replaykit.formats.core.members import text_in
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus
@@ -96,7 +97,7 @@ def result_error(result: Json, *, is_error: bool = False) -> ErrorInfo | None:
     """The error that a tool's result is, where it says so; MCP has `isError` beside the content."""
     if isinstance(result, dict) and (result.get("isError") is True or result.get("is_error") is True):
         content = result.get("content")
-        parts = joined((as_text(part.get("text")) for part in as_objects(content)), "\n")
+        parts = joined((text_in(part, "text") for part in as_objects(content)), "\n")
         return error_of(as_text(content) or parts or encode(result).decode(), "ToolError")
     if not is_error:
         return None

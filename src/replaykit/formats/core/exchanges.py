@@ -23,6 +23,7 @@ from msgspec import Struct
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, json_type
 from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.members import text_in, value_in
 from replaykit.formats.core.pairs import REQUESTS, RESPONSES, created, described, halves, http_status, times, unwrapped
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import JsonPath, Source
@@ -199,7 +200,7 @@ class _Reader:
         """True when all that is asked and answered is this API's, as far as that shows."""
         api, call = self._api, exchange.call
         request, _response = halves(item, api.conversation)
-        messages = as_objects(as_object(request).get(api.conversation))
+        messages = as_objects(value_in(request, api.conversation))
         is_answer = not exchange.answered or call.answer is not None or call.error is not None
         return is_answer and all(map(api.is_message, messages[:_LOOK_AT]))
 
@@ -297,8 +298,8 @@ def _in_order(items: list[Json]) -> list[Json]:
     """Return the items of an API's list, the oldest first: a result comes after its call."""
     calls: set[str] = set()
     for item in map(as_object, items):
-        call_id = as_text(item.get("call_id"))
-        if as_text(item.get("type")).endswith("_output") and call_id not in calls:
+        call_id = text_in(item, "call_id")
+        if text_in(item, "type").endswith("_output") and call_id not in calls:
             return items[::-1]
         calls.add(call_id)
     return items
@@ -330,7 +331,7 @@ def _parts(value: Json, api: ConversationApi, depth: int = 2) -> Iterator[dict[s
         body = None
     else:
         body = api.whole(unwrapped(response)[0])
-    conversation = as_object(request).get(api.conversation)
+    conversation = value_in(request, api.conversation)
     candidates = (request, body, *(conversation if isinstance(conversation, list) else ()))
     yield from (half for half in candidates if isinstance(half, dict))
     if isinstance(body, list):

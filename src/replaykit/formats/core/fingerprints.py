@@ -14,8 +14,9 @@ from itertools import accumulate
 import orjson
 
 from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.members import objects_in, text_in
 from replaykit.model.values import Json, canonical
-from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments, without
+from replaykit.wire.json_fields import as_object, as_objects, load_arguments, without
 
 START = b""
 """The mark of a conversation in which nothing was said."""
@@ -44,9 +45,9 @@ def fingerprints(messages: Iterable[Json]) -> list[bytes]:
 
 def _gist(message: Json) -> bytes:
     fields = as_object(message)
-    role = _ROLES.get(as_text(fields.get("role")), fields.get("role"))
+    role = _ROLES.get(text_in(fields, "role"), fields.get("role"))
     content = fields.get("content")
-    calls = [[call.get("name"), _arguments(call.get("arguments"))] for call in as_objects(fields.get("tool_calls"))]
+    calls = [[call.get("name"), _arguments(call.get("arguments"))] for call in objects_in(fields, "tool_calls")]
     essence = [role, _plain(load_json(content) if role == "tool" else content), calls]
     try:
         return orjson.dumps(essence, option=orjson.OPT_SORT_KEYS)
@@ -74,7 +75,7 @@ def _plain(content: Json) -> Json:
 def _text(part: Json) -> str | None:
     if isinstance(part, dict):
         if part.get("type") in _TEXTS:
-            return as_text(part.get("text"))
+            return text_in(part, "text")
         return None
     if isinstance(part, str):
         return part

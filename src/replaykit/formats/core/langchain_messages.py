@@ -6,6 +6,7 @@ role and text; SDKs that are wrapped write the provider's own body.
 
 from __future__ import annotations
 
+from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.model.values import Json
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import WireResponse
@@ -23,7 +24,7 @@ def message_body(value: Json) -> dict[str, Json] | None:
         return None
     body, kind = value, value.get("type")
     if kind == "constructor":
-        body, names = as_object(value.get("kwargs")), value.get("id")
+        body, names = object_in(value, "kwargs"), value.get("id")
         if isinstance(names, list) and names:
             kind = as_text(names[-1])
         else:
@@ -84,15 +85,13 @@ def _read_generations(body: dict[str, Json]) -> WireResponse:
     if not first:
         return WireResponse()
     message = message_body(first[0].get("message"))
-    info, metadata = as_object(first[0].get("generation_info")), as_object((message or {}).get("response_metadata"))
+    info, metadata = object_in(first[0], "generation_info"), object_in(message, "response_metadata")
     reason = info.get("finish_reason") or metadata.get("finish_reason") or metadata.get("stop_reason")
     if message is None:
-        answer = ModelAnswer(content=as_text(first[0].get("text")) or None)
+        answer = ModelAnswer(content=text_in(first[0], "text") or None)
     else:
         answer = _answer(message)
-    return WireResponse(
-        answers=(answer,), finish_reason=as_text(reason) or None, model=as_text(metadata.get("model_name"))
-    )
+    return WireResponse(answers=(answer,), finish_reason=as_text(reason) or None, model=text_in(metadata, "model_name"))
 
 
 def _read_message(value: Json) -> WireResponse:
@@ -100,9 +99,9 @@ def _read_message(value: Json) -> WireResponse:
         return WireResponse(answers=(ModelAnswer(content=value),))
     body = message_body(value)
     if body is not None:
-        reason = as_object(body.get("response_metadata")).get("finish_reason")
+        reason = object_in(body, "response_metadata").get("finish_reason")
         return WireResponse(answers=(_answer(body),), finish_reason=as_text(reason) or None)
-    if as_text(as_object(value).get("role")):
+    if as_text(value_in(value, "role")):
         return openai_chat.DIALECT.read_response({"choices": [{"message": value}]})
     return WireResponse()
 
@@ -118,22 +117,20 @@ def _choice(choice: dict[str, Json]) -> dict[str, Json]:
 def _answer(body: dict[str, Json]) -> ModelAnswer:
     content = body.get("content")
     blocks = as_objects(content)
-    extra = as_object(body.get("additional_kwargs"))
+    extra = object_in(body, "additional_kwargs")
     return ModelAnswer(
-        content=as_text(content) or joined(as_text(block.get("text")) for block in blocks),
+        content=as_text(content) or joined(text_in(block, "text") for block in blocks),
         tool_calls=_calls(body),
-        thinking=joined(as_text(block.get("thinking")) for block in blocks)
-        or as_text(extra.get("reasoning_content"))
-        or None,
-        refusal=as_text(extra.get("refusal")) or None,
+        thinking=joined(text_in(block, "thinking") for block in blocks) or text_in(extra, "reasoning_content") or None,
+        refusal=text_in(extra, "refusal") or None,
         parts=tuple(block for block in blocks if block.get("type") not in _SPOKEN),
     )
 
 
 def _calls(body: dict[str, Json]) -> tuple[ToolUse, ...]:
     """The calls a message asks for, also those whose arguments the model wrote wrongly."""
-    calls = [*as_objects(body.get("tool_calls")), *as_objects(body.get("invalid_tool_calls"))]
-    return tuple(ToolUse(id=as_text(c.get("id")), name=as_text(c.get("name")), arguments=_arguments(c)) for c in calls)
+    calls = [*objects_in(body, "tool_calls"), *objects_in(body, "invalid_tool_calls")]
+    return tuple(ToolUse(id=text_in(c, "id"), name=text_in(c, "name"), arguments=_arguments(c)) for c in calls)
 
 
 def _arguments(call: dict[str, Json]) -> Json:

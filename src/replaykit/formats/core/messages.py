@@ -17,8 +17,9 @@ import orjson
 
 from replaykit.formats.core.json_text import load_json, read_arguments
 from replaykit.formats.core.langchain_messages import message_body, message_of
+from replaykit.formats.core.members import object_in, objects_in, text_in
 from replaykit.model.values import Json, canonical_read
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined
+from replaykit.wire.json_fields import as_objects, joined
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 _ERRORS = ("error-text", "error-json", "execution-denied")
@@ -97,8 +98,8 @@ def answer_in(messages: Iterable[Json]) -> ModelAnswer | None:
     return ModelAnswer(
         content=joined((_content_text(m.get("content")) or "" for m in spoken), "\n"),
         tool_calls=tuple(ToolUse(**call) for m in spoken for call in m.get("tool_calls", ())),
-        thinking=joined(as_text(m.get("thinking")) for m in spoken),
-        refusal=joined(as_text(m.get("refusal")) for m in spoken),
+        thinking=joined(text_in(m, "thinking") for m in spoken),
+        refusal=joined(text_in(m, "refusal") for m in spoken),
         parts=tuple(part for m in spoken for part in _other_parts(m.get("content"))),
     )
 
@@ -107,10 +108,10 @@ def _answer(message: dict[str, Json]) -> ModelAnswer:
     """`answer_in` of one message that says no more than a text, as nearly all do."""
     calls = message.get("tool_calls")
     return ModelAnswer(
-        content=as_text(message.get("content")) or None,
+        content=text_in(message, "content") or None,
         tool_calls=tuple([ToolUse(**call) for call in calls]) if calls else (),
-        thinking=as_text(message.get("thinking")) or None,
-        refusal=as_text(message.get("refusal")) or None,
+        thinking=text_in(message, "thinking") or None,
+        refusal=text_in(message, "refusal") or None,
     )
 
 
@@ -146,7 +147,7 @@ def _read_message(message: Json) -> list[dict[str, Json]]:
     if isinstance(message, str):
         return [{"role": "user", "content": message}]
     if type(message) is dict and "type" not in message and type(message.get("parts")) is list:
-        return _of_parts(as_text(message.get("role")) or "user", message["parts"], message)
+        return _of_parts(text_in(message, "role") or "user", message["parts"], message)
     if isinstance(message, dict) and "type" not in message:
         body = None
     else:
@@ -157,7 +158,7 @@ def _read_message(message: Json) -> list[dict[str, Json]]:
         plain = message
     if not isinstance(plain, dict):
         return []
-    role = as_text(plain.get("role")) or "user"
+    role = text_in(plain, "role") or "user"
     parts = plain.get("parts")
     if not isinstance(parts, list):
         parts = plain.get("content")
@@ -167,7 +168,7 @@ def _read_message(message: Json) -> list[dict[str, Json]]:
     result |= {name: plain[name] for name in ("name", "tool_call_id", "thinking", "refusal") if plain.get(name)}
     if body is not None and body.get("status") == "error":
         result["status"] = "error"
-    calls = [_call(call) for call in as_objects(plain.get("tool_calls"))]
+    calls = [_call(call) for call in objects_in(plain, "tool_calls")]
     return [result | {"tool_calls": calls} if calls else result]
 
 
@@ -241,7 +242,7 @@ def _first_at(values: dict[str, Json], *names: str) -> Json:
 
 def _call(call: dict[str, Json]) -> dict[str, Json]:
     """A call that a model asks for, of any shape."""
-    named = as_object(call.get("function")) or call
+    named = object_in(call, "function") or call
     return {
         "id": _text_at(call, "id", "toolCallId", "call_id"),
         "name": _text_at(named, "name", "toolName"),

@@ -6,6 +6,7 @@ from itertools import islice
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.members import object_in, text_in
 from replaykit.formats.core.source import Source
 from replaykit.model.values import Json
 from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, load_object
@@ -54,7 +55,7 @@ def created(response: Json) -> float:
     """Return the time of a response as the provider states it; 0 where it does not."""
     first = response[0] if isinstance(response, list) and response else response  # of a stream
     body = as_object(first)
-    return _time(as_object(body.get("response")) or body, _CREATED)
+    return _time(object_in(body, "response") or body, _CREATED)
 
 
 def times(item: dict[str, Json], otherwise: float) -> dict[str, float]:
@@ -115,7 +116,7 @@ def _time(value: dict[str, Json], names: tuple[str, ...]) -> float:
 def _text(part: Json) -> str | None:
     if isinstance(part, dict):
         if part.get("type", "text") in _TEXTS and "text" in part:
-            return as_text(part.get("text"))
+            return text_in(part, "text")
         return None
     if isinstance(part, str):
         return part

@@ -14,6 +14,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
+from replaykit.formats.core.members import object_in
 from replaykit.model.events import Call, LlmCall, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.unrecorded import all_unrecorded
@@ -88,7 +89,7 @@ class Replayability(Struct, frozen=True, kw_only=True):
 def replayability(run: TraceRun) -> Replayability:
     """Return what can be replayed of a run, as far as the run and its importer show."""
     metadata = as_object(run.metadata)
-    stated = as_object(metadata.get(LACKS))
+    stated = object_in(metadata, LACKS)
     calls = [event for event in run.events if isinstance(event, ToolCall | LlmCall)]
     reader = ConversationReader()
     found = [(call, _lacks(call, stated.get(str(call.seq)), reader)) for call in calls]

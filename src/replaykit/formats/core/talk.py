@@ -23,6 +23,7 @@ import msgspec
 
 from replaykit.formats.core.errors import ending_of, result_error, tool_outcome
 from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprint, fingerprints
+from replaykit.formats.core.members import text_in
 from replaykit.formats.core.messages import answer_in
 from replaykit.formats.core.replayability import Lack, with_lacks
 from replaykit.model.changes import StateFold
@@ -30,7 +31,6 @@ from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, LlmCall, Not
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, encode
-from replaykit.wire.json_fields import as_text
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 UNSET = msgspec.UNSET
@@ -206,11 +206,11 @@ class Talk:
 
     def hear(self, message: Json, **details: Any) -> Turn | None:
         """One message of that shape; `about` goes to `answers` or `returns`."""
-        role, content = as_text(message.get("role")), message.get("content")
+        role, content = text_in(message, "role"), message.get("content")
         if role in SPEAKING:
             return self.answers(_answer(message), **details)
         if role in RETURNING:
-            call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
+            call_id, name = text_in(message, "tool_call_id"), text_in(message, "name")
             if message.get("status") == "error":
                 failed = True
             else:
@@ -381,7 +381,7 @@ class Talk:
         return None
 
     def _is_awaited(self, message: Json) -> bool:
-        return self._place(as_text(message.get("tool_call_id")), as_text(message.get("name"))) is not None
+        return self._place(text_in(message, "tool_call_id"), text_in(message, "name")) is not None
 
     def _common(self, messages: list[Json]) -> int:
         """Return the number of leading messages that are known."""

@@ -13,12 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprints
+from replaykit.formats.core.members import text_in
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import Talk, Turn, content_id
 from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, Raw
-from replaykit.wire.json_fields import as_text
 from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 
 CUT_OFF = ErrorInfo(type="Incomplete", message="the model's answer was cut off")
@@ -248,5 +248,5 @@ def _returned(messages: list[Json]) -> Iterator[str]:
     for message in reversed(messages):
         if message.get("role") in SPEAKING:
             return
-        if message.get("role") in RETURNING and as_text(message.get("tool_call_id")):
+        if message.get("role") in RETURNING and text_in(message, "tool_call_id"):
             yield message["tool_call_id"]

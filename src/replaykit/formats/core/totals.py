@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from replaykit.formats.core.members import value_in
 from replaykit.model.events import LlmCall, Usage
 from replaykit.model.run import TraceRun
 from replaykit.model.values import raw
@@ -33,7 +34,7 @@ def total_of(run: TraceRun) -> Usage:
     if used:
         return added(used)
     try:
-        return msgspec.convert(as_object(run.metadata).get(TOTAL), Usage)
+        return msgspec.convert(value_in(run.metadata, TOTAL), Usage)
     except msgspec.ValidationError:  # the metadata of a run is anybody's
         return Usage()
 

@@ -12,17 +12,23 @@ Each sample of each epoch is a run.
 
 from __future__ import annotations
 
+import io
+import struct
+import zipfile
+import zlib
 from collections.abc import Iterator
+
+import zstandard
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.items import of_each
+from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import Source
-from replaykit.formats.inspect.archive import MAGIC, Archive
 from replaykit.formats.inspect.samples import FORMAT, read_sample
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+from replaykit.wire.json_fields import as_object, without
 
 _HEADERS = ("header.json", "_journal/start.json")
 _TAIL_BYTES = 64 * 1024
@@ -66,7 +72,7 @@ def _is_sample(value: Json) -> bool:
     """A sample by itself, or events alone."""
     if not isinstance(value, dict) or "run_id" in value:
         return False
-    events = as_objects(value.get("events"))[:8]
+    events = objects_in(value, "events")[:8]
     return any(event.get("event") in _EVENTS and "timestamp" in event for event in events)
 
 
@@ -93,7 +99,7 @@ def _read_document(source: Source) -> Iterator[Found]:
     if _is_sample(value):
         yield read_sample({}, Fields(source, value))
         return
-    if as_object(value).get("events") == []:
+    if value_in(value, "events") == []:
         yield _NO_EVENTS
         return
     log = Fields(source, value, (), "a log: an object with `eval` and `samples`")
@@ -113,7 +119,79 @@ def _read_document(source: Source) -> Iterator[Found]:
 
 def _header_notes(header: dict[str, Json]) -> Iterator[str]:
     """What is to be said of an evaluation that did not end well."""
-    status, task = as_text(header.get("status")), as_text(as_object(header.get("eval")).get("task"))
+    status, task = text_in(header, "status"), text_in(object_in(header, "eval"), "task")
     if status in ("error", "cancelled"):
-        why = as_text(as_object(header.get("error")).get("message"))
+        why = text_in(object_in(header, "error"), "message")
         yield f"the evaluation of {task} ended with {status}" + (f": {why}" if why else "")
+
+
+MAX_ENTRY_BYTES = 256 * 1024 * 1024
+"""The most that one document may hold, unpacked."""
+MAX_TOTAL_BYTES = 8 * 1024 * 1024 * 1024
+"""The most that all of them may."""
+MAGIC = b"PK\x03\x04"
+_ZSTD_METHOD = 93
+_MAX_WINDOW = 128 * 1024 * 1024
+_LOCAL = struct.Struct("<4s22xHH")
+"""What stands before an entry: its signature, and the sizes of its name and of more."""
+_BAD = (
+    zipfile.BadZipFile,
+    zlib.error,
+    zstandard.ZstdError,
+    struct.error,
+    EOFError,
+    OSError,
+    ValueError,
+    RuntimeError,  # encrypted
+    NotImplementedError,
+)
+
+
+class Archive:
+    """The documents of a zip, by name."""
+
+    def __init__(self, source: Source) -> None:
+        self.file = source.file
+        self._data = source.text
+        self._left = MAX_TOTAL_BYTES
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(self._data))
+        except _BAD as error:
+            raise InvalidFile(f"not a zip that can be read: {error}", file=source.file) from None
+
+    @property
+    def names(self) -> list[str]:
+        """Each name once, in the order of the file."""
+        return list(dict.fromkeys(self._zip.namelist()))
+
+    def document(self, name: str) -> Source:
+        """One of the documents; `InvalidFile` when it cannot be unpacked, or is too large."""
+        file = f"{self.file}!{name}"
+        limit = min(MAX_ENTRY_BYTES, self._left)
+        try:
+            entry = self._zip.getinfo(name)
+            text = self._unpack(entry, limit + 1)
+        except _BAD as error:
+            raise InvalidFile(f"cannot be unpacked: {error}", file=file) from None
+        if len(text) > limit:
+            raise InvalidFile(f"larger than {limit:,} bytes", file=file)
+        self._left -= len(text)
+        return Source(text, file)
+
+    def _unpack(self, entry: zipfile.ZipInfo, size: int) -> bytes:
+        if entry.compress_type != _ZSTD_METHOD:
+            with self._zip.open(entry) as stream:
+                return stream.read(size)
+        if entry.flag_bits & 1:
+            raise RuntimeError("it is encrypted")
+        signature, name_size, more_size = _LOCAL.unpack_from(self._data, entry.header_offset)
+        if signature != MAGIC:
+            raise zipfile.BadZipFile("no entry where the directory says there is one")
+        start = entry.header_offset + _LOCAL.size + name_size + more_size
+        packed = self._data[start : start + entry.compress_size]
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+        with decompressor.stream_reader(packed, read_across_frames=True) as reader:
+            text = reader.read(size)
+        if len(text) < size and zlib.crc32(text) != entry.CRC:
+            raise zipfile.BadZipFile("its checksum is wrong")
+        return text

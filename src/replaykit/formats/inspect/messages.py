@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 
 from replaykit.formats.core.json_text import read_arguments
+from replaykit.formats.core.members import count_in, object_in, objects_in, text_in, value_in
 from replaykit.formats.core.messages import answer_in
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_count, as_object, as_objects, as_text, joined
+from replaykit.wire.json_fields import as_count, as_object, as_objects, joined
 from replaykit.wire.model_calls import ModelAnswer
 from replaykit.wire.usage import usage_of
 
@@ -42,8 +43,8 @@ class SampleAttachments:
 
     def __init__(self, sample: dict[str, Json], *, lacks_images: bool = False) -> None:
         self.lacks_images = lacks_images
-        self._attachments = as_object(sample.get("attachments"))
-        pool = as_object(sample.get("events_data")).get("messages") or sample.get("message_pool")
+        self._attachments = object_in(sample, "attachments")
+        pool = object_in(sample, "events_data").get("messages") or sample.get("message_pool")
         self._pool = [self.read_message(message) for message in as_objects(pool)]
         self._left = MAX_REFERRED
 
@@ -61,7 +62,7 @@ class SampleAttachments:
 
     def request_messages(self, event: dict[str, Json]) -> list[Json]:
         """The messages that a model was asked with."""
-        found = [self.read_message(message) for message in as_objects(event.get("input"))]
+        found = [self.read_message(message) for message in objects_in(event, "input")]
         refs = event.get("input_refs")
         for ref in refs if isinstance(refs, list) else ():
             if isinstance(ref, list) and len(ref) == 2 and all(as_count(at) is not None for at in ref):
@@ -72,16 +73,16 @@ class SampleAttachments:
 
     def read_message(self, message: dict[str, Json]) -> dict[str, Json]:
         """A message as `importers.messages` has them."""
-        role, parts = as_text(message.get("role")) or "user", self.whole(message.get("content"))
+        role, parts = text_in(message, "role") or "user", self.whole(message.get("content"))
         found: dict[str, Json] = {"role": role, "content": plain(parts)}
         if isinstance(parts, list):
-            thinking = joined((as_text(part.get("reasoning")) for part in as_objects(parts)), "\n")
+            thinking = joined((text_in(part, "reasoning") for part in as_objects(parts)), "\n")
             found |= {"thinking": thinking} if thinking else {}
         calls = [_call(call) for call in as_objects(self.whole(message.get("tool_calls")))]
         found |= {"tool_calls": calls} if calls else {}
         if role != "tool":
             return found
-        found |= {"tool_call_id": as_text(message.get("tool_call_id")), "name": as_text(message.get("function"))}
+        found |= {"tool_call_id": text_in(message, "tool_call_id"), "name": text_in(message, "function")}
         error = error_in(message)
         if error is not None:
             found |= {"status": "error", "content": found["content"] or error.message}
@@ -89,9 +90,9 @@ class SampleAttachments:
 
     def answer(self, output: dict[str, Json]) -> ModelAnswer | None:
         """What a model answered; None where it did not."""
-        choices = as_objects(output.get("choices"))
+        choices = objects_in(output, "choices")
         if choices:
-            message = as_object(choices[0].get("message"))
+            message = object_in(choices[0], "message")
         else:
             message = {}
         if message:
@@ -102,34 +103,34 @@ class SampleAttachments:
         ref = _REF.fullmatch(text)
         if ref is None:
             return text
-        return as_text(self._attachments.get(ref[1])) or text
+        return text_in(self._attachments, ref[1]) or text
 
 
 def plain(parts: Json) -> Json:
     """A text, where the parts are nothing else beside thoughts."""
     if not isinstance(parts, list):
         return parts
-    rest = [part for part in parts if as_object(part).get("type") != "reasoning"]
-    if all(as_object(part).get("type") == "text" for part in rest):
-        return joined((as_text(part.get("text")) for part in rest), "\n") or ""
+    rest = [part for part in parts if value_in(part, "type") != "reasoning"]
+    if all(value_in(part, "type") == "text" for part in rest):
+        return joined((text_in(part, "text") for part in rest), "\n") or ""
     return rest
 
 
 def error_in(value: dict[str, Json]) -> ErrorInfo | None:
     """The error of a tool's result."""
-    error = as_object(value.get("error"))
+    error = object_in(value, "error")
     if not error:
         return None
-    kind = as_text(error.get("type"))
-    return ErrorInfo(type=ERRORS.get(kind, "ToolError"), message=as_text(error.get("message")))
+    kind = text_in(error, "type")
+    return ErrorInfo(type=ERRORS.get(kind, "ToolError"), message=text_in(error, "message"))
 
 
 def usage_in(value: Json) -> Usage | None:
     """Tokens. Whether those of the input include cached ones, depends on the version: the total tells."""
     counts = as_object(value)
-    input_tokens, output = as_count(counts.get("input_tokens")), as_count(counts.get("output_tokens"))
-    cached = sum(as_count(counts.get(f"input_tokens_cache_{name}")) or 0 for name in ("read", "write"))
-    total = as_count(counts.get("total_tokens"))
+    input_tokens, output = count_in(counts, "input_tokens"), count_in(counts, "output_tokens")
+    cached = sum(count_in(counts, f"input_tokens_cache_{name}") or 0 for name in ("read", "write"))
+    total = count_in(counts, "total_tokens")
     if input_tokens is not None and (total is None or total >= input_tokens + cached + (output or 0)):
         input_tokens += cached
     rated = {"in": input_tokens, "out": output, "cost": counts.get("total_cost")}
@@ -138,4 +139,4 @@ def usage_in(value: Json) -> Usage | None:
 
 def _call(call: dict[str, Json]) -> dict[str, Json]:
     arguments = read_arguments(call.get("arguments"))
-    return {"id": as_text(call.get("id")), "name": as_text(call.get("function")), "arguments": arguments}
+    return {"id": text_in(call, "id"), "name": text_in(call, "function"), "arguments": arguments}

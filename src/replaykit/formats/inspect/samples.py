@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 
+from msgspec import Struct
+
+from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, time_in
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.talk import UNSET, Talk, content_id
+from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
+from replaykit.formats.core.replayability import Lack
+from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
 from replaykit.formats.core.totals import added, with_total
-from replaykit.formats.inspect.events import InspectConversation, sample_error
-from replaykit.formats.inspect.messages import REMOVED, SampleAttachments, error_in, usage_in
+from replaykit.formats.inspect.messages import REMOVED, SampleAttachments, error_in, plain, usage_in
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, canonical
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.model.values import Json, canonical, encode
+from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+from replaykit.wire.model_calls import ToolUse
 
 FORMAT = "inspect"
 ADVICE = "Inspect keeps the images of its messages only with --log-images."
@@ -32,12 +38,12 @@ _OF_EVAL = ("eval_id", "run_id", "task_version", "model")
 
 def read_sample(header: dict[str, Json], sample: Fields) -> TraceRun:
     """The run of a sample; `header` is the log without its samples."""
-    evaluation = as_object(header.get("eval"))
+    evaluation = object_in(header, "eval")
     attachments = SampleAttachments(sample.value, lacks_images=REMOVED in sample.source.text)
     talk = _build_talk(sample, attachments)
     output = _output(sample, attachments)
     status, error = _ending(header, sample, output)
-    task, id = as_text(evaluation.get("task")), sample.label("id") or ""
+    task, id = text_in(evaluation, "task"), sample.label("id") or ""
     epoch = sample.take("epoch")
     name = f"{task}/{id}" if id else task
     times = [time_in(event.get("timestamp")) for event in as_objects(sample.take("events"))]
@@ -45,7 +51,7 @@ def read_sample(header: dict[str, Json], sample: Fields) -> TraceRun:
         id=_id(evaluation, sample, id, epoch),
         format=FORMAT,
         name=f"{name} (epoch {epoch})" if type(epoch) is int and epoch > 1 else name,
-        agent=as_text(evaluation.get("solver")) or task,
+        agent=text_in(evaluation, "solver") or task,
         input=_input(sample, attachments),
         output=UNSET if error is not None else output,
         status=status,
@@ -64,26 +70,26 @@ def read_sample(header: dict[str, Json], sample: Fields) -> TraceRun:
 def _build_talk(sample: Fields, attachments: SampleAttachments) -> Talk:
     talk = Talk()
     events = sample.items("events")
-    is_told = not any(as_object(event).get("event") == "model" for event in events)
+    is_told = not any(value_in(event, "event") == "model" for event in events)
     if is_told:
-        model = as_text(as_object(sample.take("output")).get("model"))
+        model = as_text(value_in(sample.take("output"), "model"))
         for message in as_objects(sample.items("messages")):
             readable = attachments.read_message(message)
             details: dict[str, Json] = {}
             if readable["role"] == "assistant":
-                details = {"model": as_text(message.get("model")) or model}
+                details = {"model": text_in(message, "model") or model}
             elif readable["role"] == "tool":
                 details = {"error": error_in(message), "ending": ToolErrors.RAISED}
             talk.hear(readable, **details)
     own_error = sample.value.get("error") is not None
     InspectConversation(talk, attachments, is_told=is_told).tell(
-        event for event in events if not (own_error and as_object(event).get("event") == "error")
+        event for event in events if not (own_error and value_in(event, "event") == "error")
     )
     return talk
 
 
 def _id(evaluation: dict[str, Json], sample: Fields, id: str, epoch: Json) -> str:
-    log = next((text for name in ("eval_id", "run_id", "task_id") if (text := as_text(evaluation.get(name)))), "")
+    log = next((text for name in ("eval_id", "run_id", "task_id") if (text := text_in(evaluation, name))), "")
     own = sample.text("uuid") or ("-".join((log, id, str(epoch))) if log and id else "")
     return own or content_id(FORMAT, canonical(sample.value))
 
@@ -101,7 +107,7 @@ def _input(sample: Fields, attachments: SampleAttachments) -> Json:
 def _output(sample: Fields, attachments: SampleAttachments) -> Json:
     output = as_object(sample.take("output"))
     answer = attachments.answer(output)
-    answer_text = attachments.whole(as_text(output.get("completion"))) or (answer.content if answer else None)
+    answer_text = attachments.whole(text_in(output, "completion")) or (answer.content if answer else None)
     return answer_text or UNSET
 
 
@@ -112,12 +118,12 @@ def _ending(header: dict[str, Json], sample: Fields, output: Json) -> tuple[RunS
         return RunStatus.ERROR, sample_error(error)
     limit = as_object(sample.take("limit"))
     if limit:
-        kind = as_text(limit.get("type"))
+        kind = text_in(limit, "type")
         message = f"the {kind} limit of {limit.get('limit')} was reached"
         return _LIMITS.get(kind, RunStatus.ERROR), ErrorInfo(type="LimitExceededError", message=message)
     if output is not UNSET or sample.value.get("scores"):
         return RunStatus.SUCCESS, None
-    word = as_text(header.get("status"))
+    word = text_in(header, "status")
     if word == "cancelled":
         return RunStatus.CANCELLED, ErrorInfo(type="Cancelled", message="the evaluation was cancelled")
     if word == "error":
@@ -127,7 +133,7 @@ def _ending(header: dict[str, Json], sample: Fields, output: Json) -> tuple[RunS
 
 def _metadata(evaluation: dict[str, Json], sample: Fields, id: str) -> dict[str, Json]:
     metadata = {"sample": id} | {name: sample.take(name) for name in _METADATA}
-    retries = [as_text(as_object(error).get("message")) for error in _items(sample.take("error_retries"))]
+    retries = [as_text(value_in(error, "message")) for error in _items(sample.take("error_retries"))]
     return metadata | {name: evaluation.get(name) for name in _OF_EVAL} | {"error_retries": retries}
 
 
@@ -136,7 +142,7 @@ def _labels(sample: Fields, output: Json) -> Iterator[Label]:
     target = sample.take("target")
     for name, score in scores.items():
         if isinstance(score, dict):
-            value = as_object(score).get("value")
+            value = value_in(score, "value")
         else:
             value = score
         if isinstance(target, str) and _is_bad(value):
@@ -149,7 +155,7 @@ def _labels(sample: Fields, output: Json) -> Iterator[Label]:
             name=name,
             value=value,
             failed=_is_bad(value),
-            why=as_text(as_object(score).get("explanation")),
+            why=as_text(value_in(score, "explanation")),
             expected_output=(expected,) if missing and grader in _LITERAL else (),
             expected_answer=expected if grader in _ANSWERS else "",
             criteria=(f"The response agrees with the reference answer: {expected}",)
@@ -165,7 +171,7 @@ def _older_scores(sample: Fields) -> dict[str, Json]:
         return {"score": score}
     score_events = [event for event in as_objects(sample.take("events")) if event.get("event") == "score"]
     final = [event for event in score_events if event.get("intermediate") is not True]
-    names = [as_text(event.get("scorer")) or "score" for event in final]
+    names = [text_in(event, "scorer") or "score" for event in final]
     return {
         name if names.count(name) == 1 else f"{name} {index + 1}": event.get("score")
         for index, (name, event) in enumerate(zip(names, final, strict=True))
@@ -189,3 +195,199 @@ def _items(value: Json) -> list[Json]:
     if isinstance(value, list):
         return value
     return []
+
+
+_SCORING = ("scorer", "scorers")
+_STEPS = ("solver", "agent", "subtask")
+_SILENT = ("sample_init", "state", "span_end", "score")
+"""Events that say nothing that is not said elsewhere."""
+_COMMON = ("event", "timestamp", "working_start", "span_id", "uuid", "pending", "events", "call", "input_ansi")
+_SHORT = 1000
+_MAX_DEPTH = 20
+
+
+class _EventPlace(Struct, kw_only=True):
+    """The place of an event in its sample."""
+
+    talk: Talk
+    step: str | None = None
+    is_scoring: bool = False
+
+    def inner(self, kind: str, name: str) -> _EventPlace:
+        return _EventPlace(
+            talk=self.talk,
+            step=name if kind in _STEPS and name else self.step,
+            is_scoring=self.is_scoring or kind in _SCORING,
+        )
+
+
+class InspectConversation:
+    """Tells the events of one sample."""
+
+    def __init__(self, talk: Talk, attachments: SampleAttachments, *, is_told: bool = False) -> None:
+        self._attachments = attachments
+        self._is_told = is_told
+        """True where the sample's messages have told the calls already."""
+        self._outside = _EventPlace(talk=talk)
+        self._spans: dict[str, _EventPlace] = {}
+        self._steps: list[_EventPlace] = []
+        self._tools: dict[tuple[str, str], list[_EventPlace]] = {}
+        """The spans of tools whose event has not come, by the span they are in and their name."""
+
+    def tell(self, events: Iterable[Json], depth: int = 0) -> None:
+        for event in events:
+            if isinstance(event, dict):
+                self._event(event, depth)
+
+    def _event(self, event: dict[str, Json], depth: int) -> None:
+        kind, place = text_in(event, "event"), self._place(text_in(event, "span_id"))
+        if kind == "span_begin":
+            self._begin(event)
+        elif kind == "step":
+            self._step(event)
+        elif kind in ("model", "tool") and place.is_scoring:
+            self._note(event, place)
+        elif kind in ("model", "tool") and self._is_told:
+            return
+        elif kind == "model":
+            self._model(event, place)
+        elif kind == "tool":
+            self._tool(event, place, depth)
+        elif kind == "error":
+            place.talk.fails(sample_error(event.get("error")), at=time_in(event.get("timestamp")), step=place.step)
+        elif kind not in _SILENT or event.get("intermediate") is True:
+            self._note(event, place)
+            self._inside(event, place, depth)
+
+    def _place(self, span: str) -> _EventPlace:
+        return self._spans.get(span) or (self._steps[-1] if self._steps else self._outside)
+
+    def _begin(self, event: dict[str, Json]) -> None:
+        kind, name, above = (text_in(event, key) for key in ("type", "name", "parent_id"))
+        place = self._place(above).inner(kind, name)
+        self._spans[text_in(event, "id")] = place
+        if kind == "tool":
+            self._tools.setdefault((above, name), []).append(place)
+
+    def _step(self, event: dict[str, Json]) -> None:
+        """An end closes what began last, whatever its name."""
+        if event.get("action") == "begin":
+            self._steps.append(self._place("").inner(text_in(event, "type"), text_in(event, "name")))
+        elif self._steps:
+            self._steps.pop()
+
+    def _model(self, event: dict[str, Json], place: _EventPlace) -> None:
+        output, talk = object_in(event, "output"), place.talk
+        messages = self._attachments.request_messages(event)
+        if messages:
+            talk.catches_up(messages)
+        talk.offers(self._attachments.whole(event.get("tools")))
+        at, duration_s = _times(event, output)
+        error = event.get("error") or output.get("error")
+        choices = objects_in(output, "choices")
+        turn = talk.answers(
+            self._attachments.answer(output),
+            model=text_in(event, "model") or text_in(output, "model"),
+            usage=usage_in(output.get("usage")),
+            finish_reason=text_in(choices[0], "stop_reason") or None if choices else None,
+            error=sample_error(error) if error else None,
+            parameters=_parameters(event),
+            at=at,
+            duration_s=duration_s,
+            step=place.step,
+        )
+        if self._attachments.lacks_images and any(REMOVED in encode(message) for message in messages):
+            turn.lacks.add(Lack.HIDDEN)
+
+    def _tool(self, event: dict[str, Json], place: _EventPlace, depth: int) -> None:
+        id, name, talk = text_in(event, "id"), text_in(event, "function"), place.talk
+        at, duration_s = _times(event, {})
+        turn = talk.turn_of(id) if id else None
+        if turn is None:
+            arguments = self._attachments.whole(event.get("arguments"))
+            turn = talk.calls(ToolUse(id=id, name=name, arguments=arguments or {}), at=at, step=place.step)
+        span = self._tools.get((text_in(event, "span_id"), name))
+        if span:
+            span.pop(0).talk = talk.inside(turn)
+        self._inside(event, place, depth, turn)
+        if event.get("pending") is not True:
+            result, error = plain(self._attachments.whole(event.get("result"))), error_in(event)
+            ended = at + duration_s if at else 0.0
+            talk.returns(
+                result,
+                call_id=id,
+                name=name,
+                failed=False,
+                error=error,
+                ending=ToolErrors.RAISED,  # Inspect catches what a tool raises, and names it
+                at=ended,
+                duration_s=duration_s,
+            )
+
+    def _inside(self, event: dict[str, Json], place: _EventPlace, depth: int, turn: Turn | None = None) -> None:
+        """The events that an older log keeps inside of another event."""
+        inner = event.get("events")
+        if not isinstance(inner, list) or not inner or depth >= _MAX_DEPTH:
+            return
+        outside, steps = self._outside, self._steps
+        if turn is None:
+            talk = place.talk
+        else:
+            talk = place.talk.inside(turn)
+        self._outside, self._steps = _EventPlace(talk=talk, step=place.step, is_scoring=place.is_scoring), []
+        self.tell(inner, depth + 1)
+        self._outside, self._steps = outside, steps
+
+    def _note(self, event: dict[str, Json], place: _EventPlace) -> None:
+        kind = text_in(event, "event")
+        content = _short(self._attachments.whole(without(event, *_COMMON)))
+        name = f"scorer {kind}" if place.is_scoring else kind
+        place.talk.notes(name or "event", content, at=time_in(event.get("timestamp")), step=place.step)
+
+
+def sample_error(value: Json) -> ErrorInfo:
+    """An error as Inspect writes it: the text, or the repr of an exception, beside its traceback."""
+    error = as_object(value) or {"message": value}
+    text = text_in(error, "message")
+    name, opened, rest = text.partition("(")
+    if opened and name.isidentifier() and text.endswith(")"):
+        return ErrorInfo(type=name, message=_unquoted(rest[:-1]), traceback=text_in(error, "traceback") or None)
+    found = error_of(text)
+    return ErrorInfo(type=found.type, message=found.message, traceback=text_in(error, "traceback") or None)
+
+
+def _unquoted(text: str) -> str:
+    text = text.removesuffix(",")
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    if quoted:
+        return text[1:-1]
+    return text
+
+
+def _times(event: dict[str, Json], output: dict[str, Json]) -> tuple[float, float]:
+    at, ended, took = time_in(event.get("timestamp")), time_in(event.get("completed")), output.get("time")
+    if at and ended:
+        return at, max(0.0, ended - at)
+    return at, max(0.0, took) if isinstance(took, float) and math.isfinite(took) else 0.0
+
+
+def _parameters(event: dict[str, Json]) -> dict[str, Json]:
+    config = {key: value for key, value in object_in(event, "config").items() if value is not None}
+    choice = event.get("tool_choice")
+    return config | ({"tool_choice": choice} if event.get("tools") and choice is not None else {})
+
+
+def _short(value: Json, depth: int = 0) -> Json:
+    if isinstance(value, str):
+        if len(value) <= _SHORT:
+            return value
+        return value[:_SHORT].rstrip() + "…"
+    if isinstance(value, list):
+        if depth < _MAX_DEPTH:
+            return [_short(item, depth + 1) for item in value[:_SHORT]]
+        return []
+    if isinstance(value, dict):
+        if depth < _MAX_DEPTH:
+            return {key: _short(item, depth + 1) for key, item in value.items()}
+        return {}
+    return value

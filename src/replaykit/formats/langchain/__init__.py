@@ -10,23 +10,33 @@ A file holds a list of them, or one on each line; a line may also hold a whole l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.items import TraceItem, first_items, items_of, mostly, nothing_of
+from replaykit.formats.core.members import value_in
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
 from replaykit.formats.langchain.events import Roots, is_event
-from replaykit.formats.langchain.messages import are_messages, body_of, key_of, tell
-from replaykit.formats.langchain.states import FORMAT, MESSAGES, Snapshot, is_snapshot, runs_of, snapshot_of
+from replaykit.formats.langchain.states import (
+    FORMAT,
+    MESSAGES,
+    Snapshot,
+    are_messages,
+    body_of,
+    is_snapshot,
+    key_of,
+    runs_of,
+    snapshot_of,
+    tell,
+)
 from replaykit.formats.langchain.states import run_of as run_of_states
-from replaykit.formats.langchain.updates import has_messages, update_of
-from replaykit.formats.langchain.updates import run_of as run_of_updates
-from replaykit.model.run import TraceRun
+from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object
+from replaykit.wire.json_fields import as_object, without
 
 _LOOK_AT = 32
 _EXPECTED = "expected messages of LangChain, or states, updates or events of LangGraph"
@@ -80,7 +90,7 @@ def _shape_of(values: list[Json]) -> _LangChainShape | None:
 
 
 def _is_state(value: Json) -> bool:
-    return are_messages(as_object(value).get(MESSAGES))
+    return are_messages(value_in(value, MESSAGES))
 
 
 def _read_messages(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
@@ -157,7 +167,7 @@ def _read_updates(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
         else:
             found.append(item)
     if found:
-        yield run_of_updates(found)
+        yield run_of(found)
 
 
 def _read_events(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
@@ -180,3 +190,74 @@ _READERS = {
     _LangChainShape.UPDATE: _read_updates,
     _LangChainShape.EVENT: _read_events,
 }
+
+
+INTERRUPT = "__interrupt__"
+ADVICE = (
+    'Updates leave out what the graph was given: stream with stream_mode="values", or keep '
+    "`list(graph.get_state_history(config))`."
+)
+_PAIR = 2
+
+
+def update_of(value: Json) -> dict[str, Json] | None:
+    """What nodes wrote, by their names; streams of graphs inside of graphs put a namespace or the mode before it."""
+    if isinstance(value, list) and value and len(value) <= _PAIR + 1 and isinstance(value[0], str | list):
+        value = value[-1]
+    if not isinstance(value, dict) or not value:
+        return None
+    fine = all(written is None or isinstance(written, dict | list) for written in value.values())
+    if fine:
+        return value
+    return None
+
+
+def has_messages(update: dict[str, Json]) -> bool:
+    """True when a node wrote messages of LangChain."""
+    return any(
+        body_of(message) for written in update.values() for part in _parts(written) for message in _node_messages(part)
+    )
+
+
+def run_of(items: Sequence[TraceItem]) -> TraceRun:
+    """The run that updates tell."""
+    talk, counts, interrupts = Talk(), Counter[str](), list[Json]()
+    for item in items:
+        update = update_of(item.value)
+        if update is None:
+            raise item.error("expected an update of a graph: an object with what each node wrote")
+        for node, written in update.items():
+            if node == INTERRUPT:
+                interrupts.append(written)
+                continue
+            counts[node] += 1
+            _tell(talk, node, written, f"{node}_{counts[node]}")
+    return talk.run(
+        id=content_id(FORMAT, encode([item.value for item in items])),
+        format=FORMAT,
+        status=RunStatus.RUNNING if interrupts else None,
+        metadata={"interrupts": interrupts},
+        advice=[ADVICE],
+    )
+
+
+def _tell(talk: Talk, node: str, written: Json, step: str) -> None:
+    for part in _parts(written):
+        for message in _node_messages(part):
+            tell(talk, message, step=step)
+        rest = without(part, MESSAGES)
+        if rest:
+            talk.notes(node, rest, step=step)
+
+
+def _parts(written: Json) -> Iterator[dict[str, Json]]:
+    yield from map(as_object, written if isinstance(written, list) else [written])
+
+
+def _node_messages(part: dict[str, Json]) -> list[Json]:
+    found = part.get(MESSAGES)
+    if isinstance(found, list):
+        return found
+    if body_of(found):
+        return [found]
+    return []

@@ -16,9 +16,9 @@ import msgspec
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.items import TraceItem
 from replaykit.formats.core.langchain_messages import conversation
+from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.registry import Found
-from replaykit.formats.langchain.messages import are_messages
-from replaykit.formats.langchain.states import FORMAT, MESSAGES
+from replaykit.formats.langchain.states import FORMAT, MESSAGES, are_messages
 from replaykit.formats.langsmith import read_runs
 from replaykit.model.events import AnyEvent
 from replaykit.model.run import Origin, RunStatus, TraceRun
@@ -32,7 +32,7 @@ _UUID7_LENGTH, _VERSION_AT, _TIME_DIGITS = 36, 14, 13
 def is_event(value: Json) -> bool:
     """True for an event of a stream."""
     event = as_object(value)
-    is_named = as_text(event.get("event")).startswith("on_") and as_text(event.get("run_id"))
+    is_named = text_in(event, "event").startswith("on_") and text_in(event, "run_id")
     return bool(is_named) and isinstance(event.get("data"), dict)
 
 
@@ -113,12 +113,12 @@ def _begun(event: dict[str, Json], place: int, above: str | None) -> dict[str, J
     tags = event.get("tags")
     return {
         "id": event["run_id"],
-        "name": as_text(event.get("name")) or "unnamed",
+        "name": text_in(event, "name") or "unnamed",
         "run_type": _KINDS.get(kind, "chain"),
         "parent_run_id": above,
         "start_time": place,
         "tags": tags if isinstance(tags, list) else [],
-        "extra": {"metadata": as_object(event.get("metadata"))},
+        "extra": {"metadata": object_in(event, "metadata")},
     }
 
 
@@ -157,7 +157,7 @@ def _error(value: Json) -> str:
     """An exception, as text or as LangChain writes what it cannot write."""
     if isinstance(value, str):
         return value
-    return as_text(as_object(value).get("repr")) or encode(value).decode()
+    return as_text(value_in(value, "repr")) or encode(value).decode()
 
 
 def _timed(run: TraceRun, times: list[float]) -> TraceRun:

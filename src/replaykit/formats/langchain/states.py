@@ -9,6 +9,7 @@ follows the parents of the newest state; states of other branches are counted. S
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,14 +17,16 @@ from msgspec import Struct
 
 from replaykit.formats.core.errors import error_of, error_of_repr
 from replaykit.formats.core.items import TraceItem
+from replaykit.formats.core.langchain_messages import message_body, read_outputs
+from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import Found
 from replaykit.formats.core.talk import UNSET, Talk, content_id
-from replaykit.formats.langchain.messages import key_of, tell
-from replaykit.model.events import ErrorInfo
+from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object, as_text, without
+from replaykit.model.values import Json, canonical, encode
+from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+from replaykit.wire.usage import usage_of
 
 FORMAT = "langchain"
 MESSAGES = "messages"
@@ -50,7 +53,7 @@ class Snapshot(Struct, kw_only=True):
 
     @property
     def messages(self) -> list[Json]:
-        found = as_object(self.values).get(MESSAGES)
+        found = value_in(self.values, MESSAGES)
         if isinstance(found, list):
             return found
         return []
@@ -82,18 +85,18 @@ def snapshot_of(item: TraceItem) -> Snapshot:
     tasks = [named(task, _TASK) for task in fields.items("tasks")]
     interrupts = [interrupt for task in tasks for interrupt in _listed(task.get("interrupts"))]
     upcoming = tuple(map(as_text, fields.items("next")))
-    parent = as_text(_place(fields.object("parent_config", "parent_checkpoint")).get("checkpoint_id"))
+    parent = text_in(_place(fields.object("parent_config", "parent_checkpoint")), "checkpoint_id")
     details = {"checkpoint": place.get("checkpoint_id"), "parent": parent, "next": list(upcoming), **metadata}
     return Snapshot(
         values=fields.take("values"),
-        thread=as_text(place.get("thread_id")),
-        space=as_text(place.get("checkpoint_ns")),
-        id=as_text(place.get("checkpoint_id")),
+        thread=text_in(place, "thread_id"),
+        space=text_in(place, "checkpoint_ns"),
+        id=text_in(place, "checkpoint_id"),
         parent=parent,
         step=_step(metadata.get("step")),
         at=fields.time("created_at") or 0.0,
         next=upcoming,
-        errors=tuple((as_text(task.get("name")), _error(task["error"])) for task in tasks if task.get("error")),
+        errors=tuple((text_in(task, "name"), _error(task["error"])) for task in tasks if task.get("error")),
         interrupts=tuple(interrupts or fields.items("interrupts")),
         metadata={key: value for key, value in details.items() if value not in (None, "", [], {})},
     )
@@ -171,7 +174,7 @@ def _branch(states: list[Snapshot]) -> list[Snapshot]:
 
 def _place(config: dict[str, Json]) -> dict[str, Json]:
     """Return the id of a state: LangGraph's library has it inside of a config, its server beside it."""
-    return as_object(config.get("configurable")) or config
+    return object_in(config, "configurable") or config
 
 
 def _step(number: Any) -> str | None:
@@ -192,3 +195,99 @@ def _listed(value: Json) -> list[Json]:
     if isinstance(value, list):
         return value
     return []
+
+
+_TOOL_NODE = re.compile(r"Error: (.*)\n Please fix your mistakes\.", re.DOTALL)
+_TOOL_CALL = re.compile(r"Error (?:executing|invoking) tool .*? with error:\n (.*)\n Please fix the error", re.DOTALL)
+_KINDS = {"user": "human", "human": "human", "assistant": "ai", "ai": "ai", "system": "system", "developer": "system"}
+_FAILED = {"error": True, "success": False}
+_MODELS = ("model_name", "model", "model_id")
+_REASONS = ("finish_reason", "stop_reason", "done_reason")
+
+
+def body_of(value: Json) -> dict[str, Json] | None:
+    """The fields of a message, `type` among them; None for anything else."""
+    body = message_body(value)
+    if body is not None or not isinstance(value, dict):
+        return body
+    inner = object_in(value, "data") or object_in(value, "kwargs") or value
+    if inner.get("type") == "chat" and "content" in inner:
+        return {**inner, "type": _KINDS.get(text_in(inner, "role"), "human")}
+    return None
+
+
+def are_messages(values: Json) -> bool:
+    """True for a list of LangChain's messages and nothing else."""
+    if not isinstance(values, list) or not values:
+        return False
+    bodies = [body_of(value) for value in values]
+    return None not in bodies and any(map(_is_plainly, values))
+
+
+def _is_plainly(value: dict[str, Json]) -> bool:
+    """True for a message that no other format writes: `{type: system, content}` alone could be anybody's."""
+    wrapped = "lc" in value or isinstance(value.get("data"), dict)
+    return wrapped or text_in(value, "type").lower().startswith(("human", "ai"))
+
+
+def key_of(value: Json) -> bytes:
+    """Return the key of a message: its id, else its content."""
+    body = body_of(value)
+    return text_in(body, "id").encode() or canonical(value)
+
+
+def tell(talk: Talk, value: Json, *, since: float = 0.0, at: float = 0.0, step: str | None = None) -> None:
+    """One message, said at `at`; what a model says, it has been asked for since `since`."""
+    body = body_of(value)
+    if body is None:
+        for message in messages_of([value]) or ():
+            talk.hear(message)
+    elif body["type"] == "ai":
+        _tell_answer(talk, body, since or at, at, step)
+    elif body["type"] in ("tool", "function"):
+        _tell_result(talk, body, at, step)
+    else:
+        talk.says("user" if body["type"] == "human" else "system", body["content"])
+
+
+def _tell_answer(talk: Talk, body: dict[str, Json], since: float, at: float, step: str | None) -> None:
+    metadata = object_in(body, "response_metadata")
+    talk.answers(
+        read_outputs({"output": body}).answers[0],
+        model=next((name for key in _MODELS if (name := text_in(metadata, key))), ""),
+        usage=_usage(body, metadata),
+        finish_reason=next((word for key in _REASONS if (word := text_in(metadata, key))), None),
+        at=since,
+        duration_s=max(0.0, at - since),
+        step=step,
+    )
+
+
+def _tell_result(talk: Talk, body: dict[str, Json], at: float, step: str | None) -> None:
+    failed = _FAILED.get(text_in(body, "status"))
+    call_id, name = text_in(body, "tool_call_id"), text_in(body, "name")
+    error = tool_error(body["content"]) if failed else None
+    talk.returns(body["content"], call_id=call_id, name=name, failed=failed, error=error, at=at)
+    if body.get("artifact") is not None:
+        artifact = {"tool_call_id": call_id, "name": name, "artifact": body["artifact"]}
+        talk.notes("artifact", artifact, at=at, step=step)
+
+
+def tool_error(content: Json) -> ErrorInfo:
+    """The error in what LangGraph tells a model of a tool that failed."""
+    blocks = "\n".join(text_in(block, "text") for block in as_objects(content))
+    text = as_text(content) or blocks
+    found = _TOOL_NODE.fullmatch(text.strip()) or _TOOL_CALL.match(text)
+    if found:
+        return error_of_repr(found[1], "ToolError")
+    return error_of(text, "ToolError")
+
+
+def _usage(body: dict[str, Json], metadata: dict[str, Json]) -> Usage | None:
+    """Tokens, whoever counted them: LangChain counts cached ones in, Anthropic's own body beside."""
+    cached = ("cache_read_input_tokens", "cache_creation_input_tokens")
+    return (
+        usage_of(body.get("usage_metadata"), inputs=("input_tokens",), outputs=("output_tokens",))
+        or usage_of(metadata.get("token_usage"), inputs=("prompt_tokens",), outputs=("completion_tokens",))
+        or usage_of(metadata.get("usage"), inputs=("input_tokens", *cached), outputs=("output_tokens",))
+    )

@@ -5,28 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import Struct
+import orjson
+from msgspec import UNSET, Struct
 
 from replaykit.errors import nearest
 from replaykit.formats.core.errors import STATUSES, ending_of, status_of
-from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.langchain_messages import message_of
-from replaykit.formats.core.scores import says_failure
-from replaykit.formats.langsmith.calls import CallArguments, llm_call, tool_call
+from replaykit.formats.core.labels import Label, labelled, says_failure
+from replaykit.formats.core.langchain_messages import message_body, message_of, read_outputs
+from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.langsmith.documents import FORMAT
-from replaykit.formats.langsmith.requests import Requests
-from replaykit.formats.langsmith.run_fields import (
+from replaykit.formats.langsmith.requests import Requests, Setting
+from replaykit.formats.langsmith.run_tree import (
+    RunFields,
+    RunNode,
     check_links,
+    dotted_time,
     error_in,
+    ids_above,
     is_apart,
     is_there,
     metadata,
     result_in,
     run_metadata,
     tags,
+    usage_in,
 )
-from replaykit.formats.langsmith.run_tree import RunFields, RunNode, dotted_time, ids_above
-from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, LlmCall, Note
+from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, LlmCall, Note, ToolCall
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Json, Raw
 from replaykit.wire.json_fields import as_object, as_text
@@ -72,7 +76,7 @@ def read_trace(root: RunNode, notes: list[str], requests: Requests) -> TraceRun:
     run = TraceRun(
         id=run_id,
         name=fields.text("name") or "",
-        agent_version=as_text(metadata(fields).get("revision_id")),
+        agent_version=text_in(metadata(fields), "revision_id"),
         input_json=_input(fields),
         output_json=_output(fields) if there and error is None else ABSENT,
         status=status,
@@ -253,7 +257,7 @@ def feedback_labels(stats: Json) -> Iterator[Label]:
     """A label for each key: the mean of its scores, or the words that were chosen, and some of the comments."""
     for key, statistics in as_object(stats).items():
         found = as_object(statistics)
-        mean, words = found.get("avg"), list(as_object(found.get("values")))
+        mean, words = found.get("avg"), list(object_in(found, "values"))
         is_number = isinstance(mean, int | float) and not isinstance(mean, bool)
         if not is_number and not words:
             continue
@@ -273,3 +277,108 @@ def feedback_labels(stats: Json) -> Iterator[Label]:
             failed=all(says_failure(key, score) for score in scores),
             why="; ".join(comment_texts[:_COMMENTS]),
         )
+
+
+CallArguments = dict[str, Json]
+"""The arguments of the calls that models asked for, by the call's id."""
+
+
+def tool_call(fields: RunFields, common: dict[str, Any], requested: CallArguments, notes: list[str]) -> ToolCall:
+    """The call of a tool or a retriever, with its answer as far as the file holds one."""
+    name = fields.required_text("name")
+    if text_in(fields.value, "run_type").lower() == "retriever":
+        holds = "documents"
+    else:
+        holds = "output"
+    error, result = _outcome(fields, holds)
+    if error is None and result is UNSET:
+        notes.append(f"run {fields.value['id']}: the file holds no answer of {name!r}, so a replay cannot give it")
+    if is_apart(fields, "inputs"):
+        notes.append(f"run {fields.value['id']}: the file does not hold the arguments of {name!r}")
+    return ToolCall(
+        **common,
+        name=name,
+        arguments_json=_arguments(fields, requested),
+        result_json=ABSENT if result is UNSET else fields.raw_value(result, "outputs"),
+        error=error,
+    )
+
+
+def llm_call(fields: RunFields, common: dict[str, Any], requested: CallArguments, requests: Requests) -> LlmCall:
+    """The call of a model; the calls it asks for are added to `requested`."""
+    outputs = fields.take("outputs")
+    response = read_outputs(outputs)
+    if response.answers:
+        answer = response.answers[0].message
+    else:
+        answer = None
+    for call in response.answers[0].tool_calls if response.answers else ():
+        if call.id:
+            requested[call.id] = call.arguments
+    own_metadata, setting, inputs = metadata(fields), requests.setting(fields), requests.inputs(fields)
+    error, result = _outcome(fields, "output")
+    usage = usage_in(fields, _counts(as_object(outputs), own_metadata))
+    return LlmCall(
+        **common,
+        name=_model(inputs, setting, own_metadata) or response.model or fields.text("name") or "",
+        arguments_json=requests.text(fields, inputs, setting),
+        result_json=ABSENT if result is UNSET else fields.raw_value(answer or result, "outputs"),
+        error=error,
+        finish_reason=response.finish_reason,
+        usage=usage or response.usage,
+    )
+
+
+def _model(inputs: Json, setting: Setting, metadata: dict[str, Json]) -> str:
+    """The model that was asked for."""
+    request, values = as_object(inputs), setting.values
+    named = (request.get("model"), values.get("model"), values.get("model_name"), metadata.get("ls_model_name"))
+    return next(filter(None, map(as_text, named)), "")
+
+
+def _outcome(fields: RunFields, name: str) -> tuple[ErrorInfo | None, Json]:
+    """The error, or the result; neither where the file holds none."""
+    error, there = error_in(fields), is_there(fields, "outputs")
+    if error is not None or not there:
+        return error, UNSET
+    result, told_of = result_in(fields.take("outputs"), name)
+    return told_of, UNSET if told_of is not None and not result else result
+
+
+def _arguments(fields: RunFields, requested: CallArguments) -> Raw:
+    inputs = fields.take("inputs")
+    if isinstance(inputs, dict) and inputs.keys() == {"input"} and isinstance(inputs["input"], str):
+        inputs = _parsed(inputs, fields, requested)
+    return fields.canonical({} if inputs is None else inputs, "inputs")
+
+
+def _parsed(inputs: dict[str, Json], fields: RunFields, requested: CallArguments) -> Json:
+    """Arguments that were logged as one text: as the model wrote them, or as the JSON they are."""
+    outputs = as_object(fields.take("outputs"))
+    answered = text_in(message_body(outputs.get("output")), "tool_call_id")
+    if isinstance(requested.get(answered), dict):
+        return requested[answered]
+    try:
+        value = orjson.loads(inputs["input"])
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return inputs
+    if isinstance(value, dict):
+        return value
+    return inputs
+
+
+def _counts(outputs: dict[str, Json], metadata: dict[str, Json]) -> Iterator[Json]:
+    """Return the places in outputs and metadata that may hold token counts."""
+    yield outputs.get("usage_metadata")
+    generations = outputs.get("generations")
+    if isinstance(generations, list) and generations:
+        first = generations[0]
+    else:
+        first = None
+    if isinstance(first, list) and first:
+        first = first[0]
+    message = message_body(value_in(first, "message")) or message_body(outputs.get("output")) or {}
+    yield message.get("usage_metadata")
+    yield object_in(message, "response_metadata").get("token_usage")
+    yield object_in(outputs, "llm_output").get("token_usage")
+    yield metadata.get("usage_metadata")

@@ -5,13 +5,19 @@ A trace becomes one run, and its id is the run's. `formats.spans` makes runs of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
 
 from replaykit.errors import InvalidFile
+from replaykit.formats.core.piece_groups import PieceGroups
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import Source
-from replaykit.formats.otel.documents import by_trace, holds_otlp, read_traces
-from replaykit.formats.spans.span import FORMAT
+from replaykit.formats.otel import fast_json, protobuf
+from replaykit.formats.otel.fast_json import Heads, read_pieces
+from replaykit.formats.otel.otlp_json import EXPECTED, is_otlp, read_document
+from replaykit.formats.spans.span import FORMAT, BadPayload, Span, SpanReading, merged
+from replaykit.model.values import Json, encode_read
 
 _NO_AGENT = "left aside, none of its spans is of an agent, a model or a tool"
 _ONLY_LOGS = "only log records of it are here; put them into one file with its spans, a request on each line"
@@ -53,3 +59,109 @@ class OtlpImporter:
 
 
 IMPORTERS.register(FORMAT)(OtlpImporter())
+
+
+def holds_otlp(source: Source) -> bool:
+    """True when the file's first document is an export request, as JSON or as protobuf."""
+    if source.first:
+        return any(is_otlp(value[0] if isinstance(value, list) and value else value) for value in source.first)
+    return _protobuf_reader(source) is not None
+
+
+def read_traces(source: Source) -> Iterator[SpanReading | InvalidFile]:
+    """Return the traces of a file, one reading each, and an error for each line that cannot be read."""
+    if not source.is_lines:
+        yield from _strangers(source)
+        yield read_file(source)
+        return
+    heads = Heads()
+    with PieceGroups(source.file, original=source.original()) as gathered:
+        for line in source.documents():
+            problem = _gather(gathered, heads, line)
+            if problem is not None:
+                yield problem
+        for _trace, pieces in gathered.groups():
+            yield read_pieces(pieces, heads)
+
+
+def read_file(source: Source) -> SpanReading:
+    """The spans of a file that is one document; `InvalidFile` says what is wrong, and on which line."""
+    if source.first:
+        reader = None
+    else:
+        reader = _protobuf_reader(source)
+    if reader is not None:
+        return _merged(source, map(reader, protobuf.messages_in(source.text)))
+    return _merged(source, map(read_document, _listed(source.value)))
+
+
+def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
+    """The spans by the traces they belong to."""
+    found: dict[str, list[Span]] = {}
+    for span in spans:
+        found.setdefault(span.trace, []).append(span)
+    return found
+
+
+def _protobuf_reader(source: Source) -> Callable[[bytes], SpanReading] | None:
+    """Return the function that reads the file's protobuf messages; None where they are not OTLP."""
+    first = protobuf.messages_in(source.text)[0]
+    if protobuf.is_traces(first):
+        return protobuf.read_traces
+    if protobuf.is_logs(first):
+        return protobuf.read_logs
+    return None
+
+
+def _strangers(source: Source) -> Iterator[InvalidFile]:
+    """Return an error for each item of a document that is no request."""
+    for value in source.first:
+        for index, item in enumerate(_listed(value)):
+            if not _is_request(item):
+                yield source.error(f"not OTLP: {EXPECTED}", (index,) if isinstance(value, list) else ())
+
+
+def _gather(gathered: PieceGroups, heads: Heads, line: Source, mended: bytes = b"") -> InvalidFile | None:
+    """Take a line apart, or what it was mended to; why that cannot be done, where it cannot."""
+    text, end, found = mended or line.text, 0, False
+    try:
+        for trace, head, item in fast_json.split_by_trace(text):
+            found = True
+            number = heads.number(head)
+            if number and gathered.reads_again and not mended:
+                place = fast_json.place_of(item, text, end)
+            else:
+                place = None
+            if place is not None:
+                gathered.add_place(trace, line.at + place, len(item), line.line, number)
+                end = place + len(item)
+            else:
+                gathered.add(trace, bytes(item) if number else heads.joined(head, item), line.line, number)
+        if not found and not all(map(_is_request, _listed(line.value))):
+            return line.error(f"not OTLP: {EXPECTED}")
+    except msgspec.MsgspecError as error:
+        try:
+            _merged(line, map(read_document, _listed(line.value)))
+        except InvalidFile as problem:
+            return problem
+        if found or mended:
+            return line.error(f"not OTLP: {error}")
+        return _gather(gathered, heads, line, encode_read(line.value))
+    return None
+
+
+def _merged(source: Source, readings: Iterable[SpanReading]) -> SpanReading:
+    try:
+        return merged(readings)
+    except BadPayload as error:
+        raise source.error(f"not OTLP: {error}") from None
+
+
+def _is_request(value: Json) -> bool:
+    return is_otlp(value) or (isinstance(value, dict) and "resourceMetrics" in value)
+
+
+def _listed(value: Json) -> list[Json]:
+    if isinstance(value, list):
+        return value
+    return [value]

@@ -11,8 +11,20 @@ from msgspec import Raw, Struct
 
 from replaykit.formats.core.piece_groups import Piece
 from replaykit.formats.otel.otlp_json import ERROR, any_value, read_record, read_resource, read_scope, read_span
-from replaykit.formats.otel.span_collector import INT64_DIGITS, MAX_ATTRIBUTES, Collector, number, whole
-from replaykit.formats.spans.span import BadPayload, Span, SpanEvent, SpanReading, link_id, span_id, trace_id
+from replaykit.formats.spans.span import (
+    INT64_DIGITS,
+    MAX_ATTRIBUTES,
+    BadPayload,
+    Collector,
+    Span,
+    SpanEvent,
+    SpanReading,
+    link_id,
+    number,
+    span_id,
+    trace_id,
+    whole,
+)
 from replaykit.model.nesting import check_nesting, decode_json
 from replaykit.model.values import Json
 

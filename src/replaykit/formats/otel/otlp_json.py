@@ -10,8 +10,21 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 
-from replaykit.formats.otel.span_collector import MAX_ATTRIBUTES, MAX_DEPTH, Collector, aside, number, whole
-from replaykit.formats.spans.span import BadPayload, Span, SpanEvent, SpanReading, link_id, span_id, trace_id
+from replaykit.formats.spans.span import (
+    MAX_ATTRIBUTES,
+    MAX_DEPTH,
+    BadPayload,
+    Collector,
+    Span,
+    SpanEvent,
+    SpanReading,
+    aside,
+    link_id,
+    number,
+    span_id,
+    trace_id,
+    whole,
+)
 from replaykit.model.values import Json
 
 ERROR = (2, "2", "STATUS_CODE_ERROR", "ERROR")

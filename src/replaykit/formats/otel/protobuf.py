@@ -12,8 +12,21 @@ from functools import cache, partial
 from typing import Any
 
 from replaykit.errors import UsageError, install_hint
-from replaykit.formats.otel.span_collector import MAX_ATTRIBUTES, MAX_DEPTH, MAX_SPANS, Collector, aside, number
-from replaykit.formats.spans.span import BadPayload, Span, SpanEvent, SpanReading, link_id, span_id, trace_id
+from replaykit.formats.spans.span import (
+    MAX_ATTRIBUTES,
+    MAX_DEPTH,
+    MAX_SPANS,
+    BadPayload,
+    Collector,
+    Span,
+    SpanEvent,
+    SpanReading,
+    aside,
+    link_id,
+    number,
+    span_id,
+    trace_id,
+)
 from replaykit.model.values import Json
 
 _LEN, _I64, _I32 = 2, 1, 5

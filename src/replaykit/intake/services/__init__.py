@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from replaykit.errors import UsageError
 
 if TYPE_CHECKING:
-    from replaykit.intake.records import ImportRecord
+    from replaykit.intake.entries import ImportRecord
     from replaykit.intake.services.fetching import RunService
 
 LANGSMITH, LANGFUSE, PHOENIX, MLFLOW = SERVICES = ("langsmith", "langfuse", "phoenix", "mlflow")

@@ -11,7 +11,7 @@ from msgspec import Struct
 from replaykit.errors import FetchFailed, ReplayKitError, UsageError
 from replaykit.formats.core.registry import IMPORTERS, read_all
 from replaykit.formats.core.run_query import DEFAULT_LIMIT, Status
-from replaykit.intake.records import ImportRecord
+from replaykit.intake.entries import ImportRecord
 from replaykit.intake.run_filter import FAILURES
 from replaykit.intake.services.client import FetchedSource
 from replaykit.intake.services.transport import Transport

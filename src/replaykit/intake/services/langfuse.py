@@ -17,8 +17,16 @@ from urllib.parse import quote
 from replaykit.errors import FetchFailed, UsageError
 from replaykit.formats.core.run_query import Status, iso
 from replaykit.intake.services import client
-from replaykit.intake.services.accounts import ServiceAccount, basic, first_set, root_of
-from replaykit.intake.services.client import UNKNOWN, Page, Send, ServiceClient
+from replaykit.intake.services.client import (
+    UNKNOWN,
+    Page,
+    Send,
+    ServiceAccount,
+    ServiceClient,
+    basic,
+    first_set,
+    root_of,
+)
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query, Service
 from replaykit.intake.services.transport import DEFAULT_TIMEOUT_S, Transport
 from replaykit.model.values import Json, canonical

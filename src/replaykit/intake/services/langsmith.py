@@ -9,7 +9,7 @@ from replaykit.errors import ReplayKitError
 from replaykit.formats.core.registry import shorten_notes
 from replaykit.formats.core.run_query import FAR_BACK, Status
 from replaykit.formats.langsmith import read_runs
-from replaykit.intake.records import ImportRecord
+from replaykit.intake.entries import ImportRecord
 from replaykit.intake.services.fetching import Query, newest
 from replaykit.intake.services.langsmith_api import (
     LangSmithAccount,

@@ -20,8 +20,19 @@ from replaykit.formats.core.errors import status_of
 from replaykit.formats.core.run_query import DEFAULT_LIMIT, FAR_BACK, Status, iso, moment
 from replaykit.formats.langsmith.run_tree import ids_above
 from replaykit.intake.services import client
-from replaykit.intake.services.accounts import first_set, header_safe, hidden, is_loopback, root_of
-from replaykit.intake.services.client import UNKNOWN, Page, Send, ServiceClient, ServiceReply, ServiceRequest
+from replaykit.intake.services.client import (
+    UNKNOWN,
+    Page,
+    Send,
+    ServiceClient,
+    ServiceReply,
+    ServiceRequest,
+    first_set,
+    header_safe,
+    hidden,
+    is_loopback,
+    root_of,
+)
 from replaykit.model.run import RunStatus
 from replaykit.model.values import Json
 from replaykit.terminal import visible

@@ -14,8 +14,17 @@ from urllib.parse import quote, unquote
 from replaykit.errors import FetchFailed, UsageError
 from replaykit.formats.core.run_query import Status, iso
 from replaykit.intake.services import client
-from replaykit.intake.services.accounts import ServiceAccount, first_set, header_safe, root_of
-from replaykit.intake.services.client import UNKNOWN, Page, Send, ServiceClient, ServiceReply
+from replaykit.intake.services.client import (
+    UNKNOWN,
+    Page,
+    Send,
+    ServiceAccount,
+    ServiceClient,
+    ServiceReply,
+    first_set,
+    header_safe,
+    root_of,
+)
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query, Service
 from replaykit.intake.services.transport import DEFAULT_TIMEOUT_S, Transport
 from replaykit.model.values import Json

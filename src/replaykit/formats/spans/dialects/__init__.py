@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from replaykit.formats.core.messages import ConversationCache
-from replaykit.formats.spans.dialects.genai import GenAI
+from replaykit.formats.spans.dialects.genai import GenAI, Traceloop
 from replaykit.formats.spans.dialects.langfuse import Langfuse, LangfuseExport
 from replaykit.formats.spans.dialects.mlflow import MLflow
 from replaykit.formats.spans.dialects.openai_agents import OpenAIAgents
 from replaykit.formats.spans.dialects.openinference import OpenInference
-from replaykit.formats.spans.dialects.traceloop import Traceloop
 from replaykit.formats.spans.dialects.vercel import Vercel
 from replaykit.formats.spans.meaning import Meaning, SpanDialect
 from replaykit.formats.spans.span import Span

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.json_text import decode_text, load_json
+from replaykit.formats.core.members import text_in
 from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, text_of
+from replaykit.formats.spans.dialects.payloads import call_arguments, single_argument
 from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind, first, text, unflattened, usage
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
@@ -138,7 +140,7 @@ def _event_messages(span: Span) -> Iterator[tuple[Json, bool]]:
 
 
 def _message(role: str, body: dict[str, Json]) -> dict[str, Json]:
-    message = {**body, "role": as_text(body.get("role")) or role, "content": body.get("content")}
+    message = {**body, "role": text_in(body, "role") or role, "content": body.get("content")}
     if isinstance(body.get("tool_calls"), str):
         message["tool_calls"] = load_json(body["tool_calls"])
     if role == "tool":
@@ -154,7 +156,7 @@ def _content(span: Span, what: str) -> Json:
 
 def _chosen(span: Span) -> str | None:
     bodies = (as_object(h.body) or h.attributes for h in span.happenings if h.name == "gen_ai.choice")
-    return next((reason for body in bodies if (reason := as_text(body.get("finish_reason")))), None)
+    return next((reason for body in bodies if (reason := text_in(body, "finish_reason"))), None)
 
 
 def _reason(reasons: Json) -> str | None:
@@ -163,14 +165,14 @@ def _reason(reasons: Json) -> str | None:
 
 
 def _reason_in(messages: Json) -> str | None:
-    return next((reason for m in as_objects(messages) if (reason := as_text(m.get("finish_reason")))), None)
+    return next((reason for m in as_objects(messages) if (reason := text_in(m, "finish_reason"))), None)
 
 
 def _system(attributes: dict[str, Json]) -> Json:
     if "gen_ai.system_instructions" not in attributes:
         return None
     parts = load_json(attributes["gen_ai.system_instructions"])
-    texts = [as_text(part.get("content")) for part in as_objects(parts) if part.get("type") == "text"]
+    texts = [text_in(part, "content") for part in as_objects(parts) if part.get("type") == "text"]
     if texts and len(texts) == len(parts):
         return "\n".join(texts)
     return parts
@@ -245,3 +247,27 @@ def _agent_output(attributes: dict[str, Json]) -> Json:
     if answered and not any(value for message in answered for name, value in message.items() if name != "role"):
         return ""  # an answer, and nothing in it
     return text_of(answered, "assistant") or answered or UNSET
+
+
+_TRACELOOP_KINDS = {"workflow": SpanKind.AGENT, "agent": SpanKind.AGENT, "task": SpanKind.AGENT, "tool": SpanKind.TOOL}
+
+
+class Traceloop:
+    """Reads spans with a `traceloop.span.kind`."""
+
+    name = "traceloop"
+    mark = "traceloop.span.kind"
+
+    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
+        attributes = span.attributes
+        kind = _TRACELOOP_KINDS.get(text(attributes, "traceloop.span.kind"))
+        if kind is None:
+            return None
+        arguments = call_arguments(decode_text(attributes.get("traceloop.entity.input", UNSET)))
+        return Meaning(
+            kind=kind,
+            name=text(attributes, "traceloop.entity.name") or span.name,
+            is_agent=attributes["traceloop.span.kind"] == "agent",
+            input=arguments if kind is SpanKind.TOOL else single_argument(arguments),
+            output=decode_text(attributes.get("traceloop.entity.output", UNSET)),
+        )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.langchain_messages import message_body
+from replaykit.formats.core.members import count_in, object_in, text_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.spans.dialects.payloads import (
     agent_input,
@@ -21,7 +22,7 @@ from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind, first, tex
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_count, as_object, as_text, without
+from replaykit.wire.json_fields import as_count, as_object, without
 
 OBSERVATION = "langfuse.export"
 """The attribute of a span that holds its observation."""
@@ -89,23 +90,19 @@ def read_observation(span: Span, observation: dict[str, Json]) -> Meaning:
 
 def _instrumented(observation: dict[str, Json]) -> dict[str, Json]:
     """Return the attributes that instrumentation wrote beside input and output."""
-    return as_object(as_object(observation.get("metadata")).get("attributes"))
+    return object_in(object_in(observation, "metadata"), "attributes")
 
 
 def kind_of(observation: dict[str, Json]) -> SpanKind:
     """By its type; what is typed as no more than a span may be known by what is beside it."""
-    kind, instrumented = as_text(observation.get("type")), _instrumented(observation)
+    kind, instrumented = text_in(observation, "type"), _instrumented(observation)
     if kind == "GENERATION" and instrumented.get("ai.operationId") in _AI_SDK_LOOPS:
         return SpanKind.AGENT
     if kind != "SPAN":
         return _KINDS.get(kind, SpanKind.NOTE)
     names = ("openinference.span.kind", "gen_ai.operation.name", "ai.operationId")
     found = next(
-        (
-            _INSTRUMENTED_KINDS[word]
-            for name in names
-            if (word := as_text(instrumented.get(name))) in _INSTRUMENTED_KINDS
-        ),
+        (_INSTRUMENTED_KINDS[word] for name in names if (word := text_in(instrumented, name)) in _INSTRUMENTED_KINDS),
         None,
     )
     if found is not None:
@@ -118,14 +115,14 @@ def kind_of(observation: dict[str, Json]) -> SpanKind:
 def _model(observation: dict[str, Json], instrumented: dict[str, Json]) -> Meaning:
     request, answered = read_request(observation.get("input")), read_response(observation.get("output"))
     settings = as_object(load_json(observation.get("modelParameters")))
-    metadata = as_object(observation.get("metadata"))
+    metadata = object_in(observation, "metadata")
     if isinstance(metadata.get("tools"), list):
         offered = [load_json(tool) for tool in metadata["tools"]]
     else:
         offered = None
-    instructions = as_text(settings.get("instructions")) or None
+    instructions = text_in(settings, "instructions") or None
     parameters = request.parameters | {name: load_json(value) for name, value in settings.items()}
-    model = as_text(observation.get("model")) or request.model
+    model = text_in(observation, "model") or request.model
     return Meaning(
         kind=SpanKind.MODEL,
         name=model or text(instrumented, "gen_ai.request.model", "llm.model_name"),
@@ -134,7 +131,7 @@ def _model(observation: dict[str, Json], instrumented: dict[str, Json]) -> Meani
         tools=request.tools or offered or offered_tools(observation.get("output")) or _defined(observation),
         parameters={n: value for n, value in without(parameters, *_NO_SETTINGS).items() if value not in _UNSAID},
         answer=answered.answers[0] if answered.answers else None,
-        finish_reason=answered.finish_reason or as_text(settings.get("finishReason")) or None,
+        finish_reason=answered.finish_reason or text_in(settings, "finishReason") or None,
         usage=usage_in(observation) or answered.usage,
     )
 
@@ -147,11 +144,11 @@ def _defined(observation: dict[str, Json]) -> Json:
 
 def usage_in(observation: dict[str, Json]) -> Usage | None:
     """Tokens and money. Some count what was cached within the input, some beside it: the total tells which."""
-    counts = {name: as_count(value) for name, value in as_object(observation.get("usageDetails")).items()}
+    counts = {name: as_count(value) for name, value in object_in(observation, "usageDetails").items()}
     counted = {name: count for name, count in counts.items() if count is not None}
-    older = as_object(observation.get("usage"))
-    input_tokens = counted.get("input", as_count(older.get("input")))
-    output = counted.get("output", as_count(older.get("output")))
+    older = object_in(observation, "usage")
+    input_tokens = counted.get("input", count_in(older, "input"))
+    output = counted.get("output", count_in(older, "output"))
     total = counted.get("total")
     outputs = sum(count for name, count in counted.items() if name.startswith("output"))
     beside = sum(count for name, count in counted.items() if name.startswith(("input_", "cache_")))
@@ -167,7 +164,7 @@ def usage_in(observation: dict[str, Json]) -> Usage | None:
 
 def _cost(observation: dict[str, Json]) -> float | None:
     """Return the cost; None for zero, which Langfuse writes for an unknown price."""
-    found = first(as_object(observation.get("costDetails")), "total")
+    found = first(object_in(observation, "costDetails"), "total")
     if found is UNSET:
         found = first(observation, "totalCost", "calculatedTotalCost")
     if type(found) in (int, float) and found > 0:
@@ -179,11 +176,11 @@ def _tool(span: Span, observation: dict[str, Json], instrumented: dict[str, Json
     message = _tool_message(observation)
     arguments = _or_else(first(observation, "input"), first(instrumented, "gcp.vertex.agent.tool_call_args"))
     result = _or_else(first(observation, "output"), first(instrumented, "gcp.vertex.agent.tool_response"))
-    inputs = as_object(observation.get("metadata")).get("inputs")
+    inputs = object_in(observation, "metadata").get("inputs")
     return Meaning(
         kind=SpanKind.TOOL,
         name=text(instrumented, *_TOOL_NAMES) or _bare(span.name),
-        call_id=text(instrumented, *_CALL_IDS) or as_text((message or {}).get("tool_call_id")),
+        call_id=text(instrumented, *_CALL_IDS) or text_in(message, "tool_call_id"),
         input=inputs if isinstance(inputs, dict) and not isinstance(arguments, dict) else _arguments(arguments),
         output=result if message is None else load_json(message["content"]),
         tool_failed=message is not None and message.get("status") == "error",
@@ -258,6 +255,6 @@ class Langfuse:
             value = first(attributes, _OF + name)
             if value is not UNSET:
                 observation[field] = load_json(value)
-        counts = as_object(observation.get("usageDetails"))
+        counts = object_in(observation, "usageDetails")
         observation["usageDetails"] = {_COUNTS.get(name, name): count for name, count in counts.items()}
         return read_observation(span, observation)

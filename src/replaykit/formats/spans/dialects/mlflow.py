@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.members import count_in, object_in, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.spans.dialects.payloads import (
     agent_input,
@@ -24,7 +25,7 @@ from replaykit.model.values import Json, encode
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import WireResponse
 from replaykit.wire.frames import Frame
-from replaykit.wire.json_fields import as_count, as_object, as_text
+from replaykit.wire.json_fields import as_object
 from replaykit.wire.model_calls import ModelAnswer
 
 ATTRIBUTES = "mlflow.export"
@@ -56,7 +57,7 @@ class MLflow:
         attributes = span.attributes.get(ATTRIBUTES)
         if not isinstance(attributes, dict):
             return None
-        kind = _KINDS.get((as_text(attributes.get("mlflow.spanType")) or "UNKNOWN").upper(), SpanKind.NOTE)
+        kind = _KINDS.get((text_in(attributes, "mlflow.spanType") or "UNKNOWN").upper(), SpanKind.NOTE)
         inputs, output = first(attributes, "mlflow.spanInputs"), first(attributes, "mlflow.spanOutputs")
         if kind is SpanKind.MODEL:
             return _model(span, attributes, inputs, output)
@@ -78,14 +79,11 @@ def _model(span: Span, attributes: dict[str, Json], inputs: Json, output: Json) 
     response = _streamed(span) or read_response(None if output is UNSET else output)
     return Meaning(
         kind=SpanKind.MODEL,
-        name=request.model
-        or as_text(attributes.get("mlflow.llm.model"))
-        or as_text(attributes.get("model"))
-        or response.model,
+        name=request.model or text_in(attributes, "mlflow.llm.model", "model") or response.model,
         system=request.system,
         messages=request.messages,
         tools=request.tools or load_json(attributes.get("mlflow.chat.tools")) or offered_tools(output),
-        parameters=request.parameters or as_object(attributes.get("invocation_params")),
+        parameters=request.parameters or object_in(attributes, "invocation_params"),
         answer=response.answers[0] if response.answers else None,
         finish_reason=response.finish_reason,
         usage=_usage(attributes) or response.usage,
@@ -95,10 +93,10 @@ def _model(span: Span, attributes: dict[str, Json], inputs: Json, output: Json) 
 def _usage(attributes: dict[str, Json]) -> Usage | None:
     """Tokens and money; Anthropic counts what was cached beside the input, the others within it."""
     counts = as_object(load_json(attributes.get("mlflow.chat.tokenUsage")))
-    input_tokens, output = as_count(counts.get("input_tokens")), as_count(counts.get("output_tokens"))
+    input_tokens, output = count_in(counts, "input_tokens"), count_in(counts, "output_tokens")
     if input_tokens is not None and attributes.get("mlflow.message.format") == "anthropic":
-        input_tokens += sum(as_count(counts.get(name)) or 0 for name in _BESIDE)
-    cost = as_object(load_json(attributes.get("mlflow.llm.cost"))).get("total_cost")
+        input_tokens += sum(count_in(counts, name) or 0 for name in _BESIDE)
+    cost = value_in(load_json(attributes.get("mlflow.llm.cost")), "total_cost")
     usage = Usage(input_tokens=input_tokens, output_tokens=output, cost_usd=cost if isinstance(cost, float) else None)
     if usage == Usage():
         return None
@@ -120,10 +118,10 @@ def _folded(chunks: Sequence[Json]) -> WireResponse | None:
     if all(isinstance(chunk, str) for chunk in chunks):
         return WireResponse(answers=(ModelAnswer(content="".join(chunks) or None),))
     bodies = [chunk for chunk in chunks if isinstance(chunk, dict)]
-    frames = [Frame(encode(chunk), as_text(chunk.get("type"))) for chunk in bodies]
+    frames = [Frame(encode(chunk), text_in(chunk, "type")) for chunk in bodies]
     if any(isinstance(chunk.get("choices"), list) for chunk in bodies):
         dialect = openai_chat.DIALECT
-    elif any(as_text(chunk.get("type")).startswith("response.") for chunk in bodies):
+    elif any(text_in(chunk, "type").startswith("response.") for chunk in bodies):
         dialect = openai_responses.DIALECT
     elif any(chunk.get("type") == "message_start" for chunk in bodies):
         dialect = anthropic.DIALECT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.members import object_in, text_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.spans.dialects.payloads import read_request, read_response
 from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind, first
@@ -10,7 +11,7 @@ from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
 from replaykit.model.values import Json
 from replaykit.wire.dialect import WireResponse
-from replaykit.wire.json_fields import as_object, as_text, load_arguments
+from replaykit.wire.json_fields import load_arguments
 from replaykit.wire.usage import usage_of
 
 DATA = "openai_agents.data"
@@ -29,17 +30,17 @@ class OpenAIAgents:
         data = span.attributes.get(DATA)
         if not isinstance(data, dict):
             return None
-        kind = as_text(data.get("type"))
+        kind = text_in(data, "type")
         if kind == "agent":
-            return Meaning(kind=SpanKind.AGENT, name=as_text(data.get("name")) or span.name)
+            return Meaning(kind=SpanKind.AGENT, name=text_in(data, "name") or span.name)
         if kind == "function":
             return _function(span, data)
         if kind in ("generation", "response"):
             return _model(data)
         if kind == STAGE:
-            return Meaning(kind=SpanKind.STEP, name=as_text(data.get("name")))
+            return Meaning(kind=SpanKind.STEP, name=text_in(data, "name"))
         if kind == "custom":
-            return _custom(span, as_object(data.get("data")))
+            return _custom(span, object_in(data, "data"))
         return Meaning(kind=SpanKind.NOTE)
 
 
@@ -58,7 +59,7 @@ def _function(span: Span, data: dict[str, Json]) -> Meaning:
     arguments = first(data, "input")
     return Meaning(
         kind=SpanKind.TOOL,
-        name=as_text(data.get("name")) or span.name,
+        name=text_in(data, "name") or span.name,
         input=load_arguments(arguments) if isinstance(arguments, str) else arguments,
         output=load_json(first(data, "output")),
     )
@@ -66,13 +67,13 @@ def _function(span: Span, data: dict[str, Json]) -> Meaning:
 
 def _model(data: dict[str, Json]) -> Meaning:
     """A call of the chat API, or of the Responses API; of the latter the SDK exports no more than its id and usage."""
-    response = as_object(data.get("response"))
+    response = object_in(data, "response")
     request = read_request(data.get("input"))
     response_read = _answered(data, response)
-    settings = as_object(data.get("model_config"))
+    settings = object_in(data, "model_config")
     return Meaning(
         kind=SpanKind.MODEL,
-        name=as_text(data.get("model")) or as_text(response.get("model")),
+        name=text_in(data, "model") or text_in(response, "model"),
         system=request.system or response.get("instructions"),
         messages=request.messages,
         tools=request.tools or response.get("tools"),

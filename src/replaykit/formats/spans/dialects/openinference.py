@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from replaykit.formats.core.json_text import decode_text, load_json
 from replaykit.formats.core.langchain_messages import message_body
+from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, text_of
 from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind, first, text, unflattened, usage
 from replaykit.formats.spans.span import Span
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+from replaykit.wire.json_fields import as_object, as_objects, without
 
 _KINDS = {
     "LLM": SpanKind.MODEL,
@@ -49,26 +50,26 @@ def _model(attributes: dict[str, Json]) -> Meaning:
     answered = [_message(m) for m in as_objects(unflattened(attributes, "llm.output_messages."))]
     settings = as_object(load_json(attributes.get("llm.invocation_parameters")))
     reason = text(attributes, "llm.finish_reason")
-    choices = as_objects(as_object(load_json(attributes.get("output.value"))).get("choices"))
+    choices = as_objects(value_in(load_json(attributes.get("output.value")), "choices"))
     return Meaning(
         kind=SpanKind.MODEL,
-        name=as_text(settings.get("model")) or text(attributes, "llm.model_name"),
+        name=text_in(settings, "model") or text(attributes, "llm.model_name"),
         messages=messages_of(request) if request else messages_of(attributes.get("input.value")),
         tools=[load_json(item) for item in _schemas(attributes)] or None,
         parameters={name: value for name, value in without(settings, *_TOLD_APART).items() if value is not None},
         answer=answer_in(messages_of(answered) or ()),
-        finish_reason=reason or (as_text(choices[0].get("finish_reason")) if choices else None),
+        finish_reason=reason or (text_in(choices[0], "finish_reason") if choices else None),
         usage=usage(attributes, ("llm.token_count.prompt",), ("llm.token_count.completion",), "llm.cost.total"),
     )
 
 
 def _message(flat: dict[str, Json]) -> dict[str, Json]:
     """A message out of the flattened names: `message.contents.0.message_content.text` and the like."""
-    body = as_object(flat.get("message"))
+    body = object_in(flat, "message")
     # A part that calls a tool is told once more among the message's calls.
-    contents = [part for part in as_objects(body.get("contents")) if "tool_call" not in part]
-    parts = [_part(as_object(part.get("message_content"))) for part in contents]
-    calls = [as_object(call.get("tool_call")) for call in as_objects(body.get("tool_calls"))]
+    contents = [part for part in objects_in(body, "contents") if "tool_call" not in part]
+    parts = [_part(object_in(part, "message_content")) for part in contents]
+    calls = [object_in(call, "tool_call") for call in objects_in(body, "tool_calls")]
     message = {**without(body, "contents", "tool_calls"), "content": body.get("content", parts or None)}
     if calls:
         return message | {"tool_calls": calls}
@@ -77,7 +78,7 @@ def _message(flat: dict[str, Json]) -> dict[str, Json]:
 
 def _part(content: dict[str, Json]) -> dict[str, Json]:
     """A part of a message; an image as OpenAI writes it, whose shape everybody reads."""
-    url = as_object(as_object(content.get("image")).get("image")).get("url")
+    url = object_in(object_in(content, "image"), "image").get("url")
     if isinstance(url, str):
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "text", **content}
@@ -85,7 +86,7 @@ def _part(content: dict[str, Json]) -> dict[str, Json]:
 
 def _schemas(attributes: dict[str, Json]) -> list[Json]:
     tools = as_objects(unflattened(attributes, "llm.tools."))
-    return [found for tool in tools if (found := as_object(tool.get("tool")).get("json_schema")) is not None]
+    return [found for tool in tools if (found := object_in(tool, "tool").get("json_schema")) is not None]
 
 
 def _tool(span: Span, attributes: dict[str, Json]) -> Meaning:
@@ -126,12 +127,12 @@ def _result(value: Json) -> tuple[Json, str, bool]:
     message = message_body(value)
     if message is None or message.get("type") != "tool":
         return value, "", False
-    return load_json(message["content"]), as_text(message.get("tool_call_id")), message.get("status") == "error"
+    return load_json(message["content"]), text_in(message, "tool_call_id"), message.get("status") == "error"
 
 
 def _agent(span: Span, attributes: dict[str, Json]) -> Meaning:
     output = _valued(attributes, "output")
-    held = as_object(output).get("messages")
+    held = value_in(output, "messages")
     return Meaning(
         kind=SpanKind.AGENT,
         name=text(attributes, "agent.name", "graph.node.id") or span.name,

@@ -14,12 +14,13 @@ from msgspec import Struct, field
 
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.langchain_messages import read_outputs
+from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.messages import answer_in, messages_of, text_of
 from replaykit.formats.spans.meaning import UNSET
 from replaykit.model.values import Json, encode
 from replaykit.wire import openai_responses
 from replaykit.wire.dialect import WireResponse
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, load_arguments, without
+from replaykit.wire.json_fields import as_object, as_objects, joined, load_arguments, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 _CONVERSATIONS = ("messages", "input", "contents", "new_message", "prompt", "prompts")
@@ -110,7 +111,7 @@ def agent_output(value: Json) -> Json:
         if answers:
             return answers[0].content or value
         return value
-    raw = as_object(value).get("raw")
+    raw = value_in(value, "raw")
     if isinstance(raw, str) and raw:
         return raw
     return value
@@ -134,7 +135,7 @@ def _of_body(body: dict[str, Json]) -> PayloadRequest:
     inner = read_request(held) if held is not None and not _is_wrapped(held) else PayloadRequest()
     offered = next((load_json(settings[name]) for name in _TOOLS if settings.get(name)), None)
     return PayloadRequest(
-        model=as_text(body.get("model")) or as_text(body.get("model_name")),
+        model=text_in(body, "model", "model_name"),
         system=next((load_json(settings[name]) for name in _SYSTEMS if settings.get(name)), None),
         messages=inner.messages,
         tools=offered or inner.tools,
@@ -161,11 +162,11 @@ def _is_request(value: Json) -> bool:
 
 
 def _is_message(value: dict[str, Json]) -> bool:
-    return bool(as_text(value.get("role")) or isinstance(value.get("parts"), list)) or _is_of_langchain(value)
+    return bool(text_in(value, "role") or isinstance(value.get("parts"), list)) or _is_of_langchain(value)
 
 
 def _is_of_langchain(value: dict[str, Json]) -> bool:
-    kind = as_text(value.get("type"))
+    kind = text_in(value, "type")
     return kind == "constructor" or (kind in ("human", "ai", "system", "tool") and "content" in value)
 
 
@@ -177,7 +178,7 @@ def _is_tool_on_offer(message: Json) -> bool:
     """LangChain's tracer of Langfuse writes the tools as messages behind the conversation."""
     if not isinstance(message, dict) or message.get("role") != "tool" or message.get("tool_call_id"):
         return False
-    return as_object(message.get("content")).get("type") == "function"
+    return object_in(message, "content").get("type") == "function"
 
 
 def _told_by_list(value: list[Json]) -> WireResponse:
@@ -197,7 +198,7 @@ def _is_item(value: dict[str, Json]) -> bool:
     """True for an item of the Responses API; an answer of Anthropic's is a `message` as well."""
     if value.get("type") != "message":
         return value.get("type") in _ITEMS
-    return any(part.get("type") in ("output_text", "refusal") for part in as_objects(value.get("content")))
+    return any(part.get("type") in ("output_text", "refusal") for part in objects_in(value, "content"))
 
 
 def _is_block(value: Json) -> bool:
@@ -207,7 +208,7 @@ def _is_block(value: Json) -> bool:
 def _told_by_body(body: dict[str, Json]) -> WireResponse:
     if _is_item(body) or _is_block(body):  # Langfuse writes a list of one as that one
         return _told_by_list([body])
-    candidates = as_objects(body.get("candidates"))
+    candidates = objects_in(body, "candidates")
     if candidates:
         return _told_by_body(candidates[0])
     if any(isinstance(body.get(name), list) for name in _BODIES):
@@ -241,14 +242,14 @@ def _told_by_text(body: dict[str, Json]) -> WireResponse:
 
 def _reason(body: dict[str, Json]) -> str | None:
     names = ("finish_reason", "finishReason", "stop_reason")
-    return next((reason for name in names if (reason := as_text(body.get(name)))), None)
+    return next((reason for name in names if (reason := text_in(body, name))), None)
 
 
 def _ai_sdk_call(call: dict[str, Json]) -> ToolUse:
     arguments: Json = next((call[name] for name in ("input", "args", "arguments") if call.get(name) is not None), {})
     return ToolUse(
-        id=as_text(call.get("toolCallId")) or as_text(call.get("id")),
-        name=as_text(call.get("toolName")) or as_text(call.get("name")),
+        id=text_in(call, "toolCallId", "id"),
+        name=text_in(call, "toolName", "name"),
         arguments=load_arguments(arguments) if isinstance(arguments, str) else arguments,
     )
 
@@ -257,30 +258,30 @@ def _message(message: Json) -> Json:
     """One message in a shape that `messages_of` reads; None for what says nothing."""
     if not isinstance(message, dict):
         return message
-    kind = as_text(message.get("type"))
+    kind = text_in(message, "type")
     if kind in _ITEMS:
         return _item(kind, message)
     if isinstance(message.get("parts"), list):
         role = "assistant" if message.get("role") == "model" else message.get("role")
         return {**message, "role": role, "parts": [_part(part) for part in message["parts"]]}
-    hidden = as_object(message.get("additional_kwargs")).get("tool_calls")
+    hidden = object_in(message, "additional_kwargs").get("tool_calls")
     if hidden and not message.get("tool_calls"):
         return {**message, "tool_calls": hidden}
     return message
 
 
 def _item(kind: str, item: dict[str, Json]) -> Json:
-    call_id = as_text(item.get("call_id"))
+    call_id = text_in(item, "call_id")
     if kind.endswith("_output"):
         return {"role": "tool", "tool_call_id": call_id, "content": item.get("output")}
     if kind == "reasoning":
-        pieces = as_objects(item.get("content")) or as_objects(item.get("summary"))
-        text = joined((as_text(piece.get("text")) for piece in pieces), "\n\n")
+        pieces = objects_in(item, "content") or objects_in(item, "summary")
+        text = joined((text_in(piece, "text") for piece in pieces), "\n\n")
         if text:
             return {"role": "assistant", "content": None, "thinking": text}
         return None
     arguments = item.get("arguments") if kind == "function_call" else item.get("input")
-    call = {"id": call_id, "name": as_text(item.get("name")), "arguments": arguments}
+    call = {"id": call_id, "name": text_in(item, "name"), "arguments": arguments}
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
@@ -288,10 +289,10 @@ def _part(part: Json) -> Json:
     """A part of Gemini's, which has no type, in one that has."""
     if not isinstance(part, dict) or "type" in part:
         return part
-    call = as_object(part.get("function_call")) or as_object(part.get("functionCall"))
+    call = object_in(part, "function_call") or object_in(part, "functionCall")
     if call:
         return {"type": "tool_call", "id": call.get("id"), "name": call.get("name"), "arguments": call.get("args")}
-    result = as_object(part.get("function_response")) or as_object(part.get("functionResponse"))
+    result = object_in(part, "function_response") or object_in(part, "functionResponse")
     if result:
         return {"type": "tool_call_response", **result}
     if isinstance(part.get("text"), str):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from replaykit.formats.core.json_text import decode_text, load_json, read_arguments
+from replaykit.formats.core.members import text_in
 from replaykit.formats.core.messages import ConversationCache, messages_of
 from replaykit.formats.spans.meaning import Meaning, SpanKind, first, text, usage
 from replaykit.formats.spans.span import Span
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_object, as_objects
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 _MODEL = (".doGenerate", ".doStream")
@@ -70,8 +71,8 @@ def _call(call: dict[str, Json]) -> ToolUse:
     if arguments is None:
         arguments = call.get("args")
     return ToolUse(
-        id=as_text(call.get("toolCallId")),
-        name=as_text(call.get("toolName")),
+        id=text_in(call, "toolCallId"),
+        name=text_in(call, "toolName"),
         arguments=read_arguments(arguments),
     )
 

@@ -1,19 +1,130 @@
-"""The steps of a trajectory, told to a `Talk`; those of a sub-agent inside of the call whose result refers to it."""
+"""ATIF, the Agent Trajectory Interchange Format of Harbor, v1.0 to v1.8.
+
+    {"schema_version": "ATIF-v1.7", "session_id", "trajectory_id", "agent": {"name", "version", "model_name"},
+     "steps": [{"step_id", "timestamp", "source": "system" | "user" | "agent", "message", "reasoning_content",
+                "tool_calls": [{"tool_call_id", "function_name", "arguments"}],
+                "observation": {"results": [{"source_call_id", "content", "subagent_trajectory_ref"}]},
+                "metrics": {"prompt_tokens", "completion_tokens", "cost_usd"}}],
+     "final_metrics", "subagent_trajectories", "extra"}
+
+A step holds its calls with their results. Whether a tool failed is told in `extra` only, and so is a reward.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.items import of_each
 from replaykit.formats.core.json_text import read_arguments
-from replaykit.formats.core.talk import UNFINISHED, UNSET, Talk
+from replaykit.formats.core.labels import Label, labelled
+from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
+from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.source import Source
+from replaykit.formats.core.talk import UNFINISHED, UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
-from replaykit.model.run import RunStatus
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, canonical
+from replaykit.wire.json_fields import as_object, as_objects, joined
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
+
+FORMAT = "atif"
+_SCHEMA = "ATIF-"
+_REWARDS = ("reward", "rewards", "verifier_result")
+"""Where `extra` may hold what a verifier gave."""
+_METADATA = ("session_id", "final_metrics", "notes", "continued_trajectory_ref")
+
+
+class AtifImporter:
+    """Reads trajectories."""
+
+    name = FORMAT
+    title = "ATIF trajectories (Harbor), v1.0 to v1.8"
+
+    def recognises(self, source: Source) -> bool:
+        return any(_is_trajectory(value) for value in source.first[:1])
+
+    def read(self, source: Source) -> Iterator[Found]:
+        yield from of_each(source, _read_document)
+
+
+IMPORTERS.register(FORMAT)(AtifImporter())
+
+
+def _is_trajectory(value: Json) -> bool:
+    return isinstance(value, dict) and text_in(value, "schema_version").startswith(_SCHEMA)
+
+
+def _read_document(source: Source) -> Iterator[Found]:
+    trajectory = Fields(source, source.value, (), "a trajectory: an object with `schema_version` and `steps`")
+    if not _is_trajectory(trajectory.value):
+        raise source.error(f"expected a `schema_version` that begins with {_SCHEMA}", ("schema_version",))
+    if not trajectory.items("steps"):
+        raise source.error("a trajectory has steps, and this one has none", ("steps",))
+    subagents = _subagents(trajectory)
+    yield _read_run(trajectory, subagents)
+    while subagents:
+        run = _read_run(subagents.pop(next(iter(subagents))), subagents)
+        yield run
+        yield f"no step refers to trajectory {run.id} of a sub-agent: it is a run of its own"
+
+
+def _subagents(trajectory: Fields) -> Subagents:
+    """The trajectories inside of this one, however deep, by their ids."""
+    found: Subagents = {}
+    rest = [trajectory]
+    while rest:
+        above = rest.pop()
+        for index, value in enumerate(above.items("subagent_trajectories")):
+            path = (*above.path, "subagent_trajectories", index)
+            inner = Fields(trajectory.source, value, path, "a trajectory")
+            id = inner.text("trajectory_id") or inner.text("session_id") or ""
+            found[id if id and id not in found else f"{id} {len(found)}"] = inner
+            rest.append(inner)
+    return found
+
+
+def _read_run(trajectory: Fields, subagents: Subagents) -> TraceRun:
+    who = Fields(trajectory.source, trajectory.object("agent"), (*trajectory.path, "agent"))
+    talk = Talk(tools=who.items("tool_definitions"))
+    telling = AtifConversation(talk, who.text("model_name") or "", subagents)
+    telling.tell(trajectory)
+    status, error = telling.ending
+    extra = trajectory.object("extra")
+    id = trajectory.text("trajectory_id") or trajectory.text("session_id")
+    run = talk.run(
+        id=id or content_id(FORMAT, canonical(trajectory.value)),
+        format=FORMAT,
+        agent=who.text("name") or "",
+        agent_version=who.text("version") or "",
+        output=telling.answer,
+        status=status,
+        error=error,
+        started_at=min(telling.times, default=0.0),
+        ended_at=max(telling.times, default=None),
+        metadata={name: trajectory.take(name) for name in _METADATA}
+        | {"extra": extra, "agent_extra": who.take("extra")},
+    )
+    return labelled(run, [_label(name, value) for name, value in _rewards(extra)])
+
+
+def _rewards(extra: dict[str, Json]) -> Iterator[tuple[str, Json]]:
+    """Each reward with its name: a number, or several in an object."""
+    for name in _REWARDS:
+        value = extra.get(name)
+        if isinstance(value, dict):
+            inner = object_in(value, "rewards") or value
+            yield from ((key, item) for key, item in inner.items() if isinstance(item, int | float))
+        elif isinstance(value, int | float):
+            yield name, value
+
+
+def _label(name: str, value: float) -> Label:
+    return Label(name=name, value=value, failed=value <= 0)
+
 
 Subagents: TypeAlias = dict[str, Fields]
 """The trajectories of sub-agents, by their ids; told ones leave."""
@@ -56,7 +167,7 @@ class AtifConversation:
         if by not in _SOURCES:
             raise step.error(f"expected one of {', '.join(_SOURCES)}, got {by!r}", "source")
         calls = [_use(Fields(step.source, call, step.path, "a call")) for call in step.items("tool_calls")]
-        results = as_objects(as_object(step.take("observation")).get("results"))
+        results = as_objects(value_in(step.take("observation"), "results"))
         if step.flag("is_copied_context"):
             self._copy(by, _plain(step.take("message")), calls, results)
             return
@@ -88,7 +199,7 @@ class AtifConversation:
             answer,
             model=step.text("model_name") or self._model,
             usage=_usage(step.object("metrics")),
-            finish_reason=as_text(step.object("extra").get("stop_reason")) or None,
+            finish_reason=text_in(step.object("extra"), "stop_reason") or None,
             parameters={} if effort is None else {"reasoning_effort": effort},
             at=at,
             step=name,
@@ -99,14 +210,14 @@ class AtifConversation:
             self.answer = answer.content
 
     def _return(self, result: dict[str, Json], at: float) -> None:
-        content, extra = _plain(result.get("content")), as_object(result.get("extra"))
-        call_id = as_text(result.get("source_call_id"))
+        content, extra = _plain(result.get("content")), object_in(result, "extra")
+        call_id = text_in(result, "source_call_id")
         if not call_id and not self._waiting:
             self._talk.says("user", content)  # what the agent saw around it, of no call
             return
         call_id = call_id or self._waiting[0]
         self._waiting = [id for id in self._waiting if id != call_id]
-        for ref in as_objects(result.get("subagent_trajectory_ref")):
+        for ref in objects_in(result, "subagent_trajectory_ref"):
             self._inside(ref, call_id)
         failed = extra.get("tool_result_is_error")
         error_text = _text(content).removesuffix(_FAILED_MARK)
@@ -118,7 +229,7 @@ class AtifConversation:
 
     def _inside(self, ref: dict[str, Json], call_id: str) -> None:
         """The sub-agent's own steps, where the document has them; else what is said of them."""
-        ids = (as_text(ref.get(name)) for name in ("trajectory_id", "session_id"))
+        ids = (text_in(ref, name) for name in ("trajectory_id", "session_id"))
         id = next((id for id in ids if id in self._subagents), None)
         turn = self._talk.turn_of(call_id)
         if id is None or turn is None or self._depth >= _MAX_DEPTH:
@@ -127,7 +238,7 @@ class AtifConversation:
         inner = self._subagents.pop(id)
         who = as_object(inner.take("agent"))
         talk = self._talk.inside(turn, tools=who.get("tool_definitions"))
-        AtifConversation(talk, as_text(who.get("model_name")), self._subagents, self._depth + 1).tell(inner)
+        AtifConversation(talk, text_in(who, "model_name"), self._subagents, self._depth + 1).tell(inner)
 
     def _copy(self, by: str, message: Json, calls: list[ToolUse], results: list[dict[str, Json]]) -> None:
         """A step of another trajectory, which is counted there: it is heard, and nothing happens."""
@@ -136,7 +247,7 @@ class AtifConversation:
         else:
             self._copied.append({"role": by, "content": message})
         for result, use in zip(results, [*calls, *[None] * len(results)], strict=False):
-            id = as_text(result.get("source_call_id")) or (use.id if use else "")
+            id = text_in(result, "source_call_id") or (use.id if use else "")
             self._copied.append({"role": "tool", "content": _plain(result.get("content")), "tool_call_id": id})
         self._talk.catches_up(self._copied)
 
@@ -154,7 +265,7 @@ def _usage(metrics: dict[str, Json]) -> Usage | None:
 
 def _plain(content: Json) -> Json:
     """A text, where the parts are nothing else."""
-    if isinstance(content, list) and all(as_object(part).get("type") == "text" for part in content):
+    if isinstance(content, list) and all(value_in(part, "type") == "text" for part in content):
         return _text(content)
     return content
 
@@ -162,4 +273,4 @@ def _plain(content: Json) -> Json:
 def _text(content: Json) -> str:
     if isinstance(content, str):
         return content
-    return joined((as_text(part.get("text")) for part in as_objects(content)), "\n") or ""
+    return joined((text_in(part, "text") for part in as_objects(content)), "\n") or ""

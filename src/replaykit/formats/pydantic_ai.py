@@ -10,31 +10,25 @@ it as its history. A file holds a list of messages, or a message or such a list 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from replaykit.errors import InvalidFile
+from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.items import TraceItem, first_items, items_of, mostly, nothing_of
+from replaykit.formats.core.json_text import read_arguments
+from replaykit.formats.core.members import count_in, objects_in, text_in, value_in
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
-from replaykit.formats.pydantic_ai.parts import (
-    OWN_CALLS,
-    OWN_RETURNS,
-    answer_of,
-    error_in,
-    of_kind,
-    parts_of,
-    plain,
-    usage_in,
-    use_of,
-)
+from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object, as_objects, as_text
-from replaykit.wire.model_calls import ToolUse
+from replaykit.wire.json_fields import as_object, as_objects, as_text, joined
+from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "pydantic_ai"
 _KINDS = ("request", "response")
@@ -89,7 +83,7 @@ def _flat(values: list[Json]) -> list[Json]:
 
 def _is_message(value: Json) -> bool:
     message = as_object(value)
-    parts = as_objects(message.get("parts"))
+    parts = objects_in(message, "parts")
     return (
         message.get("kind") in _KINDS
         and isinstance(message.get("parts"), list)
@@ -107,9 +101,9 @@ class _Share(Struct):
 
 def _runs(items: Sequence[TraceItem]) -> Iterator[Found]:
     shares: dict[str, _Share] = {}
-    run_id = next((found for item in items if (found := as_text(as_object(item.value).get("run_id")))), "")
+    run_id = next((found for item in items if (found := as_text(value_in(item.value, "run_id")))), "")
     for place, item in enumerate(items):
-        run_id = as_text(as_object(item.value).get("run_id")) or run_id  # what has none goes with the one before it
+        run_id = as_text(value_in(item.value, "run_id")) or run_id  # what has none goes with the one before it
         shares.setdefault(run_id, _Share(run_id, items[:place], [])).messages.append(item)
     for share in shares.values():
         try:
@@ -221,7 +215,7 @@ class _HistoryBuilder:
         parts = parts_of(fields)
         answer = answer_of(parts)
         self._arguments |= {use.id: use.arguments for use in answer.tool_calls}
-        reason = as_text(fields.object("provider_details").get("finish_reason"))
+        reason = text_in(fields.object("provider_details"), "finish_reason")
         ended = fields.time("timestamp") or self._since
         since = min(self._since or ended, ended)
         turn = self.talk.answers(
@@ -249,3 +243,81 @@ class _HistoryBuilder:
                 outcome = found.text("outcome")
             failed = outcome not in (None, "success")
             self.talk.uses(turn, use, UNSET if found is None else found.take("content"), failed=failed)
+
+
+OWN_CALLS = ("builtin-tool-call", "native-tool-call")
+OWN_RETURNS = ("builtin-tool-return", "native-tool-return")
+"""Of tools that the provider runs."""
+_KNOWN_PARTS = ("text", "thinking", "tool-call", *OWN_CALLS, *OWN_RETURNS)
+_INPUTS, _OUTPUTS = ("input_tokens", "request_tokens"), ("output_tokens", "response_tokens")
+
+
+def parts_of(fields: Fields) -> list[Fields]:
+    """The parts of a message."""
+    values = enumerate(fields.items("parts"))
+    return [
+        Fields(fields.source, value, (*fields.path, "parts", index), "a part of a message") for index, value in values
+    ]
+
+
+def of_kind(parts: list[Fields], *kinds: str) -> Iterator[Fields]:
+    """Those of these kinds."""
+    return (part for part in parts if part.value.get("part_kind") in kinds)
+
+
+def answer_of(parts: list[Fields]) -> ModelAnswer:
+    """What a response says."""
+    return ModelAnswer(
+        content=joined(part.text("content") or "" for part in of_kind(parts, "text")),
+        tool_calls=tuple(map(use_of, of_kind(parts, "tool-call"))),
+        thinking=joined(part.text("content") or "" for part in of_kind(parts, "thinking")),
+        parts=tuple(part.value for part in parts if part.required_text("part_kind") not in _KNOWN_PARTS),
+    )
+
+
+def use_of(part: Fields) -> ToolUse:
+    """A call that is asked for."""
+    arguments = read_arguments(part.take("args"))
+    return ToolUse(id=part.text("tool_call_id") or "", name=part.text("tool_name") or "", arguments=arguments)
+
+
+def plain(part: Fields) -> dict[str, Json]:
+    """A part of an earlier request, as a message."""
+    kind, content = part.required_text("part_kind"), part.take("content")
+    if kind == "tool-return" or (kind == "retry-prompt" and part.text("tool_name")):
+        return {"role": "tool", "content": content, "tool_call_id": part.text("tool_call_id") or ""}
+    return {"role": "system" if kind == "system-prompt" else "user", "content": content}
+
+
+def error_in(content: Json, kind: str) -> ErrorInfo:
+    """What went wrong: a text, or what Pydantic's validation says of each value."""
+    problems = [
+        f"{text_in(problem, 'msg')} at {encode(problem.get('loc')).decode()}" for problem in as_objects(content)
+    ]
+    return error_of("; ".join(problems) or content, kind)
+
+
+def usage_in(counts: dict[str, Json]) -> Usage | None:
+    """Tokens and money: input tokens count cached ones in."""
+    usage = Usage(
+        input_tokens=next((found for name in _INPUTS if (found := count_in(counts, name)) is not None), None),
+        output_tokens=next((found for name in _OUTPUTS if (found := count_in(counts, name)) is not None), None),
+        cost_usd=_cost(counts.get("cost")),
+    )
+    if usage == Usage():
+        return None
+    return usage
+
+
+def _cost(value: Json) -> float | None:
+    """Dollars: a number, or a decimal as text."""
+    try:
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            amount = float(value)
+        else:
+            amount = math.nan
+    except (ValueError, OverflowError):
+        return None
+    if math.isfinite(amount) and amount >= 0:
+        return amount
+    return None

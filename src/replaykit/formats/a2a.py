@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct, field
+
 from replaykit.errors import InvalidFile
-from replaykit.formats.a2a.tasks import TaskExchange, TaskPiece, is_from_user, pieces_of, task_id
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.items import TraceItem, first_items, items_of, mostly, nothing_of
+from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.replayability import ADVICE
-from replaykit.formats.core.source import Source
+from replaykit.formats.core.source import JsonPath, Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined
+from replaykit.wire.json_fields import as_object, as_text, joined, without
 from replaykit.wire.model_calls import ToolUse
 
 FORMAT = "a2a"
@@ -66,7 +68,7 @@ IMPORTERS.register(FORMAT)(A2aImporter())
 
 
 def _is_rpc(value: Json) -> bool:
-    return as_object(value).get("jsonrpc") == "2.0"
+    return bool(value_in(value, "jsonrpc") == "2.0")
 
 
 class _Exchanges:
@@ -113,7 +115,7 @@ class _Exchanges:
 
 
 def _same_context(exchange: TaskExchange, piece: TaskPiece) -> bool:
-    context = as_text(piece.value.get("contextId"))
+    context = text_in(piece.value, "contextId")
     return bool(context) and context == exchange.context
 
 
@@ -171,7 +173,7 @@ def _tell_end(talk: Talk, exchange: TaskExchange, replies: list[Json], error: Er
     for reply in replies:  # what came before it was over
         talk.notes("message", reply, at=at)
     for artifact in artifacts:
-        talk.notes(as_text(artifact.get("name")) or "artifact", artifact.get("parts"), at=at)
+        talk.notes(text_in(artifact, "name") or "artifact", artifact.get("parts"), at=at)
 
 
 def _is_open(exchange: TaskExchange) -> bool:
@@ -214,7 +216,154 @@ def _output(exchange: TaskExchange) -> Json:
 
 def said_in(message: dict[str, Json]) -> Json:
     """The text of a message or an artifact; its parts where they are more than texts."""
-    parts = as_objects(message.get("parts"))
+    parts = objects_in(message, "parts")
     if all(isinstance(part.get("text"), str) for part in parts):
-        return joined(as_text(part.get("text")) for part in parts) or ""
+        return joined(text_in(part, "text") for part in parts) or ""
     return parts
+
+
+_KINDS = {
+    "task": "task",
+    "message": "message",
+    "status-update": "statusUpdate",
+    "artifact-update": "artifactUpdate",
+}
+"""What 0.3 calls the items that 1.x has by name."""
+_STATES = frozenset(
+    (
+        "submitted",
+        "working",
+        "completed",
+        "failed",
+        "canceled",
+        "rejected",
+        "input-required",
+        "auth-required",
+        "unknown",
+    )
+)
+_METHODS = ("message/", "tasks/", "SendMessage", "SendStreamingMessage", "GetTask", "SubscribeToTask", "CancelTask")
+
+
+class TaskPiece(Struct, frozen=True):
+    """One thing that a file tells: a task, a message, an update, or an error."""
+
+    kind: str
+    value: dict[str, Json]
+    path: JsonPath
+
+
+class TaskExchange(Struct):
+    """A task, or a message and its answer, as far as they are told."""
+
+    id: str = ""
+    context: str = ""
+    messages: list[dict[str, Json]] = field(default_factory=list)
+    artifacts: dict[str, dict[str, Json]] = field(default_factory=dict)
+    state: str = ""
+    reason: dict[str, Json] = field(default_factory=dict)
+    """The message beside the last state."""
+    times: list[float] = field(default_factory=list)
+    metadata: dict[str, Json] = field(default_factory=dict)
+    error: dict[str, Json] | None = None
+    seen: list[Json] = field(default_factory=list)
+
+    def add(self, piece: TaskPiece, item: TraceItem) -> None:
+        """One more thing of it."""
+        self.seen.append(piece.value)
+        self.context = self.context or text_in(piece.value, "contextId")
+        self.metadata |= object_in(piece.value, "metadata")
+        if piece.kind == "message":
+            self.hear(piece.value)
+        elif piece.kind == "error":
+            self.error = piece.value
+        elif piece.kind == "artifactUpdate":
+            self._add_artifact(object_in(piece.value, "artifact"), append=piece.value.get("append") is True)
+        else:
+            for message in objects_in(piece.value, "history"):
+                self.hear(message)
+            for artifact in objects_in(piece.value, "artifacts"):
+                self._add_artifact(artifact, append=False)
+            self._add_status(piece, item)
+
+    def hear(self, message: dict[str, Json]) -> None:
+        """A message, once: a task's history repeats what was sent."""
+        known = {text_in(message_seen, "messageId") for message_seen in self.messages}
+        if text_in(message, "messageId") not in known or not message.get("messageId"):
+            self.messages.append(message)
+
+    def _add_status(self, piece: TaskPiece, item: TraceItem) -> None:
+        status = object_in(piece.value, "status")
+        state = state_of(status.get("state"))
+        before, self.state = self.state, state or self.state
+        fields = TraceItem(item.source, status, (*item.path, *piece.path, "status")).fields()
+        at = fields.time("timestamp")
+        self.times += [at] if at else []
+        reason = fields.object("message")
+        if reason or before != self.state:
+            self.reason = reason
+        if reason:
+            self.hear(reason)
+
+    def _add_artifact(self, artifact: dict[str, Json], *, append: bool) -> None:
+        key = text_in(artifact, "artifactId") or str(len(self.artifacts))
+        known = self.artifacts.get(key)
+        if append and known is not None:
+            parts = [*objects_in(known, "parts"), *objects_in(artifact, "parts")]
+            artifact = known | without(artifact, "parts") | {"parts": parts}
+        self.artifacts[key] = artifact
+
+
+def state_of(word: Json) -> str:
+    """A state in the words of 0.3."""
+    return as_text(word).removeprefix("TASK_STATE_").lower().replace("_", "-")
+
+
+def is_from_user(message: dict[str, Json]) -> bool:
+    """True for what the agent was told."""
+    return text_in(message, "role").removeprefix("ROLE_").lower() == "user"
+
+
+def pieces_of(value: Json, path: JsonPath = ()) -> Iterator[TaskPiece]:
+    """What an item of a file tells; nothing where it is no A2A."""
+    item = as_object(value)
+    if item.get("jsonrpc") == "2.0":
+        if isinstance(item.get("error"), dict):
+            yield TaskPiece("error", item["error"], (*path, "error"))
+        elif text_in(item, "method").startswith(_METHODS):
+            yield from pieces_of(without(object_in(item, "params"), "metadata", "configuration"), (*path, "params"))
+        else:
+            yield from pieces_of(item.get("result"), (*path, "result"))
+    elif isinstance(item.get("tasks"), list):
+        for index, task in enumerate(item["tasks"]):
+            yield from pieces_of(task, (*path, "tasks", index))
+    elif (kind := _kind(item)) is not None:
+        yield TaskPiece(kind, item, path)
+    else:
+        for name in _KINDS.values():
+            inner = object_in(item, name)
+            if inner and _kind(inner, name) == name:
+                yield TaskPiece(name, inner, (*path, name))
+
+
+def _kind(item: dict[str, Json], named: str = "") -> str | None:
+    kind = _KINDS.get(text_in(item, "kind"), "") or named
+    if item.get("messageId") and isinstance(item.get("parts"), list) and kind in ("message", ""):
+        if text_in(item, "role"):
+            return "message"
+        return None
+    status = object_in(item, "status")
+    has_state = state_of(status.get("state")) in _STATES
+    if isinstance(item.get("id"), str) and has_state and kind in ("task", "") and "contextId" in item:
+        return "task"
+    if isinstance(item.get("taskId"), str):
+        if kind == "statusUpdate" and has_state:
+            return kind
+        if kind == "artifactUpdate" and isinstance(item.get("artifact"), dict):
+            return kind
+    return None
+
+
+def task_id(piece: TaskPiece) -> str:
+    """The task that it is of; nothing where it does not say."""
+    return text_in(piece.value, "id" if piece.kind == "task" else "taskId")
